@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
 from scaler.config import WITH_UNIT, ConfigError, plain_number, read_size, size_text
 from scaler.texts import NAME_CHARACTERS, printable, shown
@@ -14,6 +15,8 @@ from scaler.texts import NAME_CHARACTERS, printable, shown
 AMOUNT_MOST = 2**63 - 1
 GPU = "gpu"
 """The capability whose units have numbers, which reach the tasks."""
+GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
+"""The environment variable that names the GPUs a program may use; CUDA reads it."""
 MEMORY = "memory"
 """The capability that tasks can ask for as an option of its own, in bytes."""
 CALL = "call:"
@@ -101,6 +104,14 @@ def read_amounts(texts: Iterable[str]) -> dict[str, int]:
     if len(found) > CAPABILITIES_MOST:
         raise ConfigError(f"there are {len(found)} capabilities, and at most {CAPABILITIES_MOST} are possible")
     return found
+
+
+def visible_gpus(value: str) -> tuple[str, ...]:
+    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES names, each once. Like CUDA, stop at the first name that is
+    neither a number nor an id, such as `-1` or `NoDevFiles`.
+    """
+    names = [name.strip() for name in value.split(",")]
+    return tuple(dict.fromkeys(takewhile(lambda name: name.isdecimal() or name.startswith(("GPU-", "MIG-")), names)))
 
 
 def to_texts(capabilities: object) -> tuple[str, ...] | object:

@@ -19,6 +19,7 @@ import socket
 import threading
 from collections.abc import Callable
 
+from scaler.agent.devices import check_gpus
 from scaler.agent.edge import Edge
 from scaler.agent.garbage_collector import GarbageCollector
 from scaler.agent.link import Link
@@ -36,6 +37,7 @@ from scaler.process import hash_seed, strays
 from scaler.process.files import allow_many_files
 from scaler.process.report import Report, in_words, page, traffic, with_most_tasks
 from scaler.process.shell import Shell
+from scaler.processor.lifecycle.preparation import PreparationError
 from scaler.settings import ClusterConfig
 from scaler.settings.functions import read_functions
 from scaler.store.opening import open_store
@@ -71,9 +73,11 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         does not mend.
 
     Raises:
+        PreparationError: if a module cannot be preloaded, or the initializer fails in the first process of each worker.
         ConfigError: if there is no such engine, it cannot do what the settings ask for, or too few files may be open.
     """
     executor = load_executor(config)
+    check_gpus(config, os.environ)
     has = {**executor.capabilities, **read_amounts(config.capabilities)}
     capabilities = to_text(has, read_functions(config.functions))
     allow_many_files("a cluster", FILES_LEAST)
@@ -100,12 +104,15 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         shell.loop.call_soon(on_started)
     shell.do_bit_by_bit(preparing(OF_AGENTS))
     try:
-        return _complain_of(shell.run(edge))
+        exit_code = _complain_of(shell.run(edge))
     finally:
         shell.dispatcher.end(root)
         edge.close()
         store.close()
         logger.info("cluster ended")
+    if shell.why:
+        raise PreparationError(shell.why)
+    return exit_code
 
 
 def _workers(config: ClusterConfig, executor: Executor) -> tuple[tuple[str, ...], int]:

@@ -9,11 +9,15 @@ Must never: hold a run back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from scaler.amounts import GPU
+from scaler.amounts import GPU, GPUS_VARIABLE, read_amounts, visible_gpus
+from scaler.config import ConfigError
+from scaler.executors.executor import LOCAL_ENGINES
 from scaler.ids import TaskId
+from scaler.settings import ClusterConfig
+from scaler.texts import counted
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
@@ -90,6 +94,24 @@ class Devices:
                 self._waiting.discard(key)
             else:
                 self._use(numbers, -1)
+
+
+def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
+    """Refuse more GPUs than CUDA_VISIBLE_DEVICES names. If it is not set, nothing is known of the GPUs of this machine.
+
+    Raises:
+        ConfigError: if a cluster of local processes or threads is to offer more.
+    """
+    offered, value = read_amounts(config.capabilities).get(GPU, 0), environment.get(GPUS_VARIABLE)
+    if value is None or config.engine not in LOCAL_ENGINES or not 0 < offered <= DEVICES_MOST:
+        return
+    count = len(visible_gpus(value))
+    if offered > count:
+        cure = f"offer gpu={count}" if count else "leave gpu out"
+        raise ConfigError(
+            f"capabilities: gpu={offered} is more than the environment has: {GPUS_VARIABLE}={value!r} names "
+            f"{counted(count, 'GPU')}; {cure}, or name more GPUs there"
+        )
 
 
 def devices_of(amounts: Iterable[tuple[str, int]]) -> Devices | None:

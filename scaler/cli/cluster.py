@@ -5,6 +5,8 @@ The imports are where they are used: the command executes itself anew before the
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -44,6 +46,7 @@ def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn
     from scaler.config import ConfigError
     from scaler.process.interpreter import no_collections, unblock_signals
     from scaler.process.logs import set_up_logging
+    from scaler.processor.lifecycle.preparation import PreparationError
     from scaler.settings import ClusterConfig
 
     unblock_signals()
@@ -56,6 +59,9 @@ def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn
     try:
         set_up_logging(config.logging)
         code = run_agent(config)
+    except PreparationError as error:
+        logging.getLogger(__name__).critical("the cluster ends: %s", error)
+        code = os.EX_CONFIG
     except ConfigError as error:
         parser.error(str(error))
     sys.exit(code)

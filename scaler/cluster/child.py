@@ -1,8 +1,9 @@
 """Child: the main program of a child process: a scheduler, an agent or a page, with a lifeline to its parent.
 
 The parent writes the settings on standard input (a line with their length, then as many bytes) and leaves it open; this
-process reports one line on the descriptor given as the second argument: {"ready": ...} or {"error": "why"}. A third
-argument says that it is the heir of a scheduler that has died (`child_process.PRIVATE`).
+process reports lines on the descriptor given as the second argument: an empty one at once, {"ready": ...} when it is,
+and {"error": "why"} before it ends for a reason that it knows. A third argument says that it is the heir of a scheduler
+that has died (`child_process.PRIVATE`).
 """
 
 from __future__ import annotations
@@ -29,16 +30,15 @@ def main() -> None:
     title, report_descriptor = sys.argv[1], int(sys.argv[2])
 
     def report(word: str, value: Any) -> None:
-        with contextlib.suppress(OSError):  # reported before, or the parent does not wait any more
+        with contextlib.suppress(OSError):  # the parent does not read any more
             os.write(report_descriptor, json.dumps({word: value}).encode() + b"\n")
-            os.close(report_descriptor)
 
     run = {"scaler_scheduler": _run_scheduler, AGENT: _run_cluster, "scaler_ui": _run_ui}[title]
     try:
         sys.exit(run(report))
     except (ConfigError, OSError) as error:
         report("error", getattr(error, "strerror", None) or str(error))
-        sys.exit(1)
+        sys.exit(os.EX_CONFIG if isinstance(error, ConfigError) else 1)
 
 
 def _settings() -> str:

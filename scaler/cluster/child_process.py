@@ -2,7 +2,8 @@
 
 A child is a fresh interpreter that runs `scaler.cluster.child`; it never imports the program that started it, so a
 script needs no `__main__` guard. Its settings arrive on its standard input, which stays open as its lifeline: when that
-ends, the parent is gone, and the child goes too. It reports on a pipe of its own that it is ready, or why not.
+ends, the parent is gone, and the child goes too. It reports on a pipe of its own that it runs Python, that it is ready,
+and why it ends if an error is the reason.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import json
 import os
 import select
 import subprocess
+import sys
 import threading
 import time
 import weakref
 from typing import Any, ClassVar
 
+from scaler.executors.processes.pool.deaths import how_it_ended
 from scaler.process import hash_seed
 from scaler.process.interpreter import command, modules_line
 from scaler.process.user_code.patches import check_unpatched
@@ -24,6 +27,9 @@ from scaler.settings import Settings
 
 START_SECONDS = 30.0
 """How long a child may take to start; a loaded machine needs some seconds."""
+
+UNUSUAL_SECONDS = 5.0
+"""How long it may take to its first line of Python if its program does not have the name of a Python."""
 
 STOP_SECONDS = 5.0
 """How long a child may take to end before it is killed."""
@@ -39,6 +45,52 @@ class StartError(RuntimeError):
     """A child process did not start; the message says why."""
 
 
+class _Reports:
+    """What one child process reports, in lines: an empty one as soon as it runs Python, and then JSON."""
+
+    def __init__(self) -> None:
+        self._reading, self.writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self._received = b""
+
+    def next(self, seconds: float) -> bytes | None:
+        """Wait for the next line and return it; None if there will be none.
+
+        Raises:
+            TimeoutError: if it takes longer.
+        """
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._received:
+            if not select.select([self._reading], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise TimeoutError
+            data = os.read(self._reading, 65536)
+            if not data:
+                return None
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+    def error(self) -> str:
+        """Return the error that a process which has ended has reported; empty if it has reported none."""
+        error = ""
+        with contextlib.suppress(TimeoutError, OSError, ValueError):
+            while (line := self.next(0.0)) is not None:
+                error = json.loads(line or b"{}").get("error", error)
+        return error
+
+    def close(self) -> None:
+        """Close what is open. Any number of times."""
+        for descriptor in (self._reading, self.writing):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._reading = self.writing = -1
+
+    def close_writing(self) -> None:
+        """Close the end that the child has."""
+        os.close(self.writing)
+        self.writing = -1
+
+
 class Running:
     """The process behind a `ChildProcess`. Its keeper may put another one in its place (`keeper.py`).
 
@@ -47,11 +99,11 @@ class Running:
 
     all: ClassVar[weakref.WeakSet[Running]] = weakref.WeakSet()
 
-    def __init__(self, title: str, report: int) -> None:
+    def __init__(self, title: str) -> None:
         """Start the interpreter.
 
-        Args:
-            report: the descriptor on which it reports that it is ready; closed here.
+        Raises:
+            StartError: if its program cannot be executed.
         """
         self.title = title
         self.lock = threading.RLock()
@@ -64,7 +116,12 @@ class Running:
         self.is_over = threading.Event()
         """set by the keeper when there will be no further process"""
         self._owner_pid = os.getpid()
-        self.process = self._start(report)
+        self.reports = _Reports()
+        try:
+            self.process = self._start()
+        except OSError as error:
+            self.reports.close()
+            raise StartError(_about_program(title, f"cannot be executed: {error.strerror}")) from error
         Running.all.add(self)
 
     @property
@@ -79,26 +136,41 @@ class Running:
     def restart(self, settings: str) -> None:
         """Put a new process in the place of one that has died; the caller has the lock."""
         self._hang_up()
-        self.process = self._start(os.open(os.devnull, os.O_WRONLY), *[PRIVATE] * self.has_private_place)
+        self.reports = _Reports()
+        self.process = self._start(*[PRIVATE] * self.has_private_place)
         self.configure(settings)
         if self.is_ending:  # a garbage collection has collected its owner
             self.end()
 
-    def _start(self, report: int, *words: str) -> subprocess.Popen[bytes]:
-        try:
-            # A session of its own: Ctrl-C in the terminal is for the parent, which ends its children in order.
-            process = subprocess.Popen(  # noqa: S603 - this interpreter and our own program
-                command("scaler.cluster.child", self.title, str(report), *words),
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                pass_fds=(report,),
-                env=hash_seed.environment() if self.title == AGENT else None,
-                start_new_session=True,
-            )
-        finally:
-            os.close(report)
+    def _start(self, *words: str) -> subprocess.Popen[bytes]:
+        report = self.reports.writing
+        # A session of its own: Ctrl-C in the terminal is for the parent, which ends its children in order.
+        process = subprocess.Popen(  # noqa: S603 - this interpreter and our own program
+            command("scaler.cluster.child", self.title, str(report), *words, reports=True),
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            pass_fds=(report,),
+            env=hash_seed.environment() if self.title == AGENT else None,
+            start_new_session=True,
+        )
+        self.reports.close_writing()
         _write(process, modules_line())
         return process
+
+    def wait_for_python(self) -> None:
+        """Wait for its first line of Python. A program that is no Python would not read settings.
+
+        Raises:
+            StartError: if the program ends without it, or takes too long.
+        """
+        try:
+            if self.reports.next(START_SECONDS if _has_usual_name() else UNUSUAL_SECONDS) is not None:
+                return
+            how = f"ended with {how_it_ended(self.process.wait(STOP_SECONDS))} and has not run any Python"
+        except (TimeoutError, subprocess.TimeoutExpired):
+            how = "has not run any Python in time"
+        self.kill()
+        raise StartError(_about_program(self.title, how))
 
     def configure(self, settings: str) -> None:
         """Write settings to its standard input. If it died, `wait_ready` or the keeper tells how."""
@@ -147,6 +219,19 @@ class Running:
     def _hang_up(self) -> None:
         if self.process.stdin is not None:
             self.process.stdin.close()
+        self.reports.close()
+
+
+def _has_usual_name() -> bool:
+    name = os.path.basename(sys.executable or "").lower()  # noqa: PTH119 - it may be no path
+    return "python" in name or "pypy" in name
+
+
+def _about_program(title: str, how: str) -> str:
+    return (
+        f"the {title} cannot start: the program in sys.executable, {sys.executable!r}, {how}; set sys.executable to "
+        "the path of a Python interpreter that has scaler, before the first client"
+    )
 
 
 def _write(process: subprocess.Popen[bytes], data: bytes) -> None:
@@ -164,23 +249,34 @@ class ChildProcess:
         check_unpatched()
         self._title = title
         self._running: Running | None = None
-        self._report: int | None = None
 
     def __repr__(self) -> str:
         state = "not started" if self.pid is None else f"process {self.pid}{'' if self.is_alive() else ', ended'}"
         return f"<{type(self).__name__}: {state}>"
 
     def launch(self) -> None:
-        """Start the interpreter; it imports what it needs and waits for its settings."""
+        """Start the interpreter; it imports what it needs and waits for its settings.
+
+        Raises:
+            StartError: if it was started before, or `sys.executable` is no Python interpreter.
+        """
         if self._running is not None:
             raise StartError(f"this {self._title} was started before; make a new one")
-        self._report, child_end = os.pipe()
-        self._running = Running(self._title, child_end)
+        if not sys.executable:
+            raise StartError(_about_program(self._title, "is not set, as in a program that embeds Python"))
+        if getattr(sys, "frozen", False) and not _has_usual_name():  # it would start this whole program again
+            raise StartError(_about_program(self._title, "is this frozen program and no Python"))
+        self._running = Running(self._title)
         self._finalizer = weakref.finalize(self, Running.end, self._running)
 
     def configure(self, settings: Settings) -> None:
-        """Tell the child what to be."""
+        """Tell the child what to be.
+
+        Raises:
+            StartError: if its program is no Python interpreter.
+        """
         assert self._running is not None
+        self._running.wait_for_python()
         self._running.configure(settings.to_json())
 
     def wait_ready(self) -> Any:
@@ -189,35 +285,19 @@ class ChildProcess:
         Raises:
             StartError: if it cannot start; the text is the child's own.
         """
-        assert self._report is not None
-        report = self._read_report()
-        self._close_report()
-        if report and "ready" in report:
+        assert self._running is not None
+        try:
+            line = self._running.reports.next(START_SECONDS)
+        except TimeoutError:
+            line = json.dumps({"error": f"the {self._title} did not start within {START_SECONDS:g} s"}).encode()
+        report: dict[str, Any] = json.loads(line or b"{}")
+        if "ready" in report:
             return report["ready"]
         self.terminate()
         self.join(STOP_SECONDS)
         if report:
             raise StartError(report["error"])
         raise StartError(f"the {self._title} ended at its start with exit code {self.exitcode}; its log says why")
-
-    def _read_report(self) -> dict[str, Any] | None:
-        assert self._report is not None
-        text, deadline = b"", time.monotonic() + START_SECONDS
-        while not text.endswith(b"\n"):
-            readable, _, _ = select.select([self._report], [], [], max(0.0, deadline - time.monotonic()))
-            if not readable:
-                return {"error": f"the {self._title} did not start within {START_SECONDS:g} s"}
-            data = os.read(self._report, 65536)
-            if not data:
-                return None
-            text += data
-        report: dict[str, Any] = json.loads(text)
-        return report
-
-    def _close_report(self) -> None:
-        if self._report is not None:
-            os.close(self._report)
-            self._report = None
 
     # As of a `multiprocessing.Process`
 
@@ -257,7 +337,6 @@ class ChildProcess:
             self._close()
 
     def _close(self) -> None:
-        self._close_report()
         self._finalizer.detach()
 
 

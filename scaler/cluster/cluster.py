@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import multiprocessing
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -75,12 +76,30 @@ class Cluster(ChildProcess):
         """Start the process; returns when the agent runs, whether or not it has found the scheduler yet.
 
         Raises:
-            StartError: if it cannot.
+            ConfigError: if this machine does not have what the settings name.
+            StartError: if it cannot start.
         """
         self.launch()
         self.configure(self._config)
         self.wait_ready()
         self._keep()
+
+    def launch(self) -> None:
+        """Start the interpreter.
+
+        Raises:
+            ConfigError: if this machine does not have what the settings name: GPUs, or a folder on a disk.
+            StartError: if it cannot start.
+        """
+        if self._config.capabilities:
+            from scaler.agent.devices import check_gpus  # noqa: PLC0415 - few programs need it here
+
+            check_gpus(self._config, os.environ)
+        if self._config.spill_folder:
+            from scaler.store.opening import check_spill_folder  # noqa: PLC0415 - as above
+
+            check_spill_folder(self._config.spill_folder, self._config.spill_bytes)
+        super().launch()
 
     def connect_to(self, address: str) -> None:
         """Let a launched process go on, to the scheduler at `address`."""

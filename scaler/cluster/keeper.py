@@ -2,9 +2,9 @@
 open futures.
 
 Its thread only waits for the end of the process. A cluster that ends in good order (exit code 0: it was told to, or its
-scheduler disconnected it) is not restarted, nor is one whose settings keep it from starting (78). When it gives up on a
-scheduler of this program, or on the last cluster of one, it fails the clients of this program that are connected to
-that scheduler, because no other part would.
+scheduler disconnected it) is not restarted, nor is one whose settings keep it from starting (78): the error that it has
+reported is the one of the clients. When it gives up on a scheduler of this program, or on the last cluster of one, it
+fails the clients of this program that are connected to that scheduler, because no other part would.
 
 Must never: hold the `Cluster` or the `Scheduler`, which ends its process when it is collected.
 """
@@ -12,6 +12,8 @@ Must never: hold the `Cluster` or the `Scheduler`, which ends its process when i
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import threading
 import time
 from collections import Counter, deque
@@ -21,7 +23,6 @@ from scaler.client.link.thread import fail_links
 from scaler.cluster.child_process import Running
 from scaler.errors import WorkerDiedError
 from scaler.executors.processes.pool.deaths import how_it_ended
-from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig, SchedulerConfig
 
 logger = logging.getLogger(__name__)
@@ -61,13 +62,16 @@ def _watch(running: Running, config: ClusterConfig | SchedulerConfig, part: str)
             with running.lock:
                 if running.is_ending:
                     return
-                if code == FAILED_EXIT_CODE:
-                    _give_up(config.address, part, f"its {part} cannot start with its settings", code)
+                if code == os.EX_CONFIG:
+                    why = running.reports.error() or "the log of the cluster says why"
+                    text = f"the local cluster for {config.address} cannot start: {why}"
+                    if not _fail_clients(config.address, part, text):
+                        logger.critical(text)
                     return
                 deaths.append(time.monotonic())
                 if len(deaths) > RESTARTS and deaths[-1] - deaths[0] < WITHIN_SECONDS:
                     why = f"its {part} has died {len(deaths)} times in {WITHIN_SECONDS:g} s"
-                    _give_up(config.address, part, why, code)
+                    _give_up(config.address, part, why, code, running.reports.error())
                     return
                 logger.warning(
                     "the %s of the local cluster for %s died (%s): it is started again, and its tasks run again",
@@ -84,11 +88,21 @@ def _watch(running: Running, config: ClusterConfig | SchedulerConfig, part: str)
         running.is_over.set()
 
 
-def _give_up(address: str, part: str, why: str, code: int) -> None:
-    text = (
-        f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}. The log of the "
-        "cluster says why; SIGKILL most often means that the machine ran out of memory. Mend that, then make a new one"
-    )
+def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> None:
+    """Leave a cluster whose process dies.
+
+    Args:
+        error: the one that the process has reported, if any.
+    """
+    text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
+    memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
+    text += f": {error}" if error else f". The log of the cluster says why{memory}. Mend that, then make a new one"
     logger.critical(text)
-    if part == "scheduler" or (address in schedulers and _clusters[address] == 1):
-        fail_links(address, partial(WorkerDiedError, text))
+    _fail_clients(address, part, text)
+
+
+def _fail_clients(address: str, part: str, text: str) -> int:
+    """Fail the clients of this program that have no other cluster there. Return how many there are."""
+    if part == "agent" and not (address in schedulers and _clusters[address] == 1):
+        return 0
+    return fail_links(address, partial(WorkerDiedError, text))

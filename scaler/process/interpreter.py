@@ -37,10 +37,17 @@ main()
 """
 
 
-def command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs `main` of a module once it has read `modules_line` from its standard input."""
+REPORT = 'import os, sys; os.write(int(sys.argv[2]), b"\\n")\n'
+
+
+def command(module: str, *arguments: str, reports: bool = False) -> list[str]:
+    """Return the command that runs `main` of a module once it has read `modules_line` from its standard input.
+
+    Args:
+        reports: whether it first writes an empty line to the descriptor that is the second argument: it runs Python.
+    """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
-    return [sys.executable, *flags, "-c", BOOT.format(module=module), *arguments]
+    return [sys.executable, *flags, "-c", REPORT * reports + BOOT.format(module=module), *arguments]
 
 
 def unblock_signals() -> None:

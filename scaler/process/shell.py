@@ -98,6 +98,8 @@ class Shell:
         now = time.monotonic if clock is None else partial(getattr, clock, "now")
         self.dispatcher = Dispatcher(clock=now, wake=self._wake, on_escalation=self._escalated)
         self.exit_code = 0
+        self.why = ""
+        """why it was stopped, if a setting of the user is the reason"""
         self._edge: Edge | None = None
         self._timer: Cancellable | None = None
         self._timer_deadline: float | None = None
@@ -122,9 +124,14 @@ class Shell:
             self.loop.close()
         return self.exit_code
 
-    def stop(self, exit_code: int = 0) -> None:
-        """End `run` after the current turn."""
+    def stop(self, exit_code: int = 0, why: str = "") -> None:
+        """End `run` after the current turn.
+
+        Args:
+            why: the setting that does not work, and how it fails.
+        """
         self.exit_code = self.exit_code or exit_code
+        self.why = self.why or why
         self.loop.stop()
 
     def watch(self, descriptor: int, on_readable: Callable[[], None] | None = None) -> None:

@@ -30,7 +30,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from scaler import task_context
-from scaler.amounts import GPU, read_amounts
+from scaler.amounts import GPU, GPUS_VARIABLE, read_amounts, visible_gpus
 from scaler.errors import MissingObjects, TaskInterrupt
 from scaler.ids import ObjectId
 from scaler.pickling import culprits as culprits  # noqa: PLC0414 - before a task can open too many files
@@ -79,8 +79,6 @@ LONGEST_US = 2**32 - 1
 _IMPORTS = "<frozen importlib._bootstrap>"
 
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"
-
 Numbers = tuple[int, ...]
 
 
@@ -95,7 +93,8 @@ class VisibleDevices:
     """
 
     def __init__(self) -> None:
-        self._at_start = os.environ.get(VARIABLE)
+        self._at_start = os.environ.get(GPUS_VARIABLE)
+        self._names = visible_gpus(self._at_start or "")
         self._had: Numbers = ()
         """the GPUs that the last task had that had some"""
 
@@ -107,16 +106,15 @@ class VisibleDevices:
         """Have the next tasks see these GPUs; if none, what this process has seen from its start."""
         if numbers:
             self._had = numbers
-            os.environ[VARIABLE] = ",".join(map(self._name, numbers))
+            os.environ[GPUS_VARIABLE] = ",".join(map(self._name, numbers))
         elif self._at_start is None:
-            os.environ.pop(VARIABLE, None)
+            os.environ.pop(GPUS_VARIABLE, None)
         else:
-            os.environ[VARIABLE] = self._at_start
+            os.environ[GPUS_VARIABLE] = self._at_start
 
     def _name(self, number: int) -> str:
         """Return the name of a GPU: of those that the process saw from its start, the one of this number."""
-        names = self._at_start.split(",") if self._at_start else []
-        return names[number] if number < len(names) else str(number)
+        return self._names[number] if number < len(self._names) else str(number)
 
 
 class Processor:

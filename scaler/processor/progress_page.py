@@ -9,6 +9,7 @@ handed to this processor.
     word 2  written by the agent       ... up to this one must not be started
     word 3  written by the agent       the task that is to be interrupted; the processor writes 0 when it is
     word 4  written by the processor   when the executed task began, in nanoseconds of the monotonic clock
+    word 5  written by the processor   the length of the text behind it: why the process could not be prepared
 
 Neither side blocks. The processor writes word 0 and then reads words 1 and 2. The agent writes words 1 and 2, waits
 some milliseconds, and then reads word 0: if it has not changed, no later task was or will be started. On a signal the
@@ -22,6 +23,7 @@ import mmap
 from scaler.shared_memory import new_memory
 
 _PAGE_BYTES = 4096
+_TEXT_AT = 48
 ALL = 2**63
 """more tasks than any processor gets"""
 
@@ -90,6 +92,17 @@ class Progress:
         """
         began_ns = int(self.words[4])
         return now - began_ns / 1e9 if number and self.words[0] == number else 0.0
+
+    @property
+    def failure(self) -> str:
+        """Why the process could not be prepared for tasks; empty if it could."""
+        return bytes(self._bytes[_TEXT_AT : _TEXT_AT + self.words[5]]).decode(errors="replace")
+
+    @failure.setter
+    def failure(self, text: str) -> None:
+        data = text.encode(errors="backslashreplace")[: _PAGE_BYTES - _TEXT_AT]
+        self._bytes[_TEXT_AT : _TEXT_AT + len(data)] = data
+        self.words[5] = len(data)
 
     @property
     def is_interrupt_due(self) -> bool:

@@ -37,11 +37,10 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
     """
     hot_most = object_memory_bytes or free_bytes() // 2
     folder, where = None, "none on disk"
+    check_spill_folder(spill_folder, spill_bytes)
     if spill_bytes != 0:
         base = Path(spill_folder or USUAL_FOLDER)
         why_not = _why_not(base)
-        if why_not and spill_folder:
-            raise ConfigError(f"spill_folder: {why_not}")
         if why_not:
             where = f"none on disk, because {why_not}"
         else:
@@ -50,6 +49,16 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
             where = f"{free_for_values(base) if spill_bytes is None else spill_bytes:,} on disk in {base}"
     logger.info("objects: at most %s bytes in memory, %s; the clusters of a user share that", f"{hot_most:,}", where)
     return Store(_share(hot_most // LOOKS), hot_most, folder, NO_LIMIT if spill_bytes is None else spill_bytes)
+
+
+def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
+    """Refuse a folder that a setting names and that cannot be used here.
+
+    Raises:
+        ConfigError: if values are to be written there and cannot be.
+    """
+    if folder and spill_bytes != 0 and (why_not := _why_not(Path(folder))):
+        raise ConfigError(f"spill_folder: {why_not}")
 
 
 def _why_not(base: Path) -> str:

@@ -180,20 +180,58 @@ def test_commands_take_them_by_name(folder: Path) -> None:
 def test_failure_is_a_failure_of_the_start_with_its_reason(folder: Path, options: tuple[str, str], reason: str) -> None:
     with command("cluster", free_address(), "-n", "1", *options) as cluster:
         cluster.wait_for(reason)
-        cluster.wait_for("the cluster ends: it")
+        cluster.wait_for("the cluster ends: ")
         assert cluster.end() == 78
         assert cluster.output.count("Traceback") == (options[0] == "--initializer")
 
 
-def test_who_waits_for_a_local_cluster_that_cannot_preload_hears_so(folder: Path) -> None:
-    with (
-        SchedulerClusterCombo(1, preload=["broken"], logging_level="CRITICAL") as combo,
-        Client(combo.get_address()) as client,
-        pytest.raises(
-            (WorkerDiedError, DisconnectedError), match=r"its agent cannot start with its settings, .* exit code 78"
+def not_prepared() -> None:
+    raise OSError("no licence")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (
+            {"preload": ["broken"]},
+            r"cannot preload module 'broken': RuntimeError: out of order \(.*broken.py, line 1\)",
         ),
-    ):
-        client.submit(pow, 2, 3).result(60)
+        (
+            {"initializer": not_prepared},
+            r"the initializer failed: OSError: no licence \(.*test_preparation.py, line \d+",
+        ),
+    ],
+    ids=["preload", "initializer"],
+)
+def test_why_a_local_cluster_cannot_start_is_the_error_of_its_tasks(
+    folder: Path, options: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Client(n_workers=2, **options) as client:
+        future = client.submit(pow, 2, 3)
+        with pytest.raises(WorkerDiedError, match=f"^the local cluster for .* cannot start: {reason}"):
+            future.result(60)
+        with pytest.raises(DisconnectedError, match=reason):
+            client.submit(pow, 2, 3)
+    assert not caplog.records
+
+
+def test_what_this_machine_does_not_have_is_refused_before_a_cluster_starts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    bad: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"spill_folder": str(folder / "missing")}, "spill_folder: there is no folder"),
+        ({"spill_folder": "/dev/shm"}, r"spill_folder: /dev/shm is in memory"),
+        ({"spill_folder": str(folder / "heavy.py")}, "spill_folder: there is no folder"),
+        ({"capabilities": {"gpu": 2}}, r"gpu=2 is more than .* CUDA_VISIBLE_DEVICES='2' names 1 GPU; offer gpu=1, or"),
+        ({"capabilities": {"gpu": 2}, "processes": False}, "gpu=2 is more than the environment has"),
+    )
+    for options, reason in bad:
+        with pytest.raises(ConfigError, match=reason):
+            Client(n_workers=1, **options)
+    with command("cluster", free_address(), "--capabilities", "gpu=2") as cluster:
+        cluster.wait_for("gpu=2 is more than the environment has")
+        assert cluster.end() == 2
 
 
 def refusals(of_program: Client, elsewhere: str) -> list[str]:

@@ -306,8 +306,9 @@ class LinkThread(Link):
             work.add_all(row)
 
 
-def fail_links(address: str, make_error: MakeError) -> None:
-    """Fail all open work at the scheduler at `address`, for the clients of this process."""
-    for link in list(links):
-        if isinstance(link, LinkThread) and link.address == address:
-            link.fail(make_error)
+def fail_links(address: str, make_error: MakeError) -> int:
+    """Fail all open work at the scheduler at `address`, for the clients of this process. Return how many there are."""
+    found = [link for link in list(links) if isinstance(link, LinkThread) and link.address == address]
+    for link in found:
+        link.fail(make_error)
+    return len(found)

@@ -44,8 +44,17 @@ class InstallationWorks:
 class InitializerFailed:
     """processor proxy -> pool: a process could not be prepared."""
 
-    is_hopeless: bool
-    """whether it was not even called: there is no such function"""
+    worker: str
+    why: str
+    proxy: ActorRef
+    number: int
+
+
+@message
+class PrepareAnother:
+    """pool -> processor proxy: fail, so that another process is started in the place of yours."""
+
+    number: int
 
 
 @message

@@ -34,7 +34,7 @@ from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.execution.terminal import refuse_breakpoints
 from scaler.processor.lifecycle import signals
 from scaler.processor.lifecycle.ending import LEAVE_SECONDS, leave
-from scaler.processor.lifecycle.preparation import initialize
+from scaler.processor.lifecycle.preparation import PreparationError, initialize
 from scaler.processor.processor import Processor
 from scaler.processor.progress_page import Progress
 from scaler.settings import ClusterConfig
@@ -78,8 +78,11 @@ class Bootstrap:
         pickled_classes.take_changes()
         processor.generators.refresh()
         processor.waiting.preparing = "an initializer"
-        if failed := initialize(config.initializer):
-            os._exit(failed)
+        try:
+            initialize(config.initializer)
+        except PreparationError as error:
+            progress.failure = str(error)
+            os._exit(os.EX_CONFIG)
         processor.waiting.preparing = ""
         state = ProcessState(streams.of, self._descriptors, handler)
         after_task = _after_task(processor.outputs, streams, state)

@@ -36,7 +36,7 @@ from scaler.process.user_code.shared_blocks import own_only_created_blocks
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.bootstrap import Bootstrap
 from scaler.processor.lifecycle.imports import import_once
-from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE, PreloadError, preload
+from scaler.processor.lifecycle.preparation import PreparationError, preload
 from scaler.processor.lifecycle.signals import INTERRUPT_SIGNAL
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import prepare
@@ -60,6 +60,8 @@ REPORT = struct.Struct("<BIiQ")
 the most memory that an ended one had, in bytes
 """
 STARTED, ENDED, NOT_STARTED = 1, 2, 3
+CANNOT_PRELOAD = b"\xff"
+"""in the place of all reports: the rest is the reason, as text, and the fork server ends"""
 
 FOR_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
@@ -296,9 +298,10 @@ def serve(agent: socket.socket, settings: str) -> NoReturn:
                     "initializer make the generator",
                     generator,
                 )
-        except PreloadError as error:
-            logging.getLogger(__name__).critical("%s", error)
-            os._exit(FAILED_EXIT_CODE)
+        except PreparationError as error:
+            with contextlib.suppress(OSError):  # the agent is gone
+                agent.sendall(CANNOT_PRELOAD + str(error).encode(errors="backslashreplace"))
+            os._exit(os.EX_CONFIG)
     import_once(config, partial(begin_anew, PROGRAM, settings, agent.fileno()))
     ForkServer(agent, config).run()
     # Not by the interpreter's own end: the deaths of processors come while it takes itself apart, and it complains.

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from scaler.endpoint import Endpoint
 from scaler.process.logs import set_up_logging
-from scaler.processor.lifecycle.preparation import PreloadError, preload
+from scaler.processor.lifecycle.preparation import PreparationError, preload
 from scaler.settings import ClusterConfig
 from scaler.transport.private import Imports
 
@@ -46,7 +46,7 @@ def import_once(config: ClusterConfig, begin_anew: Callable[[], NoReturn]) -> No
             generator = preload(names)
         if generator:
             why = f"the import of {', '.join(names)} makes the random generator {generator}, whose copies draw the same"
-    except PreloadError as error:
+    except PreparationError as error:
         why = str(error).partition(";")[0]
     if not why and len(list(_TASKS.iterdir())) > 1:
         why = f"the import of {', '.join(names)} starts threads, which no forked process has"

@@ -20,26 +20,24 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from scaler.config import ConfigError
 from scaler.errors import DeserializeObjectError
 from scaler.interruptions import is_interruption
 from scaler.pickling.generators import generator_in
 from scaler.pickling.serialization import Named, serves_nothing
 from scaler.settings.functions import PICKLED, read_functions
+from scaler.texts import described
 
 logger = logging.getLogger(__name__)
 
 GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
 """how the names of their device files begin"""
-FAILED_EXIT_CODE = 78
-"""of a process whose preparation can never succeed: EX_CONFIG of sysexits.h"""
-RAISED_EXIT_CODE = 75
-"""of a process whose initializer has raised, which may succeed later: EX_TEMPFAIL"""
-_failures = mmap.mmap(-1, 8)
-"""how often the initializer has failed, in all processes that are forked from this one"""
+_has_failed = mmap.mmap(-1, 1)
+"""whether the initializer has failed in any of the processes that are forked from this one"""
 
 
-class PreloadError(RuntimeError):
-    """A module cannot be imported for all processors at once."""
+class PreparationError(ConfigError):
+    """A module cannot be imported for all processors at once, or the initializer fails."""
 
 
 def preload(modules: Iterable[str]) -> str:
@@ -49,8 +47,8 @@ def preload(modules: Iterable[str]) -> str:
         has a copy; empty if there is none.
 
     Raises:
-        PreloadError: if one cannot be imported, or starts threads: those would not be there in forked processes, and
-            what they hold would never be released. And if it opens a GPU, which no forked process can use.
+        PreparationError: if one cannot be imported, or starts threads: those would not be there in forked processes,
+            and what they hold would never be released. And if it opens a GPU, which no forked process can use.
     """
     known = set(sys.modules)
     for name in modules:
@@ -59,15 +57,15 @@ def preload(modules: Iterable[str]) -> str:
         try:
             importlib.import_module(name)
         except BaseException as error:  # a module of the user may raise anything, SystemExit too
-            raise PreloadError(_why(name, error)) from error
+            raise PreparationError(_why(name, error)) from error
         threads = [thread.name for thread in threading.enumerate() if thread not in before]
         if threads:
-            raise PreloadError(
+            raise PreparationError(
                 f"cannot preload module {name!r}: its import starts threads ({', '.join(threads)}), and a process with "
                 "threads cannot be forked safely; take it out of `preload`, tasks import it themselves"
             )
         if opened := sorted(_open_devices() - devices):
-            raise PreloadError(
+            raise PreparationError(
                 f"cannot preload module {name!r}: its import opens a GPU ({', '.join(opened)}), and forked processes "
                 "cannot use that; take it out of `preload`, tasks import it themselves"
             )
@@ -76,13 +74,18 @@ def preload(modules: Iterable[str]) -> str:
 
 def _why(name: str, error: BaseException) -> str:
     """Return which module raised what, where, and what to do."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename != __file__ and "importlib" not in frame.filename]
-    where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
-    what = f"cannot preload module {name!r}: {type(error).__name__}: {error}{where}; "
+    what = f"cannot preload module {name!r}: {_raised(error)}; "
     if isinstance(error, ModuleNotFoundError):
         return what + "install it, or name its folder in PYTHONPATH; or take it out of `preload`"
     return what + "mend its import, or take it out of `preload`: an initializer can do what fails there"
+
+
+def _raised(error: BaseException) -> str:
+    """Return an exception in one line, with the place in the user's code that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename != __file__ and "importlib" not in frame.filename]
+    where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return f"{' '.join(described(error).split())}{where}"
 
 
 def _open_devices() -> set[str]:
@@ -95,25 +98,20 @@ def _open_devices() -> set[str]:
     return {path for path in paths if path.startswith(GPUS)}
 
 
-def initialize(text: str) -> int:
-    """Call the initializer that a setting says. Returns 0, or the code with which this process is to exit; the log says
-    why, with a traceback for the first process that fails.
+def initialize(text: str) -> None:
+    """Call the initializer that a setting names. Its first failure on a node is logged with a traceback.
+
+    Raises:
+        PreparationError: if it cannot be found or imported, or raises.
     """
-    code = FAILED_EXIT_CODE
     try:
         if text:
-            function = _function(text)
-            code = RAISED_EXIT_CODE
-            function()
+            _function(text)()
     except BaseException as error:  # as above
-        times = int.from_bytes(_failures[:], "little") + 1
-        _failures[:] = times.to_bytes(8, "little")
-        if times == 1:
+        if not _has_failed[0]:
+            _has_failed[0] = 1
             logger.critical("the initializer failed, so this worker process cannot start", exc_info=True)
-        else:
-            logger.critical("the initializer has failed %d times now: %s: %s", times, type(error).__name__, error)
-        return code
-    return 0
+        raise PreparationError(f"the initializer failed: {_raised(error)}") from error
 
 
 def finder(functions: Sequence[str]) -> Named:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from scaler.agent.devices import DEVICES_MOST, Devices, devices_of
+import pytest
+
+from scaler.agent.devices import DEVICES_MOST, Devices, check_gpus, devices_of
+from scaler.amounts import GPUS_VARIABLE
+from scaler.config import ConfigError
 from scaler.ids import ObjectId, TaskId
+from scaler.settings import ClusterConfig
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -76,3 +81,30 @@ def test_no_more_numbers_than_there_are() -> None:
     assert devices_of([("memory", 5)]) is None
     assert devices_of([("gpu", DEVICES_MOST + 1)]) is None
     assert isinstance(devices_of([("gpu", 1)]), Devices)
+
+
+@pytest.mark.parametrize(
+    ("offered", "value", "refused"),
+    [
+        ("gpu=2", None, ""),
+        ("gpu=2", "5,7", ""),
+        ("gpu=2", " GPU-8932f937,MIG-41b35 ", ""),
+        ("memory=2", "", ""),
+        (f"gpu={DEVICES_MOST + 1}", "0", ""),
+        ("gpu=2", "2", "='2' names 1 GPU; offer gpu=1, or name more GPUs there"),
+        ("gpu=3", "0,1,1,0", "names 2 GPUs; offer gpu=2"),
+        ("gpu=2", "0,-1,1", "names 1 GPU;"),
+        ("gpu=1", "-1", "names 0 GPUs; leave gpu out"),
+        ("gpu=1", "NoDevFiles", "names 0 GPUs"),
+        ("gpu=1", "", "='' names 0 GPUs"),
+    ],
+)
+def test_more_gpus_than_the_environment_names_are_refused(offered: str, value: str | None, refused: str) -> None:
+    environment = {} if value is None else {GPUS_VARIABLE: value}
+    config = ClusterConfig("tcp://127.0.0.1:1", capabilities=(offered,))
+    check_gpus(ClusterConfig("tcp://127.0.0.1:1", capabilities=(offered,), engine="ray"), environment)
+    if not refused:
+        check_gpus(config, environment)
+        return
+    with pytest.raises(ConfigError, match=refused):
+        check_gpus(config, environment)

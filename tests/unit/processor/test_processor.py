@@ -21,6 +21,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from scaler.amounts import GPUS_VARIABLE
 from scaler.client.client import Client
 from scaler.ids import ObjectId, TaskId, content_id
 from scaler.pickling.serialization import (
@@ -34,7 +35,7 @@ from scaler.pickling.serialization import (
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.limits import LOOK_BYTES
-from scaler.processor.processor import VARIABLE, Processor, VisibleDevices, numbers_of
+from scaler.processor.processor import Processor, VisibleDevices, numbers_of
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import decode
@@ -753,18 +754,18 @@ def test_a_task_says_in_its_options_which_it_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "shown"), [(None, "1,2"), ("7,8,9", "8,9"), ("GPU-a,GPU-b", "GPU-b,2"), ("", "1,2")]
+    ("before", "shown"), [(None, "1,2"), ("7,8,9", "8,9"), ("GPU-a,GPU-b", "GPU-b,2"), ("3, 3,4,5", "4,5"), ("", "1,2")]
 )
 def test_numbers_are_shown_for_a_while(monkeypatch: pytest.MonkeyPatch, before: str | None, shown: str) -> None:
     if before is None:
-        monkeypatch.delenv(VARIABLE, raising=False)
+        monkeypatch.delenv(GPUS_VARIABLE, raising=False)
     else:
-        monkeypatch.setenv(VARIABLE, before)
+        monkeypatch.setenv(GPUS_VARIABLE, before)
     devices = VisibleDevices()
     devices.show((1, 2))
-    assert os.environ[VARIABLE] == shown
+    assert os.environ[GPUS_VARIABLE] == shown
     devices.show(())
-    assert os.environ.get(VARIABLE) == before
+    assert os.environ.get(GPUS_VARIABLE) == before
 
 
 def test_a_process_that_has_had_some_cannot_have_others() -> None:

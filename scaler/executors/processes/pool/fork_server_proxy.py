@@ -34,15 +34,22 @@ from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
 from scaler.processor.lifecycle import early
-from scaler.processor.lifecycle.fork_server import END, ENDED, PROGRAM, REPORT, REQUEST, START, STARTED
-from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
+from scaler.processor.lifecycle.fork_server import (
+    CANNOT_PRELOAD,
+    END,
+    ENDED,
+    PROGRAM,
+    REPORT,
+    REQUEST,
+    START,
+    STARTED,
+)
 from scaler.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
 
 GOODBYE_SECONDS = 5.0
 """How long the fork server may take to kill all processors."""
-_HAS_NOT_PRELOADED = "it cannot preload a module; the line before this one in the log says which, and why"
 
 
 class ForkServerDiedError(RuntimeError):
@@ -132,7 +139,7 @@ class ForkServerProxy(Actor):
             self.actor_ref.send(_ForkServerLost())
             return
         data = self._reports + data
-        whole = len(data) - len(data) % REPORT.size
+        whole = 0 if data.startswith(CANNOT_PRELOAD) else len(data) - len(data) % REPORT.size
         self._reports = data[whole:]
         for kind, number, value, peak_bytes in REPORT.iter_unpack(data[:whole]):
             if kind == STARTED:
@@ -162,12 +169,12 @@ class ForkServerProxy(Actor):
         for pid in self._pids.values():  # the kernel ends the processors, and not what they have started
             strays.kill_group(pid)
         try:
-            exit_code = self._process.wait(GOODBYE_SECONDS)
-            if exit_code == FAILED_EXIT_CODE and not self._has_worked:
-                logger.critical("the cluster ends: %s", _HAS_NOT_PRELOADED)
-                self._shell.stop(FAILED_EXIT_CODE)
-                return
-            how = _HAS_NOT_PRELOADED if exit_code == FAILED_EXIT_CODE else how_it_ended(exit_code)
+            how = how_it_ended(self._process.wait(GOODBYE_SECONDS))
+            if self._reports.startswith(CANNOT_PRELOAD):
+                how = self._reports.removeprefix(CANNOT_PRELOAD).decode()
+                if not self._has_worked:
+                    self._shell.stop(os.EX_CONFIG, how)
+                    return
         except subprocess.TimeoutExpired:
             how = "it hung up"
         raise ForkServerDiedError(

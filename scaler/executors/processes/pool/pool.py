@@ -8,28 +8,29 @@
 
 A processor that dies after it was ready ends in good order: its supervisor starts the next at once and at no charge.
 One that never gets ready is a failure, and so is the loss of the fork server: back-off. Before the first processor of a
-node is ready, too many failures end the agent, since they will be those of its installation; one is enough if a module
-cannot be preloaded, or the initializer cannot be found. Afterwards none does: it tries again for as long as it lives.
+node is ready, too many failures end the agent, since they will be those of its installation. One is enough if a module
+cannot be preloaded, and one for each worker if the initializer fails. Afterwards the pool tries again for as long as it
+lives.
 
-Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`, `InitializerFailed`).
+Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`, `InitializerFailed`). It
+answers (`PrepareAnother`) unless it ends the agent.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import sys
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import count
 
-from scaler.executors.processes.messages import AddProcessor, InitializerFailed, InstallationWorks
+from scaler.executors.processes.messages import AddProcessor, InitializerFailed, InstallationWorks, PrepareAnother
 from scaler.executors.processes.pool.fork_server_proxy import ForkServerProxy
 from scaler.executors.processes.pool.processor_proxy import ProcessorProxy
 from scaler.kit import ActorRef, ChildSpec, Peers, Restart, RestartBudget, Strategy, Supervisor, handles
 from scaler.process.shell import Shell
-from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
 from scaler.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
@@ -58,8 +59,9 @@ class Pool(Supervisor):
     ) -> None:
         self._is_known_to_work = False
         self._shell = shell
-        self._unprepared = deque[float](maxlen=AT_FIRST.times * len(names) + 1)
-        """when the initializer failed; so many are one less than what the supervisor of the processors allows"""
+        self._unprepared: dict[str, InitializerFailed] = {}
+        """the workers for which the initializer has failed, until it has succeeded for another one"""
+        self._n_workers = len(names)
         named = dataclasses.replace(config, n_workers=len(names), worker_names=names)
 
         next_number = count(1).__next__
@@ -91,22 +93,19 @@ class Pool(Supervisor):
             self._is_known_to_work = True
             self._budget = ENDLESS
             self.children["processors"].send(works)
+            for failed in self._unprepared.values():
+                failed.proxy.send(PrepareAnother(failed.number))
+            self._unprepared.clear()
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """End the agent if no processor was ever ready, and none will be."""
-        if self._is_known_to_work or self._shell.exit_code:
+        """End the agent if the initializer has failed for each worker; call it again once it is known to work."""
+        if self._is_known_to_work:
+            failed.proxy.send(PrepareAnother(failed.number))
             return
-        times, now = self._unprepared, self.now()
-        times.append(now)
-        if failed.is_hopeless:
-            logger.critical("the cluster ends: its initializer cannot be found or imported; the log says why")
-        elif len(times) == times.maxlen and times[0] >= now - AT_FIRST.within_seconds:
-            sentence = "the cluster ends: its initializer has failed %d times and never succeeded; the log says why"
-            logger.critical(sentence, len(times))
-        else:
-            return
-        self._shell.stop(FAILED_EXIT_CODE)
+        self._unprepared[failed.worker] = failed
+        if len(self._unprepared) == self._n_workers:
+            self._shell.stop(os.EX_CONFIG, failed.why)
 
     @handles(AddProcessor)
     def _add_processor(self, add: AddProcessor) -> None:

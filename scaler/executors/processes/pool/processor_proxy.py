@@ -35,6 +35,7 @@ from scaler.executors.processes.messages import (
     InstallationWorks,
     InterruptProcessor,
     KillProcessor,
+    PrepareAnother,
     ProcessEnded,
     ProcessNotStarted,
     ProcessorComing,
@@ -53,13 +54,12 @@ from scaler.executors.processes.messages import (
     TasksSaid,
     TaskUnblocks,
 )
-from scaler.executors.processes.pool.deaths import is_exiting, was_out_of_memory, why_it_ended
+from scaler.executors.processes.pool.deaths import how_it_ended, is_exiting, was_out_of_memory, why_it_ended
 from scaler.kit import Actor, ActorRef, ExplainedError, Timer, handles
 from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError
 from scaler.processor.lifecycle.fork_server import CONTINUE, INTERRUPT, KILL, STOP
-from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE, RAISED_EXIT_CODE
 from scaler.processor.progress_page import Progress, new_progress_page
 from scaler.settings import ClusterConfig
 from scaler.transport.interface import Message
@@ -103,9 +103,8 @@ class _Numbered(Protocol):
 
 
 _CLOSED = "it closed its connection to the agent, or wrote into it"
-_FAILED = "its initializer failed; the log of the process says why"
 _CUT_OFF = (
-    "its initializer ended the process, or closed a descriptor that it had not opened: that of the connection to the "
+    "the initializer ended the process, or closed a descriptor that it had not opened: that of the connection to the "
     "agent (os.closerange)"
 )
 
@@ -155,6 +154,8 @@ class ProcessorProxy(Actor):
         self._pid = 0
         self._is_ready = False
         self._is_over = False
+        self._how = ""
+        """how the process ended"""
         self._killed_because = ""
         self._died = TaskStatus.PROCESSOR_DIED
         self._results_taken = 0
@@ -351,25 +352,33 @@ class ProcessorProxy(Actor):
         if was_out_of_memory(ended.exit_code, self._killed_because, ended.is_memory_short):
             self._died = TaskStatus.OUT_OF_MEMORY
         is_in_order = self._is_ready and not ended.exit_code and (self._is_dismissed or not self._progress.executing)
-        level = logging.DEBUG if is_in_order or unprepared == _FAILED else logging.WARNING
+        level = logging.DEBUG if is_in_order or unprepared else logging.WARNING
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
-        if unprepared:
-            self._pool.send(InitializerFailed(ended.exit_code == FAILED_EXIT_CODE))
         self._over(f"died: process {self._pid}, {how}", is_failure=not self._is_ready, is_to_blame=True)
-        if not self._is_ready:
-            raise ProcessorNotStartedError(
-                f"processor {self._pid} of worker {self._name} died before it was ready: {how}"
-            )
-        self.stop_now()
+        self._how = how
+        if unprepared:
+            self._pool.send(InitializerFailed(self._name, unprepared, self.actor_ref, self.number))
+        elif self._is_ready:
+            self.stop_now()
+        else:
+            self._fail(PrepareAnother(self.number))
+
+    @_handles_own(PrepareAnother)
+    def _fail(self, _another: PrepareAnother) -> None:
+        raise ProcessorNotStartedError(
+            f"processor {self._pid} of worker {self._name} died before it was ready: {self._how}"
+        )
 
     def _unprepared(self, exit_code: int) -> str:
         """Return how the initializer has kept the process from getting ready; empty if it has not."""
-        if self._is_ready:
+        if self._is_ready or not self._has_initializer:
             return ""
-        if exit_code in (FAILED_EXIT_CODE, RAISED_EXIT_CODE):
-            return _FAILED
-        is_cut_off = not exit_code or self._killed_because == _CLOSED
-        return _CUT_OFF if self._has_initializer and is_cut_off else ""
+        if self._progress.failure:
+            return self._progress.failure
+        if not exit_code or self._killed_because == _CLOSED:
+            return _CUT_OFF
+        how = f"its process ended before the initializer returned: {how_it_ended(exit_code)}"
+        return "" if self._killed_because else how
 
     def _over(self, reason: str, is_failure: bool, is_to_blame: bool) -> None:
         """Tell the slot, after all that the process has written.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
 import signal
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scaler.executors.processes.messages import AddProcessor, ProcessorUp
 from scaler.executors.processes.pool import fork_server_proxy
-from scaler.processor.lifecycle.preparation import FAILED_EXIT_CODE
 from scaler.settings.functions import initializer_text
 from scaler.wire.messages.common import TaskStatus
 from tests.support.node import Node
@@ -78,57 +78,52 @@ def test_processors_that_never_get_ready_end_the_agent(monkeypatch: pytest.Monke
         node.close()
 
 
-def test_a_module_that_cannot_be_preloaded_ends_the_agent_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    node = Node(preload=("no_such_module",))
-    try:
-        node.until(lambda: node.shell.exit_code)
-        assert node.shell.exit_code == FAILED_EXIT_CODE
-        assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == [
-            "the cluster ends: it cannot preload a module; the line before this one in the log says which, and why"
-        ]
-    finally:
-        node.close()
-
-
 def fails() -> None:
     raise OSError("no table")
 
 
+NO_MODULE = "ModuleNotFoundError: No module named 'no_such_module'"
+ENDED = "its process ended before the initializer returned"
+CUT_OFF = "the initializer ended the process, or closed a descriptor that it had not opened"
+
+
 @pytest.mark.parametrize(
-    ("initializer", "why"),
+    ("settings", "why"),
     [
-        ("no_such_module:f", "its initializer cannot be found or imported; the log says why"),
-        (initializer_text(fails), "its initializer has failed 4 times and never succeeded; the log says why"),
+        ({"preload": ("no_such_module",)}, f"cannot preload module 'no_such_module': {NO_MODULE}; install it, or name"),
+        ({"initializer": "no_such_module:f"}, f"the initializer failed: {NO_MODULE}"),
+        ({"initializer": initializer_text(fails), "n_workers": 3}, "the initializer failed: OSError: no table ("),
+        ({"initializer": initializer_text(lambda: os.closerange(3, 20_000))}, CUT_OFF),
+        ({"initializer": initializer_text(lambda: os._exit(0))}, CUT_OFF),
+        ({"initializer": initializer_text(lambda: os._exit(3)), "n_workers": 2}, f"{ENDED}: exit code 3"),
+        ({"initializer": initializer_text(lambda: os.kill(os.getpid(), signal.SIGKILL))}, f"{ENDED}: signal SIGKILL"),
     ],
+    ids=["preload", "missing", "raises", "closes all", "leaves", "exits", "is killed"],
 )
-def test_an_initializer_that_never_succeeds_ends_the_agent_without_a_traceback(
-    initializer: str, why: str, caplog: pytest.LogCaptureFixture
+def test_what_fails_before_the_first_task_ends_the_agent_at_once_with_the_reason(
+    settings: dict[str, Any], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = Node(initializer=initializer)
+    node = Node(**settings)
     try:
         node.until(lambda: node.shell.exit_code)
-        assert node.shell.exit_code == FAILED_EXIT_CODE
-        said = [record for record in caplog.records if record.levelno > logging.INFO]
-        assert [record.getMessage() for record in said if record.levelno > logging.WARNING] == [
-            f"the cluster ends: {why}"
-        ]
-        assert not any(record.exc_info for record in said)
-        assert {record.getMessage().partition(" in ")[0] for record in said[:-1]} <= {"restarting processor-0"}
+        assert node.shell.exit_code == os.EX_CONFIG
+        assert node.shell.why.startswith(why)
+        assert not [record for record in caplog.records if record.levelno > logging.INFO]
     finally:
         node.close()
 
 
-@pytest.mark.parametrize("end", [lambda: os.closerange(3, 20_000), lambda: os._exit(0)], ids=["closes all", "exits"])
-def test_an_initializer_that_cuts_its_process_off_ends_the_agent_with_a_sentence(
-    end: Callable[[], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    node = Node(initializer=initializer_text(end))
+def test_an_initializer_that_fails_for_some_workers_is_tried_again_there(tmp_path: Path) -> None:
+    def fails_twice() -> None:
+        for name in "ab":
+            with contextlib.suppress(FileExistsError):
+                (tmp_path / name).touch(exist_ok=False)
+                raise OSError("not now")
+
+    node = Node(initializer=initializer_text(fails_twice), n_workers=3)
     try:
-        node.until(lambda: node.shell.exit_code)
-        assert node.shell.exit_code == FAILED_EXIT_CODE
-        said = [record.getMessage() for record in caplog.records]
-        assert said[-1] == "the cluster ends: its initializer has failed 4 times and never succeeded; the log says why"
-        assert sum("ended: its initializer ended the process, or closed a descriptor" in line for line in said) == 4
+        node.until(lambda: len(node.processes()) == 3)
+        assert node.shell.exit_code == 0
     finally:
         node.close()
 
@@ -158,7 +153,7 @@ def test_a_node_that_has_worked_tries_again_when_its_initializer_fails(
         node.until(lambda: node.results)
         Path(mark).unlink()
         node.run(node.task(lambda: os._exit(1)))
-        node.until(lambda: caplog.text.count("its initializer failed; the log of the process says why") > 5)
+        node.until(lambda: caplog.text.count("the initializer failed: FileNotFoundError") > 5)
         Path(mark).touch()
         node.run(node.task(int))
         node.until(lambda: len(node.results) == 3)
@@ -180,7 +175,7 @@ def test_a_node_that_has_worked_tries_again_when_a_module_cannot_be_preloaded(
         module.unlink()
         [fork_server] = fork_servers()
         fork_server.kill()
-        node.until(lambda: "it cannot preload a module" in caplog.text)
+        node.until(lambda: "cannot preload module 'preloaded_sometimes'" in caplog.text)
         module.touch()
         node.run(node.task(int))
         node.until(lambda: len(node.results) == 2)

@@ -150,7 +150,7 @@ class WorkerProxy(Actor):
         self._queue_size = queue_size
         self._adoption = adoption
         self._outputs = outputs
-        self._note_end = recent_runs.add
+        self._recent_runs = recent_runs
         self._phase = WorkerPhase.WORK
         self._in_balancer = InBalancer.OUT
         self._asked_back: list[tuple[TaskId, int]] = []
@@ -274,7 +274,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunResult])
     def _finish(self, results: Batch[RunResult]) -> None:
-        runs, note_end, name = self._runs, self._note_end, self.name
+        runs, recent, name = self._runs, self._recent_runs.latest, self.name
         freed = expected_us = ended = duration_us = 0
         function_id: ObjectId | None = None
         measured: Measured = {}
@@ -292,7 +292,7 @@ class WorkerProxy(Actor):
             if not is_single and not self._is_whole(run, result := checked(rows, result), apart):
                 continue
             del runs[result.task_id]
-            note_end((result.task_id, name))
+            recent[result.task_id] = name
             places, work_us = run.load
             freed += places
             expected_us += work_us
@@ -304,6 +304,7 @@ class WorkerProxy(Actor):
                 ended += run.spec.rows or 1
                 duration_us += result.duration_us
             run.task.send(result)
+        self._recent_runs.limit()
         if freed:
             add_measured(measured, function_id, duration_us, ended)
             self._balancer.send(LoadFreed(self.actor_ref, freed, expected_us, measured))

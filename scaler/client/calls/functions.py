@@ -42,6 +42,7 @@ from scaler.pickling.serialization import (
     frozen,
     function_to_frames,
     name_of,
+    size_of,
 )
 from scaler.pickling.shipped import Module, Shipped
 from scaler.texts import shown
@@ -472,10 +473,11 @@ class Functions:
             )
         state = what_pickle_depends_on(function) if self._may_remember else None
         with in_a_task_for(self._address):
-            made = Function(function, state, self._serializer, self._packer, self._shipped.packed())
+            modules = self._shipped.packed()
+            made = Function(function, state, self._serializer, self._packer, modules)
         instruction = made.instruction
         if state is None:
-            hints.look_at_pickle(function, instruction.frames, instruction.object_id)
+            hints.look_at_pickle(function, size_of(instruction.frames) - len(modules), instruction.object_id)
         self._packer.limit.check(f"the function {instruction.name} with the values that it holds", instruction.frames)
         if self._watch is not None:
             own = self._stale_modules.note(function, instruction.frames)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import sys
 import zlib
-from collections.abc import Sequence
 from typing import Any
 
 from scaler.pickling.generators import Part, find_generator, parts_of
@@ -58,13 +57,14 @@ class Hints:
                 generator,
             )
 
-    def look_at_pickle(self, function: Any, frames: Sequence[Buffer], content: bytes) -> None:
+    def look_at_pickle(self, function: Any, size_bytes: int, content: bytes) -> None:
         """Log a warning if a function was pickled several times with the same large values.
 
         Args:
+            size_bytes: of the pickle, without the modules that travel with it.
             content: the hash of the pickle.
         """
-        pickled, size_bytes = self._pickled, size_of(frames)
+        pickled = self._pickled
         if pickled is None or size_bytes < WORTH_A_HINT_BYTES:
             return
         times = pickled.get(content, 0) + 1

@@ -13,9 +13,14 @@ def task(number: int) -> TaskId:
 def test_the_last_worker_of_a_task_is_known_until_many_others_have_ended() -> None:
     runs = RecentRuns()
     assert runs.worker_of(task(0)) == ""
-    for number, worker in ((0, "alpha"), (1, "beta"), (0, "gamma")):
-        runs.add((task(number), worker))
-    assert [runs.worker_of(task(number)) for number in range(3)] == ["gamma", "beta", ""]
-    for number in range(2, RECENT_MOST + 1):
-        runs.add((task(number), "delta"))
-    assert [runs.worker_of(task(number)) for number in range(3)] == ["gamma", "", "delta"]
+    for number in range(3 * RECENT_MOST):
+        runs.latest[task(number)] = "alpha" if number % 2 else "beta"
+        runs.limit()
+        known = [runs.worker_of(task(max(0, number - ago))) for ago in (0, RECENT_MOST - 1)]
+        assert all(known)
+    assert [runs.worker_of(task(number)) for number in (0, RECENT_MOST - 1)] == ["", ""]
+    last = 3 * RECENT_MOST - 1
+    assert [runs.worker_of(task(last - ago)) for ago in range(2)] == ["alpha", "beta"]
+    assert len(runs.latest) + len(runs._earlier) <= 2 * RECENT_MOST
+    runs.latest[task(last)] = "gamma"  # it ran again
+    assert runs.worker_of(task(last)) == "gamma"

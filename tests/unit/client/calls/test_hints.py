@@ -140,17 +140,17 @@ def test_a_function_that_is_pickled_again_and_again_with_large_values_is_logged_
 def test_what_makes_a_function_large_is_named_whatever_its_values_do(
     fresh: Hints, caplog: pytest.LogCaptureFixture
 ) -> None:
-    frames = [bytes(WORTH_A_HINT_BYTES)]
+    size = WORTH_A_HINT_BYTES
     for function in (holding(Rude(), TABLE), holding(1)):
-        fresh.look_at_pickle(function, frames, b"first")
+        fresh.look_at_pickle(function, size, b"first")
     assert caplog.messages == []
     for content in (b"second", b"third", b"second", b"second"):  # other values each time are no reason
-        fresh.look_at_pickle(partial(max, TABLE), frames, content)
+        fresh.look_at_pickle(partial(max, TABLE), size, content)
     (said,) = caplog.messages
     assert "(an argument of the partial of max) and was pickled" in said
     fresh._pickled = {}
     for _ in range(TIMES):
-        fresh.look_at_pickle(holding(Rude(), TABLE), frames, b"third")
+        fresh.look_at_pickle(holding(Rude(), TABLE), size, b"third")
     assert "(a member of values, which <lambda>() encloses)" in caplog.messages[-1]
 
 

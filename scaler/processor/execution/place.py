@@ -72,33 +72,32 @@ def place_here(function: Any, worker: str = "") -> Place:
         function: the function whose packages are named; None names none.
         worker: the name of the worker.
     """
-    packages = {} if function is None else versions_used_by(function)
-    first = dict(sorted(packages.items())[:PACKAGES_MOST])
-    names = _names(os.environ)
-    n_shown = sum(1 for total in accumulate(map(len, names)) if total <= NAMES_CHARACTERS)
-    python = platform.python_version()
-    return Place(_host(), worker, python, first, names[:n_shown], len(names) - n_shown)
+    return _place(worker, _packages(function), tuple(os.environ))
 
 
 def described_place(function: Any, worker: str = "") -> bytes:
     """Return the facts about this process for a `TaskFailure`; nothing if code of the function's module interferes."""
     try:
-        place = place_here(function, worker)
-        return _encoded(*place[:3], tuple(place.packages.items()), tuple(place.variables), place.omitted)
+        return _encoded(worker, _packages(function), tuple(os.environ))
     except Exception:  # noqa: BLE001 - whatever classes of the user raise
         return b""
 
 
+def _packages(function: Any) -> tuple[tuple[str, str], ...]:
+    return () if function is None else tuple(sorted(versions_used_by(function).items())[:PACKAGES_MOST])
+
+
+def _place(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> Place:
+    names = _names(variables)
+    n_shown = sum(1 for total in accumulate(map(len, names)) if total <= NAMES_CHARACTERS)
+    python = platform.python_version()
+    return Place(_host(), worker, python, dict(packages), names[:n_shown], len(names) - n_shown)
+
+
 @functools.lru_cache(64)
-def _encoded(
-    host: str,
-    worker: str,
-    python: str,
-    packages: tuple[tuple[str, str], ...],
-    variables: tuple[str, ...],
-    omitted: int,
-) -> bytes:
-    place = Place(host, worker, python, dict(packages), variables, omitted)
+def _encoded(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> bytes:
+    """Encode the facts; cached, since many tasks fail in the same place."""
+    place = _place(worker, packages, variables)
     return zlib.compress(json.dumps(place._asdict(), separators=(",", ":")).encode(), 6)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scaler.client.link.thread import LinkThread
 
 
-class Link(Fetcher, Protocol):
+class RerunLink(Fetcher, Protocol):
     """The part of the link of a client that this needs."""
 
     def cancel(self, task_id: TaskId) -> None: ...
@@ -41,7 +41,7 @@ class Link(Fetcher, Protocol):
     def submit_graph(self, graph: GraphEntry) -> None: ...
 
 
-class Future(Protocol):
+class FailedFuture(Protocol):
     """The part of a future of either client that says how its task ended."""
 
     name: str
@@ -69,7 +69,7 @@ class Prepared:
     arrivals: dict[ObjectId, tuple[str, Arrival]] = field(default_factory=dict)
 
     @contextlib.contextmanager
-    def cancelled_on_error(self, link: Link) -> Iterator[None]:
+    def cancelled_on_error(self, link: RerunLink) -> Iterator[None]:
         """Context manager: cancel the calls that make values if the wait for one of them ends with an error."""
         try:
             yield
@@ -97,7 +97,7 @@ class Prepared:
         self.objects[object_id] = arrival.result()
 
 
-def fetched(future: Future, link: LinkThread, *, again: bool) -> FailedCall:
+def fetched(future: FailedFuture, link: LinkThread, *, again: bool) -> FailedCall:
     """Return the call of a future whose task failed, with all values. Raises as `prepare`."""
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
@@ -108,7 +108,7 @@ def fetched(future: Future, link: LinkThread, *, again: bool) -> FailedCall:
     return prepared.call
 
 
-async def fetched_in_loop(future: Future, link: AsyncLink, *, again: bool) -> FailedCall:
+async def fetched_in_loop(future: FailedFuture, link: AsyncLink, *, again: bool) -> FailedCall:
     """Return the same for a future of an event loop."""
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
@@ -119,7 +119,7 @@ async def fetched_in_loop(future: Future, link: AsyncLink, *, again: bool) -> Fa
     return prepared.call
 
 
-def prepare(future: Future, link: Link, *, again: bool) -> Prepared:
+def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> Prepared:
     """Return the call of a future whose task failed, and request the values that it needs.
 
     Raises:
@@ -141,7 +141,7 @@ def prepare(future: Future, link: Link, *, again: bool) -> Prepared:
     return _prepare(failed, f"task {future.name}", future.keys, link, again=again)
 
 
-def _prepare(failed: FailedWork, label: str, keys: Keys, link: Link, *, again: bool) -> Prepared:
+def _prepare(failed: FailedWork, label: str, keys: Keys, link: RerunLink, *, again: bool) -> Prepared:
     result, call = failed
     failure = _failure_of(result)
     place = Place.decode(failure.place) if failure is not None else None
@@ -174,7 +174,7 @@ def _key_of(task_id: bytes, keys: Keys) -> str:
         return ""
 
 
-def _prepare_input(graph: GraphEntry, label: str, link: Link, *, again: bool) -> Prepared:
+def _prepare_input(graph: GraphEntry, label: str, link: RerunLink, *, again: bool) -> Prepared:
     """Return the call of the task that failed before the one that needs its result."""
     for future in graph.keepers:
         if isinstance(future, ResultArgument) and future.failed is not None:
@@ -237,7 +237,7 @@ def _frames_of(reference: ObjectReference, label: str) -> Frames:
 class _GraphCall:
     """The call of a node of a graph; or of a task with futures as arguments, which is a graph of one node."""
 
-    def __init__(self, graph: GraphEntry, index: int, label: str, link: Link) -> None:
+    def __init__(self, graph: GraphEntry, index: int, label: str, link: RerunLink) -> None:
         self._graph, self._index, self._label, self._link = graph, index, label, link
         self._node = graph.nodes[index]
         self._arrivals: dict[ObjectId, tuple[str, Arrival]] = {}

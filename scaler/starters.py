@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
+from weakref import WeakValueDictionary
 
 from scaler.endpoint import Endpoint
 
@@ -50,3 +51,6 @@ page: Callable[[Endpoint], LocalPage] | None = None
 
 recorder: Callable[[Endpoint, str], Recording] | None = None
 """Begins a recording, given the address of a scheduler and the path of a file."""
+
+own_clusters: WeakValueDictionary[str, LocalCluster] = WeakValueDictionary()
+"""The clusters that clients of this program have started, by the addresses of their schedulers."""

@@ -144,10 +144,13 @@ def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool =
     """
     check_working_directory()
     if has_processes and starters.local_cluster is not None:
-        return starters.local_cluster(local, logs_output)
-    if not has_processes and starters.thread_cluster is not None:
-        return starters.thread_cluster(local)
-    raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
+        cluster = starters.local_cluster(local, logs_output)
+    elif not has_processes and starters.thread_cluster is not None:
+        cluster = starters.thread_cluster(local)
+    else:
+        raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
+    starters.own_clusters[cluster.get_address()] = cluster
+    return cluster
 
 
 def new_link(

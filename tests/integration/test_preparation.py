@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from scaler import AsyncClient, Client, Cluster, DisconnectedError, SchedulerClusterCombo, WorkerDiedError
+from scaler import (
+    AsyncClient,
+    Client,
+    Cluster,
+    DisconnectedError,
+    NoWorkerError,
+    SchedulerClusterCombo,
+    WorkerDiedError,
+)
 from scaler.config import ConfigError
 from tests.support.processes import REPOSITORY, command, free_address, run_python, scheduler
 
@@ -60,6 +68,11 @@ def test_a_client_takes_the_settings_of_the_cluster_that_it_starts(folder: Path)
         pid, parent, loaded_by = client.options(capabilities={"licence": 1}).submit(who_loaded, 1).result(30)
         assert pid != loaded_by == parent
         assert client.submit(lambda: sys.prepared).result(30) == 7  # type: ignore[attr-defined]
+        asking = client.options(capabilities={"gpu": 1}, no_worker_timeout=0.1)
+        with pytest.raises(NoWorkerError, match=r'; make the client with Client\(capabilities={"gpu": 1}\)$'):
+            asking.submit(abs, -1).result(30)
+        with pytest.raises(TimeoutError, match=r"make the client with Client\(n_workers=3\)"):
+            client.wait_for_workers(3, 0.1)
 
 
 def test_an_async_client_takes_them_too(folder: Path) -> None:

@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from scaler import task_context
+from scaler import starters, task_context
 from scaler.client.insight import markup
 from scaler.client.insight.explanation import checked_task_id
 from scaler.client.link.link import Link
@@ -204,9 +204,11 @@ def late_for(link: Link, asked: Inquiry[Any], timeout: float | None) -> TimeoutE
     if asked.found is None:
         return link.advice.silent_for(timeout)
     address, found, wanted = link.address, asked.found, asked.workers
+    more = f"start more with: scaler_cluster {address} -n {wanted - found}"
+    if address in starters.own_clusters:
+        more = f"make the client with Client(n_workers={wanted}) for more"
     return TimeoutError(
-        f"{found} of {wanted} workers are connected to the scheduler at {address} after {timeout:g} s; "
-        f"start more with: scaler_cluster {address} -n {wanted - found}"
+        f"{found} of {wanted} workers are connected to the scheduler at {address} after {timeout:g} s; {more}"
     )
 
 

@@ -22,7 +22,7 @@ from scaler.client.link.loose_ends import LooseEnds
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.protocol import ClientProtocol, make_hello
 from scaler.client.link.requests import Answer, Inquiry, JobQuestion, OnOutput, Stream
-from scaler.client.link.waiting import OnAnswer
+from scaler.client.link.waiting import OnAnswer, advised
 from scaler.durations import Durations
 from scaler.endpoint import Endpoint
 from scaler.errors import AuthenticationError, DisconnectedError
@@ -95,6 +95,7 @@ class Link:
         self.loose_ends = LooseEnds(advice, self.is_nested)
         self.limit = ValueLimit(self.address)
         self._work = OpenWork(self.limit)
+        self._work.advised = partial(advised, address=self.address)
         self.durations = Durations(math.inf, FUNCTIONS_REMEMBERED)
         """how long the rows of maps took"""
         transport = open_transport(self.endpoint, WORKER if self.is_nested else CLIENT)

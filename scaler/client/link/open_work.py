@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from typing import Any, Protocol
@@ -72,6 +73,8 @@ class OpenWork:
     def __init__(self, limit: ValueLimit | None = None) -> None:
         self.limit = limit or ValueLimit("no address")
         self._refusals = Refusals(self.limit)
+        self.advised: Callable[[str], str] = str
+        """adapts the advice in a sentence of the scheduler to this client"""
         self.out: list[Any] = []
         """the items to be sent next"""
         self._tasks: dict[TaskId, Entry] = {}
@@ -419,7 +422,7 @@ class OpenWork:
             elif result.status:
                 if isinstance(sink, ResultArgument) and result.status != TaskStatus.CANCELED:
                     sink.failed = FailedWork(result, call_of(call))
-                sink.refuse(result)
+                sink.refuse(self._with_advice(result) if result.status == TaskStatus.NO_WORKER else result)
             else:
                 self.large.unread.keep(result.task_id, call)
                 sink.store(result)
@@ -428,6 +431,9 @@ class OpenWork:
         if touched is not None:
             touched.notify()
         self._send_what_waited(task_ids)
+
+    def _with_advice(self, result: TaskResult) -> TaskResult:
+        return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
     def on_graph_over(self) -> None:
         """A graph has ended, or it is known which of its results agents still have: who waited for that goes on."""

@@ -6,13 +6,17 @@ itself: that no scheduler is there, or that the scheduler does not have the task
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import TypeAlias
 
+from scaler import starters
+from scaler.amounts import read_amounts
 from scaler.client.link.open_work import Lane, OpenWork
 from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, GraphId, TaskId
@@ -21,6 +25,33 @@ from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NOT_ABLE, STUCK, TRANSFER, UNKNOWN, WINDOW, Reason
 
 logger = logging.getLogger("scaler.client")
+
+
+_COMMAND = re.compile(
+    r"start (?:one|workers) with scaler_cluster ADDRESS"
+    r"(?: --capabilities ([^;]+)| --functions ([^=]+)=MODULE:FUNCTION, or one in another language)?"
+)
+"""The advice of a scheduler, which does not know whether its workers are those of a client."""
+
+
+def advised(sentence: str, address: str) -> str:
+    """Return a sentence of a scheduler with advice that fits this client.
+
+    The commands in it get the address under which the client sees the scheduler. If the client has started the cluster,
+    arguments of `Client` replace them.
+    """
+    if address in starters.own_clusters:
+        return _COMMAND.sub(_as_arguments, sentence)
+    return sentence.replace("ADDRESS", address)
+
+
+def _as_arguments(command: re.Match[str]) -> str:
+    capabilities, function = command.groups()
+    if function:
+        return f'make the client with Client(functions={{"{function}": "MODULE:FUNCTION"}})'
+    if capabilities:
+        return f"make the client with Client(capabilities={json.dumps(read_amounts(capabilities.split(',')))})"
+    return "those of this client start, or have died: its log says which"
 
 
 class Advice:
@@ -58,6 +89,8 @@ class Advice:
         if self._lookup.problem:
             return self._lookup.problem
         endpoint = self.endpoint
+        if endpoint.address in starters.own_clusters:
+            return "this client has started it, and its log says why it does not answer; make a new client"
         if listens(endpoint):
             return (
                 "something listens there that does not answer as a scheduler does: check the port, and the log of the "
@@ -133,7 +166,7 @@ class Questions:
 
     def on_answers(self, answers: Iterable[ExplainResponse]) -> None:
         for answer in answers:
-            task_id, heard = answer.task_id, replace(answer, sentence=answer.sentence.replace("ADDRESS", self._address))
+            task_id, heard = answer.task_id, replace(answer, sentence=advised(answer.sentence, self._address))
             if task_id in self._not_ours:
                 self._not_ours.discard(task_id)
                 if answer.waits_for == UNKNOWN:  # it is open nowhere

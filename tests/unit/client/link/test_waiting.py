@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from scaler import starters
 from scaler.client.calls.entry import GraphEntry
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.waiting import ASK_SECONDS_MOST, WARN_SECONDS, Advice, OnAnswer, Questions, Watch
+from scaler.client.link.waiting import ASK_SECONDS_MOST, WARN_SECONDS, Advice, OnAnswer, Questions, Watch, advised
 from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.transport.lookup import Lookup
@@ -140,6 +141,39 @@ def test_the_scheduler_is_asked_once_and_its_answer_goes_to_whoever_asked(scene:
     answer = ExplainResponse(task_id, "inactive", NO_WORKER, "start scaler_cluster ADDRESS")
     scene.questions.on_answers([answer, answer])
     assert scene.answers == [replace(answer, sentence="start scaler_cluster tcp://here:1")]
+
+
+COMMAND = "none has any; start one with scaler_cluster ADDRESS"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "here", "own"),
+    [
+        (
+            f"{COMMAND} --capabilities gpu=1,big disk=64; it has waited for 3 s",
+            "none has any; start one with scaler_cluster tcp://here:1 --capabilities gpu=1,big disk=64; it has waited",
+            'none has any; make the client with Client(capabilities={"gpu": 1, "big disk": 64}); it has waited for 3 s',
+        ),
+        (
+            f"{COMMAND} --functions area=MODULE:FUNCTION, or one in another language",
+            "none has any; start one with scaler_cluster tcp://here:1 --functions area=MODULE:FUNCTION, or one in",
+            'none has any; make the client with Client(functions={"area": "MODULE:FUNCTION"})',
+        ),
+        (
+            "start workers with scaler_cluster ADDRESS",
+            "start workers with scaler_cluster tcp://here:1",
+            "those of this client start, or have died: its log says which",
+        ),
+        ("it needs a result", "it needs a result", "it needs a result"),
+    ],
+)
+def test_advice_is_about_the_cluster_of_this_client(
+    sentence: str, here: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert advised(sentence, "tcp://here:1").startswith(here)
+    monkeypatch.setattr(starters, "own_clusters", {"tcp://here:1": object()})
+    assert advised(sentence, "tcp://here:1") == own
+    assert "this client has started it" in what_to_check("tcp://here:1")
 
 
 def test_a_node_is_asked_about_by_its_graph_and_position(scene: Scene) -> None:

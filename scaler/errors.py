@@ -31,7 +31,8 @@ class WorkerDiedError(ScalerError):
     """The worker that ran the task was lost as often as the crash limit allows.
 
     Its host died, its connection was down for too long, or the local cluster of this program died too often to be
-    restarted. Look at the log of the named cluster, and submit the task again.
+    restarted, or cannot start with its settings: then the message names the setting and the error. Look at the log of
+    the named cluster, and submit the task again.
     """
 
 
@@ -123,8 +124,9 @@ class SerializeObjectError(ScalerError):
 class DeserializeObjectError(ScalerError):
     """A value arrived but cannot be unpickled here, usually because a module is missing.
 
-    The message names the value and the module. Send a module of your own along (`client.upload(module)`), or install it
-    where the workers run, set `PYTHONPATH` there, or start the cluster in the folder of the module.
+    The message names the value, and the module that is missing or the class whose code failed. Send a module of your
+    own along (`client.upload(module)`), or install it where the workers run, set `PYTHONPATH` there, or start the
+    cluster in the folder of the module.
     """
 
 

@@ -3,7 +3,7 @@
 #   make test PYTHON=python3.12 VENV=.venv-3.12     another interpreter, beside the first
 #   make test ARGS='tests/unit -k balancer'         a part of the tests
 #   make test PARALLEL=                             one test at a time
-#   make fast EXAMPLES=                             with as many examples as `make test`
+#   make test EXAMPLES=                             with more examples of each property
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 PARALLEL ?= -n 6 --dist loadfile --no-loadscope-reorder
 PAIRS ?= -n 3 --dist loadfile --no-loadscope-reorder
 EXAMPLES ?= --hypothesis-profile=few
-QUICK := $(BIN)/python -m pytest -q -m 'not processes and not more and not soak and not thorough' $(EXAMPLES)
+QUICK := $(BIN)/python -m pytest -q -m 'not processes and not more and not faults and not soak and not thorough' $(EXAMPLES)
 COMPUTING := tests/architecture tests/property tests/unit/actors
 WAITING := tests/unit/client tests/unit/monitor
 OTHERS := $(filter-out $(COMPUTING) $(WAITING) %/__pycache__,$(wildcard tests/unit/*))
@@ -37,18 +37,19 @@ help: ## what can be made
 quickstart: $(VENV)/.scaler ## install scaler here and measure the code of Python's standard library with it
 	@$(BIN)/python examples/measure_code.py
 
-test: $(VENV)/.dev $(VENV)/.compiled ## the tests that need nothing but pip, in at most 6 minutes
-	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+test: $(VENV)/.dev $(VENV)/.compiled ## the tests that need nothing but pip, in at most 200 seconds on two quiet cores
+	@$(BIN)/python -m pytest $(PARALLEL) $(EXAMPLES) $(ARGS)
 
 test-more: $(VENV)/.more $(VENV)/.system $(VENV)/.browser $(VENV)/.testsuite $(VENV)/.javascript $(VENV)/.theirs $(VENV)/.ipython-8 ## the documentation, and the tests that are heavy; as root it installs Chromium, Node.js, Slurm, Prometheus and Open MPI with apt
 	@first=0; part() { "$$@" || { code=$$?; [ $$first -ne 0 ] || first=$$code; }; }; \
-	$(if $(ARGS),part $(BIN)/python -m pytest -m 'more and not soak' $(ARGS),$(MORE)); \
+	$(if $(ARGS),part $(BIN)/python -m pytest -m '(more or faults) and not soak' $(ARGS),$(MORE)); \
 	exit $$first
 
 # Each part runs, also when one before it has failed. Those that drive other programs and take the whole machine come last.
 define MORE
 part $(MAKE) --no-print-directory docs; \
 part $(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile=many tests/property; \
+part $(BIN)/python -m pytest $(PARALLEL) -m 'faults and not more and not soak'; \
 part $(BIN)/python -m pytest $(PAIRS) --rerun-show-tracebacks -m 'more and not alone and not soak'; \
 part $(BIN)/python -m pytest --rerun-show-tracebacks -m 'more and alone and not soak'
 endef

@@ -17,7 +17,7 @@ from scaler.jobs.record import DATABASE, JobRecord
 from tests.support import job_writer
 from tests.support.job_writer import MARKS
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.faults
 
 LOG = f"{DATABASE}-wal"
 

@@ -14,7 +14,7 @@ from tests.support import job_writer
 from tests.support.job_writer import MARKS, N_RANGES, RANGE, digests_of, result_of, row_of
 from tests.support.power_cuts import Deed, Disk, noted
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.faults
 
 
 @pytest.fixture(scope="module")

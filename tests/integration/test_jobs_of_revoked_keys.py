@@ -133,7 +133,7 @@ def test_a_job_of_a_revoked_key_pauses_also_over_a_restart_and_continues_with_a_
     assert again.total() <= WORKERS, "and no others, but what was cancelled while its result was on the way"
 
 
-@pytest.mark.thorough
+@pytest.mark.more
 def test_a_key_that_is_revoked_while_no_scheduler_runs_pauses_its_jobs_at_the_next_start(place: Place) -> None:
     start(place)
     place.scheduler.kill_all()
@@ -149,7 +149,7 @@ def test_a_key_that_is_revoked_while_no_scheduler_runs_pauses_its_jobs_at_the_ne
     assert set(place.noted("end")) == {*range(ROWS)}
 
 
-@pytest.mark.thorough
+@pytest.mark.more
 def test_when_the_last_key_of_an_owner_expires_running_rows_end_and_none_begin(place: Place) -> None:
     start(place)
     yesterday, tomorrow = (date.today() + timedelta(days) for days in (-1, 1))  # noqa: DTZ011 - as the scheduler does
@@ -164,7 +164,7 @@ def test_when_the_last_key_of_an_owner_expires_running_rows_end_and_none_begin(p
     assert place.noted("begin") == place.noted("end") == Counter(range(ROWS)), "no row has begun twice"
 
 
-@pytest.mark.thorough
+@pytest.mark.more
 def test_rows_that_may_begin_once_do_so_although_their_owner_was_locked_out(place: Place) -> None:
     start(place, at_most_once=True)
     place.edit("client eve ", "monitor eve ")
@@ -183,7 +183,7 @@ def test_rows_that_may_begin_once_do_so_although_their_owner_was_locked_out(plac
     assert len(failed) <= 2 * WORKERS
 
 
-@pytest.mark.thorough
+@pytest.mark.more
 def test_jobs_of_others_go_on_while_the_list_cannot_be_read_and_an_admin_gives_a_paused_one(place: Place) -> None:
     start(place)
     allowed = place.folder / "allowed"

@@ -35,6 +35,7 @@ def finished(running: Command, number: int = signal.SIGINT) -> int:
     return running.end()
 
 
+@pytest.mark.more
 def test_clusters_come_with_the_work_and_go_without_it() -> None:
     options = ("--max", "4", "--each", "2", "--down-idle", "1", "--target", "0.5", "--up", UP)
     with (

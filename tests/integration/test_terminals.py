@@ -189,6 +189,7 @@ def put_hostile_files(site: Site, tmp_path: Path) -> tuple[Path, Path]:
     return key, folder
 
 
+@pytest.mark.more
 def test_no_command_hands_a_terminal_what_peers_and_files_have_chosen(site: Site, tmp_path: Path) -> None:
     hostile.__name__ = hostile.__qualname__ = HOSTILE
     alice, admin = site.allow("alice"), str(site.folder / "admin.json")

@@ -30,11 +30,12 @@ def simulate(*options: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.parametrize("count", [20, pytest.param(60, marks=pytest.mark.more)])
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_everything_ends_well_in_60_runs() -> None:
-    assert "60 seeds, 0 failed" in simulate("--seeds", "60")
+def test_everything_ends_well(count: int) -> None:
+    assert f"{count} seeds, 0 failed" in simulate("--seeds", str(count))
 
 
 def well(count: int, *kinds: str) -> bool:

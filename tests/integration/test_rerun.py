@@ -165,6 +165,29 @@ def test_the_seed_draws_the_numbers_of_the_worker_and_the_generators_are_put_bac
     assert current_task() is None
 
 
+def test_calls_of_two_threads_that_overlap_put_the_generators_back(client: Client) -> None:
+    future = failed(client.options(seed=7).submit(looks_in_threads))
+    state, began, other_began = random.getstate(), threading.Event(), threading.Event()
+    thread = threading.Thread(target=seen_by, args=(future.rerun,))
+
+    def meets() -> None:
+        if threading.current_thread() is thread:
+            began.set()
+            other_began.wait(SECONDS)
+        else:
+            other_began.set()
+            thread.join()
+
+    _meeting[:] = [meets]
+    try:
+        thread.start()
+        assert began.wait(SECONDS)
+        seen_by(future.rerun)
+    finally:
+        _meeting.clear()
+    assert random.getstate() == state
+
+
 def test_the_current_task_is_that_of_the_call_and_of_its_threads_alone(client: Client) -> None:
     future = failed(client.submit(looks_in_threads))
     inside, outside = threading.Event(), list[Any]()
@@ -313,10 +336,17 @@ async def _rerun_in_loop(address: str) -> None:
             await needing
         with pytest.raises(Called):
             await needing.rerun()
+        both = asyncio.gather(future.rerun(), future.rerun(), return_exceptions=True)
+        assert [type(error) for error in await asyncio.wait_for(both, SECONDS)] == [Called, Called]
         waiting = client.submit(time.sleep, SECONDS)
         with pytest.raises(RerunError, match="task sleep is open"):
             await waiting.rerun()
         waiting.cancel()
+        left = client.submit(fails, large)
+        with pytest.raises(Called):
+            await left
+    with pytest.raises(RerunError, match="the result of task ones, .* its client has ended"):
+        await asyncio.wait_for(left.rerun(), SECONDS)
 
 
 def test_futures_of_an_event_loop_run_again_in_its_thread(client: Client, address: str) -> None:

@@ -97,6 +97,9 @@ class AsyncLink(Link):
 
     def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
         """Ask for a large result."""
+        if self.closed_because:
+            receiver.fail(self._ending)
+            return
         self._work.large.request(object_id, receiver, keep)
         self._turn_soon()
 

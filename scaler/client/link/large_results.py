@@ -29,7 +29,7 @@ from scaler.client.link.at_most_once import claim_of_node, claim_of_task, is_at_
 from scaler.client.outcome import BECAUSE_OF_SCHEDULER, lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
-from scaler.pickling.serialization import BYTES_HEAD
+from scaler.pickling.serialization import BYTES_HEAD, Frames
 from scaler.shared_memory import can_share, frames_at
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import FOUND, LOST, ObjectRequest, ObjectResponse
@@ -53,6 +53,42 @@ class State(Enum):
     """its graph was cancelled while its task ran again: it runs only for a request for this very result"""
     GONE = auto()
     """it was lost, and its task must not run again: each request fails with the same error"""
+
+
+class SharedReceiver:
+    """Two receivers of one large result: the second requested it while it was on its way to the first."""
+
+    def __init__(self, first: Receiver, second: Receiver) -> None:
+        self._both = first, second
+
+    def deliver(self, result: TaskResult) -> None:
+        for each in self._both:
+            each.deliver(result)
+
+    def refuse(self, result: TaskResult) -> None:
+        for each in self._both:
+            each.refuse(result)
+
+    def store(self, result: TaskResult) -> None:
+        for each in self._both:
+            each.store(result)
+
+    def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
+        for each in self._both:
+            each.receive_frames(object_id, frames)
+
+    def fail(self, make_error: MakeError) -> None:
+        for each in self._both:
+            each.fail(make_error)
+
+    def notify(self) -> None:
+        for each in self._both:
+            each.notify()
+
+
+def shared(known: Receiver | None, receiver: Receiver) -> Receiver:
+    """Return what receives a result for both; `known`: the receiver that waits for it already, if there is one."""
+    return receiver if known is None or known is receiver else SharedReceiver(known, receiver)
 
 
 class UnreadResult:
@@ -106,7 +142,7 @@ class UnreadResult:
         if self.make_error is not None:
             receiver.fail(self.make_error)
             return
-        self._receiver = receiver
+        receiver = self._receiver = shared(self._receiver, receiver)
         self._asked_by = weakref.ref(receiver)
         if self._outcome is not None:
             self._hand_over(self._outcome, receiver)
@@ -264,8 +300,10 @@ class LargeResults:
             self._kept.add(object_id)
         unread = self.unread.get(object_id)
         if unread is None or self.unread.is_there(object_id):
-            self.requests[object_id] = receiver
-            self._calls.out.append(as_request(object_id))
+            known = self.requests.get(object_id)
+            self.requests[object_id] = shared(known, receiver)
+            if known is None:
+                self._calls.out.append(as_request(object_id))
         else:
             unread.ask(receiver)
             if unread.state is State.CANCELED:

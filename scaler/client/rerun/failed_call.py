@@ -6,7 +6,9 @@ The arguments are read as a worker process reads them (`scaler.processor.executi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,6 +40,12 @@ ATTEMPT = 0
 
 _generators = RandomGenerators()
 """One for all calls, because each waits for the import of torch once."""
+
+
+_kept: dict[object, KeptState] = {}
+"""the state to put back at the end of each call that runs now; the last one began last"""
+_keeping = threading.Lock()
+"""held by a thread that changes `_kept`"""
 
 
 class ReadCall(NamedTuple):
@@ -132,12 +140,27 @@ def run(call: FailedCall) -> Any:
     Few frames of this package are in the traceback: the caller's, and this one.
     """
     __tracebackhide__ = True
-    kept = KeptState()
-    try:
+    with _generators_put_back():
         function, positional, keywords, task = call.read()
         with task_context.rerunning(task):
             _generators.begin(RunOptions.decode(call.options).seed_of(call.task_id))
             return function(*positional, **keywords)
+
+
+@contextlib.contextmanager
+def _generators_put_back() -> Iterator[None]:
+    """Context manager: put back the state of the generators, also if calls of several threads overlap."""
+    call = object()
+    with _keeping:
+        _kept[call] = KeptState()
+    try:
+        yield
     finally:
-        _generators.refresh()  # those that were imported meanwhile
-        kept.put_back()
+        with _keeping:
+            calls = [*_kept]
+            later, state = calls[calls.index(call) + 1 :], _kept.pop(call)
+            if later:  # it began in the middle of this call, and puts back the state before both
+                _kept[later[0]] = state
+            else:
+                _generators.refresh()  # those that were imported meanwhile
+                state.put_back()

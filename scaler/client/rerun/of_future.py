@@ -113,9 +113,10 @@ async def fetched_in_loop(future: FailedFuture, link: AsyncLink, *, again: bool)
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
         for object_id, (_, arrival) in prepared.arrivals.items():
-            arrived = asyncio.wrap_future(arrival, loop=link.loop)
-            await asyncio.wait([arrived])  # which does not cancel it, if this is cancelled: the link will end it
-            prepared.take(object_id, arrived.exception())
+            if not arrival.done():
+                arrived = asyncio.wrap_future(arrival, loop=link.loop)
+                await asyncio.wait([arrived])  # which does not cancel it, if this is cancelled: the link will end it
+            prepared.take(object_id, arrival.exception())
     return prepared.call
 
 

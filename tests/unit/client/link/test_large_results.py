@@ -132,6 +132,21 @@ def test_after_a_failure_the_next_one_who_asks_has_another_try(unread: UnreadRes
     assert (len(first.heard), second.heard) == (1, [("deliver", result())])
 
 
+def test_all_receivers_that_wait_for_a_lost_result_get_how_its_task_ends(unread: UnreadResults) -> None:
+    one, receivers = unread[OBJECT_ID], [Receiver() for _ in range(3)]
+    for receiver in receivers:
+        one.ask(receiver)
+    one.store(result(size=9))
+    for receiver in receivers:
+        one.ask(receiver)
+    one.fail(TimeoutError)
+    for receiver in receivers:
+        one.ask(receiver)
+    one.deliver(result())
+    ends = [("store", result(size=9)), ("fail", TimeoutError), ("deliver", result())]
+    assert [receiver.heard for receiver in receivers] == [ends] * 3
+
+
 def test_one_that_is_gone_fails_each_who_asks_until_it_comes_all_the_same(unread: UnreadResults) -> None:
     one, first, second = unread[OBJECT_ID], Receiver(), Receiver()
     one.state = State.LOST

@@ -277,6 +277,14 @@ class TestAnswers:
         work.forget_result(ObjectId(task_id(1)))
         assert said(work) == []
 
+    def test_a_large_result_on_its_way_reaches_each_receiver_that_requests_it(self, work: OpenWork) -> None:
+        sinks = [Sink() for _ in range(3)]
+        for sink in sinks:
+            work.large.request(object_id(1), sink)
+        assert said(work) == [ObjectRequest(object_id(1))]
+        work.large.on_objects([ObjectResponse(object_id(1), 1, (b"large",))])
+        assert [sink.ends for sink in sinks] == [[("received", (b"large",))]] * 3
+
     def test_a_result_that_is_gone_is_received_as_none(self, work: OpenWork) -> None:
         sink = Sink()
         work.large.request(object_id(1), sink)

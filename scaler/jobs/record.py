@@ -445,6 +445,10 @@ class JobRecord:
                 self._reopened.end(each.row, each.n_rows)
         return n_added
 
+    def has_failed(self, status: int) -> bool:
+        """Return whether a row has failed with this `TaskStatus`."""
+        return self._results.has_failed(status)
+
     def reopen_failed(self, status: int | None = None) -> list[int]:
         """Reopen failed rows, so that they run again. Return these rows.
 

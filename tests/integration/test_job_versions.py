@@ -194,6 +194,7 @@ def test_a_function_that_a_job_cannot_get_changes_nothing(
     begun = client.job("once unchanged")
     with pytest.raises(JobError, match="the 1 rows that have failed are not run again: they may have begun"):
         begun.retry(mended)
+    assert begun.versions() == []
     assert str(begun.failures()[0].error) == "division by zero"
     assert runs_of(folder, 0) == 2, "once for each job"
     assert [str(each.error) for each in job.failures()] == ["division by zero"]

@@ -345,7 +345,7 @@ async def _rerun_in_loop(address: str) -> None:
         left = client.submit(fails, large)
         with pytest.raises(Called):
             await left
-    with pytest.raises(RerunError, match="the result of task ones, .* its client has ended"):
+    with pytest.raises(RerunError, match=r"the result of task ones, .* its client has ended"):
         await asyncio.wait_for(left.rerun(), SECONDS)
 
 
@@ -428,6 +428,13 @@ def test_a_row_runs_with_the_function_of_the_version_that_the_handle_reads(
     [row] = again.failures()
     assert row.rerun(again=True) == 0.0
     assert "function: version 1 of the job here; version 0 has run the row" in capfd.readouterr().err
+    job = client.start(inverse, [(0,), (1,)], name="mended since")
+    job.wait(SECONDS)
+    [row] = job.failures()
+    job.retry(mended)
+    assert job.wait(SECONDS).failed == 0
+    assert row.rerun() == 0.0
+    assert "failure: the record has none any more, because the row was run again since" in capfd.readouterr().err
 
 
 PROGRAM = """

@@ -21,7 +21,7 @@ from scaler.actors.jobs.answers import (
     token_of,
     waits,
 )
-from scaler.actors.jobs.reading import ATTEND, Reading, Steps
+from scaler.actors.jobs.reading import ATTEND, NOT_READ, Reading, Steps
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked
@@ -271,7 +271,7 @@ class Desk:
     def _open(self, asked: JobAsked) -> Steps:
         wish, standing = asked.request.amount, self._standing
         if wish & JobWish.NEW_VERSION:
-            self._begin_version(asked)
+            yield from self._check_and_begin_version(asked)
             return
         if wish & JobWish.RUN and self._why_never_again():
             self._tell(asked, refused(asked.request, self._why_never_again()))
@@ -326,6 +326,11 @@ class Desk:
         damaged = ", ".join(sorted(self._record.damaged))
         why = f"{damaged} on disk is damaged: run its program again with the same rows, which writes it anew"
         return self._why_never_again() or (why if damaged else "")
+
+    def _why_not_again(self) -> str:
+        """Return why no failed row of a job with `at_most_once` may run again, if each may have begun."""
+        why = f"the {self._standing.rows.failed} rows that have failed are not run again: they may have begun"
+        return f"{why}, and have the option at_most_once"
 
     def _run_again(self, failed_too: int) -> tuple[list[int], str, str]:
         """Reopen failed rows, and a job that was cancelled or has stopped. Called by the clerk."""
@@ -514,6 +519,16 @@ class Desk:
             return None
         return terms
 
+    def _check_and_begin_version(self, asked: JobAsked) -> Steps:
+        """Begin a new version, unless it is another function for rows none of which may run again."""
+        record, standing = self._record, self._standing
+        if asked.request.amount & JobWish.SAME_ROWS and standing.is_at_most_once and standing.state == DONE:
+            can_run = yield lambda: not record.failed or record.has_failed(TaskStatus.NO_WORKER), NOT_READ
+            if not can_run:
+                self._tell(asked, refused(asked.request, self._why_not_again()))
+                return
+        self._begin_version(asked)
+
     def _begin_version(self, asked: JobAsked) -> None:
         """Begin a new version of the job. Its actor is the one that opens the record next."""
         request, record, standing, terms = asked.request, self._record, self._standing, self._new_terms(asked)
@@ -574,10 +589,8 @@ class Desk:
             return self._run_again(1)
 
         rows, state, reason = yield retry, NOT_KEPT
-        failed = self._standing.rows.failed
-        if failed and state == DONE and not rows:
-            why = f"the {failed} rows that have failed are not run again: they may have begun"
-            self._tell(asked, refused(asked.request, f"{why}, and have the option at_most_once"))
+        if self._standing.rows.failed and state == DONE and not rows:
+            self._tell(asked, refused(asked.request, self._why_not_again()))
             return
         terms = self._standing.terms
         if self._standing.is_sealed and terms.is_attended:  # a program that only retries submits no rows

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.client.jobs.questions import ask, read_rows
+from scaler.client.jobs.questions import RowEnd, ask, read_rows
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.rerun.failed_call import FailedCall, check_may_repeat
@@ -53,9 +53,10 @@ class _Row:
         check_may_repeat(label, options, again=again)
         function = self._stored(bytes.fromhex(call["function_id"]), f"the function of {label}")
         objects = {each: self._stored(each, f"an object among the arguments of {label}") for each in _ids(object_ids)}
-        task_id, notes = bytes.fromhex(call["task_id"]), self._notes(call)
+        task_id, failure = bytes.fromhex(call["task_id"]), self._failure()
+        place, notes = _place_of(failure), self._notes(call, failure)
         return FailedCall(
-            label, call["name"], task_id, function, bytes(payload), frames, options, objects, self._place(), notes
+            label, call["name"], task_id, function, bytes(payload), frames, options, objects, place, notes
         )
 
     def _stored(self, object_id: bytes, what: str) -> Frames:
@@ -73,21 +74,28 @@ class _Row:
     def _ask(self, verb: JobVerb, amount: int = 0, body: bytes = b"") -> JobResponse:
         return ask(self._link, JobQuestion(verb, self._job, self._row, amount, body, (), self._work))
 
-    def _place(self) -> Place | None:
-        """Return where the row failed; None if that is unknown, as of a row that has run again since."""
-        for found in read_rows(self._ask(JobVerb.FAILURES, amount=1)):
-            if found.row == self._row and found.status == TaskStatus.FAILED:
-                try:
-                    return Place.decode(TaskFailure.decode(bytes(found.frames[0])).place)
-                except ProtocolError:
-                    return None
-        return None
+    def _failure(self) -> RowEnd | None:
+        """Return how the row failed; None if it has run again since, or runs."""
+        found = read_rows(self._ask(JobVerb.FAILURES, amount=1))
+        return next((each for each in found if each.row == self._row), None)
 
-    def _notes(self, call: dict[str, Any]) -> Sequence[str]:
+    def _notes(self, call: dict[str, Any], failure: RowEnd | None) -> Sequence[str]:
+        if failure is None:
+            return ("failure: the record has none any more, because the row was run again since",)
         ran, latest = call["ran"], call["version"]
         if ran in (-1, latest):
             return ()
         return (f"function: version {latest} of the job here; version {ran} has run the row",)
+
+
+def _place_of(failure: RowEnd | None) -> Place | None:
+    """Return where a row failed; None if that is unknown."""
+    if failure is None or failure.status != TaskStatus.FAILED:
+        return None
+    try:
+        return Place.decode(TaskFailure.decode(bytes(failure.frames[0])).place)
+    except ProtocolError:
+        return None
 
 
 def _ids(object_ids: Any) -> list[bytes]:

@@ -145,6 +145,11 @@ class Results:
         known, ended = self._ranges.by_first[first], self.ended_rows(first)
         return (ended.count(ENDED_WELL), ended.count(FAILED)) == (known.done, known.failed)
 
+    def has_failed(self, status: int) -> bool:
+        """Return whether a row has failed with this `TaskStatus`."""
+        query = f"SELECT 1 FROM results WHERE {STATUS} = {int(status)} LIMIT 1"  # noqa: S608 - a number
+        return self._connection.execute(query).fetchone() is not None
+
     def reopen_failed(self, status: int | None, of: set[int] | None = None) -> list[int]:
         """Drop the failures of rows, so that these run again. Return the rows.
 

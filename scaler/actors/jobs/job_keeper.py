@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 from scaler.actors.jobs.answers import known, refused, terms_of
 from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.open_rows import OpenRows
-from scaler.actors.jobs.reader import JobReader
+from scaler.actors.jobs.reader import JobReader, LeftJobError, needs_program
+from scaler.actors.jobs.reading import only_reads
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, OwnersChanged, ReaderLeft
@@ -111,8 +112,8 @@ class JobKeeper(Actor):
         for place in places:
             self._open(place, self._opening_of(place), is_new=False)
 
-    def _opening_of(self, place: Path, program: str = "") -> Callable[[], Opened]:
-        return partial(_open, self._shelf, self._services.read_options, place, _named(program))
+    def _opening_of(self, place: Path, program: str = "", *, is_read: bool = False) -> Callable[[], Opened]:
+        return partial(_open, self._shelf, self._services.read_options, place, _named(program), is_read)
 
     def _open(self, place: Path, order: Callable[[], Opened], *, is_new: bool) -> None:
         if place not in self._jobs and place not in self._opening:
@@ -125,7 +126,7 @@ class JobKeeper(Actor):
             for asked in waiting:
                 self._handle(asked)
             return
-        if isinstance(error, JobInUseError) and place.is_dir():
+        if isinstance(error, (JobInUseError, LeftJobError)) and place.is_dir():
             self._begin(place, JobReader(place, self._shelf, self._services.outbox, self.actor_ref), waiting)
             return
         if opened is None:
@@ -182,7 +183,8 @@ class JobKeeper(Actor):
         if self._excess[asked.session] == REQUESTS_MOST:
             asked.session.send(GiveUp(f"{REQUESTS_MOST:,} of its requests about jobs were too many: {reason}"))
 
-    def _handle(self, asked: JobAsked) -> None:
+    def _handle(self, asked: JobAsked, *, is_read: bool = True) -> None:
+        """Hand on a request. `is_read`: whether all requests that follow at once only read, too."""
         request = asked.request
         if request.verb == JobVerb.LIST:
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)
@@ -201,7 +203,8 @@ class JobKeeper(Actor):
         elif place in self._opening:
             self._opening[place].append(asked)
         elif place.is_dir():
-            self._open(place, self._opening_of(place, asked.program), is_new=False)
+            is_read = is_read and only_reads(request)
+            self._open(place, self._opening_of(place, asked.program, is_read=is_read), is_new=False)
             self._opening[place].append(asked)
         elif request.verb == JobVerb.OPEN and request.body and not request.record:
             self._make(place, asked)
@@ -304,8 +307,10 @@ class JobKeeper(Actor):
     @handles(JobEnded)
     def _job_ended(self, ended: JobEnded) -> None:
         self._jobs = {place: job for place, job in self._jobs.items() if job is not ended.job}
-        for asked in self._take_unanswered(ended.job):  # it came too late
-            self._handle(asked)
+        left = self._take_unanswered(ended.job)
+        is_read = all(only_reads(asked.request) for asked in left)
+        for asked in left:  # it came too late
+            self._handle(asked, is_read=is_read)
         given, self._shelf.given = self._shelf.given, set()
         self._open_all(given)
 
@@ -346,7 +351,7 @@ def _nothing(_value: None, _error: BaseException | None) -> None:
 # In the clerk's thread
 
 
-def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path, program: str) -> Opened:
+def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path, program: str, is_read: bool) -> Opened:
     record = shelf.folder.open(place, program)
     try:
         read_options(record.terms.options)
@@ -354,8 +359,12 @@ def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path,
         shelf.folder.shut(record)
         raise
     is_new_version = place in shelf.fresh
+    standing = Standing(record, OpenRows.of(record), False, is_new_version)
+    if is_read and shelf.is_shared and not is_new_version and needs_program(standing):
+        shelf.folder.shut(record)
+        raise LeftJobError
     shelf.fresh.discard(place)
-    return record, Standing(record, OpenRows.of(record), False, is_new_version)
+    return record, standing
 
 
 def _create(shelf: JobShelf, terms: JobTerms, program: str) -> Opened:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from scaler.actors.jobs.answers import known, other_job, refused, waits
+from scaler.actors.jobs.desk import NO_PROGRAM
 from scaler.actors.jobs.open_rows import OpenRows
-from scaler.actors.jobs.reading import ATTEND, Reading, Steps
+from scaler.actors.jobs.reading import Reading, Steps, only_reads
 from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import Due, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
@@ -35,6 +36,15 @@ ENDING_SECONDS = 3.0
 """How long a change of the other program is waited for: after its end its scheduler, a process of its own, has the lock
 for a moment longer; and while it runs, its scheduler was killed, and the next one takes the lock in a moment.
 """
+
+
+def needs_program(standing: Standing) -> bool:
+    """Return whether the job is a map that goes on only when its program runs again. Reading does not lock it."""
+    return standing.is_open and standing.is_sealed and standing.terms.is_attended
+
+
+class LeftJobError(Exception):
+    """The job needs its program, to which the lock is left: it is only read."""
 
 
 class JobFreeError(Exception):
@@ -61,6 +71,8 @@ class JobView:
     """both from the first opening of the record"""
     _answer: JobResponse
     """to the latest request"""
+    _is_left = False
+    """whether no program had the job open at the latest request"""
 
     def answer(self, asked: JobAsked, now: float) -> JobResponse:
         """Return the answer to a request, or that it waits.
@@ -69,8 +81,8 @@ class JobView:
             now: the seconds of the clock of actors.
 
         Raises:
-            JobFreeError: if no other program has the job open. A job in the folder of a scheduler is still read then,
-                for that may be starting again.
+            JobFreeError: if no other program has the job open. Still read then are a job in the folder of a scheduler,
+                for that may be starting again, and a map without its program, which may come back.
             Exception: one of `UNREADABLE`, if the job cannot be read.
         """
         request, used = asked.request, self._folder.who_has(self._place)
@@ -81,14 +93,15 @@ class JobView:
             return known(request)
         record, reading = self._renewed()
         try:
-            verb = None if request.verb == JobVerb.READ and request.body == ATTEND else reading.verbs.get(request.verb)
-            if used is None and not is_ending and (verb is None or self._folder.is_entered):
+            verb = reading.verbs[request.verb] if only_reads(request) else None
+            self._is_left = used is None and not is_ending
+            is_read_on = not self._folder.is_entered or needs_program(self._standing)
+            if self._is_left and (verb is None or not is_read_on):
                 raise JobFreeError
             if verb is None:
                 reason = f"{self._program} is ending, or its scheduler is starting again"
                 return waits(request, reason) if is_ending else refused(request, str(used))
-            is_left = used is None and not is_ending
-            self._answer = waits(request, f"{self._program} has ended: retry() runs it here" if is_left else "")
+            self._answer = waits(request, self._why_idle())
             other = other_job(request, record.record_id, record.terms)
             if other is None:
                 self._run(request, verb(asked))
@@ -146,8 +159,15 @@ class JobView:
     def _take(self, _asked: JobAsked, response: JobResponse) -> None:
         self._answer = response
 
+    def _why_idle(self) -> str:
+        """Return why an open job does not run, as a sentence; empty if the other program has it open."""
+        if not self._is_left:
+            return ""
+        return NO_PROGRAM if self._folder.is_entered else f"{self._program} has ended: retry() runs it here"
+
     def _info(self) -> dict[str, Any]:
-        return self._reading.info("", (self._program,))
+        reason = self._why_idle() if self._standing.is_open else ""
+        return self._reading.info(reason, () if self._is_left else (self._program,))
 
     def close(self) -> None:
         """Close the record; repeated calls have no effect."""

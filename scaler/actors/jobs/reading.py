@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from typing import Any, TypeAlias
 
 from scaler.actors.jobs.answers import failures_of, info_of, known, refused, results_of
@@ -18,7 +19,7 @@ from scaler.jobs.record import JobRecord, Result, n_bytes
 from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import Row
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import AT_END, VERSIONS, JobResponse, JobVerb
+from scaler.wire.messages.client import AT_END, VERSIONS, JobRequest, JobResponse, JobVerb
 
 READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 """The most results in one answer, but for a single large one."""
@@ -63,13 +64,7 @@ class Reading:
         """rows in the order in which their results reached the disk"""
         self.log_id = random_id().hex()
         self.verbs: dict[int, Callable[[JobAsked], Steps | None]] = {
-            JobVerb.READ: self.read,
-            JobVerb.READ_NEW: self.read_new,
-            JobVerb.SHOW: self.show,
-            JobVerb.FAILURES: self.read_failures,
-            JobVerb.DIGESTS: self.read_digests,
-            JobVerb.ARGUMENTS: self.read_arguments,
-            JobVerb.STORED: self.read_stored,
+            verb: partial(answer, self) for verb, answer in _VERBS.items()
         }
         """requests that change nothing: they are answered also while another program has the job open"""
 
@@ -213,6 +208,22 @@ class Reading:
         object_id = asked.request.body
         found = yield lambda: self._record.object(object_id), "a part of the job cannot be read"
         self._tell(asked, known(asked.request, found.frames))
+
+
+_VERBS: dict[int, Callable[[Reading, JobAsked], Steps | None]] = {
+    JobVerb.READ: Reading.read,
+    JobVerb.READ_NEW: Reading.read_new,
+    JobVerb.SHOW: Reading.show,
+    JobVerb.FAILURES: Reading.read_failures,
+    JobVerb.DIGESTS: Reading.read_digests,
+    JobVerb.ARGUMENTS: Reading.read_arguments,
+    JobVerb.STORED: Reading.read_stored,
+}
+
+
+def only_reads(request: JobRequest) -> bool:
+    """Return whether a request neither changes a job nor needs it to run."""
+    return request.verb in _VERBS and not (request.verb == JobVerb.READ and request.body == ATTEND)
 
 
 def _call_of(record: JobRecord, row: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.reader import ENDING_SECONDS, IDLE_SECONDS, JobReader
 from scaler.actors.jobs.reading import ATTEND, SCAN
 from scaler.actors.messages.jobs import ReaderLeft
@@ -21,7 +22,7 @@ from scaler.jobs.folder import JobFolder
 from scaler.jobs.locks import Holder
 from scaler.jobs.record import DONE, JobRecord, JobTerms, Result
 from scaler.jobs.values import Row, pack, pack_rows
-from scaler.wire.messages.client import JobStatus, JobVerb
+from scaler.wire.messages.client import JobRequest, JobStatus, JobVerb
 from scaler.wire.messages.common import TaskStatus
 from tests.support.bench import Bench
 from tests.support.job_scene import Scene
@@ -189,6 +190,38 @@ def test_requests_go_on_at_the_own_actor_of_the_job_when_the_lock_is_free(scene:
     assert other.folder.is_used(other.record.folder)
     assert scene.ask(2, JobVerb.CANCEL) == [(2, KNOWN)]
     assert scene.bench.dispatcher.failures == 0
+
+
+def test_reading_a_map_without_its_program_leaves_the_lock_to_the_program(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = OtherProgram(tmp_path / "jobs", terms=replace(TERMS, is_attended=True))
+    scene = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
+    assert scene.ask(1, JobVerb.READ, 10) == []
+    other.folder.shut(other.record)
+    scene.pass_time(1)
+    assert [(each.number, each.status) for each in scene.answers] == [(1, JobStatus.WAITS)]
+    reason, found = scene.answers[0].reason, info(scene)
+    assert (found["programs"], found["rows"], found["reason"]) == ([], N_ROWS, reason)
+    assert reason.startswith("no program waits for it: a job of map runs only while its program does")
+    scene.pass_time(2 * IDLE_SECONDS)
+    late = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True, name="late")
+    assert late.ask(2, JobVerb.READ, 10) == [(2, JobStatus.WAITS)], "the first request finds the job free"
+    assert not scene.folder.is_used(other.record.folder)
+    other.record = other.folder.open(other.record.folder, "prices.py 4712")
+    other.end(0)
+    for each in (scene, late):
+        each.answers.clear()
+        each.pass_time(1)
+    assert [(each.number, each.status) for each in late.answers] == [(2, ROWS)]
+    assert info(scene)["programs"] == ["prices.py 4712"]
+    other.folder.shut(other.record)
+    late.send(JobRequest(3, JobVerb.READ, "orders", 1, 10))
+    assert late.ask(4, JobVerb.READ, 10, ATTEND, first=1) == [(3, JobStatus.WAITS)], "its own map takes the lock"
+    assert type(reader_of(late)) is JobActor
+    assert {each.request.number for _, each in late.shelf.unanswered.values()} == {3, 4}
+    for each in (scene, late):
+        each.folder.close()
 
 
 def reader_of(scene: Scene) -> object:

@@ -20,9 +20,12 @@ from scaler.config import ConfigError
 from scaler.endpoint import ANYWHERE
 from scaler.process.interpreter import no_collections
 from scaler.process.logs import set_up_logging
+from scaler.texts import cut
 from scaler.transport.private import keep_private_place_for, remove_private_place
 
 LIFELINE = 0  # standard input
+ERROR_CHARACTERS = 4000
+"""The length to which an error is cut: the parent may read the pipe only after the end of this process."""
 
 
 def main() -> None:
@@ -30,6 +33,7 @@ def main() -> None:
     title, report_descriptor = sys.argv[1], int(sys.argv[2])
 
     def report(word: str, value: Any) -> None:
+        value = cut(value, ERROR_CHARACTERS) if word == "error" else value
         with contextlib.suppress(OSError):  # the parent does not read any more
             os.write(report_descriptor, json.dumps({word: value}).encode() + b"\n")
 

@@ -19,7 +19,7 @@ import time
 from collections import Counter, deque
 from functools import partial
 
-from scaler.client.link.thread import fail_links
+from scaler.client.link.link import fail_links
 from scaler.cluster.child_process import Running
 from scaler.errors import WorkerDiedError
 from scaler.executors.processes.pool.deaths import how_it_ended

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from scaler.agent.agent import run_agent
 from scaler.client.lifetime import end_shared_links
-from scaler.client.link.thread import fail_links
+from scaler.client.link.link import fail_links
 from scaler.config import ConfigError
 from scaler.endpoint import in_process_address
 from scaler.errors import WorkerDiedError

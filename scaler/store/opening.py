@@ -64,9 +64,9 @@ def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
 def _why_not(base: Path) -> str:
     """Return why values cannot be written to a folder; nothing if they can."""
     if not base.is_dir():
-        return f"there is no folder {base}"
+        return f"{base} is not a folder" if base.exists() else f"there is no folder {base.absolute()}"
     if is_in_memory(base):
-        return f"{base} is in memory itself (tmpfs), so that nothing would be won; name a folder on a disk"
+        return f"{base} is in memory (tmpfs), as are the values themselves; name a folder on a disk"
     return "" if os.access(base, os.W_OK | os.X_OK) else f"{base} cannot be written to"
 
 

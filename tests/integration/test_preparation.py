@@ -34,6 +34,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (tmp_path / "raises.py").write_text("def start():\n    raise OSError('no table')\n")
     (tmp_path / "broken.py").write_text("raise RuntimeError('out of order')\n")
+    (tmp_path / "leaves.py").write_text("import os\nos._exit(5)\n")
+    (tmp_path / "long.py").write_text("raise ValueError('y' * 1_000_000)\n")
     (tmp_path / "uses.py").write_text("from scaler import Client\nClient().submit(abs, -1).result()\n")
     (tmp_path / "brings.py").write_text("from scaler import Client\nClient(n_workers=1)\n")
     (tmp_path / "maps.py").write_text(
@@ -210,11 +212,16 @@ def not_prepared() -> None:
             r"cannot preload module 'broken': RuntimeError: out of order \(.*broken.py, line 1\)",
         ),
         (
+            {"preload": ["heavy", "leaves"]},
+            "cannot preload module 'leaves': its import ended the process: exit code 5; ",
+        ),
+        ({"preload": ["long"]}, r"cannot preload module 'long': ValueError: y+\.\.\.y+ \(.*long.py, line 1\); mend"),
+        (
             {"initializer": not_prepared},
             r"the initializer failed: OSError: no licence \(.*test_preparation.py, line \d+",
         ),
     ],
-    ids=["preload", "initializer"],
+    ids=["preload", "preload that exits", "preload with a long error", "initializer"],
 )
 def test_why_a_local_cluster_cannot_start_is_the_error_of_its_tasks(
     folder: Path, options: dict[str, Any], reason: str, caplog: pytest.LogCaptureFixture
@@ -228,6 +235,20 @@ def test_why_a_local_cluster_cannot_start_is_the_error_of_its_tasks(
     assert not caplog.records
 
 
+def test_it_is_the_error_of_the_tasks_of_an_async_client_too(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reason = "cannot start: cannot preload module 'broken'"
+
+    async def program() -> None:
+        async with AsyncClient(n_workers=1, preload=["broken"]) as client:
+            with pytest.raises(WorkerDiedError, match=reason):
+                await client.submit(pow, 2, 3)
+            with pytest.raises(DisconnectedError, match=reason):
+                await client.map(pow, [(2, 3)])
+
+    asyncio.run(asyncio.wait_for(program(), 60))
+    assert not caplog.records
+
+
 def test_what_this_machine_does_not_have_is_refused_before_a_cluster_starts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +256,8 @@ def test_what_this_machine_does_not_have_is_refused_before_a_cluster_starts(
     bad: tuple[tuple[dict[str, Any], str], ...] = (
         ({"spill_folder": str(folder / "missing")}, "spill_folder: there is no folder"),
         ({"spill_folder": "/dev/shm"}, r"spill_folder: /dev/shm is in memory"),
-        ({"spill_folder": str(folder / "heavy.py")}, "spill_folder: there is no folder"),
+        ({"spill_folder": str(folder / "heavy.py")}, r"spill_folder: .*heavy.py is not a folder"),
+        ({"spill_folder": "missing"}, f"spill_folder: there is no folder {Path.cwd()}/missing"),
         ({"capabilities": {"gpu": 2}}, r"gpu=2 is more than .* CUDA_VISIBLE_DEVICES='2' names 1 GPU; offer gpu=1, or"),
         ({"capabilities": {"gpu": 2}, "processes": False}, "gpu=2 is more than the environment has"),
     )

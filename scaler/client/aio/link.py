@@ -206,6 +206,16 @@ class AsyncLink(Link):
             self._end("this client is disconnected; make a new one")
         self.loose_ends.say()
 
+    def fail(self, make_error: MakeError) -> None:
+        """Fail all open work for good, because its results will never come. For any thread."""
+        if threading.get_ident() != self._thread:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(self.fail, make_error)
+        elif not self.closed_because:
+            self._ending = make_error
+            self._protocol.send_goodbye()
+            self._end(str(make_error()))
+
     def close(self) -> None:
         """Close the connection; that may wait for what is still to be sent. For any thread, after `leave`."""
         self._protocol.end()

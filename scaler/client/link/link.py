@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, GraphEntry, Sink
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Sink
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.connection import Connection
 from scaler.client.link.loose_ends import LooseEnds
@@ -75,6 +75,8 @@ class Link:
     """has a command obeyed soon, if the link does not end before"""
     submit: Callable[[Entry], None]
     """sends a task"""
+    fail: Callable[[MakeError], None]
+    """fails all open work for good, because its results will never come"""
 
     def __init__(
         self,
@@ -201,6 +203,14 @@ class Link:
 
 links: weakref.WeakSet[Link] = weakref.WeakSet()
 """all of this process"""
+
+
+def fail_links(address: str, make_error: MakeError) -> int:
+    """Fail all open work at the scheduler at `address`, for the clients of this process. Return how many there are."""
+    found = [link for link in list(links) if link.address == address]
+    for link in found:
+        link.fail(make_error)
+    return len(found)
 
 
 def _leave_links_to_parent() -> None:

@@ -24,7 +24,7 @@ from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.inbox import Inbox
-from scaler.client.link.link import Command, Link, Request, links
+from scaler.client.link.link import Command, Link, Request
 from scaler.client.link.requests import Answer, OnOutput
 from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
@@ -304,11 +304,3 @@ class LinkThread(Link):
                 item()
         if row:
             work.add_all(row)
-
-
-def fail_links(address: str, make_error: MakeError) -> int:
-    """Fail all open work at the scheduler at `address`, for the clients of this process. Return how many there are."""
-    found = [link for link in list(links) if isinstance(link, LinkThread) and link.address == address]
-    for link in found:
-        link.fail(make_error)
-    return len(found)

@@ -57,9 +57,9 @@ ASK_AGAIN_SECONDS = 0.05
 """How often those are interrupted that have not ended: the task may have been where it cannot be."""
 REPORT = struct.Struct("<BIiQ")
 """what happened, the number of the processor, its process id, its exit code, or the `errno` why there is no process;
-the most memory that an ended one had, in bytes
+the most memory that an ended one had, in bytes; for PRELOADING, the number of the module, from 1 on, or 0 after the last
 """
-STARTED, ENDED, NOT_STARTED = 1, 2, 3
+STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"
 """in the place of all reports: the rest is the reason, as text, and the fork server ends"""
 
@@ -280,6 +280,11 @@ def main() -> None:
     serve(socket.socket(fileno=descriptor), settings)
 
 
+def _report_preloading(agent: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # the agent is gone
+        agent.sendall(REPORT.pack(PRELOADING, number, 0, 0))
+
+
 def serve(agent: socket.socket, settings: str) -> NoReturn:
     """Be the fork server of the agent at the other end."""
     _find_modules_here()
@@ -290,7 +295,8 @@ def serve(agent: socket.socket, settings: str) -> NoReturn:
         set_up_logging(config.logging, is_strict=False)
         try:
             with task_context.preparing(config.address, "the import of a preloaded module"):
-                generator = preload(config.preload)
+                generator = preload(config.preload, partial(_report_preloading, agent))
+            _report_preloading(agent, 0)
             if generator:
                 logging.getLogger(__name__).warning(
                     "the preloaded modules make the random generator %s: each worker process has a copy, and "

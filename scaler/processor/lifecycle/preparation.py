@@ -26,12 +26,14 @@ from scaler.interruptions import is_interruption
 from scaler.pickling.generators import generator_in
 from scaler.pickling.serialization import Named, serves_nothing
 from scaler.settings.functions import PICKLED, read_functions
-from scaler.texts import described
+from scaler.texts import cut, described
 
 logger = logging.getLogger(__name__)
 
 GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
 """how the names of their device files begin"""
+REASON_CHARACTERS = 1000
+"""The length to which the text of a user's exception is cut."""
 _has_failed = mmap.mmap(-1, 1)
 """whether the initializer has failed in any of the processes that are forked from this one"""
 
@@ -40,8 +42,11 @@ class PreparationError(ConfigError):
     """A module cannot be imported for all processors at once, or the initializer fails."""
 
 
-def preload(modules: Iterable[str]) -> str:
+def preload(modules: Iterable[str], begin: Callable[[int], object] = lambda _number: None) -> str:
     """Import modules in the process that forks all others.
+
+    Args:
+        begin: called before each import with the number of the module, from 1 on.
 
     Returns: the name of a random generator that is a global of a module imported by this, of which each forked process
         has a copy; empty if there is none.
@@ -51,7 +56,8 @@ def preload(modules: Iterable[str]) -> str:
             and what they hold would never be released. And if it opens a GPU, which no forked process can use.
     """
     known = set(sys.modules)
-    for name in modules:
+    for number, name in enumerate(modules, 1):
+        begin(number)
         before = set(threading.enumerate())
         devices = _open_devices()
         try:
@@ -74,10 +80,16 @@ def preload(modules: Iterable[str]) -> str:
 
 def _why(name: str, error: BaseException) -> str:
     """Return which module raised what, where, and what to do."""
-    what = f"cannot preload module {name!r}: {_raised(error)}; "
     if isinstance(error, ModuleNotFoundError):
-        return what + "install it, or name its folder in PYTHONPATH; or take it out of `preload`"
-    return what + "mend its import, or take it out of `preload`: an initializer can do what fails there"
+        cure = "install it, or name its folder in PYTHONPATH; or take it out of `preload`"
+        return f"cannot preload module {name!r}: {_raised(error)}; {cure}"
+    return import_failed(name, _raised(error))
+
+
+def import_failed(name: str, how: str) -> str:
+    """Return that the import of a module failed, how, and what to do."""
+    cure = "mend its import, or take it out of `preload`: an initializer can do what fails there"
+    return f"cannot preload module {name!r}: {how}; {cure}"
 
 
 def _raised(error: BaseException) -> str:
@@ -85,7 +97,7 @@ def _raised(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename != __file__ and "importlib" not in frame.filename]
     where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
-    return f"{' '.join(described(error).split())}{where}"
+    return f"{cut(' '.join(described(error).split()), REASON_CHARACTERS)}{where}"
 
 
 def _open_devices() -> set[str]:

@@ -3,7 +3,7 @@
 Processor proxies write to it (`StartProcess`, `SignalProcess`); it sends to each what became of its process. What is
 asked and reported is defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, so are all
 processors, and it ends what their tasks have started; then it fails, and its supervisor starts all of them again. If a
-node's first fork server cannot preload a module, no other one will: the agent ends at once.
+node's first fork server cannot preload a module, or ends during its import, no other one will: the agent ends at once.
 
 Must never: fork, or block on a processor or on a fork server that is stopped.
 """
@@ -38,12 +38,14 @@ from scaler.processor.lifecycle.fork_server import (
     CANNOT_PRELOAD,
     END,
     ENDED,
+    PRELOADING,
     PROGRAM,
     REPORT,
     REQUEST,
     START,
     STARTED,
 )
+from scaler.processor.lifecycle.preparation import import_failed
 from scaler.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
@@ -122,6 +124,9 @@ class ForkServerProxy(Actor):
         self._pids: dict[int, int] = {}
         self._workers = {name: index for index, name in enumerate(config.worker_names)}
         self._reports = b""
+        self._modules = config.preload
+        self._preloading = ""
+        """the module that the fork server imports; empty before the first one and after the last one"""
         self._kills = OutOfMemoryKills()
         limits = thread_limits(os.environ, len(config.worker_names))
         self._socket, self._process = _started(config.to_json(), limits)
@@ -138,20 +143,26 @@ class ForkServerProxy(Actor):
             self._shell.unwatch(self._socket.fileno())
             self.actor_ref.send(_ForkServerLost())
             return
-        data = self._reports + data
-        whole = 0 if data.startswith(CANNOT_PRELOAD) else len(data) - len(data) % REPORT.size
-        self._reports = data[whole:]
-        for kind, number, value, peak_bytes in REPORT.iter_unpack(data[:whole]):
-            if kind == STARTED:
-                self._pids[number] = value
-                self._processors[number].send(ProcessStarted(number, value))
-                continue
-            self._pids.pop(number, None)
-            processor = self._processors.pop(number)
-            if kind == ENDED:
-                processor.send(ProcessEnded(number, value, peak_bytes, self._kills.has_risen()))
-            else:
-                processor.send(ProcessNotStarted(number, value))
+        self._reports += data
+        while len(self._reports) >= REPORT.size and not self._reports.startswith(CANNOT_PRELOAD):
+            report, self._reports = self._reports[: REPORT.size], self._reports[REPORT.size :]
+            self._take(*REPORT.unpack(report))
+
+    def _take(self, kind: int, number: int, value: int, peak_bytes: int) -> None:
+        """Take one report."""
+        if kind == PRELOADING:
+            self._preloading = self._modules[number - 1] if number else ""
+            return
+        if kind == STARTED:
+            self._pids[number] = value
+            self._processors[number].send(ProcessStarted(number, value))
+            return
+        self._pids.pop(number, None)
+        processor = self._processors.pop(number)
+        if kind == ENDED:
+            processor.send(ProcessEnded(number, value, peak_bytes, self._kills.has_risen()))
+        else:
+            processor.send(ProcessNotStarted(number, value))
 
     @handles(StartProcess)
     def _start(self, start: StartProcess) -> None:
@@ -170,8 +181,10 @@ class ForkServerProxy(Actor):
             strays.kill_group(pid)
         try:
             how = how_it_ended(self._process.wait(GOODBYE_SECONDS))
-            if self._reports.startswith(CANNOT_PRELOAD):
-                how = self._reports.removeprefix(CANNOT_PRELOAD).decode()
+            if self._preloading:
+                how = import_failed(self._preloading, f"its import ended the process: {how}")
+                if self._reports.startswith(CANNOT_PRELOAD):
+                    how = self._reports.removeprefix(CANNOT_PRELOAD).decode()
                 if not self._has_worked:
                     self._shell.stop(os.EX_CONFIG, how)
                     return

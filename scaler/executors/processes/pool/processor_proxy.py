@@ -377,7 +377,7 @@ class ProcessorProxy(Actor):
             return self._progress.failure
         if not exit_code or self._killed_because == _CLOSED:
             return _CUT_OFF
-        how = f"its process ended before the initializer returned: {how_it_ended(exit_code)}"
+        how = f"the initializer has not returned, because its worker process ended: {how_it_ended(exit_code)}"
         return "" if self._killed_because else how
 
     def _over(self, reason: str, is_failure: bool, is_to_blame: bool) -> None:

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from scaler.client import Client
-from scaler.client.link.thread import fail_links
+from scaler.client.link.link import fail_links
 from scaler.errors import DisconnectedError, RerunError
 from scaler.wire.messages.client import Task, TaskResult
 from scaler.wire.messages.common import TaskStatus

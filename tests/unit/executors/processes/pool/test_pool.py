@@ -83,7 +83,7 @@ def fails() -> None:
 
 
 NO_MODULE = "ModuleNotFoundError: No module named 'no_such_module'"
-ENDED = "its process ended before the initializer returned"
+ENDED = "the initializer has not returned, because its worker process ended"
 CUT_OFF = "the initializer ended the process, or closed a descriptor that it had not opened"
 
 

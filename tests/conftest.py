@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tests.integration.test_keys import Site
 
 # The same examples on each run (a failure in CI is a failure here), and no wall-clock deadline on busy machines;
-# the timeout of pytest still bounds each test. `make fast` and `make test` take 5, pytest alone 25, `make test-more` 200. To
-# look for new ones, there is also the profile `explore`.
+# the timeout of pytest still bounds each test. `make fast` and `make test` take 5, pytest alone 25, `make test-more`
+# 200. To look for new ones, there is also the profile `explore`.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25)
 settings.register_profile("few", derandomize=True, deadline=None, max_examples=5)
 settings.register_profile("many", derandomize=True, deadline=None, max_examples=200)

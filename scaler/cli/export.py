@@ -143,7 +143,7 @@ class JsonLines:
         self._file.write(f'{{"{ROW}": {row}, "{STATUS}": "{status}", "{key}": {text}}}\n')
 
 
-class Table:
+class CsvTable:
     """A CSV table: number, status and error of each row, then its value.
 
     If the first value is a row of a table (`columns_of`), its parts have a column each. What has no column is written
@@ -176,11 +176,11 @@ class Table:
         return plain if isinstance(plain, (str, int, float)) else text
 
 
-FORMATS: dict[str, type[JsonLines | Table]] = {"jsonl": JsonLines, "csv": Table}
+FORMATS: dict[str, type[JsonLines | CsvTable]] = {"jsonl": JsonLines, "csv": CsvTable}
 
 
 @dataclass(frozen=True)
-class Target:
+class ExportFile:
     """The place of an export.
 
     Attributes:
@@ -192,7 +192,7 @@ class Target:
     kind: str
 
     @classmethod
-    def of(cls, name: str, kind: str | None, *, replaces: bool) -> Target:
+    def of(cls, name: str, kind: str | None, *, replaces: bool) -> ExportFile:
         """Return the target with this name.
 
         Raises:
@@ -234,7 +234,7 @@ class Target:
             part.unlink(missing_ok=True)
 
 
-def export(job: Job, target: Target) -> int:
+def export(job: Job, target: ExportFile) -> int:
     """Write the rows of a job that have ended. Return the exit code of the command: 1 if rows are open."""
     first = None
     if target.kind != "jsonl":
@@ -279,7 +279,7 @@ def _progress(n_rows: int) -> Iterator[Callable[[int, int], None]]:
         progress.finish(*last)
 
 
-def _summarize(target: Target, counts: dict[str, int], values: PlainValues, n_open: int) -> None:
+def _summarize(target: ExportFile, counts: dict[str, int], values: PlainValues, n_open: int) -> None:
     """Print what was written, and what was not, on the standard error."""
     parts = [counted(sum(counts.values()), "row")]
     parts += [f"{number:,} {status}" for status, number in counts.items() if number and status != "done"]

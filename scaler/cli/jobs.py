@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scaler.cli import options
-from scaler.cli.export import FORMATS, Target, export, safe_repr
-from scaler.cli.terminal import Column, ends_in_order, fail, say, say_table
+from scaler.cli.export import FORMATS, ExportFile, export, safe_repr
+from scaler.cli.terminal import TableColumn, ends_in_order, fail, say, say_table
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
 from scaler.client.jobs.questions import Info, ask, read_info
@@ -52,15 +52,15 @@ a tuple. It does not wait: exit code 1 means that rows are open. FILE may be - f
 `results` and `export` unpickle values: they import the modules that the values need, and run their code.
 """
 COLUMNS = (
-    Column("JOB", least=12),
-    Column("OWNER", least=8, rank=3),
-    Column("FUNCTION", least=8, rank=1),
-    Column("STATE", least=8),
-    Column("ROWS", is_number=True),
-    Column("DONE", is_number=True),
-    Column("FAILED", is_number=True),
-    Column("BYTES", is_number=True, rank=2),
-    Column("CHANGED", rank=4),
+    TableColumn("JOB", least=12),
+    TableColumn("OWNER", least=8, rank=3),
+    TableColumn("FUNCTION", least=8, rank=1),
+    TableColumn("STATE", least=8),
+    TableColumn("ROWS", is_number=True),
+    TableColumn("DONE", is_number=True),
+    TableColumn("FAILED", is_number=True),
+    TableColumn("BYTES", is_number=True, rank=2),
+    TableColumn("CHANGED", rank=4),
 )
 SHOWN_FAILURES = 20
 
@@ -237,7 +237,7 @@ def _give(link: LinkThread, arguments: argparse.Namespace) -> int:
 
 
 def _export(link: LinkThread, arguments: argparse.Namespace) -> int:
-    target = Target.of(arguments.file, arguments.format, replaces=bool(arguments.force))
+    target = ExportFile.of(arguments.file, arguments.format, replaces=bool(arguments.force))
     return export(_job(link, arguments.name), target)
 
 

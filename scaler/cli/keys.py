@@ -9,7 +9,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 from scaler.cli import options
-from scaler.cli.terminal import Column, ends_in_order, fail, say, say_table
+from scaler.cli.terminal import TableColumn, ends_in_order, fail, say, say_table
 from scaler.config import ConfigError, check_address
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys import finding
@@ -41,7 +41,12 @@ Who has such a file is let in: hand it over as you would a password. Alice puts 
 Client("alice.json"), scaler_cluster ADDRESS --key-file FILE, or SCALER_KEY_FILE.
 """
 
-COLUMNS = (Column("ROLE"), Column("NAME", least=12), Column("KEY", rank=1), Column("TERMS", least=16))
+COLUMNS = (
+    TableColumn("ROLE"),
+    TableColumn("NAME", least=12),
+    TableColumn("KEY", rank=1),
+    TableColumn("TERMS", least=16),
+)
 
 _share, _amount = options.value_of(share_of), options.value_of(amount_of)
 

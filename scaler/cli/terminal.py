@@ -69,7 +69,7 @@ def drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table.
 
     Attributes:
@@ -85,7 +85,7 @@ class Column(NamedTuple):
     rank: int = 0
 
 
-def say_table(columns: Sequence[Column], lines: Iterable[Sequence[str]]) -> None:
+def say_table(columns: Sequence[TableColumn], lines: Iterable[Sequence[str]]) -> None:
     """Print lines under the titles of their columns.
 
     In a terminal no line is longer than the terminal is wide: long texts are shortened, and then the columns with a
@@ -105,7 +105,7 @@ def say_table(columns: Sequence[Column], lines: Iterable[Sequence[str]]) -> None
         say(cut(text, most, mark) if is_terminal else text)
 
 
-def _fitting(columns: Sequence[Column], widths: dict[int, int], most: int) -> dict[int, int]:
+def _fitting(columns: Sequence[TableColumn], widths: dict[int, int], most: int) -> dict[int, int]:
     """Return the widths of the columns that fit side by side, by their number."""
     fitting = dict(widths)
     while sum(fitting.values()) + len(GAP) * (len(fitting) - 1) > most:

@@ -39,7 +39,7 @@ _SEQUENCES = (list, tuple, set, frozenset, deque)
 _WRAPPERS = (staticmethod, classmethod, property, functools.cached_property, type(functools.lru_cache(len)))
 
 
-class Part(NamedTuple):
+class FunctionPart(NamedTuple):
     """A value that a function uses, and its name for display."""
 
     value: Any
@@ -51,9 +51,9 @@ def find_generator(function: Any) -> str:
     return next((name for value, name in parts_of(function) if is_generator(value)), "")
 
 
-def parts_of(function: Any) -> Iterator[Part]:
+def parts_of(function: Any) -> Iterator[FunctionPart]:
     """Iterate over the values that a function brings along when it is pickled, itself first. The number is bounded."""
-    parts = deque([Part(function, "the function itself")])
+    parts = deque([FunctionPart(function, "the function itself")])
     seen: dict[int, object] = {}
     while parts and len(seen) < _VALUES_MOST:
         part = parts.popleft()
@@ -97,17 +97,17 @@ def _kinds_with(numpy: Any) -> tuple[type, ...]:
     return (random.Random, *(getattr(numpy, name) for name in _NUMPYS))
 
 
-def _parts_of(value: Any, name: str) -> Iterator[Part]:
+def _parts_of(value: Any, name: str) -> Iterator[FunctionPart]:
     """Iterate over the values that another one brings along."""
     kind = type(value)
     if kind is functools.partial:
-        yield Part(value.func, name)
+        yield FunctionPart(value.func, name)
         yield from _members(
             (*value.args, *value.keywords.values()), f"an argument of the partial of {_shown(value.func)}"
         )
     elif kind is MethodType:
-        yield Part(value.__func__, name)
-        yield Part(value.__self__, f"the object {_shown(type(value.__self__))}")
+        yield FunctionPart(value.__func__, name)
+        yield FunctionPart(value.__self__, f"the object {_shown(type(value.__self__))}")
     elif kind is FunctionType:
         yield from _parts_of_function(value)
     elif issubclass(kind, _SEQUENCES):
@@ -116,14 +116,14 @@ def _parts_of(value: Any, name: str) -> Iterator[Part]:
         yield from _members(dict.values(value), f"a value of {name}")
     elif issubclass(kind, _WRAPPERS):
         for attribute in ("__func__", "fget", "func", "__wrapped__"):
-            yield Part(getattr(value, attribute, None), name)
+            yield FunctionPart(getattr(value, attribute, None), name)
     elif kind is SimpleNamespace or not (
         kind is ModuleType or _is_of_a_library(value if isinstance(value, type) else kind)
     ):
         yield from _attributes(value)
 
 
-def _parts_of_function(function: FunctionType) -> Iterator[Part]:
+def _parts_of_function(function: FunctionType) -> Iterator[FunctionPart]:
     if _is_of_a_library(function):
         return
     shown = f"{function.__name__}()"
@@ -131,21 +131,21 @@ def _parts_of_function(function: FunctionType) -> Iterator[Part]:
     yield from _members((function.__kwdefaults__ or {}).values(), f"a default of {shown}")
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):  # the cell is empty
-            yield Part(cell.cell_contents, f"{name}, which {shown} encloses")
+            yield FunctionPart(cell.cell_contents, f"{name}, which {shown} encloses")
     names = {*_names_in(function.__code__)}
     where = function.__module__
     for name in names & function.__globals__.keys():
         value = function.__globals__[name]
-        yield Part(value, f"the global {name} of {where}")
+        yield FunctionPart(value, f"the global {name} of {where}")
         yield from _parts_of_module(value, names)
 
 
-def _parts_of_module(value: Any, names: set[str], depth: int = 3) -> Iterator[Part]:
+def _parts_of_module(value: Any, names: set[str], depth: int = 3) -> Iterator[FunctionPart]:
     """Iterate over the globals of a module of the user, and of its submodules, that a function uses by these names."""
     if type(value) is not ModuleType or _is_of_a_library(value) or not depth:
         return
     for name in names & vars(value).keys():
-        yield Part(vars(value)[name], f"the global {name} of {value.__name__}")
+        yield FunctionPart(vars(value)[name], f"the global {name} of {value.__name__}")
         yield from _parts_of_module(vars(value)[name], names, depth - 1)
 
 
@@ -157,24 +157,24 @@ def _names_in(code: CodeType) -> Iterator[str]:
             yield from _names_in(constant)
 
 
-def _attributes(value: Any) -> Iterator[Part]:
+def _attributes(value: Any) -> Iterator[FunctionPart]:
     """Iterate over the attributes of an object of the user, and of its class and the classes of that."""
     cls = value if isinstance(value, type) else type(value)
     for owner in (value, *(each for each in cls.__mro__ if each is not value)):
         if owner is value or not _is_of_a_library(owner):
             found = list(getattr(owner, "__dict__", {}).items())[:_MEMBERS_MOST]
-            yield from (Part(each, f"the attribute {name} of {_shown(cls)}") for name, each in found)
+            yield from (FunctionPart(each, f"the attribute {name} of {_shown(cls)}") for name, each in found)
     members = (each for owner in cls.__mro__ for each in vars(owner).items() if type(each[1]) is MemberDescriptorType)
     for name, member in members if cls is not value else ():
         with suppress(AttributeError):  # the slot is empty
-            yield Part(member.__get__(value), f"the attribute {name} of {_shown(cls)}")
+            yield FunctionPart(member.__get__(value), f"the attribute {name} of {_shown(cls)}")
 
 
-def _members(values: Any, name: str) -> Iterator[Part]:
+def _members(values: Any, name: str) -> Iterator[FunctionPart]:
     for number, value in enumerate(values):
         if number >= _MEMBERS_MOST:
             return
-        yield Part(value, name)
+        yield FunctionPart(value, name)
 
 
 def _is_of_a_library(value: Any) -> bool:

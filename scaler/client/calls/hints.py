@@ -11,7 +11,7 @@ import sys
 import zlib
 from typing import Any
 
-from scaler.pickling.generators import Part, find_generator, parts_of
+from scaler.pickling.generators import FunctionPart, find_generator, parts_of
 from scaler.pickling.serialization import Buffer, name_of, size_of
 
 logger = logging.getLogger("scaler.client")
@@ -130,7 +130,7 @@ class Hints:
 hints = Hints()
 
 
-def _size_bytes(part: Part) -> int:
+def _size_bytes(part: FunctionPart) -> int:
     """Return the size of a value without the values inside it."""
     try:
         n_bytes = getattr(part.value, "nbytes", None)

@@ -32,6 +32,10 @@ class JobChangedError(JobConflictError):
     """Another call has changed the job since this one compared its rows."""
 
 
+class JobMissingError(JobError):
+    """There is no such job, or no longer the one that the client knows."""
+
+
 class RowEnd(NamedTuple):
     """The outcome of a row. `status` is a `TaskStatus`."""
 
@@ -76,7 +80,9 @@ def checked(response: JobResponse) -> JobResponse:
         raise JobChangedError(response.reason)
     if response.status == JobStatus.CONFLICT:
         raise JobConflictError(response.reason)
-    if response.status in (JobStatus.REFUSED, JobStatus.NOT_FOUND):
+    if response.status == JobStatus.NOT_FOUND:
+        raise JobMissingError(response.reason)
+    if response.status == JobStatus.REFUSED:
         raise JobError(response.reason)
     return response
 

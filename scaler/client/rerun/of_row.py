@@ -10,11 +10,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.client.jobs.questions import RowEnd, ask, read_rows
+from scaler.client.jobs.questions import JobMissingError, RowEnd, ask, read_rows
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.rerun.failed_call import FailedCall, check_may_repeat
-from scaler.errors import JobError, ProtocolError, RerunError
+from scaler.errors import JobConflictError, JobError, ProtocolError, RerunError
 from scaler.ids import split_ids
 from scaler.pickling.serialization import Frames
 from scaler.processor.execution.place import Place
@@ -66,9 +66,9 @@ class _Row:
         """Ask for a part of the call. Raises `RerunError` if it is damaged or gone, and `JobError` if the job is."""
         try:
             return self._ask(verb, body=body)
+        except (JobConflictError, JobMissingError):
+            raise
         except JobError as error:
-            if not _is_about_part(error):
-                raise
             raise RerunError(f"{what} cannot be read from the record of the job: {error}") from None
 
     def _ask(self, verb: JobVerb, amount: int = 0, body: bytes = b"") -> JobResponse:
@@ -100,8 +100,3 @@ def _place_of(failure: RowEnd | None) -> Place | None:
 
 def _ids(object_ids: Any) -> list[bytes]:
     return [*dict.fromkeys(split_ids(bytes(object_ids)))]
-
-
-def _is_about_part(error: JobError) -> bool:
-    """Return whether the job is there, and only a part of it cannot be read."""
-    return "cannot be read: " in str(error)

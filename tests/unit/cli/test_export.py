@@ -17,7 +17,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from scaler.cli.export import JsonLines, PlainValues, Table, Target
+from scaler.cli.export import CsvTable, ExportFile, JsonLines, PlainValues
 from scaler.config import ConfigError
 
 
@@ -95,7 +95,7 @@ def test_what_json_cannot_represent_is_counted(value: Any, n_reprs: int, n_not_f
 
 def table_of(*rows: Any) -> list[list[str]]:
     file = io.StringIO()
-    table = Table(file, PlainValues(), next((value for value in rows if not isinstance(value, ValueError)), None))
+    table = CsvTable(file, PlainValues(), next((value for value in rows if not isinstance(value, ValueError)), None))
     for row, value in enumerate(rows):
         failed = isinstance(value, ValueError)
         table.write(row, "failed" if failed else "done", None if failed else value, str(value) if failed else "")
@@ -143,18 +143,18 @@ def test_a_line_of_json_has_number_status_and_value_or_error() -> None:
 
 def test_a_file_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    with Target.of(str(path), None, replaces=False).open() as file:
+    with ExportFile.of(str(path), None, replaces=False).open() as file:
         file.write("\ud800 ")
         assert [each.name.partition("part-")[0] for each in tmp_path.iterdir()] == [".rows.csv."]
     assert path.read_bytes() == b"\\ud800 "
     with pytest.raises(ConfigError, match=r"rows.csv exists: take another name, or replace it with --force"):
-        Target.of(str(path), None, replaces=False)
+        ExportFile.of(str(path), None, replaces=False)
     link = tmp_path / "link.csv"
     link.symlink_to(path)
-    with pytest.raises(UnicodeDecodeError), Target.of(str(link), None, replaces=True).open() as file:
+    with pytest.raises(UnicodeDecodeError), ExportFile.of(str(link), None, replaces=True).open() as file:
         file.write("half of it" + b"\xff".decode())
     assert path.read_bytes() == b"\\ud800 ", "the old one stays"
-    with Target.of(str(link), None, replaces=True).open() as file:
+    with ExportFile.of(str(link), None, replaces=True).open() as file:
         file.write("new")
     assert (path.read_text(), link.is_symlink()) == ("new", True)
     assert {each.name for each in tmp_path.iterdir()} == {"rows.csv", "link.csv"}
@@ -171,6 +171,6 @@ def test_a_file_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
 )
 def test_a_target_that_cannot_be_is_refused(name: str, kind: str | None, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
-        Target.of(name, kind, replaces=True)
-    assert Target.of("-", None, replaces=False) == Target(None, "jsonl")
-    assert Target.of("a.CSV", None, replaces=False).kind == "csv"
+        ExportFile.of(name, kind, replaces=True)
+    assert ExportFile.of("-", None, replaces=False) == ExportFile(None, "jsonl")
+    assert ExportFile.of("a.CSV", None, replaces=False).kind == "csv"

@@ -11,7 +11,7 @@ import pytest
 from wcwidth import wcswidth
 
 from scaler.cli import options
-from scaler.cli.terminal import Column, fail, say, say_lines, say_table
+from scaler.cli.terminal import TableColumn, fail, say, say_lines, say_table
 
 HOSTILE = "a\x1b[2J\r\n[ERROR] forged\x9b\u202e\0"
 SHOWN = r"a\x1b[2J\r\n[ERROR] forged\x9b\u202e\x00"
@@ -44,10 +44,10 @@ def test_what_is_wrong_with_an_option_is_one_line(capsys: pytest.CaptureFixture[
 
 WIDE = "\u65e5"
 COLUMNS = (
-    Column("JOB", least=16),
-    Column("OWNER", least=8, rank=2),
-    Column("ROWS", is_number=True),
-    Column("AT", rank=1),
+    TableColumn("JOB", least=16),
+    TableColumn("OWNER", least=8, rank=2),
+    TableColumn("ROWS", is_number=True),
+    TableColumn("AT", rank=1),
 )
 LINES = [("n" * 87, "alice", "1,000", "2m"), (WIDE * 40, "bob", "7", "now"), ("a\x1b[2Jb", "eve\n", "0", "9d")]
 

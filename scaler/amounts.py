@@ -54,7 +54,7 @@ def call_of(name: object) -> str:
     if not _is_name(name, most):
         raise ConfigError(
             f"the name of a function must be a printable str of at most {most} characters without ',' and '=', not "
-            f"{name!r}"
+            f"{shown(name)}"
         )
     return f"{CALL}{name}"
 

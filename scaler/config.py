@@ -53,7 +53,7 @@ def check_address(address: str, may_be_any_port: bool = False) -> Endpoint:
         ConfigError: if they cannot; the message shows a good address.
     """
     if not isinstance(address, str):
-        raise ConfigError(f"address must be a str such as tcp://127.0.0.1:2345, not {address!r}")
+        raise ConfigError(f"address must be a str such as tcp://127.0.0.1:2345, not {shown(address)}")
     endpoint = Endpoint.parse(address)
     if address == ANYWHERE and may_be_any_port:
         return endpoint
@@ -296,7 +296,7 @@ class Setting:
 
     def _check_truth(self, value: Any) -> bool:
         if not isinstance(value, bool):
-            raise ConfigError(f"{self.name} must be True or False, not {value!r}")
+            raise ConfigError(f"{self.name} must be True or False, not {shown(value)}")
         return value
 
     def _check_number(self, value: Any) -> float:
@@ -304,7 +304,7 @@ class Setting:
             value = read_size(self.name, value)
         number = check_number(self.name, value, self._about["least"], self._about["most"], self.unit)
         if self.kind == "int" and not isinstance(number, int):
-            raise ConfigError(f"{self.name} must be a whole number, not {value!r}")
+            raise ConfigError(f"{self.name} must be a whole number, not {shown(value)}")
         return number
 
     def _check_text(self, value: Any) -> str:
@@ -312,18 +312,18 @@ class Setting:
         if check is not None:
             check(value)
         if not isinstance(value, str):
-            raise ConfigError(f"{self.name} must be a str, not {value!r}")
+            raise ConfigError(f"{self.name} must be a str, not {shown(value)}")
         if not choices:
             return value
         for choice in choices:
             if choice.casefold() == value.casefold():
                 return str(choice)
-        raise ConfigError(f"{self.name} must be {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
+        raise ConfigError(f"{self.name} must be {', '.join(choices[:-1])} or {choices[-1]}, not {shown(value)}")
 
     def _check_texts(self, value: Any) -> tuple[Any, ...]:
         texts, check = (value,) if isinstance(value, str) else value, self._about["check"]
         if not isinstance(texts, (list, tuple)) or not (check or all(isinstance(text, str) for text in texts)):
-            raise ConfigError(f"{self.name} must be a list of str, not {value!r}")
+            raise ConfigError(f"{self.name} must be a list of str, not {shown(value)}")
         return tuple(map(check, texts)) if check else tuple(texts)
 
 

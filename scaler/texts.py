@@ -110,6 +110,14 @@ def shown(value: object) -> str:
         return f"<{type(value).__qualname__} object>"
 
 
+def safe_repr(value: Any) -> str:
+    """Return the `repr` of a value; of one that fails, that of its class."""
+    try:
+        return repr(value)
+    except (Exception, SystemExit):  # noqa: BLE001 - the `repr` of a user's class
+        return object.__repr__(value)
+
+
 def cut(text: str, most_characters: int) -> str:
     """Return a text without its middle if it is too long."""
     if len(text) <= most_characters:

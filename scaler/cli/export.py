@@ -30,7 +30,7 @@ from scaler.client.jobs.job import Job
 from scaler.client.outcome import headline_of
 from scaler.client.progress.bar import Progress
 from scaler.config import ConfigError, whole_path
-from scaler.texts import counted
+from scaler.texts import counted, safe_repr
 
 STANDARD_OUTPUT = "-"
 NO_VALUE = "__repr__"
@@ -105,14 +105,6 @@ class PlainValues:
 
 def _unchanged(value: Any) -> Any:
     return value
-
-
-def safe_repr(value: Any) -> str:
-    """Return the `repr` of a value; of one that fails, that of its class."""
-    try:
-        return repr(value)
-    except (Exception, SystemExit):  # noqa: BLE001 - the `repr` of a user's class
-        return object.__repr__(value)
 
 
 def _fields(value: Any) -> dict[str, Any]:

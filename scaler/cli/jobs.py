@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scaler.cli import options
-from scaler.cli.export import FORMATS, ExportFile, export, safe_repr
+from scaler.cli.export import FORMATS, ExportFile, export
 from scaler.cli.terminal import TableColumn, ends_in_order, fail, say, say_table
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
@@ -24,7 +24,7 @@ from scaler.jobs.record import OPEN, JobRecord, Summary
 from scaler.keys.private_files import check_private_folder
 from scaler.monitor import units
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
-from scaler.texts import did_you_mean
+from scaler.texts import did_you_mean, safe_repr
 from scaler.wire.messages.client import JobVerb
 
 DESCRIPTION = """\

@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from scaler.client.future import LeanCondition, ScalerFuture
 from scaler.client.insight.presence import SchedulerInfo
+from scaler.config import check_whole_number
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,14 +78,12 @@ class ClientExecutor(Executor):
         max_workers: the most tasks that are handed to the cluster at once, and so run at once; None: 1,024.
 
     Raises:
-        ValueError: if `max_workers` is not above 0.
+        ConfigError: if `max_workers` is not a whole number from 1 on.
     """
 
     def __init__(self, client: Submits, max_workers: int | None = None) -> None:
-        if max_workers is not None and max_workers <= 0:
-            raise ValueError("max_workers must be greater than 0")
         self._client = client
-        self._most = max_workers
+        self._most = None if max_workers is None else check_whole_number("max_workers", max_workers, 1, 10**9)
         self._changed = LeanCondition()
         self._waiting: OrderedDict[TaskFuture[Any], Callable[[], ScalerFuture[Any]]] = OrderedDict()
         self._handed: set[TaskFuture[Any]] = set()

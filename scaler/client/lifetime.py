@@ -73,10 +73,10 @@ def check_client(
             f"that many workers, write n_workers={address!r}"
         )
     if not isinstance(serializer, Serializer):
-        raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {serializer!r}")
+        raise ConfigError(f"serializer must be an instance of scaler.Serializer, not {shown(serializer)}")
     for name, value in ("processes", processes), ("dashboard", dashboard):
         if not isinstance(value, bool):
-            raise ConfigError(f"{name} must be True or False, not {value!r}")
+            raise ConfigError(f"{name} must be True or False, not {shown(value)}")
     if not processes and address is not None:
         raise ConfigError(f"processes=False starts a scheduler in this process: leave the address {address!r} out")
     if dashboard and not processes:
@@ -119,11 +119,11 @@ def _check_local(address: object, local: LocalSettings, processes: object) -> No
     for name, value in local.items():
         if address is not None:
             raise ConfigError(
-                f"{name}={value!r} is of workers on this machine, and {address!r} is a scheduler that has its own: "
-                "leave one of them out"
+                f"{name}={shown(value)} is for a cluster on this machine, and the scheduler at {shown(address)} has "
+                "workers of its own: leave one of them out"
             )
         if not processes and name not in OF_THREADS:
-            raise ConfigError(f"{name}={value!r} is of worker processes: leave it or processes=False out")
+            raise ConfigError(f"{name}={shown(value)} is of worker processes: leave it or processes=False out")
     if local:
         of_cluster = {name: value for name, value in local.items() if name != "keep"}
         ClusterConfig.of(

@@ -24,6 +24,7 @@ from scaler.ids import NO_ACCOUNT, IdSource, ObjectId, TaskId
 from scaler.pickling.pickled_functions import pickle_main_by_value
 from scaler.pickling.serialization import JSON_SERIALIZER, Frames, Serializer, size_of, to_frames
 from scaler.pickling.shipped import Shipped
+from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
 from scaler.wire.messages.priority import MOST, with_wish
@@ -157,7 +158,7 @@ class CallMaker(Generic[L, F]):
             ObjectTooLargeError: if it is too large to be sent.
         """
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"the name of an object must be a str, not {name!r}")
+            raise TypeError(f"the name of an object must be a str, not {shown(name)}")
         what = "the object" if name is None else f"the object {name!r}"
         try:
             frames = self.serialised(obj)

@@ -31,7 +31,7 @@ from scaler.errors import (
 from scaler.ids import PREFIX_BYTES, index_of
 from scaler.pickling.culprits import unread
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Frames, Serializer, from_frames
-from scaler.texts import text_of
+from scaler.texts import shown, text_of
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import PROFILE, TaskStatus
@@ -208,7 +208,7 @@ def _would_end_the_program(exception: SystemExit | KeyboardInterrupt, name: str,
     """Return an error instead of one that would end the client's program, although the task is to blame."""
     what = "raised KeyboardInterrupt"
     if isinstance(exception, SystemExit):
-        what = f"called sys.exit({exception.code!r})"
+        what = f"called sys.exit({shown(exception.code)})"
     error = TaskFailedError(f"task {name} {what}: a task ends with a result or an error")
     error.__cause__ = RemoteTraceback(f"task {name}:\n{traceback}")
     return error

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from scaler.texts import shown
+
 Call = tuple[Any, ...]
 """A function and its arguments."""
 
@@ -59,7 +61,7 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
     numbers: dict[str, int] = {}
     for key, value in graph.items():
         if not isinstance(key, str):
-            raise TypeError(f"the keys of a graph must be str, not {key!r}")
+            raise TypeError(f"the keys of a graph must be str, not {shown(key)}")
         if type(value) is tuple and value and callable(value[0]):
             numbers[key] = len(calls)
             calls.append(value)
@@ -90,7 +92,7 @@ def _read_arguments(
                     "key of its own"
                 )
         elif is_call(argument):
-            raise TypeError(f"the node {key!r} has a call among its arguments: give {argument!r} a key of its own")
+            raise TypeError(f"the node {key!r} has a call among its arguments: give {shown(argument)} a key of its own")
         elif type(argument) in _CONTAINERS:
             has_list |= type(argument) is list
             _refuse_calls_inside(key, argument)
@@ -121,7 +123,7 @@ def _refuse_calls_inside(key: str, container: Any) -> None:
         if type(value) is tuple and is_call(value):
             raise TypeError(
                 f"the node {key!r} has a call inside of a {type(container).__name__}, which would not be called: give "
-                f"{value!r} a key of its own, and let the function of the node take its result as an argument"
+                f"{shown(value)} a key of its own, and let the function of the node take its result as an argument"
             )
 
 
@@ -132,8 +134,8 @@ def _asked(graph: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
     seen: set[str] = set()
     for key in asked:
         if key not in graph:
-            raise KeyError(f"the key {key!r} is not in the graph")
+            raise KeyError(f"the key {shown(key)} is not in the graph")
         if key in seen:
-            raise KeyError(f"the key {key!r} is asked for twice")
+            raise KeyError(f"the key {shown(key)} is asked for twice")
         seen.add(key)
     return asked

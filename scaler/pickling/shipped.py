@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from scaler.config import ConfigError
 from scaler.pickling.loaded import Versions, concerned_by
+from scaler.texts import shown
 
 Module: TypeAlias = ModuleType | str | os.PathLike[str]
 """A module or package, or the path of one: a `.py` file or a folder."""
@@ -59,7 +60,7 @@ class Shipped:
         self._sources: dict[str, Source] = {}
         self._packed = b""
         if isinstance(modules, (str, os.PathLike, ModuleType)) or not isinstance(modules, Iterable):
-            raise ConfigError(f"modules must be a list of modules or their paths, not {modules!r}")
+            raise ConfigError(f"modules must be a list of modules or their paths, not {shown(modules)}")
         self.add(modules)
 
     def has(self, top: str) -> bool:
@@ -137,7 +138,7 @@ def _located(module: Module) -> tuple[str, Path]:
             )
         return top, Path(origin)
     if not isinstance(module, (str, os.PathLike)):
-        raise ConfigError(f"a module to send must be a module or its path, not {module!r}")
+        raise ConfigError(f"a module to send must be a module or its path, not {shown(module)}")
     path = Path(module).resolve()
     is_one = path.is_dir() or (path.is_file() and path.suffix == ".py")
     if not is_one or not path.stem.isidentifier() or path.stem in _NOT_SENT:

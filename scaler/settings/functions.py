@@ -10,6 +10,7 @@ from typing import Any
 
 from scaler.amounts import call_of
 from scaler.config import ConfigError
+from scaler.texts import shown
 
 PICKLED = "pickle:"
 
@@ -36,7 +37,7 @@ def initializer_text(value: Any, what: str = "initializer") -> str:
     if value is None or isinstance(value, str):
         return value or ""
     if not callable(value):
-        raise ConfigError(f"{what} must be a function, or a str like package.module:function, not {value!r}")
+        raise ConfigError(f"{what} must be a function, or a str like package.module:function, not {shown(value)}")
     import cloudpickle  # noqa: PLC0415 - settings are read without it
 
     try:

@@ -282,7 +282,7 @@ class Function:
             return ""
         name = keywords.pop("name")
         if name is not None and not isinstance(name, str):
-            raise TypeError(f"the name of a task must be a str, not {name!r}")
+            raise TypeError(f"the name of a task must be a str, not {shown(name)}")
         return "" if name is None or name == self.instruction.name else name
 
     def _may_take(self, keyword: str) -> bool:

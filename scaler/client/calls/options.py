@@ -138,7 +138,7 @@ class TaskOptions:
         for each in classes:
             if not (isinstance(each, type) and issubclass(each, BaseException)):
                 raise TypeError(
-                    f"retry_on must be an exception class or a tuple of such classes, not {self.retry_on!r}"
+                    f"retry_on must be an exception class or a tuple of such classes, not {shown(self.retry_on)}"
                 )
         return classes
 
@@ -192,7 +192,7 @@ def checked(options: object) -> TaskOptions:
     """
     if not isinstance(options, TaskOptions):
         raise TypeError(
-            f"options without a name must be TaskOptions, not {options!r}: write priority=1, or TaskOptions(...)"
+            f"options without a name must be TaskOptions, not {shown(options)}: write priority=1, or TaskOptions(...)"
         )
     return options
 
@@ -362,7 +362,7 @@ def _amounts(capabilities: object, memory: int | str | None) -> tuple[tuple[str,
     if capabilities is None:
         capabilities = {}
     if not isinstance(capabilities, Mapping):
-        raise TypeError(f'capabilities must be a dict such as {{"gpu": 1}}, not {capabilities!r}')
+        raise TypeError(f'capabilities must be a dict such as {{"gpu": 1}}, not {shown(capabilities)}')
     if memory is not None:
         if MEMORY in capabilities:
             raise ConfigError("memory is an option and among the capabilities: leave one of them out")

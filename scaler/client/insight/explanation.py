@@ -13,7 +13,7 @@ from scaler.client.calls.inputs import Ended
 from scaler.client.link.link import Link
 from scaler.client.link.requests import Answer
 from scaler.ids import ID_BYTES, TaskId
-from scaler.texts import described
+from scaler.texts import described, shown
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
 
@@ -74,7 +74,7 @@ def checked_task_id(task: object) -> TaskId:
     """
     if not isinstance(task, bytes) or len(task) != ID_BYTES:
         raise ValueError(
-            f"pass the task's future, from this kind of client, or its id of {ID_BYTES} bytes; not {task!r}"
+            f"pass the task's future, from this kind of client, or its id of {ID_BYTES} bytes; not {shown(task)}"
         )
     return TaskId(task)
 

@@ -29,6 +29,7 @@ from scaler.errors import JobError, RerunError, ScalerError, TooManyFailuresErro
 from scaler.ids import PREFIX_BYTES, TaskId, random_id
 from scaler.jobs.failures import is_too_many
 from scaler.pickling.serialization import Serializer, read_arguments
+from scaler.texts import safe_repr, shown
 from scaler.wire.messages.client import AT_END, TOKEN_BYTES, VERSIONS, JobResponse, JobVerb, TaskResult
 from scaler.wire.messages.common import TaskStatus
 
@@ -101,6 +102,9 @@ class FailedRow:
     arguments: str
     _read: ClassVar[Callable[..., FailedCall] | None] = None
     """reads the call of a row; no field, because copies and pickles leave it behind"""
+
+    def __repr__(self) -> str:
+        return f"FailedRow(row={self.row}, error={safe_repr(self.error)}, arguments={self.arguments!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         return {"row": self.row, "error": self.error, "arguments": self.arguments}
@@ -249,9 +253,9 @@ class Job:
         try:
             first = index(start)
         except TypeError:
-            raise TypeError(f"start must be the number of a row, from 0 on, not {start!r}") from None
+            raise TypeError(f"start must be the number of a row, from 0 on, not {shown(start)}") from None
         if not 0 <= first < 2**63:
-            raise ValueError(f"start must be the number of a row, from 0 on, not {start!r}")
+            raise ValueError(f"start must be the number of a row, from 0 on, not {shown(start)}")
         tolerant = return_exceptions or self._is_tolerant
         return (_chosen(value, error, tolerant) for _, value, error in self.read(first, b""))
 

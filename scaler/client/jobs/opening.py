@@ -33,7 +33,7 @@ from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError, ScalerError
 from scaler.ids import ObjectId, TaskId, random_id
 from scaler.pickling.serialization import Serializer
-from scaler.texts import NAME_CHARACTERS, printable
+from scaler.texts import NAME_CHARACTERS, printable, shown
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, JobWish
 from scaler.wire.messages.common import ObjectInstruction
@@ -90,7 +90,8 @@ class Work:
 
     def __post_init__(self) -> None:
         if self.on_change not in ON_CHANGE:
-            raise ConfigError(f"on_change must be one of {', '.join(map(repr, ON_CHANGE))}, not {self.on_change!r}")
+            known = ", ".join(map(repr, ON_CHANGE))
+            raise ConfigError(f"on_change must be one of {known}, not {shown(self.on_change)}")
 
     def described(self, parts: Mapping[str, str]) -> dict[str, Any]:
         """Return the terms of the job as sent to the scheduler. `parts`: the fingerprint of the function."""

@@ -46,7 +46,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
     watched = list(futures)
     for future in watched:
         if not isinstance(future, Future):
-            raise TypeError(f"progress() takes futures, not {future!r}")
+            raise TypeError(f"progress() takes futures, not {shown(future)}")
     timeout = check_timeout(timeout)
     watch = _Watch(watched)
     bar = Progress(len(watched), sys.stderr, watch.concern)

@@ -57,8 +57,7 @@ ASK_AGAIN_SECONDS = 0.05
 """How often those are interrupted that have not ended: the task may have been where it cannot be."""
 REPORT = struct.Struct("<BIiQ")
 """what happened, the number of the processor, its process id, its exit code, or the `errno` why there is no process;
-the most memory that an ended one had, in bytes; for PRELOADING, the number of the module, from 1 on, or 0 after the
-last
+the most memory that an ended one had, in bytes; for PRELOADING, the number of the module, from 1 on; 0 after the last
 """
 STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import pytest
 
+import scaler
 from scaler import Client, ConfigError, TaskOptions, task_context
 from scaler.client.caller import ClientWithOptions
 from scaler.task_context import TaskContext
@@ -92,3 +94,40 @@ def test_it_keeps_its_client_alive_and_travels_as_it_does(scheduler: FakeSchedul
     assert [task.priority for task in scheduler.of(Task)] == [-1, -1]
     for one in (lazy, copy):
         one._core.link.close()
+
+
+class Ends:
+    """A value whose `repr` ends the program."""
+
+    def __repr__(self) -> NoReturn:
+        raise SystemExit(3)
+
+
+WRONG: dict[str, Callable[[Client, Any], Any]] = {
+    "capabilities": lambda client, bad: client.options(capabilities=bad),
+    "retry_on": lambda client, bad: client.options(retries=1, retry_on=bad),
+    "options": lambda client, bad: client.options(bad),
+    "on_change": lambda client, bad: client.map(abs, [(1,)], job="job", on_change=bad),
+    "progress": lambda _client, bad: list(scaler.progress([bad])),
+    "keys of a graph": lambda client, bad: client.get({bad: 1}, []),
+    "keys": lambda client, bad: client.get({"a": 1}, [bad]),
+    "a call in a call": lambda client, bad: client.get({"a": (abs, (abs, bad))}, ["a"]),
+    "a call in a list": lambda client, bad: client.get({"a": (abs, [(abs, bad)])}, ["a"]),
+    "name of an object": lambda client, bad: client.send_object(1, name=bad),
+    "name of a task": lambda client, bad: client.submit(abs, 1, name=bad),
+    "call": lambda client, bad: client.call(bad),
+    "upload": lambda client, bad: client.upload(bad),
+    "story": lambda client, bad: client.story(bad),
+    "address": lambda _client, bad: Client(bad),
+    "serializer": lambda _client, bad: Client(serializer=bad),
+    "dashboard": lambda _client, bad: Client(dashboard=bad),
+    "n_workers": lambda client, bad: Client(client._core.link.address, n_workers=bad),
+    "initializer": lambda _client, bad: Client(initializer=bad),
+    "as_executor": lambda client, bad: client.as_executor(bad),
+}
+
+
+@pytest.mark.parametrize("use", WRONG.values(), ids=WRONG)
+def test_an_error_about_a_wrong_argument_never_calls_its_repr(client: Client, use: Callable[..., Any]) -> None:
+    with pytest.raises((TypeError, ValueError, KeyError), match="<Ends object>"):
+        use(client, Ends())

@@ -78,10 +78,12 @@ class ClientExecutor(Executor):
         max_workers: the most tasks that are handed to the cluster at once, and so run at once; None: 1,024.
 
     Raises:
-        ConfigError: if `max_workers` is not a whole number from 1 on.
+        ValueError: if `max_workers` is not above 0, or not a whole number.
     """
 
     def __init__(self, client: Submits, max_workers: int | None = None) -> None:
+        if type(max_workers) is int and max_workers <= 0:
+            raise ValueError("max_workers must be greater than 0")  # the words of the standard library
         self._client = client
         self._most = None if max_workers is None else check_whole_number("max_workers", max_workers, 1, 10**9)
         self._changed = LeanCondition()

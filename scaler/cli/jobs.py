@@ -64,6 +64,9 @@ COLUMNS = (
 )
 SHOWN_FAILURES = 20
 
+GOODBYE_SECONDS = 2.0
+"""The longest wait for the end of the connection, without which the scheduler would log that it broke."""
+
 NO_SCHEDULER_SECONDS = 10.0
 """How long the command waits for a scheduler that does not answer."""
 
@@ -165,7 +168,7 @@ def _run(command: _Command, arguments: argparse.Namespace) -> int:
     try:
         return command.run(link, arguments)
     finally:
-        link.close(0)
+        link.close(GOODBYE_SECONDS)
 
 
 def line_of(info: Info) -> tuple[str, ...]:

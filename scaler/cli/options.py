@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -49,12 +50,24 @@ class _Parser(argparse.ArgumentParser):
         super().error(escaped(message))
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._check_options(args)
         found, unknown = self.parse_known_args(args, namespace)
         return self._whole(found, unknown)
 
     def parse_intermixed_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._check_options(args)
         found, unknown = self.parse_known_intermixed_args(args, namespace)
         return self._whole(found, [word for word in unknown if word.startswith("-")] or unknown)
+
+    def _check_options(self, args: Sequence[str] | None) -> None:
+        """End the command if a long option is unknown, before its value is taken for an address."""
+        known = self.known_options()
+        for word in sys.argv[1:] if args is None else args:
+            if word == "--":
+                return
+            name = word.partition("=")[0]
+            if name.startswith("--") and not any(option.startswith(name) for option in known):
+                self._whole(argparse.Namespace(), [word])
 
     def _whole(self, found: argparse.Namespace, unknown: list[str]) -> argparse.Namespace:
         if unknown:

@@ -28,8 +28,9 @@ from scaler.texts import did_you_mean, safe_repr
 from scaler.wire.messages.client import JobVerb
 
 DESCRIPTION = """\
-Show the jobs of a scheduler (scaler_scheduler --keep FOLDER), wait for them, and end them. With --file the command
-reads the folder itself, with or without a running scheduler. Only `give` changes it, and only while no scheduler runs.
+Show the jobs of a scheduler (scaler_scheduler --keep FOLDER), wait for them, and end them. With --file, the
+commands `list`, `check` and `give` use the folder itself, with or without a running scheduler; only `give` changes it,
+and only while no scheduler runs.
 """
 EXAMPLES = """\
 examples:
@@ -70,6 +71,9 @@ GOODBYE_SECONDS = 2.0
 NO_SCHEDULER_SECONDS = 10.0
 """How long the command waits for a scheduler that does not answer."""
 
+SECONDS_MOST = 1e9
+"""The most seconds of `--timeout`."""
+
 NEEDS_SCHEDULER = "{} needs a scheduler: name its address before it{}"
 OPTIONS_OF = {"start": "results", "timeout": "wait", "format": "export", "force": "export"}
 """The command that has each option, by the name of the option."""
@@ -88,7 +92,10 @@ def make_parser() -> argparse.ArgumentParser:
     options.add_trust(parser)
     parser.add_argument("--start", type=_row, metavar="ROW", help="results: the first row (default: 0)")
     parser.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="wait: the longest wait (default: without a limit)"
+        "--timeout",
+        type=options.seconds(0, SECONDS_MOST),
+        metavar="SECONDS",
+        help="wait: the longest wait (default: without a limit)",
     )
     parser.add_argument(
         "--format", choices=[*FORMATS], help="export: of the file (default: by its name; jsonl for standard output)"

@@ -61,12 +61,12 @@ class _Parser(argparse.ArgumentParser):
 
     def _check_options(self, args: Sequence[str] | None) -> None:
         """End the command if a long option is unknown, before its value is taken for an address."""
-        known = self.known_options()
+        options = {option for option, meant in self.known_options().items() if option == meant}
         for word in sys.argv[1:] if args is None else args:
             if word == "--":
                 return
             name = word.partition("=")[0]
-            if name.startswith("--") and not any(option.startswith(name) for option in known):
+            if name.startswith("--") and not any(option.startswith(name) for option in options):
                 self._whole(argparse.Namespace(), [word])
 
     def _whole(self, found: argparse.Namespace, unknown: list[str]) -> argparse.Namespace:

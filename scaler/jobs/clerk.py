@@ -131,11 +131,11 @@ class Clerk:
                     record.roll_back()
                 else:
                     record.commit()
-            except (sqlite3.Error, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever a damaged record raises: other jobs go on
                 broken[record] = error
                 try:
                     record.roll_back()
-                except (sqlite3.Error, OSError):
+                except Exception:  # noqa: BLE001 - whatever a damaged record raises
                     continue  # `begin` of the next group fails again
 
 
@@ -154,6 +154,6 @@ def _mend(record: JobRecord, error: BaseException) -> bool:
             return record.salvage()
         else:
             return False
-    except (sqlite3.Error, OSError):
+    except Exception:  # noqa: BLE001 - whatever a damaged record raises: other jobs go on
         return False
     return True

@@ -249,15 +249,18 @@ class Results:
     def unreadable(self) -> list[tuple[int, int]]:
         """Return the first row and number of rows of each unreadable line. Only outside of a transaction.
 
+        A line whose number of rows is damaged, too, ends before the next line.
+
         Raises:
             sqlite3.DatabaseError: if the lines cannot even be listed.
         """
         found: list[tuple[int, int]] = []
-        for row, n_rows in self._connection.execute("SELECT row, count FROM results").fetchall():
+        lines = self._connection.execute("SELECT row, count FROM results ORDER BY row").fetchall()
+        for (row, count), (end, _) in zip(lines, (*lines[1:], (self._ranges.rows, 1)), strict=True):
             try:
                 self._connection.execute("SELECT * FROM results WHERE row = ?", (row,)).fetchall()
             except sqlite3.DatabaseError:
-                found.append((row, n_rows))
+                found.append((row, _n_rows_of(count, end - row)))
         return found
 
     def salvage(self, unreadable: Sequence[tuple[int, int]]) -> None:
@@ -276,7 +279,8 @@ class Results:
             copy = f"INSERT INTO results SELECT {COLUMNS} FROM {DAMAGED_TABLE}{n_tables} WHERE row >= ? AND row < ?"  # noqa: S608
             execute(copy, (begin, row))
             begin = min(row + 1, 2**63 - 1)
-        lost = [row for first, n_rows in unreadable for row in range(first, first + n_rows)]
+        rows = range(self._ranges.rows)
+        lost = [row for first, n_rows in unreadable for row in range(first, first + n_rows) if row in rows]
         self._keep_failures(_failure(row, "its page is damaged") for row in lost)
         for first in {self._ranges.first_of(row) for row in lost}:
             self.count_anew(first)
@@ -310,7 +314,7 @@ class Results:
         end = first + len(states)
         query = "SELECT row, count, how FROM results WHERE row >= ? AND row < ?"
         for row, count, how in self._connection.execute(query, (first, end)):
-            n_rows = min(max(1, count), end - row) if type(count) is int else 1
+            n_rows = _n_rows_of(count, end - row)
             state = FAILED if type(how) is not int or how & STATUS_MASK else ENDED_WELL
             states[row - first : row - first + n_rows] = bytes((state,)) * n_rows
         return states
@@ -485,6 +489,11 @@ def _whole(found: tuple[Any, ...], first: int, end: int) -> Result | None:
 def file_of(row: int) -> str:
     """Return the file name of a result."""
     return f"row-{row}"
+
+
+def _n_rows_of(count: Any, most: int) -> int:
+    """Return the number of rows of a line; `count` may be damaged."""
+    return min(max(1, count), most) if type(count) is int else 1
 
 
 def _failure(row: int, why: str, file: str = "") -> Result:

@@ -117,12 +117,14 @@ def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_obeyed_once_m
     assert told[-1] == (None, full)
 
 
-def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, "x", 2**40, -3, None])
+def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_path: Path, count: object) -> None:
     record = JobRecord.create(tmp_path / "job", JobTerms("a", "b", b"12345678", b"f" * 16, "f"))
     record.begin()
     record.add_range(0, 10, b"", bytes(80), pack_rows([Row(b"")] * 10))
     blocks = [b"%d" % row * 30_000 for row in range(9)]
     record.add_results([Result(row, 0, (block,)) for row, block in enumerate(blocks)])
+    record._connection.execute("UPDATE results SET count = ? WHERE row = 4", (count,))  # as another damage may leave it
     record.commit()
     record.close()
     file = record.folder / DATABASE
@@ -147,6 +149,23 @@ def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_pat
     record = JobRecord.open(record.folder)
     assert [each.frames[0] for each in record.results(0, 10, 2**30)] == blocks
     record.close()
+
+
+def test_a_record_that_cannot_be_mended_harms_no_other(record: JobRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    clerk, told = Clerk(has_thread=False), list[str]()
+
+    def malformed() -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    def wrong() -> None:
+        raise TypeError("a page has another type")
+
+    monkeypatch.setattr(record, "salvage", wrong)
+    monkeypatch.setattr(record, "roll_back", wrong)
+    clerk.order(record, malformed, lambda _value, error: told.append(str(error)))
+    clerk.order(None, lambda: 7, lambda value, _error: told.append(str(value)))
+    clerk.work()
+    assert told == ["a page has another type", "7"]
 
 
 def test_what_can_wait_is_done_a_piece_at_a_time_between_the_groups() -> None:

@@ -427,9 +427,11 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
     """Yield the summary of each job in a folder, or the error that makes it unreadable. No lock is taken.
 
     Raises:
-        ConfigError: if `folder` is not a folder of jobs.
+        ConfigError: if `folder` is not a folder of jobs, or this user may not read it.
     """
     check_private_folder(folder, "folder of jobs")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise ConfigError(f"the folder of jobs {folder} cannot be read: it belongs to another user")
     for place in job_places(folder):
         try:
             yield place, _summary_of(place)

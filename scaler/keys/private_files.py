@@ -37,7 +37,7 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
         _check_owner(path, found)
         if stat.S_IMODE(found.st_mode) & 0o077:
             raise ConfigError(
-                f"others than its owner may use {path}: its mode is {stat.S_IMODE(found.st_mode):o}. Whoever has read "
+                f"users other than its owner may read {path}: its mode is {stat.S_IMODE(found.st_mode):o}. Whoever has read "
                 f"it can be you: make it private (chmod 600 {path}), and if it held a key, ask for a new one"
             )
         if found.st_size > bytes_most:
@@ -122,7 +122,7 @@ def check_private_folder(path: Path, what: str = "folder of keys") -> None:
     _check_owner(path, found)
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise ConfigError(
-            f"others than its owner can enter the {what} {path}: its mode is {stat.S_IMODE(found.st_mode):o}; "
+            f"users other than its owner can enter the {what} {path}: its mode is {stat.S_IMODE(found.st_mode):o}; "
             f"make it private: chmod 700 {path}"
         )
 

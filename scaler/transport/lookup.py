@@ -7,11 +7,13 @@ because it may take long. Must never: keep anybody from connecting.
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable
 
 from scaler.endpoint import TCP, Endpoint
+from scaler.transport.binding import name_of_user
 
 LISTENS_SECONDS = 0.1
 """How long a connection is waited for, to find out whether anything listens."""
@@ -58,6 +60,22 @@ def listens(endpoint: Endpoint) -> bool:
     except (OSError, ValueError):
         return False
     return True
+
+
+def forbidden(endpoint: Endpoint) -> str:
+    """Return why this user may not connect to a socket on this machine; empty if nothing forbids it."""
+    if endpoint.file is None:
+        return ""
+    for each in (*reversed(endpoint.file.parents), endpoint.file):  # the parents of each have been entered
+        if not each.exists():
+            return ""
+        if not os.access(each, os.W_OK if each is endpoint.file else os.X_OK):
+            owner = name_of_user(each.stat().st_uid)
+            return (
+                f"this user may not connect there: {each} belongs to {owner}. Ask {owner} for a scheduler at an "
+                "address tcp://HOST:PORT, and for a key (scaler_keys allow NAME)"
+            )
+    return ""
 
 
 def why_unknown(host: str) -> str:

@@ -20,7 +20,7 @@ from scaler.amounts import read_amounts
 from scaler.client.link.open_work import Lane, OpenWork
 from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, GraphId, TaskId
-from scaler.transport.lookup import Lookup, listens
+from scaler.transport.lookup import Lookup, forbidden, listens
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.vocabulary import ENDED, NO_SCHEDULER, NOT_ABLE, STUCK, TRANSFER, UNKNOWN, WINDOW, Reason
 
@@ -96,6 +96,8 @@ class Advice:
                 "something listens there that does not answer as a scheduler does: check the port, and the log of the "
                 "scheduler if it is one"
             )
+        if why_not := forbidden(endpoint):
+            return why_not
         runs = f"check that one runs there (scaler_scheduler {endpoint})"
         if endpoint.file is not None:
             gone = "" if endpoint.file.parent.is_dir() else f"; there is no folder {endpoint.file.parent}"

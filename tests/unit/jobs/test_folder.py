@@ -33,7 +33,7 @@ def test_a_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
 
 def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
     (tmp_path / "keep").mkdir(mode=0o755)
-    with pytest.raises(ConfigError, match=r"others than its owner can enter the folder of jobs .*chmod 700"):
+    with pytest.raises(ConfigError, match=r"users other than its owner can enter the folder of jobs .*chmod 700"):
         JobFolder(tmp_path / "keep")
 
 

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,36 @@ def test_it_says_that_something_else_listens_at_the_port() -> None:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         assert what_to_check(address).startswith("something listens there that does not answer as a scheduler does: ")
     assert what_to_check(address).startswith("check that one runs there")
+
+
+AS_ANOTHER_USER = """
+import os, sys
+from pathlib import Path
+from scaler.client.link.waiting import Advice
+from scaler.endpoint import Endpoint
+from scaler.jobs.folder import read_jobs
+os.setuid(65534)
+print(Advice(Endpoint.parse(f"ipc://{sys.argv[1]}/scheduler"), 60).what_to_check())
+try:
+    print(list(read_jobs(Path(sys.argv[1]))))
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_belongs_to_another_user_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    folder = tmp_path / "private"
+    folder.mkdir(mode=0o700)
+    for parent in tmp_path.parents[:2]:  # as pytest makes them, for its user alone
+        parent.chmod(0o711)
+    done = subprocess.run([sys.executable, "-c", AS_ANOTHER_USER, folder], capture_output=True, text=True, check=False)
+    connect, read = done.stdout.splitlines()
+    assert connect.startswith(
+        f"this user may not connect there: {folder} belongs to root. Ask root for a scheduler at "
+    )
+    assert read == f"the folder of jobs {folder} cannot be read: it belongs to another user"
 
 
 def test_in_a_task_no_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,7 @@ def test_what_was_stored_with_the_id_of_an_open_task_gives_way_to_its_result(sit
             {"gate": str(gate), "x": (wait_for_file, "gate"), "y": (bytes.upper, "x")}, ["x", "y"], block=False
         )
         alone = alice.submit(large, b"b")
+        alone.explain()  # the scheduler has the task: it refuses one whose id is taken before
         for name in rivals:
             rival = Rival(site.address, files[name], stack)
             for future in (graph["x"], alone):

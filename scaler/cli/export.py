@@ -11,7 +11,9 @@ import csv
 import dataclasses
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -214,6 +216,7 @@ class ExportFile:
             return
         part = self.path.with_name(f".{self.path.name}.part-{os.urandom(4).hex()}")
         try:
+            _exit_on_termination()
             # A lone surrogate becomes an escape sequence of JSON.
             with part.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
                 yield file
@@ -224,6 +227,15 @@ class ExportFile:
             raise ConfigError(f"{self.path} cannot be written: {error.strerror or error}") from None
         finally:
             part.unlink(missing_ok=True)
+
+
+def _exit_on_termination() -> None:
+    """Let SIGTERM, such as that of `timeout`, and SIGHUP raise `SystemExit`, so that an unfinished file is removed."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda number, _frame: sys.exit(128 + number))
 
 
 def export(job: Job, target: ExportFile) -> int:

@@ -37,8 +37,8 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
         _check_owner(path, found)
         if stat.S_IMODE(found.st_mode) & 0o077:
             raise ConfigError(
-                f"users other than its owner may read {path}: its mode is {stat.S_IMODE(found.st_mode):o}. Whoever has read "
-                f"it can be you: make it private (chmod 600 {path}), and if it held a key, ask for a new one"
+                f"users other than its owner may read {path}: its mode is {stat.S_IMODE(found.st_mode):o}. Whoever has "
+                f"read it can act as you: make it private (chmod 600 {path}), and if it held a key, ask for a new one"
             )
         if found.st_size > bytes_most:
             raise ConfigError(f"{path} has {found.st_size:,} bytes, and {bytes_most:,} is the limit: make it smaller")

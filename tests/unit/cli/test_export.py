@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
 from collections import namedtuple
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
@@ -158,6 +161,24 @@ def test_a_file_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
         file.write("new")
     assert (path.read_text(), link.is_symlink()) == ("new", True)
     assert {each.name for each in tmp_path.iterdir()} == {"rows.csv", "link.csv"}
+
+
+IS_ENDED = """
+import os, signal, sys
+from scaler.cli.export import Target
+with Target.of(sys.argv[1], None, replaces=False).open() as file:
+    file.write("half of it")
+    assert os.listdir(".")
+    os.kill(os.getpid(), int(sys.argv[2]))
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_export_that_is_ended_leaves_no_file(tmp_path: Path, number: int) -> None:
+    line = [sys.executable, "-c", IS_ENDED, "a.csv", str(int(number))]
+    assert subprocess.run(line, cwd=tmp_path, check=False, timeout=60).returncode == 128 + number
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -165,8 +165,8 @@ def test_a_file_has_its_name_when_it_is_complete(tmp_path: Path) -> None:
 
 IS_ENDED = """
 import os, signal, sys
-from scaler.cli.export import Target
-with Target.of(sys.argv[1], None, replaces=False).open() as file:
+from scaler.cli.export import ExportFile
+with ExportFile.of(sys.argv[1], None, replaces=False).open() as file:
     file.write("half of it")
     assert os.listdir(".")
     os.kill(os.getpid(), int(sys.argv[2]))

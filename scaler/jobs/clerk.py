@@ -10,6 +10,7 @@ After each group, and while no order waits, the clerk does a piece of what can w
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sqlite3
 import threading
@@ -133,10 +134,8 @@ class Clerk:
                     record.commit()
             except Exception as error:  # noqa: BLE001 - whatever a damaged record raises: other jobs go on
                 broken[record] = error
-                try:
+                with contextlib.suppress(Exception):  # likewise; `begin` of the next group fails again
                     record.roll_back()
-                except Exception:  # noqa: BLE001 - whatever a damaged record raises
-                    continue  # `begin` of the next group fails again
 
 
 def _is_full(error: BaseException) -> bool:

@@ -96,8 +96,10 @@ class Advice:
                 "something listens there that does not answer as a scheduler does: check the port, and the log of the "
                 "scheduler if it is one"
             )
-        if why_not := forbidden(endpoint):
-            return why_not
+        return forbidden(endpoint) or self._what_may_be_missing(endpoint)
+
+    def _what_may_be_missing(self, endpoint: Endpoint) -> str:
+        """Return what to check at an address where nothing listens."""
         runs = f"check that one runs there (scaler_scheduler {endpoint})"
         if endpoint.file is not None:
             gone = "" if endpoint.file.parent.is_dir() else f"; there is no folder {endpoint.file.parent}"

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,14 @@ except ValueError as error:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_what_belongs_to_another_user_is_named(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    folder = tmp_path / "private"
-    folder.mkdir(mode=0o700)
-    for parent in tmp_path.parents[:2]:  # as pytest makes them, for its user alone
-        parent.chmod(0o711)
-    done = subprocess.run([sys.executable, "-c", AS_ANOTHER_USER, folder], capture_output=True, text=True, check=False)
+def test_what_belongs_to_another_user_is_named() -> None:
+    with tempfile.TemporaryDirectory() as place:  # that of pytest is for its user alone
+        Path(place).chmod(0o755)
+        folder = Path(place, "private")
+        folder.mkdir(mode=0o700)
+        done = subprocess.run(
+            [sys.executable, "-c", AS_ANOTHER_USER, folder], capture_output=True, text=True, check=False
+        )
     connect, read = done.stdout.splitlines()
     assert connect.startswith(
         f"this user may not connect there: {folder} belongs to root. Ask root for a scheduler at "

@@ -134,7 +134,7 @@ class Clerk:
                     record.commit()
             except Exception as error:  # noqa: BLE001 - whatever a damaged record raises: other jobs go on
                 broken[record] = error
-                with contextlib.suppress(Exception):  # likewise; `begin` of the next group fails again
+                with contextlib.suppress(Exception):  # `begin` of the next group fails again
                     record.roll_back()
 
 

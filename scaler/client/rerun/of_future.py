@@ -92,7 +92,7 @@ class Prepared:
             error = read_error(arrival.refusal, what)
         if error is not None:
             raise RerunError(
-                f"{what}, an argument of {self.call.label}, is not here any more: {error}; submit both tasks again"
+                f"{what}, an argument of {self.call.label}, is not here any more, so submit both tasks again: {error}"
             ) from error
         self.objects[object_id] = arrival.result()
 

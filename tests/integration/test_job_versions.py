@@ -192,7 +192,7 @@ def test_a_function_that_a_job_cannot_get_changes_nothing(
     once = client.options(at_most_once=True)
     once.map(inverse, numbers(folder, 1, 0, 2), job="once unchanged", return_exceptions=True)
     begun = client.job("once unchanged")
-    with pytest.raises(JobError, match="the 1 rows that have failed are not run again: they may have begun"):
+    with pytest.raises(JobError, match="1 failed row cannot run again: the option at_most_once forbids it"):
         begun.retry(mended)
     assert begun.versions() == []
     assert str(begun.failures()[0].error) == "division by zero"

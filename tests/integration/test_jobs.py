@@ -163,7 +163,7 @@ def test_a_name_stands_for_one_work(client: Client) -> None:
         client.map(double, [(x + 1,) for x in range(10)], job="one work")
     with pytest.raises(JobConflictError, match="it has more rows now than the 10 that it had"):
         client.map(double, rows(11), job="one work")
-    with pytest.raises(JobConflictError, match=r"its function was .*double, and is .*fails_at_sevens"):
+    with pytest.raises(JobConflictError, match=r"its function was .*double', and is now .*fails_at_sevens"):
         client.map(fails_at_sevens, rows(10), job="one work")
     with pytest.raises(JobConflictError, match="it was made by map"):
         client.start(double, rows(10), name="one work")

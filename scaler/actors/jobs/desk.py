@@ -41,6 +41,7 @@ from scaler.jobs.record import (
     Summary,
 )
 from scaler.kit import ActorRef
+from scaler.texts import counted
 from scaler.wire.messages.client import TOKEN_BYTES, JobRequest, JobResponse, JobStatus, JobVerb, JobWish
 from scaler.wire.messages.common import TaskStatus
 
@@ -329,8 +330,8 @@ class Desk:
 
     def _why_not_again(self) -> str:
         """Return why no failed row of a job with `at_most_once` may run again, if each may have begun."""
-        why = f"the {self._standing.rows.failed} rows that have failed are not run again: they may have begun"
-        return f"{why}, and have the option at_most_once"
+        n_failed = counted(self._standing.rows.failed, "failed row")
+        return f"{n_failed} cannot run again: the option at_most_once forbids it for rows that may have begun"
 
     def _run_again(self, failed_too: int) -> tuple[list[int], str, str]:
         """Reopen failed rows, and a job that was cancelled or has stopped. Called by the clerk."""

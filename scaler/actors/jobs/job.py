@@ -67,6 +67,12 @@ PROGRAM_SECONDS = 10.0
 
 WRITE_ANEW = "Run its program again with the same rows, which writes them anew"
 
+INCONSISTENT = (
+    "its record is damaged: the number of results on disk is not that of the rows that have ended. Read the results that "
+    'are there; then forget the job, or run its program again with on_change="restart"'
+)
+"""Why a job without open rows stops instead of being done."""
+
 REST_SECONDS = 20.0
 """How long a job that cannot run stays in memory, with its file, without a request; twice that at the most."""
 
@@ -532,7 +538,7 @@ class JobActor(Actor):
         failed, record = standing.rows.failed, self._record
         if why_stop:
             self.move(STOPPED, why_stop, lambda: record.failed >= failed)
-        elif standing.is_open and standing.is_sealed and not standing.rows.n_open:
+        elif standing.is_open and self._is_finished():
             self.move(DONE, "", lambda: record.is_sealed and record.done + record.failed == record.rows)
 
     # Its end
@@ -560,8 +566,13 @@ class JobActor(Actor):
             self._is_in_trouble(f"its state cannot be written: {error}")
             return
         self.enter(*state)
+        if self._standing.is_open and self._is_finished() and not self._desk.is_closing:
+            self.move(STOPPED, INCONSISTENT)
         self._desk.answer_parked()
         self.go_on_soon()
+
+    def _is_finished(self) -> bool:
+        return self._standing.is_sealed and not self._standing.rows.n_open
 
     def enter(self, state: str, reason: str) -> None:
         """Adopt the state that is on disk."""

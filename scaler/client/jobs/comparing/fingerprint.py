@@ -109,7 +109,7 @@ _SENTENCES = {
 def _difference(part: str, known: str | None, now: str | None) -> str:
     kind, _, name = part.partition(" ")
     if kind == "name":
-        return f"its function was {known}, and is {now}"
+        return f"its function was {known!r}, and is now {now!r}"
     if known is None:
         return f"its function uses the {part} now"
     if now is None:

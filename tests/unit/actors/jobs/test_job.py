@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.actors.jobs.job import TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
+from scaler.actors.jobs.job import INCONSISTENT, TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.reading import READ_BYTES, SCAN
 from scaler.actors.jobs.row_sizes import RowSizes
@@ -39,12 +39,12 @@ from scaler.client.jobs.questions import read_rows
 from scaler.ids import ClientId, ObjectId, TaskId, content_id
 from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import DONE, OPEN, JobRecord, JobTerms, Object, Result
+from scaler.jobs.record import DONE, OPEN, STOPPED, JobRecord, JobTerms, Object, Result
 from scaler.jobs.terms import BY_FILE, BY_KEY
 from scaler.jobs.values import Row, pack_rows
 from scaler.keys.allowed import Lockout, Terms
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import AT_END, JobRequest, JobResponse, JobStatus, JobVerb
 from scaler.wire.messages.common import InstructionKind, TaskStatus
 from scaler.wire.messages.rows import pack, unpack
 from scaler.wire.messages.worker import RunResult
@@ -284,7 +284,7 @@ def test_of_failed_rows_that_may_run_once_only_those_run_again_that_no_worker_ha
     scene.ask(JobVerb.OPEN, 3)
     scene.go_on()
     assert [each.reason for each in scene.answers] == [
-        "the 1 rows that have failed are not run again: they may have begun, and have the option at_most_once",
+        "1 failed row cannot run again: the option at_most_once forbids it for rows that may have begun",
         "",
     ]
     assert scene.said() == {}
@@ -608,6 +608,21 @@ def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene
     repeatable.ask(JobVerb.RETRY)
     repeatable.go_on()
     assert repeatable.actor._standing.state == DONE
+
+
+def test_a_job_whose_record_lacks_a_result_stops_with_that_reason(repeatable: Scene) -> None:
+    repeatable.record.begin()
+    repeatable.record.reopen_failed()
+    repeatable.record.move(OPEN)
+    repeatable.record.commit()
+    repeatable.restart()
+    repeatable.record._ranges.done -= 1  # as after a damaged key of a row
+    repeatable.ask(JobVerb.SHOW, amount=AT_END)
+    for ready in repeatable.said().values():
+        repeatable.run_row(ready)
+    repeatable.go_on()
+    assert repeatable.answers
+    assert (repeatable.actor._standing.state, repeatable.actor._standing.reason) == (STOPPED, INCONSISTENT)
 
 
 class Life:

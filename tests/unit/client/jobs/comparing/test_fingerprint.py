@@ -248,7 +248,7 @@ def test_differences_of_modules_names_and_versions_are_named() -> None:
         "its function uses the module c now",
     ]
     assert differences(known, known) == []
-    assert differences(known, {**known, "name": "g"}) == ["its function was make.<locals>.f, and is g"]
+    assert differences(known, {**known, "name": "g"}) == ["its function was 'make.<locals>.f', and is now 'g'"]
     assert differences({**known, "description": "0"}, known) == [
         "its function was described by another version of Scaler, in another way"
     ]

@@ -290,6 +290,9 @@ def _summarize(target: ExportFile, counts: dict[str, int], values: PlainValues, 
     parts += [f"{n_open:,} open: export them when they have ended"] if n_open else []
     say(f"{target.path or 'standard output'}: {', '.join(parts)}", sys.stderr)
     if values.n_reprs:
-        say(f"{counted(values.n_reprs, 'value')} cannot be represented, and became the text of repr()", sys.stderr)
+        say(
+            f"{counted(values.n_reprs, 'value')} cannot be represented in JSON, and became the text of repr()",
+            sys.stderr,
+        )
     if values.n_not_finite:
         say(f"{counted(values.n_not_finite, 'number')} (NaN, infinity) became null", sys.stderr)

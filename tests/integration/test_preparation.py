@@ -21,7 +21,7 @@ from scaler import (
     WorkerDiedError,
 )
 from scaler.config import ConfigError
-from tests.support.processes import REPOSITORY, command, free_address, run_python, scheduler
+from tests.support.processes import REPOSITORY, alive, command, free_address, run_python, scheduler, wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -247,6 +247,17 @@ def test_it_is_the_error_of_the_tasks_of_an_async_client_too(folder: Path, caplo
 
     asyncio.run(asyncio.wait_for(program(), 60))
     assert not caplog.records
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no signal tells of the death of a parent")
+def test_a_module_whose_import_never_ends_ends_with_its_agent(folder: Path) -> None:
+    note = folder / "pid"
+    text = f"import os, pathlib, time\npathlib.Path({str(note)!r}).write_text(f'{{os.getpid()}}.')\ntime.sleep(1000)\n"
+    (folder / "endless.py").write_text(text)
+    with command("cluster", free_address(), "-n", "1", "--preload", "endless") as cluster:
+        wait_until(lambda: note.exists() and note.read_text().endswith("."), "the import has begun")
+        cluster.process.kill()
+        wait_until(lambda: not alive(int(note.read_text()[:-1])), "the fork server has ended")
 
 
 def test_what_this_machine_does_not_have_is_refused_before_a_cluster_starts(

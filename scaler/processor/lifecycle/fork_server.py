@@ -249,6 +249,12 @@ def _die_with_parent(parent: int) -> None:
         os._exit(1)  # it was killed before the line above
 
 
+def _outlive_parent() -> None:
+    """Have this process end by itself when the agent has gone, after all that is below it."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+
 def _go_first_when_memory_is_short() -> None:
     """Raise the score of this process, unless it is higher. That needs no privilege; only Linux has one."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:  # noqa: PTH123
@@ -293,10 +299,12 @@ def serve(agent: socket.socket, settings: str) -> NoReturn:
     import_client()
     if config.preload:
         set_up_logging(config.logging, is_strict=False)
+        _die_with_parent(os.getppid())  # an import that never ends does not see the end of the connection
         try:
             with task_context.preparing(config.address, "the import of a preloaded module"):
                 generator = preload(config.preload, partial(_report_preloading, agent))
             _report_preloading(agent, 0)
+            _outlive_parent()
             if generator:
                 logging.getLogger(__name__).warning(
                     "the preloaded modules make the random generator %s: each worker process has a copy, and "

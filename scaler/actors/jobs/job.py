@@ -68,8 +68,8 @@ PROGRAM_SECONDS = 10.0
 WRITE_ANEW = "Run its program again with the same rows, which writes them anew"
 
 INCONSISTENT = (
-    "its record is damaged: the number of results on disk is not that of the rows that have ended. Read the results that "
-    'are there; then forget the job, or run its program again with on_change="restart"'
+    "its record is damaged: the number of results on disk is not that of the rows that have ended. Read the results "
+    'on disk; then forget the job, or run its program again with on_change="restart"'
 )
 """Why a job without open rows stops instead of being done."""
 

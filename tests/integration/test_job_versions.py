@@ -164,7 +164,7 @@ def test_a_function_that_a_job_cannot_get_changes_nothing(
         client.map(inverse, numbers(folder, 1, 0), job="unchanged")
     job = client.job("unchanged")
     for wrong, error, text in (
-        (3, TypeError, "the first argument must be callable, not 3"),
+        (3, TypeError, "takes a function, not 3"),
         (coroutine, TypeError, "is a coroutine function"),
         (locked, SerializeObjectError, "cannot be serialised"),
     ):

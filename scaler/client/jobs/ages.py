@@ -26,7 +26,7 @@ def seconds_of(name: str, value: object) -> float | None:
     """
     if value is None:
         return None
-    if isinstance(plain_number(value), (int, float)):
+    if not isinstance(value, bool) and isinstance(plain_number(value), (int, float)):
         return min(float(check_number(name, value, 0)), AGE_SECONDS_MOST)
     text = value.strip() if isinstance(value, str) else ""
     if text == EVER:

@@ -18,6 +18,7 @@ from scaler.client.maker import CallMaker
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError
 from scaler.ids import PREFIX_BYTES
+from scaler.texts import shown
 from scaler.wire.messages.client import JobVerb, JobWish
 
 
@@ -39,6 +40,8 @@ def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: byt
     link.check_open()
     if link.is_nested:
         raise ConfigError("a task cannot change a job: return the rows from the task, and change the job outside")
+    if not callable(fn):
+        raise TypeError(f"retry(fn) takes a function, not {shown(fn)}: the job has the arguments of its rows")
     here = jobs_of(core)
     core.functions.look()
     function, sources = core.functions.get(fn), core.functions.sources()

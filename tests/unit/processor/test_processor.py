@@ -32,6 +32,7 @@ from scaler.pickling.serialization import (
     function_to_frames,
     to_frames,
 )
+from scaler.processor import uplink
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.limits import LOOK_BYTES
@@ -680,8 +681,12 @@ def test_death_closes_the_channel(tmp_path: Path) -> None:
     ],
     ids=["waits", "alone", "of a task that waits", "failed"],
 )
-def test_only_the_results_of_ranges_of_which_none_failed_wait(function: Any, said: dict[str, Any], waits: bool) -> None:
-    """No process: which message comes when would be a matter of time."""
+def test_only_the_results_of_ranges_of_which_none_failed_wait(
+    function: Any, said: dict[str, Any], waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No process, and no limit of time: which message comes when would depend on the machine."""
+    for limit in ("SEND_AFTER_NS", "SEND_AT_ONCE_US", "TOGETHER_NS"):
+        monkeypatch.setattr(uplink, limit, 10**12)
     ours, theirs = socket.socketpair()
     agent, page = Channel(ours), new_progress_page()
     progress = Progress(page)

@@ -76,7 +76,7 @@ def test_memory_of_scheduler_and_agent_does_not_grow_with_the_number_of_tasks_an
                     work(client, 10)
             return [process.memory_info().rss for process in processes]
 
-        before = run(1)
+        before = run(3)  # the first bursts of work decide how much memory the allocator keeps
         after = run(8)
         assert [(b, a) for b, a in zip(before, after, strict=True) if a > b + 10 * MB] == []
 

@@ -160,7 +160,7 @@ class SchedulerConfig(Settings):
     )
     kept_bytes: int = setting(
         256 * 1024 * 1024,
-        "most bytes kept for a client or a cluster whose connection was lost; beyond that its session begins anew, and "
+        "most bytes kept for a client or a cluster whose connection was lost; beyond that it gets a new session, and "
         "tasks whose results were dropped run again",
         "--kept-bytes",
         unit="bytes",

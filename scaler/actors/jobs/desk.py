@@ -325,7 +325,7 @@ class Desk:
     def _why_no_rerun(self) -> str:
         """Return why rows cannot run again unless their program submits them; empty if they can."""
         damaged = ", ".join(sorted(self._record.damaged))
-        why = f"{damaged} on disk is damaged: run its program again with the same rows, which writes it anew"
+        why = f"{damaged} on disk is damaged: run its program again with the same rows, which rewrites it"
         return self._why_never_again() or (why if damaged else "")
 
     def _why_not_again(self) -> str:

@@ -48,7 +48,7 @@ LISTS_MOST = 16
 
 Opened: TypeAlias = "tuple[JobRecord, Standing]"
 Looked: TypeAlias = "tuple[list[tuple[Path, Summary | None]], bool]"
-"""What `JobFolder.look` returns."""
+"""The places and summaries of the jobs that were looked at, and whether there are more; see `JobFolder.look`."""
 
 
 class JobKeeper(Actor):

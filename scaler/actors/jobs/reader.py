@@ -1,9 +1,9 @@
 """JobReader: answers requests about a job that another program has open, from the record that this program writes.
 
-In the place of the job's own actor, for as long as another program has the lock. Written to by the job keeper and the
+Takes the place of the job's own actor while another program has the lock. Receives messages of the job keeper and the
 clerk; sends to these and, through the outbox, to clients. Requests that would change the job are refused with the name
-of the other program. When the lock is free or the job is gone, this actor ends, and the job keeper takes the requests
-without an answer to the next one. Must never: write to the record.
+of the other program. When the lock is free or the job is gone, this actor ends, and the job keeper passes open
+requests to the next one. The record is opened for reading only.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class JobReader(Actor):
         self._ask(asked)
 
     def _ask(self, asked: JobAsked, told: str = "") -> None:
-        """Have a request answered. `told`: the reason of its waiting that its client knows."""
+        """Order the answer to a request. `told`: the reason for waiting that was last sent to its client."""
         then = partial(self._answered, asked, told)
         self._shelf.order(self.actor_ref, None, partial(self._view.answer, asked, self.now()), then)
 

@@ -4,7 +4,7 @@ Written by the acceptor, as part of the directory, so it outlives the acceptor. 
 number (`scaler.wire.messages.accounts`). Nested tasks have the account of their root client at any depth, also after
 that client has left, and at the next scheduler.
 
-Must never: give a client an account of another owner, whatever its hello claims.
+A client never gets an account of another owner, whatever its hello claims.
 """
 
 from __future__ import annotations

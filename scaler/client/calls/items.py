@@ -1,6 +1,6 @@
 """Items: the arguments of each task of a map, with their checks and their names in errors.
 
-Used by the maps of both clients. Must never: run the `repr` of a user's class.
+Used by the maps of both clients. Values are shown by `scaler.texts.shown`, which calls no `repr` of a user's class.
 """
 
 from __future__ import annotations

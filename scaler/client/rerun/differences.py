@@ -1,7 +1,7 @@
 """Differences: prints how this process differs from the one in which a task failed.
 
-One block of lines on standard error before a call runs again; nothing if nothing differs. Must never: print or compare
-the value of an environment variable.
+Prints one block of lines on standard error before a call runs again, and nothing if nothing differs. Values of
+environment variables are neither printed nor compared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FailedCall: the function and the arguments of a task that failed, and how they are called in this process.
 
 The arguments are read as a worker process reads them (`scaler.processor.execution`), and the random generators and
-`current_task` are those of the task. Must never: leave a generator or the current task of the program changed.
+`current_task` are those of the task. Afterwards those of the program have their former state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Places: facts about the processes in which rows failed, once each.
 
 A failure is a message in the standard framing of Cap'n Proto, and behind it facts about its process, which many rows
-have in common. In the table of results a digest stands for them. Used by the record. Must never: read a fact.
+have in common. In the table of results a digest stands for them. Used by the record, which does not decode the facts.
 """
 
 from __future__ import annotations

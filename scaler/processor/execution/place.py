@@ -1,7 +1,7 @@
 """Place: facts about the process in which a task failed: host, worker, Python, packages, names of variables.
 
 Written by the process that describes a failure, read by a client that runs the call of a failed task again
-(`scaler.client.rerun`). Must never: contain the value of an environment variable.
+(`scaler.client.rerun`). Of environment variables only the names are taken, never the values.
 """
 
 from __future__ import annotations

@@ -122,7 +122,8 @@ def test_an_initializer_that_fails_for_some_workers_is_tried_again_there(tmp_pat
 
     node = Node(initializer=initializer_text(fails_twice), n_workers=3)
     try:
-        node.until(lambda: len(node.processes()) == 3)
+        node.run(*(node.task(int, worker) for worker in range(3)))
+        node.until(lambda: len(node.results) == 3)
         assert node.shell.exit_code == 0
     finally:
         node.close()

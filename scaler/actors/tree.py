@@ -31,8 +31,8 @@ from math import inf
 from scaler.actors.insight.census import Census
 from scaler.actors.insight.events import Events, PartRestarted
 from scaler.actors.insight.task_outputs import OutputState, TaskOutputs
+from scaler.actors.jobs.job_catalog import JobShelf, SeenJobs
 from scaler.actors.jobs.job_keeper import JobKeeper
-from scaler.actors.jobs.shelf import JobShelf, SeenJobs
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.monitor import Board, Monitor, Sources
 from scaler.actors.objects.object_store import ObjectStore

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
-from scaler.agent.room import Room
+from scaler.agent.paused_workers import Room
 from scaler.ids import ObjectId, split_ids
 from scaler.shared_memory import SHARE_LEAST_BYTES, Memory, block_of, can_share
 from scaler.store.store import Gauges, Store

@@ -52,9 +52,9 @@ def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn
     unblock_signals()
     with no_collections():
         if config.engine == ClusterConfig.engine:
-            from scaler.processor.lifecycle import early, fork_server  # of the usual engine alone
+            from scaler.processor.lifecycle import first_fork_server, fork_server  # of the usual engine alone
 
-            early.fork(fork_server.import_client, fork_server.serve)
+            first_fork_server.fork(fork_server.import_client, fork_server.serve)
         from scaler.agent.agent import run_agent  # the fork has no modules of the agent
     try:
         set_up_logging(config.logging)

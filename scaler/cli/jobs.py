@@ -14,7 +14,7 @@ from scaler.cli.export import FORMATS, ExportFile, export
 from scaler.cli.terminal import TableColumn, ends_in_order, fail, say, say_table
 from scaler.client import lifetime
 from scaler.client.jobs.job import Job
-from scaler.client.jobs.questions import Info, ask, read_info
+from scaler.client.jobs.job_requests import Info, ask, read_info
 from scaler.client.link.requests import JobQuestion
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, whole_path

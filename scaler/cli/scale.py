@@ -18,10 +18,10 @@ from scaler.keys.key_file import ADMIN, KeyFile
 from scaler.monitor.model.remaining import TARGET_SECONDS
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
-from scaler.scaling.owner import Owner
 from scaler.scaling.plan import Bounds
 from scaler.scaling.pool import Pool
 from scaler.scaling.program import TOPICS, Program
+from scaler.scaling.scaling_client import Owner
 
 DESCRIPTION = """\
 Start clusters with a command of yours when a scheduler has work for more workers, and drain them when they are idle.

@@ -32,7 +32,7 @@ from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
 from scaler.client.maker import results_of
 from scaler.errors import has_ended_a_task
 from scaler.jobs.names import check_known_name
-from scaler.pickling.shipped import Module
+from scaler.pickling.shipped_modules import Module
 
 if TYPE_CHECKING:
     from scaler.client.jobs.job import Job
@@ -274,12 +274,12 @@ class Caller(TakesOptions["ClientWithOptions"]):
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
         if job is not None:
-            from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+            from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
             timeout = core.check_map(timeout)
-            wish = making.Wish(fn, iterable, options, job, on_change, keep_for)
-            kept = making.attend(core, wish, return_exceptions, timeout)
-            return making.results(kept, options.max_failures, return_exceptions, progress)
+            wish = job_calls.Wish(fn, iterable, options, job, on_change, keep_for)
+            kept = job_calls.attend(core, wish, return_exceptions, timeout)
+            return job_calls.results(kept, options.max_failures, return_exceptions, progress)
         most = options.max_failures
         return core.map(fn, iterable, core.terms(options, spawns=True), progress, timeout, return_exceptions, most)
 
@@ -324,10 +324,10 @@ class Caller(TakesOptions["ClientWithOptions"]):
             raise not_of_map(Caller.start, unknown)
         check_items("start", fn, iterable)
         found = job_of_start(job, name)
-        from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+        from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
         _, core, options = self._caller
-        return making.start(core, making.Wish(fn, iterable, options, found, on_change, keep_for))
+        return job_calls.start(core, job_calls.Wish(fn, iterable, options, found, on_change, keep_for))
 
     def job(self, name: str) -> Job:
         """Return a handle of the job of this name, started by any client of the same owner.
@@ -340,9 +340,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
         check_known_name(name)
-        from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+        from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
-        return making.find(self._caller[1], name)
+        return job_calls.find(self._caller[1], name)
 
     def jobs(self) -> list[Job]:
         """Return a handle of each job of this owner.
@@ -352,9 +352,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
             DisconnectedError: if the client is disconnected.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
         """
-        from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+        from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
-        return making.find_all(self._caller[1])
+        return job_calls.find_all(self._caller[1])
 
     @overload
     def map_unordered(
@@ -425,12 +425,12 @@ class Caller(TakesOptions["ClientWithOptions"]):
         on_change = job_of_map(job, on_change, keep_for)
         _, core, options = self._caller
         if job is not None:
-            from scaler.client.jobs import making  # noqa: PLC0415 - few programs have jobs
+            from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
             timeout = core.check_map(timeout)
-            wish = making.Wish(fn, iterable, options, job, on_change, keep_for)
-            kept = making.attend(core, wish, return_exceptions, timeout)
-            return making.results_as_they_come(kept, options.max_failures, return_exceptions)
+            wish = job_calls.Wish(fn, iterable, options, job, on_change, keep_for)
+            kept = job_calls.attend(core, wish, return_exceptions, timeout)
+            return job_calls.results_as_they_come(kept, options.max_failures, return_exceptions)
         most = options.max_failures
         return core.map_unordered(
             fn, iterable, core.terms(options, spawns=True), timeout, return_exceptions, window, most

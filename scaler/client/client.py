@@ -31,7 +31,7 @@ from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.ids import TaskId
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer, plain_to_pickle
-from scaler.pickling.shipped import Module, Shipped
+from scaler.pickling.shipped_modules import Module, Shipped
 from scaler.settings import ClientConfig
 from scaler.settings.client import LOCAL_CLUSTER, NOT_LOCAL
 from scaler.settings.sources import completes_from_outside, descriptions, gather

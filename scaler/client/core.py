@@ -16,7 +16,7 @@ from scaler.client.calls.client_pickling import ClientSettings
 from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
-from scaler.client.calls.repeated import Repeated
+from scaler.client.calls.repeated_values import Repeated
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
 from scaler.client.link.thread import LinkThread
@@ -28,7 +28,7 @@ from scaler.config import check_number, check_timeout
 from scaler.errors import has_ended_a_task
 from scaler.ids import TaskId
 from scaler.pickling.serialization import DefaultSerializer, Serializer
-from scaler.pickling.shipped import Shipped
+from scaler.pickling.shipped_modules import Shipped
 
 __tracebackhide__ = has_ended_a_task
 

@@ -12,7 +12,7 @@ import weakref
 from typing import Any, TypeAlias
 
 from scaler import starters, task_context
-from scaler.client.link.loose_ends import ends_by_exception
+from scaler.client.link.end_warnings import ends_by_exception
 from scaler.client.link.protocol import NAME_CHARACTERS
 from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, check_address, whole_path

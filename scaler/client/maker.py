@@ -23,7 +23,7 @@ from scaler.errors import NoWorkerError, SerializeObjectError
 from scaler.ids import NO_ACCOUNT, IdSource, ObjectId, TaskId
 from scaler.pickling.pickled_functions import pickle_main_by_value
 from scaler.pickling.serialization import JSON_SERIALIZER, Frames, Serializer, size_of, to_frames
-from scaler.pickling.shipped import Shipped
+from scaler.pickling.shipped_modules import Shipped
 from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction

@@ -21,7 +21,7 @@ from scaler import task_context
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, RUN_OPTIONS, Function, Terms
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
-from scaler.client.calls.repeated import Repeated
+from scaler.client.calls.repeated_values import Repeated
 from scaler.client.calls.tolerance import Tolerance
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result

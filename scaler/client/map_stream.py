@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from scaler.client.calls.functions import Function, Terms
-from scaler.client.calls.repeated import Repeated
+from scaler.client.calls.repeated_values import Repeated
 from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import WINDOW_BYTES, WINDOW_TASKS, MapRun

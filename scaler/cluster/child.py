@@ -81,9 +81,9 @@ def _run_scheduler(report: Callable[[str, Any], None]) -> int:
 
 def _run_cluster(report: Callable[[str, Any], None]) -> int:
     with no_collections():
-        from scaler.processor.lifecycle import early, fork_server  # noqa: PLC0415 - a child loads only what it is
+        from scaler.processor.lifecycle import first_fork_server, fork_server  # noqa: PLC0415 - a child loads only what it is
 
-    early.fork(fork_server.import_client, fork_server.serve, int(sys.argv[2]))
+    first_fork_server.fork(fork_server.import_client, fork_server.serve, int(sys.argv[2]))
     with no_collections():
         from scaler.agent.agent import run_agent  # noqa: PLC0415 - as above
         from scaler.executors.executor import PROCESSES  # noqa: PLC0415
@@ -91,7 +91,7 @@ def _run_cluster(report: Callable[[str, Any], None]) -> int:
 
     config = ClusterConfig.from_json(_settings())
     if config.engine != PROCESSES:
-        early.drop()
+        first_fork_server.drop()
     set_up_logging(config.logging)
     return run_agent(config, LIFELINE, lambda: report("ready", True))
 

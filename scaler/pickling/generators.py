@@ -24,7 +24,7 @@ from types import (
 )
 from typing import Any, NamedTuple
 
-from scaler.pickling.loaded import file_of, is_installed
+from scaler.pickling.loaded_modules import file_of, is_installed
 from scaler.pickling.pickled_functions import is_found_by_name
 from scaler.pickling.pickler import is_global_generator
 

@@ -290,7 +290,7 @@ def exception_from_parts(
 
 
 class WithModules(NamedTuple):
-    """Travels instead of a serializer: that, and the modules that the function needs, see `scaler.pickling.shipped`."""
+    """Travels instead of a serializer: that, and the modules that the function needs, see `scaler.pickling.shipped_modules`."""
 
     serializer: Serializer
     modules: bytes
@@ -342,7 +342,7 @@ def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple
     """
     if frames[0] == NAMED:
         return JSON_SERIALIZER, named(bytes(frames[1]).decode("utf-8", "replace"))
-    from scaler.pickling.shipped import install  # noqa: PLC0415
+    from scaler.pickling.shipped_modules import install  # noqa: PLC0415
     from scaler.pickling.versions import compare  # noqa: PLC0415
 
     serializer, modules, versions = sent_with(frames)

@@ -18,8 +18,8 @@ from itertools import count
 
 from scaler.config import ConfigError
 from scaler.monitor.model.workers import Worker
-from scaler.scaling.owner import Owner, owned, owners_in
 from scaler.scaling.plan import Cluster
+from scaler.scaling.scaling_client import Owner, owned, owners_in
 
 WORKER_NAMES = "SCALER_WORKER_NAMES"
 SEEN_SECONDS = 2.0

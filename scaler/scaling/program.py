@@ -11,9 +11,9 @@ from scaler.monitor.model.model import Model
 from scaler.monitor.model.remaining import wanted_by_capabilities
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
-from scaler.scaling.owner import owners_in
 from scaler.scaling.plan import Bounds, Cluster, Plan
 from scaler.scaling.pool import Pool
+from scaler.scaling.scaling_client import owners_in
 
 TOPICS = frozenset({"scheduler", "workers", "functions", "clients"})
 LOOK_SECONDS = 0.5

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scaler.actors.jobs.shelf import JobShelf
-from scaler.jobs.clerk import Clerk
+from scaler.actors.jobs.job_catalog import JobShelf
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.locks import Holder
+from scaler.jobs.writer import Clerk
 from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig

@@ -17,7 +17,7 @@ from scaler.endpoint import ANYWHERE, TCP, Endpoint
 from scaler.errors import ProtocolError
 from scaler.kit import ActorRef
 from scaler.scheduler.gauges import ProcessGauges
-from scaler.transport.admission.gate import Lock
+from scaler.transport.admission.authenticator import Lock
 from scaler.transport.private import remove_left_monitors
 from scaler.transport.publisher import Publisher
 from scaler.wire.codec.codec import encode_message

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from scaler.actors.jobs.shelf import no_lockout
+from scaler.actors.jobs.job_catalog import no_lockout
 from scaler.actors.monitor import About
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.tree import SchedulerTree
@@ -23,11 +23,11 @@ from scaler.process.memory import SpareMemory, room_for_a_value
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.audit import Audit
-from scaler.scheduler.doorkeeper import LOOK_SECONDS as LIST_SECONDS
-from scaler.scheduler.doorkeeper import PEERS, VIEWERS, Doorkeeper
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.gauges import ProcessGauges
 from scaler.scheduler.kept_jobs import KeptJobs
+from scaler.scheduler.key_registry import LOOK_SECONDS as LIST_SECONDS
+from scaler.scheduler.key_registry import PEERS, VIEWERS, Doorkeeper
 from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
 from scaler.scheduler.own_keys import OwnKeys
 from scaler.scheduler.snapshot import ended, snapshot

@@ -17,7 +17,7 @@ from scaler.transport.interface import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, Tran
 from scaler.transport.streams import ARE_POSSIBLE, Streams
 
 if TYPE_CHECKING:
-    from scaler.transport.admission.gate import Lock
+    from scaler.transport.admission.authenticator import Lock
 
 
 def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) -> Transport:

@@ -14,9 +14,9 @@ import zmq
 
 from scaler.endpoint import TCP, Endpoint
 from scaler.transport import unread
-from scaler.transport.admission.gate import Gate, Lock, key_of
+from scaler.transport.admission.authenticator import Gate, Lock, key_of
 from scaler.transport.binding import bind, bound_at, check_ipc_file, why_not
-from scaler.transport.cuts import CutMonitor
+from scaler.transport.disconnects import CutMonitor
 from scaler.transport.interface import AddressInUseError
 from scaler.transport.private import new_private_endpoint, remove_private_place
 from scaler.transport.sockets import HANDSHAKE_MS, give_up_after, shut_down

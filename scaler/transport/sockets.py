@@ -22,12 +22,12 @@ import zmq
 from scaler.endpoint import ANYWHERE, TCP, Endpoint
 from scaler.ids import Connection
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
-from scaler.transport.admission.gate import Gate, Lock, key_of
+from scaler.transport.admission.authenticator import Gate, Lock, key_of
 from scaler.transport.admission.keyring import Keyring
-from scaler.transport.admission.knocking import Knocking
+from scaler.transport.admission.unauthenticated import Knocking
 from scaler.transport.binding import bind, bound_at, check_ipc_file, connect, name_of_user, user_at, why_not
-from scaler.transport.cuts import NO_LISTENER, CutMonitor
 from scaler.transport.descriptors import Descriptors, Idle, Standing
+from scaler.transport.disconnects import NO_LISTENER, CutMonitor
 from scaler.transport.interface import (
     FRAME_BYTES_MOST,
     UNREAD_BYTES_MOST,

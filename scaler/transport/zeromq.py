@@ -13,7 +13,7 @@ import zmq
 
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys.key_file import KeyFile
-from scaler.transport.admission.gate import Lock
+from scaler.transport.admission.authenticator import Lock
 from scaler.transport.admission.keyring import Keyring
 from scaler.transport.interface import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, Dialer, Listener
 from scaler.transport.sockets import DealerSocket, RouterSocket

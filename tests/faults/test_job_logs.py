@@ -111,9 +111,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_small_results_never_fill_a_small_disk(small_disk: Path) -> None:
     """A row at a time: each commit writes whole pages of the log."""
-    from scaler.jobs.clerk import Clerk
     from scaler.jobs.record import JobTerms, Result
     from scaler.jobs.values import pack_rows
+    from scaler.jobs.writer import Clerk
 
     folder, clerk = JobFolder(small_disk / "keep"), Clerk(has_thread=False)
     record = folder.create(JobTerms("small", "alice", b"12345678", b"f" * 16, "f"))

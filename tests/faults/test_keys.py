@@ -16,7 +16,7 @@ import zmq
 
 from scaler import Client
 from scaler.endpoint import Endpoint
-from scaler.transport.admission.greeting import mechanism_at
+from scaler.transport.admission.listener_probe import mechanism_at
 from tests.support.fresh import fresh_seed
 from tests.support.processes import Command, command, scheduler, wait_until
 from tests.support.strangers import GREETING, garble, knock, knocking

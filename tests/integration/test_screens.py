@@ -19,7 +19,7 @@ from scaler.monitor.report import report
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui import views
 from scaler.monitor.ui.feed import ALWAYS, State
-from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.monitor.ui.views.page_request import Sent, Wish
 from scaler.wire.messages import vocabulary
 from scaler.wire.messages.vocabulary import Reason
 from tests.support.processes import wait_until

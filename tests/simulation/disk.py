@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from scaler.actors.jobs.shelf import JobShelf
-from scaler.jobs.clerk import Answer, Clerk, Order
+from scaler.actors.jobs.job_catalog import JobShelf
 from scaler.jobs.folder import JobFolder, job_places
 from scaler.jobs.record import DONE, ENDED_WELL, OPEN, JobRecord
+from scaler.jobs.writer import Answer, Clerk, Order
 from scaler.kit import ActorRef
 
 if TYPE_CHECKING:

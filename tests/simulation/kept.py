@@ -20,7 +20,7 @@ from unittest.mock import patch
 from scaler.actors.jobs.job import TRY_AGAIN_SECONDS
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.client.jobs.job import Job
-from scaler.client.jobs.questions import read_rows
+from scaler.client.jobs.job_requests import read_rows
 from scaler.client.link.requests import JobQuestion
 from scaler.errors import (
     JobConflictError,

@@ -10,15 +10,15 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, cast
 from unittest.mock import patch
 
-from scaler.actors.jobs.desk import Desk
+from scaler.actors.jobs.job_requests import Desk
 from scaler.actors.messages.tasks import TaskAssigned
 from scaler.actors.objects.copies import Copies
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.client.link.large_results import LargeResults
 from scaler.ids import TaskId
-from scaler.jobs.clerk import Answer, Clerk, Order
 from scaler.jobs.record import JobRecord
+from scaler.jobs.writer import Answer, Clerk, Order
 from scaler.kit import ActorRef
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RunResult

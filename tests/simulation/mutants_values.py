@@ -14,7 +14,7 @@ from unittest.mock import patch
 import scaler.actors.tasks.task
 import scaler.client.link.large_results
 from scaler.actors.objects.object_store import ObjectStore
-from scaler.agent.room import Room
+from scaler.agent.paused_workers import Room
 from scaler.store.spill_folder import SpillFolder
 from scaler.store.store import Store
 from tests.simulation.mutants import Mutant

@@ -18,7 +18,7 @@ from tests.simulation.programs import Script
 from tests.simulation.world import ViolationError, World
 
 if TYPE_CHECKING:
-    from scaler.client.jobs.questions import RowEnd
+    from scaler.client.jobs.job_requests import RowEnd
     from tests.simulation.kept import NamedJob
 
 SCHEDULER = "scheduler"

@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import pytest
 
+from scaler.actors.jobs.job_catalog import JobShelf
 from scaler.actors.jobs.job_keeper import JobKeeper
-from scaler.actors.jobs.shelf import JobShelf
 from scaler.actors.messages.jobs import JobAsked
-from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.locks import Holder
 from scaler.jobs.record import CANCELED, JobRecord
+from scaler.jobs.writer import Clerk
 from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
 from tests.support.bench import Bench
 from tests.support.services import services

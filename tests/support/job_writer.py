@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import DONE, JobTerms, Result
 from scaler.jobs.value_files import IN_DATABASE_BYTES
 from scaler.jobs.values import Row, pack, pack_rows
+from scaler.jobs.writer import Clerk
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
 RANGE, N_RANGES = 40, 10

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from scaler.endpoint import Endpoint
-from scaler.transport.admission.greeting import mechanism_at
+from scaler.transport.admission.listener_probe import mechanism_at
 
 LISTEN = "0A"
 WITHOUT_KEYS = ("NULL", "PLAIN")

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from scaler.actors.jobs.desk import Desk
+from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_requests import Desk
+from scaler.actors.jobs.job_state import Standing
 from scaler.actors.jobs.row_sizes import RowSizes, pieces_of
-from scaler.actors.jobs.said_rows import SaidRows
-from scaler.actors.jobs.shelf import JobShelf
-from scaler.actors.jobs.standing import Standing
-from scaler.actors.jobs.values_of_rows import LargeResults, store_objects
+from scaler.actors.jobs.row_values import LargeResults, store_objects
+from scaler.actors.jobs.submitted_rows import SaidRows
 from scaler.actors.messages.adoption import AskForRuns, NotHeld, RunsAreHeld
 from scaler.actors.messages.jobs import Due, GoOn, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
 from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject, ValueRefused

@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 
 from scaler.actors.jobs.answers import known, refused, terms_of
 from scaler.actors.jobs.job import JobActor
+from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_reads import only_reads
+from scaler.actors.jobs.job_state import Standing
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.reader import JobReader, LeftJobError, needs_program
-from scaler.actors.jobs.reading import only_reads
-from scaler.actors.jobs.shelf import JobShelf
-from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, OwnersChanged, ReaderLeft
 from scaler.actors.messages.peers import GiveUp, ReportStatistics
 from scaler.actors.messages.tasks import BalancerRestarted

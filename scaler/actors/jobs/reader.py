@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from scaler.actors.jobs.answers import known, other_job, refused, waits
-from scaler.actors.jobs.desk import NO_PROGRAM
+from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_reads import Reading, Steps, only_reads
+from scaler.actors.jobs.job_requests import NO_PROGRAM
+from scaler.actors.jobs.job_state import Standing
 from scaler.actors.jobs.open_rows import OpenRows
-from scaler.actors.jobs.reading import Reading, Steps, only_reads
-from scaler.actors.jobs.shelf import JobShelf
-from scaler.actors.jobs.standing import Standing
 from scaler.actors.messages.jobs import Due, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peers.outbox import Outbox

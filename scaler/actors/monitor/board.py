@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from scaler.actors.insight.events import Events
 from scaler.actors.insight.output_table import OutputTable
-from scaler.actors.jobs.shelf import SeenJobs
+from scaler.actors.jobs.job_catalog import SeenJobs
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.directory import Directory
 from scaler.ids import SchedulerId, public_id

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
 
-from scaler.actors.jobs.shelf import SeenJobs
+from scaler.actors.jobs.job_catalog import SeenJobs
 from scaler.actors.monitor.board import Board
 from scaler.ids import public_id
 from scaler.jobs.record import OPEN, Result, Summary

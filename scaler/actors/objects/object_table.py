@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from scaler.actors.messages.objects import FetchObject, StoreObject
 from scaler.actors.objects.copies import Copies, Retained
-from scaler.actors.objects.early import Early
 from scaler.actors.objects.located import LocatedFrames
+from scaler.actors.objects.pending_requests import Early
 from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.ids import ClientId, ObjectId

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
-from scaler.client.aio import asking
+from scaler.client.aio import queries
 from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.job import AsyncJob, in_thread, through
@@ -24,13 +24,13 @@ from scaler.client.calls.tolerance import Tolerance
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
 from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
-from scaler.client.jobs import making
+from scaler.client.jobs import job_calls
 from scaler.client.jobs.job import Job
 from scaler.client.maker import results_of
 from scaler.config import check_number
 from scaler.errors import has_ended_a_task
 from scaler.jobs.names import check_known_name
-from scaler.pickling.shipped import Module
+from scaler.pickling.shipped_modules import Module
 
 __tracebackhide__ = has_ended_a_task
 
@@ -67,17 +67,17 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             DisconnectedError: if the client is disconnected.
         """
         link = self._caller[1].link
-        return await asking.presence(link, presence.info(link.address))
+        return await queries.presence(link, presence.info(link.address))
 
     async def workers(self) -> list[WorkerInfo]:
         """Return the connected workers: name, cluster, tasks, versions, capabilities. Errors are those of `info`."""
-        return await asking.presence(self._caller[1].link, presence.workers())
+        return await queries.presence(self._caller[1].link, presence.workers())
 
     async def objects(self) -> list[ObjectInfo]:
         """Return the objects that the scheduler keeps for this client, as `Client.objects` does. Errors are those of
         `info`.
         """
-        return await asking.presence(self._caller[1].link, presence.objects())
+        return await queries.presence(self._caller[1].link, presence.objects())
 
     async def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
         """Wait until at least `n_workers` workers are connected, and return what `info` does.
@@ -87,7 +87,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             ConfigError: if an argument is not a number in range; it is a `ValueError`.
             DisconnectedError: if the client is disconnected.
         """
-        return await asking.wait_for_workers(self._caller[1].link, n_workers, timeout)
+        return await queries.wait_for_workers(self._caller[1].link, n_workers, timeout)
 
     async def run_on_all(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> dict[str, T]:
         """Run `fn(*args, **kwargs)` once on each connected worker, and return what it returned, by the worker's name.
@@ -97,8 +97,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         client, core, options = self._caller
         for_each_worker(options)
         function = core.functions.get(fn).instruction.name
-        await asking.wait_for_workers(core.link, 1, None)
-        names = presence.names_of(await asking.presence(core.link, presence.workers()))
+        await queries.wait_for_workers(core.link, 1, None)
+        names = presence.names_of(await queries.presence(core.link, presence.workers()))
         futures: dict[str, AsyncFuture[T]] = {}
         try:
             for worker in names:
@@ -113,7 +113,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     async def restart_workers(self) -> None:
         """Give all workers fresh processes, as `Client.restart_workers` does. Errors are those of `info`."""
         _, core, _ = self._caller
-        await asking.presence(core.link, presence.restart())
+        await queries.presence(core.link, presence.restart())
         core.functions.workers_are_new()
 
     async def upload(self, *modules: Module) -> None:
@@ -213,7 +213,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         on_change = job_of_map(job, on_change, keep_for)
         if job is not None:
             kept = await self._attend(fn, items, return_exceptions, job, on_change, keep_for)
-            return await in_thread(making.results, kept, self._caller[2].max_failures, return_exceptions)
+            return await in_thread(job_calls.results, kept, self._caller[2].max_failures, return_exceptions)
         results: dict[int, Any] = {}
         tolerance = self._tolerance(fn, return_exceptions)
         async with aclosing(self._stream(fn, items, window).run()) as ended:
@@ -229,7 +229,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         _, core, options = self._caller
         if not isinstance(items, Iterable):
             raise TypeError("the rows of a job must be an ordinary iterable, because all are stored before it runs")
-        return await in_thread(making.attend, core, making.Wish(fn, items, options, *named), tolerant)
+        return await in_thread(job_calls.attend, core, job_calls.Wish(fn, items, options, *named), tolerant)
 
     async def start(
         self,
@@ -248,17 +248,17 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         check_items("start", fn, items)
         found = job_of_start(job, name)
         _, core, options = self._caller
-        wish = making.Wish(fn, items, options, found, on_change, keep_for)
-        return AsyncJob(await in_thread(making.start, core, wish))
+        wish = job_calls.Wish(fn, items, options, found, on_change, keep_for)
+        return AsyncJob(await in_thread(job_calls.start, core, wish))
 
     async def job(self, name: str) -> AsyncJob:
         """Return a handle of the job of this name, as `Client.job` does."""
         check_known_name(name)
-        return AsyncJob(await in_thread(making.find, self._caller[1], name))
+        return AsyncJob(await in_thread(job_calls.find, self._caller[1], name))
 
     async def jobs(self) -> list[AsyncJob]:
         """Return all jobs of this owner, as `Client.jobs` does."""
-        return [AsyncJob(each) for each in await in_thread(making.find_all, self._caller[1])]
+        return [AsyncJob(each) for each in await in_thread(job_calls.find_all, self._caller[1])]
 
     @overload
     def map_unordered(
@@ -312,7 +312,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         if job is not None:
             kept = await self._attend(fn, items, return_exceptions, job, on_change, keep_for)
             most = self._caller[2].max_failures
-            async for result in through(making.results_as_they_come(kept, most, return_exceptions)):
+            async for result in through(job_calls.results_as_they_come(kept, most, return_exceptions)):
                 yield result
             return
         n_ended, tolerance = 0, self._tolerance(fn, return_exceptions)

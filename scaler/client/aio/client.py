@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaler import starters, task_context
 from scaler.client import lifetime, notebook_hint
-from scaler.client.aio import asking
+from scaler.client.aio import queries
 from scaler.client.aio.caller import AsyncCaller
 from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
@@ -26,13 +26,13 @@ from scaler.client.insight import presence
 from scaler.client.insight.explanation import Story, checked_task_id
 from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, ask_log
-from scaler.client.link.loose_ends import ends_by_exception
+from scaler.client.link.end_warnings import ends_by_exception
 from scaler.client.object_reference import ObjectReference
 from scaler.config import check_address
 from scaler.errors import DisconnectedError
 from scaler.ids import ClientId, random_id
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Serializer
-from scaler.pickling.shipped import Module, Shipped
+from scaler.pickling.shipped_modules import Module, Shipped
 from scaler.settings import ClientConfig
 from scaler.settings.client import LOCAL_CLUSTER
 from scaler.settings.sources import completes_from_outside
@@ -202,24 +202,24 @@ class AsyncClient(AsyncCaller):
         """Return what is known of a task of this client, by its future or its id, as `Client.story` does."""
         if isinstance(task, AsyncFuture):
             return await task.story()
-        return await asking.story(self._connected().link, checked_task_id(task), "", None)
+        return await queries.story(self._connected().link, checked_task_id(task), "", None)
 
     async def cancel_tasks(self, *tasks: bytes | str) -> None:
         """Cancel tasks of anybody, as `Client.cancel_tasks` does for an admin."""
-        await asking.presence(self._connected().link, presence.cancel(tasks))
+        await queries.presence(self._connected().link, presence.cancel(tasks))
 
     async def logs(self, task: AsyncFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what a task of this client has written, by its future or its id, as `Client.logs` does."""
         task_id = task.task_id if isinstance(task, AsyncFuture) else checked_task_id(task)
         link = self._connected().link
-        return await asking.told(link, ask_log(link, task_id), timeout)
+        return await queries.told(link, ask_log(link, task_id), timeout)
 
     def trace(self, path: str | os.PathLike[str]) -> AbstractAsyncContextManager[None]:
         """Record the tasks of all clients of the scheduler while the block runs: `async with client.trace("run.json")`.
 
         It works as `Client.trace` does.
         """
-        return asking.traced(self._connected().link, path)
+        return queries.traced(self._connected().link, path)
 
     async def clear(self) -> None:
         """Cancel all futures of this client and forget its objects, as `Client.clear` does."""

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scaler import task_context
-from scaler.client.aio import asking
+from scaler.client.aio import queries
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
@@ -174,15 +174,15 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     async def story(self) -> Story:
         """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""
-        return await asking.story(self._link, self.task_id, self.name, self)
+        return await queries.story(self._link, self.task_id, self.name, self)
 
     async def logs(self, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what the task has written so far, as `ScalerFuture.logs` does."""
-        return await asking.told(self._link, ask_log(self._link, self.task_id), timeout)
+        return await queries.told(self._link, ask_log(self._link, self.task_id), timeout)
 
     async def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
         """Return the latest report of the task, as `ScalerFuture.progress` does."""
-        return await asking.told(self._link, ask_progress(self._link, self.task_id), timeout)
+        return await queries.told(self._link, ask_progress(self._link, self.task_id), timeout)
 
     async def rerun(self, *, again: bool = False) -> T:
         """Call the function of a failed task again, here, as `ScalerFuture.rerun` does.

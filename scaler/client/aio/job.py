@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from scaler.client.foreign_words import OF_ASYNC_JOBS, answers, without_foreign_words
 from scaler.client.insight import markup
 from scaler.client.jobs.job import FailedRow, Job, JobProgress
-from scaler.client.jobs.questions import seconds_left, wait
+from scaler.client.jobs.job_requests import seconds_left, wait
 from scaler.client.link.requests import JobQuestion
 from scaler.client.progress.bar import REDRAW_SECONDS
 from scaler.config import check_timeout

@@ -31,7 +31,7 @@ from scaler.endpoint import Endpoint
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.graph.gathering import Gathering, take_apart
 from scaler.ids import GraphId, TaskId, content_id
-from scaler.pickling.loaded import Watch
+from scaler.pickling.loaded_modules import Watch
 from scaler.pickling.pickled_functions import read_from, what_pickle_depends_on
 from scaler.pickling.serialization import (
     JSON_SERIALIZER,
@@ -44,7 +44,7 @@ from scaler.pickling.serialization import (
     name_of,
     size_of,
 )
-from scaler.pickling.shipped import Module, Shipped
+from scaler.pickling.shipped_modules import Module, Shipped
 from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, GraphTask, Task

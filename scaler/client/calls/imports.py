@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 
 from scaler.endpoint import Endpoint
-from scaler.pickling.loaded import is_installed
+from scaler.pickling.loaded_modules import is_installed
 from scaler.pickling.serialization import Frames
 from scaler.pickling.versions import modules_of
 from scaler.transport.private import Imports as Place

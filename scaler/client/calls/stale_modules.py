@@ -13,9 +13,9 @@ from typing import Any
 
 from scaler.config import ConfigError
 from scaler.errors import SerializeObjectError
-from scaler.pickling.loaded import Version, Versions, file_of, needed_by, now_ns, own_modules
+from scaler.pickling.loaded_modules import Version, Versions, file_of, needed_by, now_ns, own_modules
 from scaler.pickling.serialization import Frames, name_of
-from scaler.pickling.shipped import Shipped
+from scaler.pickling.shipped_modules import Shipped
 
 logger = logging.getLogger("scaler.client")
 

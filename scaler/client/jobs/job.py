@@ -20,7 +20,7 @@ from scaler.client.calls.items import name_of_item, shown_arguments
 from scaler.client.foreign_words import OF_JOBS, answers, without_foreign_words
 from scaler.client.insight import markup
 from scaler.client.jobs.job_bar import JobBar
-from scaler.client.jobs.questions import Info, RowEnd, ask, read_info, read_rows, wait
+from scaler.client.jobs.job_requests import Info, RowEnd, ask, read_info, read_rows, wait
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.outcome import headline, read_error, read_value, unread_result

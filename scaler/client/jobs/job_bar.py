@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from scaler.client.jobs.questions import Info, checked, read_info
+from scaler.client.jobs.job_requests import Info, checked, read_info
 from scaler.client.link.requests import JobQuestion
 from scaler.client.progress.bar import Progress
 

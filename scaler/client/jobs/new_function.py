@@ -11,8 +11,8 @@ from typing import Any
 
 from scaler.client.jobs.comparing.fingerprint import differences, fingerprint
 from scaler.client.jobs.in_use import jobs_of
+from scaler.client.jobs.job_requests import Info, ask
 from scaler.client.jobs.opening import PYTHON, Work, other_python, warn_not_compared
-from scaler.client.jobs.questions import Info, ask
 from scaler.client.link.requests import JobQuestion
 from scaler.client.maker import CallMaker
 from scaler.config import ConfigError

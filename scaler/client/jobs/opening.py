@@ -24,7 +24,7 @@ from scaler.client.calls.items import shown_arguments
 from scaler.client.jobs.comparing.fingerprint import Fingerprint, differences, fingerprint
 from scaler.client.jobs.comparing.row_digests import NOT_COMPARED, RowDigests
 from scaler.client.jobs.job import Job, arguments_text
-from scaler.client.jobs.questions import Info, JobChangedError, ask, read_info, wait
+from scaler.client.jobs.job_requests import Info, JobChangedError, ask, read_info, wait
 from scaler.client.jobs.row_ranges import NewRange, RangeMaker, item_of
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion

@@ -18,7 +18,7 @@ from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Sink
 from scaler.client.calls.value_limit import ValueLimit
 from scaler.client.link.connection import Connection
-from scaler.client.link.loose_ends import LooseEnds
+from scaler.client.link.end_warnings import LooseEnds
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.protocol import ClientProtocol, make_hello
 from scaler.client.link.requests import Answer, Inquiry, JobQuestion, OnOutput, Stream

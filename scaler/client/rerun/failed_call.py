@@ -26,7 +26,7 @@ from scaler.pickling.serialization import (
     read_arguments,
     sent_with,
 )
-from scaler.pickling.shipped import offer, other_sources
+from scaler.pickling.shipped_modules import offer, other_sources
 from scaler.processor.execution.place import Place
 from scaler.processor.execution.random_generators import KeptState, RandomGenerators
 from scaler.processor.execution.values import reader_of

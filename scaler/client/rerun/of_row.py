@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.client.jobs.questions import JobMissingError, RowEnd, ask, read_rows
+from scaler.client.jobs.job_requests import JobMissingError, RowEnd, ask, read_rows
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.rerun.failed_call import FailedCall, check_may_repeat

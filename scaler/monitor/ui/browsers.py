@@ -16,7 +16,7 @@ from aiohttp import WSMsgType, web
 
 from scaler.monitor.ui import views
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.views.wish import Sent, Wish, WishError
+from scaler.monitor.ui.views.page_request import Sent, Wish, WishError
 from scaler.texts import read_json
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from aiohttp import web
 from scaler.config import ConfigError, whole_path
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.gate import Gate, read_or_make_token, token_file
+from scaler.monitor.ui.request_filter import Gate, read_or_make_token, token_file
 from scaler.monitor.ui.server import make_app
 from scaler.monitor.ui.store import Store
 from scaler.settings.ui import UiConfig

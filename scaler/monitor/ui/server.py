@@ -14,7 +14,7 @@ from aiohttp import WSMsgType, web
 from scaler.monitor.metrics import CONTENT_TYPE, exposition
 from scaler.monitor.ui.browsers import BROWSERS_MOST, MESSAGE_BYTES, Browser
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.gate import HEADERS, Gate
+from scaler.monitor.ui.request_filter import HEADERS, Gate
 
 STATIC = Path(__file__).parent / "static"
 OPEN = frozenset({"/healthz"})

@@ -30,7 +30,7 @@ from scaler.pickling.serialization import (
     serves_nothing,
     size_of,
 )
-from scaler.pickling.shipped import carried
+from scaler.pickling.shipped_modules import carried
 from scaler.shared_memory import private_frames, writable
 from scaler.texts import described
 from scaler.wire.messages.worker import RunTask

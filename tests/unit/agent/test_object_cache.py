@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.agent import object_cache, room
+from scaler.agent import object_cache, paused_workers
 from scaler.agent.messages import (
     FetchObject,
     HandOver,
@@ -571,7 +571,7 @@ def test_workers_that_are_held_when_the_cache_fails_go_on_later(small: Bench) ->
     small.cache = small.dispatcher.spawn(
         ObjectCache(small.dispatcher.spawn(small.link), small.refs, small.store, small.values, can_hold=True)
     )
-    for _ in range(int(room.STALL_SECONDS) + 2):
+    for _ in range(int(paused_workers.STALL_SECONDS) + 2):
         small.pass_time(object_cache.LOOK_SECONDS)
     assert held(small) == [[False], []]
     assert HeldChanged(0) in small.link.take(HeldChanged)
@@ -622,7 +622,7 @@ def test_when_nothing_makes_room_held_workers_begin_some_more_and_wait_twice_as_
     for number in (1, 2, 3):
         keep(small, number, 0, content)
     assert held(small) == [[True], []]
-    seconds_of = (room.STALL_SECONDS, 2 * room.STALL_SECONDS)
+    seconds_of = (paused_workers.STALL_SECONDS, 2 * paused_workers.STALL_SECONDS)
     for times, seconds in enumerate(seconds_of):
         for _ in range(int(seconds) - 2):
             small.pass_time(object_cache.LOOK_SECONDS)

@@ -89,7 +89,7 @@ def test_a_scheduler_does_not_load_what_pickles_nor_what_others_are_set_by() -> 
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "scaler.actors.tree" in loaded
-    assert not loaded & {"cloudpickle", "psutil", "scaler.settings.cluster", "scaler.pickling.shipped"}
+    assert not loaded & {"cloudpickle", "psutil", "scaler.settings.cluster", "scaler.pickling.shipped_modules"}
 
 
 def test_a_client_does_not_load_jobs() -> None:

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from scaler.interruptions import is_interruption
-from scaler.pickling import loaded
+from scaler.pickling import loaded_modules
 
 
 class Import(NamedTuple):
@@ -166,7 +166,7 @@ def _spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
 
 
 def _module(name: str, file: Any, loader: Any, folders: Sequence[str] | None) -> _Module | None:
-    if not isinstance(file, str) or not loaded.is_own(name, file):
+    if not isinstance(file, str) or not loaded_modules.is_own(name, file):
         return None
     try:
         return _Module(Path(file).read_bytes(), folders)

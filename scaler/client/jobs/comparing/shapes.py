@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from scaler.client.jobs.comparing.module_sources import ModuleSources
 from scaler.client.object_reference import ObjectReference
-from scaler.pickling import loaded
+from scaler.pickling import loaded_modules
 
 PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 """Classes whose values marshal serialises to the same bytes in each process."""
@@ -65,7 +65,7 @@ class Scope:
                 name in MAIN
                 or name.partition(".")[0] in self._tops
                 or name not in sys.modules
-                or (loaded.file_of(name) != "" and not loaded.is_installed(name))
+                or (loaded_modules.file_of(name) != "" and not loaded_modules.is_installed(name))
             )
         return self._are_own[name]
 

@@ -33,7 +33,7 @@ from scaler.message import message
 from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
-from scaler.processor.lifecycle import early
+from scaler.processor.lifecycle import first_fork_server
 from scaler.processor.lifecycle.fork_server import (
     CANNOT_PRELOAD,
     END,
@@ -213,9 +213,11 @@ class ForkServerProxy(Actor):
         self.on_stop()
 
 
-def _started(settings: str, limits: Mapping[str, str]) -> tuple[socket.socket, subprocess.Popen[bytes] | early.Forked]:
+def _started(
+    settings: str, limits: Mapping[str, str]
+) -> tuple[socket.socket, subprocess.Popen[bytes] | first_fork_server.Forked]:
     """Return the connection to a fork server, and its process: the one that waits for its settings, or a new one."""
-    if (forked := early.take()) is not None:
+    if (forked := first_fork_server.take()) is not None:
         forked.tell(settings, limits)
         return forked.connection, forked
     ours, theirs = socket.socketpair()

@@ -14,10 +14,10 @@ from scaler.monitor.ui.views.graphs import graphs
 from scaler.monitor.ui.views.jobs import jobs
 from scaler.monitor.ui.views.live import live
 from scaler.monitor.ui.views.memory import memory
+from scaler.monitor.ui.views.page_request import Sent, Wish, WishError
 from scaler.monitor.ui.views.strip import band, strip
 from scaler.monitor.ui.views.tasks import failures, function, task, tasks
 from scaler.monitor.ui.views.timeline import stream
-from scaler.monitor.ui.views.wish import Sent, Wish, WishError
 from scaler.monitor.ui.views.workers import processors, worker
 
 View = Callable[[State, Wish, Sent, float], dict[str, Any]]

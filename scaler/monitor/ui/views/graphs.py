@@ -7,8 +7,8 @@ from typing import Any
 
 from scaler.graph.readiness import positions
 from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.page_request import Sent, Wish
 from scaler.monitor.ui.views.parts import outcome, page_of, plain
-from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.wire.messages.monitor import StateGraph, StateNode
 
 NODES_MOST = 2000

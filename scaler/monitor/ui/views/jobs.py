@@ -7,8 +7,8 @@ from typing import Any
 
 from scaler.monitor.model.jobs import OPEN, PAUSED, JobRates, state_of
 from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.page_request import Sent, Wish
 from scaler.monitor.ui.views.parts import page_of, plain
-from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.wire.messages.monitor import StateJob
 
 

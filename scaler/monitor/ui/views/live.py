@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.page_request import Sent, Wish
 from scaler.monitor.ui.views.parts import function_row, plain, series
-from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.monitor.ui.views.workers import worker_table
 from scaler.monitor.units import waits_for
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from scaler.monitor.model.values import values_by_host
 from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.page_request import Sent, Wish
 from scaler.monitor.ui.views.parts import plain, series
-from scaler.monitor.ui.views.wish import Sent, Wish
 
 OBJECTS_MOST = 50
 HOSTS_MOST = 100

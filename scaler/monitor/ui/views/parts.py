@@ -12,7 +12,7 @@ from scaler.monitor.columns import BY_NAME
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import Worker, percentile_us
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.monitor.ui.views.page_request import Sent, Wish
 from scaler.wire.messages.monitor import StateFunction, StateTask
 from scaler.wire.messages.vocabulary import FAILED, FAILURES
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scaler.monitor.model.verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
 from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.wish import Sent, Wish
+from scaler.monitor.ui.views.page_request import Sent, Wish
 
 BAND_POINTS = 180
 BAND_SECONDS_LEAST = 1800

@@ -7,8 +7,8 @@ from typing import Any
 from scaler.monitor.columns import matches
 from scaler.monitor.model.workers import run_counts
 from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.page_request import Sent, Wish
 from scaler.monitor.ui.views.parts import function_row, outcome, page_of, plain, task_row
-from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import StateTask
 from scaler.wire.messages.vocabulary import FAILED

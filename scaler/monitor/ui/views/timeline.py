@@ -7,8 +7,8 @@ from typing import Any
 from scaler.monitor.columns import matches
 from scaler.monitor.ui.bins import POINTS
 from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.page_request import Sent, Wish
 from scaler.monitor.ui.views.parts import outcome, worker_key
-from scaler.monitor.ui.views.wish import Sent, Wish
 from scaler.monitor.units import natural
 
 LANES_MOST = 60

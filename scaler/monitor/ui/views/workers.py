@@ -8,9 +8,9 @@ from scaler.monitor.columns import BY_NAME, SORTED_BY, in_order, matches, rows_o
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import Processor
 from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.views.page_request import Sent, Wish, WishError
 from scaler.monitor.ui.views.parts import page_of, plain, task_row, worker_key, worker_row
 from scaler.monitor.ui.views.timeline import end_of, running
-from scaler.monitor.ui.views.wish import Sent, Wish, WishError
 from scaler.monitor.units import natural
 
 TASKS_MOST = 50

@@ -13,12 +13,12 @@ from typing import Any, cast
 import pytest
 
 from scaler.actors.jobs.job import INCONSISTENT, TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
+from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_reads import READ_BYTES, SCAN
+from scaler.actors.jobs.job_state import Standing
 from scaler.actors.jobs.open_rows import OpenRows
-from scaler.actors.jobs.reading import READ_BYTES, SCAN
 from scaler.actors.jobs.row_sizes import RowSizes
-from scaler.actors.jobs.shelf import JobShelf
-from scaler.actors.jobs.standing import Standing
-from scaler.actors.jobs.values_of_rows import store_objects
+from scaler.actors.jobs.row_values import store_objects
 from scaler.actors.messages.adoption import AskForRun, AskForRuns, NotHeld, RunAdopted, RunFound, RunsAreHeld
 from scaler.actors.messages.jobs import JobAsked, OwnersChanged
 from scaler.actors.messages.objects import ObjectLost, StoreObject
@@ -35,13 +35,13 @@ from scaler.actors.messages.tasks import (
 )
 from scaler.actors.peers.owners import Owner, RoomInQuota
 from scaler.actors.tasks.adoption import HOLD_SECONDS
-from scaler.client.jobs.questions import read_rows
+from scaler.client.jobs.job_requests import read_rows
 from scaler.ids import ClientId, ObjectId, TaskId, content_id
-from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import DONE, OPEN, STOPPED, JobRecord, JobTerms, Object, Result
 from scaler.jobs.terms import BY_FILE, BY_KEY
 from scaler.jobs.values import Row, pack_rows
+from scaler.jobs.writer import Clerk
 from scaler.keys.allowed import Lockout, Terms
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import AT_END, JobRequest, JobResponse, JobStatus, JobVerb

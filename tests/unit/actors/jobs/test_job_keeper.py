@@ -14,9 +14,9 @@ from typing import Any, cast
 import pytest
 
 from scaler.actors.jobs import job_keeper
-from scaler.actors.jobs.desk import NOT_SUBMITTED
 from scaler.actors.jobs.job import REST_SECONDS
 from scaler.actors.jobs.job_keeper import FIRST_LOOK_SECONDS, LOOK_SECONDS
+from scaler.actors.jobs.job_requests import NOT_SUBMITTED
 from scaler.actors.messages.jobs import JobAsked, LookAtAges, Obeyed, ReaderLeft
 from scaler.actors.messages.peers import GiveUp, ReportStatistics
 from scaler.client.jobs.ages import AGE_SECONDS_MOST

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from scaler.actors.jobs.job import JobActor
+from scaler.actors.jobs.job_reads import ATTEND, SCAN
 from scaler.actors.jobs.reader import ENDING_SECONDS, IDLE_SECONDS, JobReader
-from scaler.actors.jobs.reading import ATTEND, SCAN
 from scaler.actors.messages.jobs import ReaderLeft
-from scaler.client.jobs.questions import read_rows
+from scaler.client.jobs.job_requests import read_rows
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.locks import Holder
 from scaler.jobs.record import DONE, JobRecord, JobTerms, Result

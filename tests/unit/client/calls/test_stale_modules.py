@@ -18,7 +18,7 @@ import pytest
 
 from scaler import Client, SerializeObjectError
 from scaler.pickling.serialization import WithModules
-from scaler.pickling.shipped import Shipment
+from scaler.pickling.shipped_modules import Shipment
 from tests.support.fake_scheduler import FakeScheduler
 
 Write = Callable[[str, str], Path]
@@ -122,7 +122,7 @@ def test_an_edited_module_that_cannot_travel_is_an_error_until_the_workers_are_n
     write("large_for_a_test", "def g():\n    return 1\n")
     large = importlib.import_module("large_for_a_test")
     client.submit(large.g)
-    monkeypatch.setattr("scaler.pickling.shipped.SOURCE_BYTES_MOST", 10)
+    monkeypatch.setattr("scaler.pickling.shipped_modules.SOURCE_BYTES_MOST", 10)
     write("large_for_a_test", "def g():\n    return 2\n")
     importlib.reload(large)
     for _ in range(2):

@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui import browsers, server
 from scaler.monitor.ui.feed import ALWAYS, Feed
-from scaler.monitor.ui.gate import HEADERS, Gate
+from scaler.monitor.ui.request_filter import HEADERS, Gate
 from scaler.monitor.ui.server import STATIC, make_app
 from tests.support import monitored
 from tests.support.monitored import Publisher

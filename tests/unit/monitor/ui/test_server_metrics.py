@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from scaler.monitor.metrics import CONTENT_TYPE
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.gate import Gate
+from scaler.monitor.ui.request_filter import Gate
 from scaler.monitor.ui.server import make_app
 from tests.support import monitored
 from tests.support.monitored import Publisher

@@ -15,7 +15,7 @@ from scaler.endpoint import Endpoint
 from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, content_id
 from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
-from scaler.pickling.shipped import Shipped
+from scaler.pickling.shipped_modules import Shipped
 from scaler.processor.execution.values import Values
 from scaler.shared_memory import SharedBlock
 

@@ -11,7 +11,7 @@ import zmq
 from scaler.endpoint import Endpoint
 from scaler.keys.folder import Pair
 from scaler.keys.key_file import KeyFile
-from scaler.transport.admission import greeting
+from scaler.transport.admission import listener_probe
 from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED, SILENT_REFUSALS, Keyring
 
 AT = Endpoint.parse("tcp://10.0.0.5:2345")
@@ -29,10 +29,10 @@ def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
 def listens_with(monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
     """Have what listens there say at once what it asks for."""
 
-    def ask(question: greeting.Question) -> None:
+    def ask(question: listener_probe.Question) -> None:
         question.mechanism = mechanism
 
-    monkeypatch.setattr(greeting.Question, "ask", ask)
+    monkeypatch.setattr(listener_probe.Question, "ask", ask)
 
 
 def key(name: str, n_servers: int = 1) -> KeyFile:

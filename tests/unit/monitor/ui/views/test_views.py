@@ -10,7 +10,7 @@ from scaler.actors.monitor.topics import TOPICS
 from scaler.monitor.ui import views
 from scaler.monitor.ui.feed import ALWAYS, GONE_SECONDS_MOST, State
 from scaler.monitor.ui.views.graphs import depths
-from scaler.monitor.ui.views.wish import Sent, Wish, WishError
+from scaler.monitor.ui.views.page_request import Sent, Wish, WishError
 from scaler.wire.messages.monitor import (
     BIN_ROW,
     PROCESSOR_ROW,

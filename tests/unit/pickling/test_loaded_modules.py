@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from scaler.pickling import loaded
-from scaler.pickling.loaded import Versions, Watch, concerned_by, needed_by, own_modules
+from scaler.pickling import loaded_modules
+from scaler.pickling.loaded_modules import Versions, Watch, concerned_by, needed_by, own_modules
 
 SOURCE = """
 import functools
@@ -138,7 +138,7 @@ def test_modules_of_the_program_are_told_from_installed_ones_and_followed(write:
         importlib.import_module(name)
     own = own_modules()
     assert {"first_for_a_test", "folder_for_a_test", "folder_for_a_test.second"} <= own.keys()
-    assert not {"os", "scaler.pickling.loaded", "pytest", "__main__", "sys"} & own.keys()
+    assert not {"os", "scaler.pickling.loaded_modules", "pytest", "__main__", "sys"} & own.keys()
     assert sorted(needed_by(["first_for_a_test", "os", "no_such"], own)) == [
         "first_for_a_test",
         "folder_for_a_test",
@@ -168,7 +168,7 @@ def test_what_names_a_module_is_concerned_and_so_on(write: Write) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     clock = SimpleNamespace(now=100.0)
     clock.monotonic = lambda: clock.now
-    monkeypatch.setattr(loaded, "time", clock)
+    monkeypatch.setattr(loaded_modules, "time", clock)
     return clock
 
 
@@ -197,7 +197,7 @@ def test_it_looks_after_each_reload_and_each_cell_and_else_seldom(
     for begins in cells:
         begins("the cell")
     assert (looked(), looked()) == (True, False)
-    clock.now += loaded.LOOK_SECONDS
+    clock.now += loaded_modules.LOOK_SECONDS
     assert (looked(), looked()) == (True, False)
 
 
@@ -216,7 +216,7 @@ def test_looks_that_take_long_are_rare_and_one_that_fails_is_made_again(clock: S
         watch.look_if_due()
     watch.look_if_due()
     assert len(looks) == 2
-    clock.now += seconds * loaded.WAIT_PER_LOOK - 0.1
+    clock.now += seconds * loaded_modules.WAIT_PER_LOOK - 0.1
     watch.look_if_due()
     assert len(looks) == 2
     clock.now += 0.2

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scaler.client.calls import repeated
+from scaler.client.calls import repeated_values
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments
-from scaler.client.calls.repeated import Repeated
+from scaler.client.calls.repeated_values import Repeated
 from scaler.client.object_reference import ObjectReference, OwnReference
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId
@@ -85,7 +85,7 @@ def test_equal_values_are_not_the_same() -> None:
 
 
 def test_no_more_is_kept_for_further_calls_than_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated, "KEPT_BYTES", 2 * SIZE)
+    monkeypatch.setattr(repeated_values, "KEPT_BYTES", 2 * SIZE)
     one, two, three, four = (bytes([n]) * SIZE for n in range(4))
     rounds = Scene([(value,) for value in (one, two, three) * 2])
     rounds.run()

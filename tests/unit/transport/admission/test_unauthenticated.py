@@ -12,9 +12,9 @@ import zmq
 
 from scaler.endpoint import Endpoint
 from scaler.keys.folder import Pair
-from scaler.transport.admission import knocking
-from scaler.transport.admission.gate import Lock
-from scaler.transport.admission.knocking import Knocking
+from scaler.transport.admission import unauthenticated
+from scaler.transport.admission.authenticator import Lock
+from scaler.transport.admission.unauthenticated import Knocking
 from scaler.transport.sockets import RouterSocket
 from scaler.transport.unread import IS_POSSIBLE
 
@@ -63,7 +63,7 @@ def is_closed(peer: socket.socket) -> bool:
 def test_who_says_more_than_a_handshake_and_a_hello_is_hung_up_on(
     router: RouterSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(knocking, "BYTES_MOST", 100_000)
+    monkeypatch.setattr(unauthenticated, "BYTES_MOST", 100_000)
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32)
     endless = b"\x06" + (1 << 40).to_bytes(8, "big")  # a command that is too long to ever end
     with contextlib.ExitStack() as stack:
@@ -78,7 +78,7 @@ def test_who_says_more_than_a_handshake_and_a_hello_is_hung_up_on(
 def test_an_address_has_so_many_at_once_and_the_first_ones_stay(
     router: RouterSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(knocking, "FROM_ONE_ADDRESS_MOST", 5)
+    monkeypatch.setattr(unauthenticated, "FROM_ONE_ADDRESS_MOST", 5)
     with contextlib.ExitStack() as stack:
         peers = []
         for _ in range(8):
@@ -89,8 +89,8 @@ def test_an_address_has_so_many_at_once_and_the_first_ones_stay(
 
 
 def test_who_was_let_in_is_counted_no_more(router: RouterSocket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knocking, "FROM_ONE_ADDRESS_MOST", 1)
-    monkeypatch.setattr(knocking, "BYTES_MOST", 50_000)
+    monkeypatch.setattr(unauthenticated, "FROM_ONE_ADDRESS_MOST", 1)
+    monkeypatch.setattr(unauthenticated, "BYTES_MOST", 50_000)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     dealers = []
     try:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from scaler.jobs.clerk import Clerk
 from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Result, RowsDiffer
 from scaler.jobs.values import Row, pack_rows
+from scaler.jobs.writer import Clerk
 
 
 @pytest.fixture

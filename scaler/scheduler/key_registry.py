@@ -21,7 +21,7 @@ from scaler.keys.allowed import KEY_SHOWN, AllowedKey, Lockout, Terms
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER
 from scaler.process.allowance import Allowance
-from scaler.transport.admission.gate import GOOD, Lock
+from scaler.transport.admission.authenticator import GOOD, Lock
 from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED
 
 logger = logging.getLogger(__name__)

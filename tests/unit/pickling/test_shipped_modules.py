@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from scaler.config import ConfigError
-from scaler.pickling import shipped
-from scaler.pickling.shipped import Shipped, install
+from scaler.pickling import shipped_modules
+from scaler.pickling.shipped_modules import Shipped, install
 
 FILES = {
     "mine/__init__.py": "from mine.tool import double\nfrom . import parts\n",
@@ -41,8 +41,9 @@ def write(path: Path, text: str) -> None:
 def run(*packed: bytes, code: str) -> str:
     """Run code in a process that gets the modules, one after the other, as `p0`, `p1` and so on."""
     names = {f"p{number}": each for number, each in enumerate(packed)}
-    program = f"from scaler.pickling.shipped import carried, install\nglobals().update({names!r})\n" + textwrap.dedent(
-        code
+    program = (
+        f"from scaler.pickling.shipped_modules import carried, install\nglobals().update({names!r})\n"
+        + textwrap.dedent(code)
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -140,7 +141,7 @@ def test_a_module_is_found_by_itself_and_a_part_with_its_package(folder: Path, m
         packed = Shipped([mine.tool]).packed()
         install(packed)  # nothing: it has come from here
         assert sys.modules["mine"] is mine
-        assert shipped._installed.packed == b""
+        assert shipped_modules._installed.packed == b""
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "mine"]:
             del sys.modules[name]
@@ -158,7 +159,16 @@ def test_modules_are_added(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [sys, os, shipped, sys.modules["__main__"], ModuleType("made_up"), "no/such.py", "/etc/passwd", "not a name.py"],
+    [
+        sys,
+        os,
+        shipped_modules,
+        sys.modules["__main__"],
+        ModuleType("made_up"),
+        "no/such.py",
+        "/etc/passwd",
+        "not a name.py",
+    ],
 )
 def test_what_cannot_travel_is_refused_with_what_to_do(module: Any) -> None:
     with pytest.raises(ConfigError, match=r"cannot be sent to the workers|name a \.py file, or the folder"):
@@ -172,7 +182,7 @@ def test_compiled_parts_are_refused(folder: Path) -> None:
 
 
 def test_too_much_source_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shipped, "SOURCE_BYTES_MOST", 10)
+    monkeypatch.setattr(shipped_modules, "SOURCE_BYTES_MOST", 10)
     ours = Shipped([folder / "alone.py"])
     with pytest.raises(ConfigError, match="install them on the workers"):
         ours.add([folder / "mine"])
@@ -187,7 +197,7 @@ def test_modules_are_offered_to_a_program_after_its_own(folder: Path) -> None:
     (own / "alone.py").write_text("VALUE = 3\n")
     code = f"""
         import sys
-        from scaler.pickling.shipped import carried, offer, other_sources
+        from scaler.pickling.shipped_modules import carried, offer, other_sources
         offer(p0)
         import alone, mine
         print(alone.VALUE, mine.double(2), mine.parts.NAME[0], carried(), other_sources(p0))
@@ -213,7 +223,7 @@ def test_a_part_that_only_another_version_of_a_package_has_is_not_offered(folder
     (own / "__init__.py").write_text("")
     code = f"""
         import sys
-        from scaler.pickling.shipped import offer, other_sources
+        from scaler.pickling.shipped_modules import offer, other_sources
         sys.path.insert(0, {str(own.parent)!r})
         offer(p0)
         import mine

@@ -7,7 +7,7 @@ import socket
 import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.transport.admission.greeting import Question, mechanism_at
+from scaler.transport.admission.listener_probe import Question, mechanism_at
 from tests.support.processes import free_address, wait_until
 
 

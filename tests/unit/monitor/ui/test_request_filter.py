@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
-from scaler.monitor.ui.gate import Gate, read_or_make_token, token_file
+from scaler.monitor.ui.request_filter import Gate, read_or_make_token, token_file
 
 TOKEN = "t" * 32
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from scaler.actors.messages.jobs import JobAsked, Obeyed
-from scaler.jobs.clerk import Clerk
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.record import OPEN, JobRecord, JobTerms, Summary
 from scaler.jobs.terms import BY_KEY, PAUSED
+from scaler.jobs.writer import Clerk
 from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from scaler import AsyncClient, Client
-from scaler.client.link import loose_ends
-from scaler.client.link.loose_ends import LooseEnds, ends_by_exception
+from scaler.client.link import end_warnings
+from scaler.client.link.end_warnings import LooseEnds, ends_by_exception
 from scaler.client.outcome import headline_of
 from scaler.wire.messages.client import Task
 from tests.support.fake_scheduler import FakeScheduler
@@ -222,7 +222,7 @@ class TestErrors:
     def test_the_memory_that_they_take_is_bounded(
         self, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(loose_ends, "COUNTED_MOST", 5)
+        monkeypatch.setattr(end_warnings, "COUNTED_MOST", 5)
         ends = LooseEnds("", is_nested=False)
         for number in range(10):
             ends.error_came(bytes([number]), lambda: "first")

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 from scaler.config import ConfigError
-from scaler.pickling.loaded import Versions, concerned_by
+from scaler.pickling.loaded_modules import Versions, concerned_by
 from scaler.texts import shown
 
 Module: TypeAlias = ModuleType | str | os.PathLike[str]

@@ -11,7 +11,7 @@ import zmq
 from scaler.endpoint import Endpoint
 from scaler.keys.folder import Pair
 from scaler.keys.key_file import KeyFile
-from scaler.transport.admission.gate import Lock
+from scaler.transport.admission.authenticator import Lock
 from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED
 from scaler.transport.interface import Dialer
 from scaler.transport.opening import open_place

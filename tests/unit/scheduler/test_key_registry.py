@@ -13,7 +13,7 @@ import pytest
 
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import CLIENT, KeyFile
-from scaler.scheduler.doorkeeper import PEERS, REFUSALS_BURST_SECONDS, TROUBLE_SECONDS, VIEWERS, Doorkeeper
+from scaler.scheduler.key_registry import PEERS, REFUSALS_BURST_SECONDS, TROUBLE_SECONDS, VIEWERS, Doorkeeper
 
 TODAY = date.today()  # noqa: DTZ011 - as the doorkeeper has it
 
@@ -78,7 +78,7 @@ def test_a_key_ends_with_its_last_day(folder: KeyFolder, monkeypatch: pytest.Mon
     keeper = Doorkeeper(folder)
     alice = KeyFile.read(folder.allow("alice", CLIENT, TODAY, TODAY))
     assert keeper.look() == frozenset()
-    monkeypatch.setattr("scaler.scheduler.doorkeeper._today", lambda: TODAY + timedelta(days=1))
+    monkeypatch.setattr("scaler.scheduler.key_registry._today", lambda: TODAY + timedelta(days=1))
     assert keeper.look() == {alice.public}
 
 
@@ -120,7 +120,7 @@ def test_a_list_that_cannot_be_read_changes_nothing_and_is_an_error_each_minute(
     folder: KeyFolder, broken: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("scaler.scheduler.doorkeeper.time.monotonic", lambda: now)
+    monkeypatch.setattr("scaler.scheduler.key_registry.time.monotonic", lambda: now)
     caplog.set_level(logging.INFO)
     keeper = Doorkeeper(folder)
     before, text = judged(keeper, *PEERS), folder.list_path.read_text()
@@ -186,7 +186,7 @@ def test_the_log_tells_of_some_refusals_and_counts_the_others(
     folder: KeyFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("scaler.scheduler.doorkeeper.time.monotonic", lambda: now)
+    monkeypatch.setattr("scaler.scheduler.key_registry.time.monotonic", lambda: now)
     judge = Doorkeeper(folder).lock(*PEERS).judge
     for _ in range(10_000):
         judge("x" * 40, "10.0.0.9")

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from scaler.actors.jobs.answers import failures_of, info_of, known, refused, results_of
-from scaler.actors.jobs.standing import Standing
+from scaler.actors.jobs.job_state import Standing
 from scaler.actors.messages.jobs import JobAsked
 from scaler.ids import random_id
 from scaler.jobs.record import JobRecord, Result, n_bytes

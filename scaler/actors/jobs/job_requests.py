@@ -21,9 +21,9 @@ from scaler.actors.jobs.answers import (
     token_of,
     waits,
 )
-from scaler.actors.jobs.reading import ATTEND, NOT_READ, Reading, Steps
-from scaler.actors.jobs.shelf import JobShelf
-from scaler.actors.jobs.standing import Standing
+from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_reads import ATTEND, NOT_READ, Reading, Steps
+from scaler.actors.jobs.job_state import Standing
 from scaler.actors.messages.jobs import JobAsked
 from scaler.actors.peers.outbox import Outbox
 from scaler.errors import ProtocolError

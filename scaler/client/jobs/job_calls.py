@@ -15,9 +15,9 @@ from scaler.client.calls.options import TaskOptions
 from scaler.client.jobs.ages import seconds_of
 from scaler.client.jobs.in_use import jobs_of
 from scaler.client.jobs.job import ATTEND, Job
+from scaler.client.jobs.job_requests import Info, JobChangedError, ask, read_info
 from scaler.client.jobs.new_function import replace_function
 from scaler.client.jobs.opening import Opening, Work
-from scaler.client.jobs.questions import Info, JobChangedError, ask, read_info
 from scaler.client.link.link import Link
 from scaler.client.link.requests import JobQuestion
 from scaler.client.maker import CallMaker

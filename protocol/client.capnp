@@ -50,12 +50,12 @@ struct SchedulerToClient {
       objectRequest @6 :Common.ObjectRequest;
       chunk @7 :Common.Chunk;
       infoResponse @8 :InfoResponse;
-      workerInfo @9 :WorkerInfo;
+      workerDetails @9 :WorkerDetails;
       explainResponse @10 :ExplainResponse;
       outputLine @11 :OutputLine;
       outputResponse @12 :OutputResponse;
       jobResponse @13 :JobResponse;
-      objectInfo @14 :ObjectInfo;
+      objectDetails @14 :ObjectDetails;
     }
   }
 }
@@ -239,7 +239,7 @@ struct InfoResponse {
   refused @6 :List(Text);  # why nothing was asked of agents, though the request wanted it; empty if it was, or did not
 }
 
-struct WorkerInfo {
+struct WorkerDetails {
   # One connected worker.
   count @0 :UInt32;               # number of items
   number @1 :Data;                # UInt32 column: of the request
@@ -252,7 +252,7 @@ struct WorkerInfo {
   capabilities @8 :List(Text);    # of its agent's hello
 }
 
-struct ObjectInfo {
+struct ObjectDetails {
   # One object of the client that has asked.
   count @0 :UInt32;        # number of items
   number @1 :Data;         # UInt32 column: of the request

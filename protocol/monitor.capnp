@@ -269,8 +269,8 @@ struct StateObject {
   copies @5 :Data;         # UInt32 column: nodes that have a copy
   users @6 :Data;          # UInt32 column: open tasks that need it
   isShared @7 :Data;       # byte column: 1 = its bytes are in memory that its client shares with processes of its host
-  kind @8 :Data;           # byte column: as in ObjectInfo of client.capnp
-  place @9 :Data;          # byte column: as in ObjectInfo
+  kind @8 :Data;           # byte column: as in ObjectDetails of client.capnp
+  place @9 :Data;          # byte column: as in ObjectDetails
   owner @10 :List(Text);   # whose it is; empty: a function, or nobody in particular
 }
 

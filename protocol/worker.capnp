@@ -32,7 +32,7 @@ struct AgentToScheduler {
       objectResponse @16 :Common.ObjectResponse;
       runSplit @17 :RunSplit;
       objectPart @18 :ObjectPart;
-      workersHeld @19 :WorkersHeld;
+      workersPaused @19 :WorkersPaused;
     }
   }
 }
@@ -97,7 +97,7 @@ struct WorkersClosed {
   closed @1 :Data;         # UInt32 column: how many
 }
 
-struct WorkersHeld {
+struct WorkersPaused {
   # So many workers begin nothing from now on, because memory and disk for values are full on their host. Said when the number
   # changes, and first in a session that begins anew if there are any.
   count @0 :UInt32;        # number of items

@@ -176,9 +176,9 @@ def _start_thread_cluster(settings: _starters.LocalSettings) -> _starters.LocalC
 
 
 def _start_page(endpoint: _Endpoint) -> _starters.LocalPage:
-    from scaler.cluster.dashboard import Dashboard  # noqa: PLC0415
+    from scaler.cluster.dashboard import PageProcess  # noqa: PLC0415
 
-    return Dashboard(endpoint)
+    return PageProcess(endpoint)
 
 
 def _start_recorder(endpoint: _Endpoint, path: str) -> _starters.Recording:

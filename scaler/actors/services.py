@@ -53,7 +53,7 @@ class Options(Protocol):
     def said_again(self) -> bytes: ...
 
 
-class Audit(Protocol):
+class WriteAudit(Protocol):
     """Says one thing that is to be kept: the event, whose it is, and what else is known."""
 
     def __call__(self, event: str, source: str, /, **about: str) -> None: ...
@@ -113,5 +113,5 @@ class Services:
     """returns the client that has submitted the task whose result an object is; None: it is no result, or not here"""
     awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
     """returns the objects that an agent has asked for, and that have not left for it"""
-    audit: Audit = no_audit
+    audit: WriteAudit = no_audit
     """says what is to be kept of peers and their owners"""

@@ -31,7 +31,7 @@ from math import inf
 from scaler.actors.insight.census import Census
 from scaler.actors.insight.events import Events, PartRestarted
 from scaler.actors.insight.task_outputs import OutputState, TaskOutputs
-from scaler.actors.jobs.job_catalog import JobShelf, SeenJobs
+from scaler.actors.jobs.job_catalog import JobCatalog, SeenJobs
 from scaler.actors.jobs.job_keeper import JobKeeper
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.monitor import Board, Monitor, Sources
@@ -42,7 +42,7 @@ from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import OpenPipe
 from scaler.actors.policy import Placement, make_policy
-from scaler.actors.services import Audit, Options, Services, no_audit
+from scaler.actors.services import Options, Services, WriteAudit, no_audit
 from scaler.actors.tasks.adoption import Adoption, AdoptionTable
 from scaler.actors.workers.balancer import Balancer
 from scaler.ids import SchedulerId, attempt_numbers
@@ -68,7 +68,7 @@ def _room(value_bytes: Callable[[], int]) -> float:
     return value_bytes() * 5 // 4 or inf
 
 
-def _jobs(shelf: JobShelf | None, services: Callable[[Mapping[str, ActorRef]], Services]) -> tuple[ChildSpec, ...]:
+def _jobs(shelf: JobCatalog | None, services: Callable[[Mapping[str, ActorRef]], Services]) -> tuple[ChildSpec, ...]:
     return () if shelf is None else (ChildSpec(JOBS, JobKeeper, lambda peers: JobKeeper(shelf, services(peers))),)
 
 
@@ -100,8 +100,8 @@ class SchedulerTree:
         board: Board | None = None,
         window_bytes: int = WINDOW_BYTES,
         value_bytes: Callable[[], int] = int,
-        audit: Audit = no_audit,
-        shelf: JobShelf | None = None,
+        audit: WriteAudit = no_audit,
+        shelf: JobCatalog | None = None,
     ) -> None:
         self._audit = audit
         self.outbox = Outbox()

@@ -20,16 +20,25 @@ import threading
 from collections.abc import Callable
 
 from scaler.agent.devices import check_gpus
-from scaler.agent.edge import Edge
+from scaler.agent.edge import AgentEdge
 from scaler.agent.garbage_collector import GarbageCollector
-from scaler.agent.link import Link
-from scaler.agent.messages import Leave, ReportStatistics
+from scaler.agent.link import AgentLink
+from scaler.agent.messages import Leave, ReportLinkStatistics
 from scaler.agent.object_cache import ObjectCache
-from scaler.agent.values import Values
+from scaler.agent.values import NodeValues
 from scaler.amounts import read_amounts
 from scaler.cores import usable_cores
 from scaler.endpoint import Endpoint
-from scaler.executors.executor import LINK, LOCAL_ENGINES, OBJECTS, Executor, Node, Part, load_executor, worker_child
+from scaler.executors.executor import (
+    LINK,
+    LOCAL_ENGINES,
+    OBJECTS,
+    Executor,
+    ExecutorFeature,
+    Node,
+    load_executor,
+    worker_child,
+)
 from scaler.ids import random_id
 from scaler.keys.key_file import WORKER
 from scaler.kit import ActorRef, ChildSpec, Peers, RestartBudget, Strategy, Supervisor
@@ -41,7 +50,7 @@ from scaler.processor.lifecycle.preparation import PreparationError
 from scaler.settings import ClusterConfig
 from scaler.settings.functions import read_functions
 from scaler.store.opening import open_store
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from scaler.transport.opening import open_transport
 from scaler.wire.codec.stencil_warmup import OF_AGENTS, preparing
 from scaler.wire.messages.capabilities import to_text
@@ -82,7 +91,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     capabilities = to_text(has, read_functions(config.functions))
     allow_many_files("a cluster", FILES_LEAST)
     shell = Shell(config.event_loop)
-    edge = Edge(
+    edge = AgentEdge(
         shell,
         open_transport(config.endpoint, WORKER, config.io_threads),
         window_at(config.endpoint, config.transfer_window_bytes),
@@ -96,7 +105,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     tree = _tree(shell, edge, node, executor, capabilities, n_open, store)
     root = shell.dispatcher.spawn(tree)
     _obey_signals(shell, edge, tree.children[LINK], config.drain_seconds, is_child=lifeline is not None)
-    if Part.CRASH in executor.parts:  # else tasks run in this process, and its children are theirs
+    if ExecutorFeature.CRASH in executor.parts:  # else tasks run in this process, and its children are theirs
         _adopt_strays(shell)
     if lifeline is not None:
         shell.watch(lifeline, lambda: _read_lifeline(shell, lifeline, tree.children[LINK]))
@@ -121,7 +130,7 @@ def _workers(config: ClusterConfig, executor: Executor) -> tuple[tuple[str, ...]
         names = config.worker_names or _default_names(config.n_workers or 0)
         return names, len(names)
     capacity = executor.capacity
-    if capacity is not None and Part.ELASTIC in executor.parts:
+    if capacity is not None and ExecutorFeature.ELASTIC in executor.parts:
         return _default_names(max(ELASTIC_MOST, 2 * capacity)), capacity
     names = _default_names(capacity or usable_cores())
     return names, len(names)
@@ -134,17 +143,17 @@ def _complain_of(exit_code: int) -> int:
 
 
 def _tree(
-    shell: Shell, edge: Edge, node: Node, executor: Executor, capabilities: str, n_open: int, store: Store
+    shell: Shell, edge: AgentEdge, node: Node, executor: Executor, capabilities: str, n_open: int, store: ValueStore
 ) -> Supervisor:
     """Return the root of all actors. With a budget of nothing, the failure of one child is the failure of the agent."""
-    config, names, values = node.config, node.names, Values(store)
-    kept = store, values, Part.ROOM in executor.parts
+    config, names, values = node.config, node.names, NodeValues(store)
+    kept = store, values, ExecutorFeature.ROOM in executor.parts
 
     def workers(peers: Peers) -> tuple[ActorRef, ...]:
         return tuple(peers[worker_child(index)] for index in range(len(names)))
 
-    def link(peers: Peers) -> Link:
-        return Link(
+    def link(peers: Peers) -> AgentLink:
+        return AgentLink(
             edge,
             config=config,
             names=names,
@@ -169,7 +178,7 @@ def _tree(
             ChildSpec(OBJECTS, ObjectCache, lambda peers: ObjectCache(peers[LINK], workers(peers), *kept)),
             *executor.children(node),
             ChildSpec("garbage collector", GarbageCollector, garbage_collector),
-            ChildSpec(LINK, Link, link),
+            ChildSpec(LINK, AgentLink, link),
         ),
         Strategy.ONE_FOR_ALL,
         RestartBudget(times=0),
@@ -179,8 +188,12 @@ def _tree(
 def _abilities(executor: Executor, config: ClusterConfig) -> dict[str, bool]:
     """Return what the workers can do. None takes tasks of many rows if a process ends after so many tasks or bytes."""
     parts = executor.parts
-    takes_rows = Part.ROWS in parts and not (config.max_tasks_per_processor or config.processor_memory_bytes)
-    return {"can_say_runs": Part.WATCH in parts, "can_begin_anew": Part.FRESH in parts, "takes_rows": takes_rows}
+    takes_rows = ExecutorFeature.ROWS in parts and not (config.max_tasks_per_processor or config.processor_memory_bytes)
+    return {
+        "can_say_runs": ExecutorFeature.WATCH in parts,
+        "can_begin_anew": ExecutorFeature.FRESH in parts,
+        "takes_rows": takes_rows,
+    }
 
 
 def _text_hash(config: ClusterConfig) -> int:
@@ -195,7 +208,7 @@ def _default_names(n_workers: int) -> tuple[str, ...]:
     return tuple(f"{host}-{os.getpid()}-{index}" for index in range(n_workers))
 
 
-def _obey_signals(shell: Shell, edge: Edge, link: ActorRef, drain_seconds: float, is_child: bool) -> None:
+def _obey_signals(shell: Shell, edge: AgentEdge, link: ActorRef, drain_seconds: float, is_child: bool) -> None:
     if threading.current_thread() is not threading.main_thread():
         return  # signals belong to the main thread
     is_leaving = False
@@ -218,10 +231,10 @@ def _obey_signals(shell: Shell, edge: Edge, link: ActorRef, drain_seconds: float
         shell.on_signals(on_signal, signal.SIGINT)
 
 
-def _say_what_it_does(shell: Shell, edge: Edge, link: ActorRef) -> None:
+def _say_what_it_does(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
     """Write a snapshot into the log. The link answers in the turn that follows a signal."""
     report = Report()
-    link.notify(ReportStatistics(report))
+    link.notify(ReportLinkStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
     shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.endpoint, edge.received, edge.sent, counts)))
 

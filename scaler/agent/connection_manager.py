@@ -1,6 +1,6 @@
 """ConnectionManager: the agent's connection to its scheduler, one after the other, from first hello to goodbye.
 
-A part of the link, which passes on what arrives (batches, `LinkCut`). It does what its `ConversationState` says, which
+A part of the link, which passes on what arrives (batches, `LinkLost`). It does what its `ConversationState` says, which
 is the same for clients (`scaler/peer`). What is said beside hellos, heartbeats and goodbyes is the business of the
 link (`link.py`).
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from scaler.agent.messages import LinkCut, LinkGarbled
+from scaler.agent.messages import LinkLost, LinkUnreadable
 from scaler.agent.session_state import SessionState
 from scaler.ids import NO_ID, random_id
 from scaler.kit import Actor, Timer
@@ -48,7 +48,7 @@ from scaler.wire.messages.worker import (
 from scaler.wire.session.too_large import NO_LIMIT
 
 if TYPE_CHECKING:
-    from scaler.agent.edge import Edge
+    from scaler.agent.edge import AgentEdge
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class ConnectionManager:
 
     def __init__(
         self,
-        edge: Edge,
+        edge: AgentEdge,
         config: ClusterConfig,
         names: tuple[str, ...],
         agent_token: bytes,
@@ -137,8 +137,8 @@ class ConnectionManager:
         self.mail: dict[type, Callable[[Any], None]] = {
             ConnectionDue: self._check_timers,
             AbsenceDue: self._absence_due,
-            LinkCut: self._cut,
-            LinkGarbled: self._garbled,
+            LinkLost: self._cut,
+            LinkUnreadable: self._garbled,
             Batch[HelloRequest]: self._hello_requested,
             Batch[HelloReply]: self._hello_answered,
             Batch[WorkerHeartbeatEcho]: self._echo,
@@ -308,7 +308,7 @@ class ConnectionManager:
 
     # What happens
 
-    def _cut(self, cut: LinkCut) -> None:
+    def _cut(self, cut: LinkLost) -> None:
         if not cut.is_locked_out or self.conversation.state is not states.GREETING:
             self.happened(states.CUT, cut.reason)
             return
@@ -327,7 +327,7 @@ class ConnectionManager:
             text = "another program answers at %s, or its scheduler has changed: %s. The cluster keeps trying for %g s"
             logger.warning(text, self._config.endpoint, reason, self._config.death_timeout_seconds)
 
-    def _garbled(self, garbled: LinkGarbled) -> None:
+    def _garbled(self, garbled: LinkUnreadable) -> None:
         if self.conversation.state is states.GREETING and self.conversation.scheduler_id != NO_ID:
             self._warn_of_stranger(garbled.reason)
         self.happened(states.UNREADABLE, garbled.reason)

@@ -1,4 +1,4 @@
-"""Edge: the agent's socket and session. It belongs to the shell's thread; the link decides when there is a new one.
+"""AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when there is a new one.
 
 The shell calls `receive` and `flush`. Arriving items go to the link as batches. The news of what the scheduler has
 heard follows when these have been seen to: nobody waits for it. Items of the link leave once per turn of the shell;
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scaler.agent.messages import LinkCut, LinkGarbled, LinkHeard
+from scaler.agent.messages import LinkHeard, LinkLost, LinkUnreadable
 from scaler.errors import ProtocolError
 from scaler.kit import ActorRef
 from scaler.process.shell import Shell
@@ -24,7 +24,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import HelloReply
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 from scaler.wire.messages.worker import WorkerHello
-from scaler.wire.session.dialling import Session
+from scaler.wire.session.dialling import DialledSession
 from scaler.wire.session.pipe import Message
 from scaler.wire.session.traffic import Traffic
 from scaler.wire.session.transfer import WINDOW_BYTES
@@ -57,8 +57,8 @@ class _OpenConnection:
         self.socket.expect()
 
 
-class Edge:
-    """The way out of the link, and the shell's `Edge`."""
+class AgentEdge:
+    """The way out of the link, and the shell's `AgentEdge`."""
 
     def __init__(self, shell: Shell, transport: Transport, window_bytes: int = WINDOW_BYTES) -> None:
         self._shell = shell
@@ -74,7 +74,7 @@ class Edge:
         self.received = Traffic()
         self.sent = Traffic()
         self.undecodable = 0
-        self.session = Session(
+        self.session = DialledSession(
             SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, self.sent.items, self._heard.extend, window_bytes
         )
 
@@ -155,13 +155,13 @@ class Edge:
         if self._open is connection and connection.socket.was_cut():
             refusal = self._transport.refusal
             by_scheduler = self._transport.is_refused_by_scheduler
-            connection.link.send(LinkCut(refusal or "the connection was cut", bool(refusal), by_scheduler))
+            connection.link.send(LinkLost(refusal or "the connection was cut", bool(refusal), by_scheduler))
 
     def _spoil(self, connection: _OpenConnection, error: Exception) -> None:
         """The session cannot go on: the next hello says which tasks are here, and the others come again."""
         self.session.spoil()
         self.hang_up()
-        connection.link.send(LinkGarbled(str(error)))
+        connection.link.send(LinkUnreadable(str(error)))
 
     def _garbled(self, connection: _OpenConnection, error: Exception) -> None:
         self.undecodable += 1
@@ -236,7 +236,7 @@ class Edge:
                 self.sent.add_message(header, frames)
         except PeerGoneError:
             self.hang_up()
-            connection.link.send(LinkCut("the scheduler is gone"))
+            connection.link.send(LinkLost("the scheduler is gone"))
         return bool(messages)
 
     def close(self) -> None:

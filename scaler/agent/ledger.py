@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from scaler.agent.tally import Tally
-from scaler.agent.values import Values
+from scaler.agent.values import NodeValues
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId, is_later
 from scaler.peer.conversation_state import TRIES_MOST
@@ -59,7 +59,7 @@ class Ledger:
         values: keeps large results; None: they are sent.
     """
 
-    def __init__(self, scheduler: str = "the scheduler", values: Values | None = None) -> None:
+    def __init__(self, scheduler: str = "the scheduler", values: NodeValues | None = None) -> None:
         self._scheduler = scheduler
         self._values = values
         self.value_bytes = NO_LIMIT

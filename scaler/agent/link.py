@@ -1,6 +1,6 @@
-"""Link: the agent's side of the protocol, over one connection after the other.
+"""AgentLink: the agent's side of the protocol, over one connection after the other.
 
-Written to by the edge (batches, `LinkCut`), workers (results) and the object cache (requests). Sends tasks and cancels
+Written to by the edge (batches, `LinkLost`), workers (results) and the object cache (requests). Sends tasks and cancels
 to the workers, objects to the cache, and all items for the scheduler to the edge.
 
 Hellos, heartbeats and goodbyes are the business of its `ConnectionManager`, which has mail of its own. Results are kept
@@ -24,25 +24,25 @@ from typing import TYPE_CHECKING, Any
 from scaler.agent.connection_manager import AbsenceDue, ConnectionDue, ConnectionManager
 from scaler.agent.devices import devices_of
 from scaler.agent.messages import (
-    FetchObject,
-    HandOver,
-    HeldChanged,
+    FetchForWorker,
+    HandOverValues,
     KeepObject,
     Leave,
-    LinkCut,
-    LinkGarbled,
     LinkHeard,
+    LinkLost,
+    LinkUnreadable,
     ObjectsHere,
     ObjectsSupplied,
     PartsSupplied,
-    ReportStatistics,
+    PausedChanged,
+    ReportLinkStatistics,
     ValuesKept,
 )
-from scaler.agent.outputs import Outputs
+from scaler.agent.outputs import OutputLimiter
 from scaler.agent.session_state import SessionState
-from scaler.agent.values import Values
-from scaler.agent.watch import ReportDue, RunStatusDue, Watch, WatchDue, run_statuses
-from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere, SplitRows
+from scaler.agent.values import NodeValues
+from scaler.agent.watch import AgentWatch, ReportDue, RunStatusDue, WatchDue, run_statuses
+from scaler.executors.messages import CapacityChanged, ExecutorProcessGone, RestartProcesses, RunsNotHere, SplitRows
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
@@ -84,11 +84,11 @@ from scaler.wire.messages.worker import (
     WatchRequest,
     WorkerHeartbeatEcho,
     WorkersClosed,
-    WorkersHeld,
+    WorkersPaused,
 )
 
 if TYPE_CHECKING:
-    from scaler.agent.edge import Edge
+    from scaler.agent.edge import AgentEdge
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class _DrainLook:
     are_values_said: bool = False
 
 
-class Link(Actor):
+class AgentLink(Actor):
     """The agent's side of the protocol.
 
     Args:
@@ -114,7 +114,7 @@ class Link(Actor):
         capabilities: of the node, as its hello names them.
         can_say_runs: whether the workers answer `SayRuns`.
         n_open: how many of the workers, the first ones, take tasks until the executor says otherwise; None: all.
-        can_begin_anew: whether they obey `BeginAnew`.
+        can_begin_anew: whether they obey `RestartProcesses`.
         values: keeps large results; None: they are sent.
         takes_rows: whether the workers take tasks of many rows.
         text_hash: the hash of a text in the workers, as the hello reports it.
@@ -122,7 +122,7 @@ class Link(Actor):
 
     def __init__(
         self,
-        edge: Edge,
+        edge: AgentEdge,
         *,
         config: ClusterConfig,
         names: tuple[str, ...],
@@ -134,7 +134,7 @@ class Link(Actor):
         can_say_runs: bool = False,
         can_begin_anew: bool = False,
         n_open: int | None = None,
-        values: Values | None = None,
+        values: NodeValues | None = None,
         takes_rows: bool = False,
         text_hash: int = 0,
     ) -> None:
@@ -149,7 +149,7 @@ class Link(Actor):
         self._ledger = session_state.ledger
         self._requested = session_state.requested
         self._gone = session_state.gone
-        self._outputs = Outputs(config.task_output_lines_per_second, self.now)
+        self._outputs = OutputLimiter(config.task_output_lines_per_second, self.now)
         self._devices = devices_of(from_text(capabilities))
         self._can_begin_anew = can_begin_anew
         asked = workers if can_say_runs else ()
@@ -157,7 +157,7 @@ class Link(Actor):
         """how many workers take tasks, and how many ever did"""
         if self._n_open < len(names):
             session_state.closed = len(names) - self._n_open
-        self._watch = Watch(
+        self._watch = AgentWatch(
             socket.gethostname(), config.engine, asked, len(names), session_state.ledger, self._outputs.reported, values
         )
         self._watch.shown = self._n_open
@@ -166,7 +166,7 @@ class Link(Actor):
         self._connection.start()
 
     @handles(
-        *(ConnectionDue, AbsenceDue, LinkCut, LinkGarbled),
+        *(ConnectionDue, AbsenceDue, LinkLost, LinkUnreadable),
         *(Batch[HelloRequest], Batch[HelloReply], Batch[WorkerHeartbeatEcho], Batch[DisconnectResponse]),
     )
     def _dispatch_to_connection(self, mail: Any) -> None:
@@ -174,8 +174,8 @@ class Link(Actor):
 
     # What it does now
 
-    @handles(ReportStatistics)
-    def _report_statistics(self, ask: ReportStatistics) -> None:
+    @handles(ReportLinkStatistics)
+    def _report_statistics(self, ask: ReportLinkStatistics) -> None:
         ask.report.add("link", self._conversation.state, self._ledger.statistics())
         tasks = self._ledger.tasks_by_worker()
         for worker, name in enumerate(self._names[: self._n_open]):
@@ -196,9 +196,9 @@ class Link(Actor):
         self._session_state.closed = len(self._names) - n_open
         self._say([WorkersClosed(self._session_state.closed)])
 
-    @handles(HeldChanged)
-    def _held_changed(self, changed: HeldChanged) -> None:
-        self._say([WorkersHeld(changed.held)])
+    @handles(PausedChanged)
+    def _held_changed(self, changed: PausedChanged) -> None:
+        self._say([WorkersPaused(changed.held)])
 
     # For those who watch
 
@@ -377,7 +377,7 @@ class Link(Actor):
         if self._is_up() and self._can_begin_anew:
             logger.info("the worker processes are replaced by fresh ones: %s", requests[-1].reason)
             for worker in self._workers:
-                worker.send(BeginAnew())
+                worker.send(RestartProcesses())
 
     @handles(ExecutorProcessGone)
     def _process_gone(self, process: ExecutorProcessGone) -> None:
@@ -387,8 +387,8 @@ class Link(Actor):
 
     # Objects
 
-    @handles(FetchObject)
-    def _fetch(self, fetch: FetchObject) -> None:
+    @handles(FetchForWorker)
+    def _fetch(self, fetch: FetchForWorker) -> None:
         self._requested[fetch.object_id] = fetch.by_value
         self._say([ObjectRequest(fetch.object_id, fetch.by_value)])
 
@@ -471,7 +471,7 @@ class Link(Actor):
                 logger.warning("%d values go with this cluster: its time for a drain is over", n_values)
             self._connection.happened(LEAVE, look.reason)
         elif is_done:
-            self._objects.send(HandOver(look, replace(look, are_values_said=True)))
+            self._objects.send(HandOverValues(look, replace(look, are_values_said=True)))
         else:
             self._session_state.want_back()
             self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @message
-class LinkCut:
+class LinkLost:
     """The connection to the scheduler is lost."""
 
     reason: str
@@ -33,7 +33,7 @@ class LinkCut:
 
 
 @message
-class LinkGarbled:
+class LinkUnreadable:
     """Bytes came that are not a message of a scheduler; the connection is closed."""
 
     reason: str
@@ -56,14 +56,14 @@ class Leave:
 
 
 @message
-class ReportStatistics:
+class ReportLinkStatistics:
     """To the link, in the urgent lane: add your counts to the report."""
 
     report: Report
 
 
 @message
-class FetchObject:
+class FetchForWorker:
     """A worker of this node needs an object."""
 
     object_id: ObjectId
@@ -75,12 +75,12 @@ class FetchObject:
 
 
 @message
-class SayWhatIsKept:
+class ReportKeptObjects:
     """A scheduler is there, on a new connection: what does the node have?"""
 
 
 @message
-class HeldChanged:
+class PausedChanged:
     """Object cache to link: so many workers begin nothing now, because there is no room for results."""
 
     held: int
@@ -94,7 +94,7 @@ class ValuesKept:
 
 
 @message
-class HandOver:
+class HandOverValues:
     """The link to the cache: the node leaves. Give some of the values away that only it has, and send me `then`; if
     none is left to be given away, `at_last`.
     """

@@ -3,7 +3,7 @@
 Written to by workers (`NeedObject`) and the link (answers, requests and deletes of the scheduler). Sends objects to the
 workers, and requests and answers for the scheduler to the link. A large object lies in one block of shared memory that
 all processors map; what is too much for memory and not read is on disk (`scaler.store`). Among the objects are results
-of this node (`Values`): the scheduler asks for one if somebody cannot open its location.
+of this node (`NodeValues`): the scheduler asks for one if somebody cannot open its location.
 
 A function is shared by all clients, so nobody may put another one in its place: what a task calls is kept only if its
 content matches its id, wherever it came from.
@@ -16,32 +16,32 @@ from __future__ import annotations
 import logging
 
 from scaler.agent.messages import (
-    FetchObject,
-    HandOver,
-    HeldChanged,
+    FetchForWorker,
+    HandOverValues,
     KeepObject,
     ObjectsHere,
     ObjectsSupplied,
     PartsSupplied,
-    SayWhatIsKept,
+    PausedChanged,
+    ReportKeptObjects,
     ValuesKept,
 )
-from scaler.agent.values import Values
+from scaler.agent.values import NodeValues
 from scaler.errors import ObjectTooLargeError
 from scaler.executors.messages import (
+    CachedObject,
     CollectionDue,
     ForgetObjects,
     NeedObject,
     ObjectFound,
-    ObjectLost,
-    StoredObject,
+    ObjectUnavailable,
 )
 from scaler.ids import ObjectId, content_id
 from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.message import message
 from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import SharedBlock, block_of
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     FOUND,
@@ -89,8 +89,8 @@ class ObjectCache(Actor):
         self,
         link: ActorRef,
         workers: tuple[ActorRef, ...],
-        store: Store,
-        values: Values,
+        store: ValueStore,
+        values: NodeValues,
         can_hold: bool = False,
     ) -> None:
         self._link = link
@@ -135,11 +135,11 @@ class ObjectCache(Actor):
         waiting = self._waiting.get(need.object_id)
         if waiting is None:
             self._waiting[need.object_id] = [need.worker]
-            self._link.send(FetchObject(need.object_id))
+            self._link.send(FetchForWorker(need.object_id))
         elif need.worker not in waiting:
             waiting.append(need.worker)
 
-    def _stored(self, object_id: ObjectId) -> StoredObject | None:
+    def _stored(self, object_id: ObjectId) -> CachedObject | None:
         """Return an object that is here. One that was on disk and cannot be read is not: it is fetched once more."""
         if object_id not in self._store:
             return None
@@ -149,7 +149,7 @@ class ObjectCache(Actor):
             logger.warning("object %s is fetched once more: %s", object_id.hex(), error)
             return None
         self._make_room()
-        return StoredObject(object_id, frames, block)
+        return CachedObject(object_id, frames, block)
 
     @handles(Batch[ObjectResponse])
     def _responses(self, responses: Batch[ObjectResponse]) -> None:
@@ -189,12 +189,12 @@ class ObjectCache(Actor):
     def _lost(self, object_id: ObjectId, waiting: list[ActorRef], reason: str) -> None:
         self._called.discard(object_id)
         for worker in waiting:
-            worker.send(ObjectLost(object_id, reason))
+            worker.send(ObjectUnavailable(object_id, reason))
 
     def _found(self, object_id: ObjectId, waiting: list[ActorRef]) -> None:
         stored = self._stored(object_id)
         for worker in waiting:
-            worker.send(ObjectLost(object_id) if stored is None else ObjectFound(stored))
+            worker.send(ObjectUnavailable(object_id) if stored is None else ObjectFound(stored))
 
     def _look_there(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
         """Take an object from its client's memory; if that is impossible, ask for its bytes."""
@@ -205,7 +205,7 @@ class ObjectCache(Actor):
         except OSError as error:
             logger.debug("object %s is sent, because its memory cannot be shared: %s", response.object_id.hex(), error)
             self._waiting[response.object_id] = waiting
-            self._link.send(FetchObject(response.object_id, by_value=True))
+            self._link.send(FetchForWorker(response.object_id, by_value=True))
         else:
             self._store.take_foreign(response.object_id, block)
             self._found(response.object_id, waiting)
@@ -252,7 +252,7 @@ class ObjectCache(Actor):
     def _say_held(self) -> None:
         if len(self._room.held) != self._n_held:
             self._n_held = len(self._room.held)
-            self._link.send(HeldChanged(self._n_held))
+            self._link.send(PausedChanged(self._n_held))
 
     def _say_full(self) -> None:
         if self._room.held and not self._is_full:
@@ -324,8 +324,8 @@ class ObjectCache(Actor):
         if self._supplied:
             self.schedule(SUPPLIED_SECONDS, look)
 
-    @handles(HandOver)
-    def _hand_over(self, over: HandOver) -> None:
+    @handles(HandOverValues)
+    def _hand_over(self, over: HandOverValues) -> None:
         responses: list[ObjectResponse] = []
         left = (object_id for object_id in self._values.ids() if object_id not in self._handed_over)
         while sum(size_of(each.frames) for each in responses) < HAND_OVER_BYTES:
@@ -357,8 +357,8 @@ class ObjectCache(Actor):
         self._found(object_id, self._waiting.pop(object_id, []))
         self._link.send(ObjectsHere([object_id]))
 
-    @handles(SayWhatIsKept)
-    def _say_what_is_kept(self, _say: SayWhatIsKept) -> None:
+    @handles(ReportKeptObjects)
+    def _say_what_is_kept(self, _say: ReportKeptObjects) -> None:
         """Say which copies are here. The results of this node are said as results."""
         self._handed_over.clear()
         copies = [object_id for object_id in self._store.ids() if object_id not in self._values]

@@ -1,4 +1,4 @@
-"""Outputs: bounds what the tasks of a node write before it travels to the scheduler.
+"""OutputLimiter: bounds what the tasks of a node write before it travels to the scheduler.
 
 Used by the link. Of all workers together so many lines pass in a second; of the others it is counted how many each run
 has lost, and that is said with its next line, or before its result. Must never: keep a line.
@@ -20,7 +20,7 @@ BURST_SECONDS = 4
 """After some silence, as many lines pass at once as usually in so many seconds."""
 
 
-class Outputs:
+class OutputLimiter:
     """The lines of one node.
 
     Args:

@@ -1,4 +1,4 @@
-"""Room: which workers of a node begin nothing, because there is no room for what they would return.
+"""PausedWorkers: which workers of a node begin nothing, because there is no room for what they would return.
 
 Kept by the object cache, and outlives it. A worker whose result is more than the budget has is held. All go on when
 there is room. Until then one task begins for each result that was read, so there are no more of them: the first one in
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from scaler.executors.messages import HoldTasks
+from scaler.executors.messages import PauseTasks
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.ids import NO_ID, ObjectId
 from scaler.kit import ActorRef
@@ -25,7 +25,7 @@ STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
 time, at most so long: a reader may need what they would make, before or together with what is here."""
 
 
-class Room:
+class PausedWorkers:
     """The held workers of a node.
 
     Args:
@@ -83,14 +83,14 @@ class Room:
 
     def _let_go_on(self) -> None:
         for worker in sorted(self.held):
-            self.workers[worker].send(HoldTasks(None))
+            self.workers[worker].send(PauseTasks(None))
         self.held.clear()
         self._first.clear()
         self._next = None
 
     def _ask(self, worker: int) -> None:
         self._first.pop(worker, None)
-        self.workers[worker].send(HoldTasks(partial(self._may_begin, worker)))
+        self.workers[worker].send(PauseTasks(partial(self._may_begin, worker)))
 
     def _may_begin(self, worker: int, task: RunTask) -> bool:
         if self._are_used_by(task):

@@ -11,14 +11,14 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from scaler.agent.ledger import Ledger
-from scaler.agent.messages import SayWhatIsKept
-from scaler.agent.values import Values
+from scaler.agent.messages import ReportKeptObjects
+from scaler.agent.values import NodeValues
 from scaler.endpoint import Endpoint
 from scaler.executors.messages import SplitAll
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 from scaler.wire.messages.common import ObjectRequest
-from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed, WorkersHeld
+from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed, WorkersPaused
 
 PROCESSORS_REMEMBERED = 1024
 """The ends of so many processors are reported again, because they may be lost with a connection."""
@@ -44,7 +44,7 @@ class SessionState:
         workers: tuple[ActorRef, ...],
         objects: ActorRef,
         endpoint: Endpoint | None = None,
-        values: Values | None = None,
+        values: NodeValues | None = None,
     ) -> None:
         self._workers = workers
         self._objects = objects
@@ -66,7 +66,7 @@ class SessionState:
         """Return what a session begins with."""
         return [
             *([] if self.closed is None else [WorkersClosed(self.closed)]),
-            *([WorkersHeld(len(self._held))] if self._held else []),
+            *([WorkersPaused(len(self._held))] if self._held else []),
             *self.ledger.results(),
             *(ObjectRequest(object_id, by_value) for object_id, by_value in self.requested.items()),
             *self.gone,
@@ -76,7 +76,7 @@ class SessionState:
 
     def say_what_is_kept(self) -> None:
         """Have the objects named that are here: what the scheduler wanted deleted may be lost with a connection."""
-        self._objects.send(SayWhatIsKept())
+        self._objects.send(ReportKeptObjects())
 
     def start_over(self, on_their_way: Sequence[Any]) -> None:
         """Keep everything for another scheduler: it adopts the runs and results, as far as its clients still want them,

@@ -1,4 +1,4 @@
-"""Values: the large results of a node's tasks, which stay in its store until the scheduler says that nobody needs them.
+"""NodeValues: the large results of a node's tasks, which stay in its store until the scheduler says that nobody needs them.
 
 The ledger puts them in and says their locations, again to each new scheduler; the object cache gives them out and drops
 them: this is the one place where both meet. Large ones stay in the block in which they came. What did not come in a
@@ -14,28 +14,28 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
-from scaler.agent.paused_workers import Room
+from scaler.agent.paused_workers import PausedWorkers
 from scaler.ids import ObjectId, split_ids
 from scaler.shared_memory import SHARE_LEAST_BYTES, Memory, block_of, can_share
-from scaler.store.store import Gauges, Store
+from scaler.store.store import StoreGauges, ValueStore
 from scaler.wire.messages.accounts import owner_of
 from scaler.wire.messages.worker import RunResult, RunTask
 
 
-class Values:
+class NodeValues:
     """Which objects of a store are results of this node, and where they were said to be."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ValueStore) -> None:
         self._store = store
         self._said: dict[ObjectId, RunResult] = {}
         """the results as they were said, with the locations of their values"""
         self._accounts: dict[ObjectId, int] = {}
         """those of the tasks that have made them"""
-        self.room = Room(self._are_used_by, self._said.__contains__)
+        self.room = PausedWorkers(self._are_used_by, self._said.__contains__)
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
         """how others find a value"""
-        self.gauges: Callable[[], Gauges] = store.gauges
+        self.gauges: Callable[[], StoreGauges] = store.gauges
         """what the store holds, for viewers"""
 
     def take(self, result: RunResult, account: int) -> RunResult:

@@ -1,8 +1,8 @@
-"""Watch: reports what the workers of an agent do, again and again, while somebody watches the scheduler.
+"""AgentWatch: reports what the workers of an agent do, again and again, while somebody watches the scheduler.
 
 The scheduler asks for it (`WatchRequest`); the link keeps this and sends what it makes. In each interval it asks the
 workers for their runs and processes, the ledger for their tasks, and the system for processor time and memory. A worker
-of an executor without `Part.WATCH` is not asked: then the report has its tasks only.
+of an executor without `WatchedPart.WATCH` is not asked: then the report has its tasks only.
 
 Must never: do anything while nobody watches.
 """
@@ -15,14 +15,14 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.tally import BUCKETS, Bin, Tally
-from scaler.agent.values import Values
-from scaler.executors.messages import ProcessNow, SayRuns, View
+from scaler.agent.values import NodeValues
+from scaler.executors.messages import ProcessNow, ReportRuns, WorkersView
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.process.memory import resident_bytes
 from scaler.process.meters import CpuMeter, host_free_bytes, peak_bytes
-from scaler.store.store import Gauges
+from scaler.store.store import StoreGauges
 from scaler.wire.messages.common import RunState
 from scaler.wire.messages.monitor import (
     BIN_ROW,
@@ -36,7 +36,7 @@ from scaler.wire.messages.monitor import (
     TASK_LOCK,
     WORKER_ROW,
 )
-from scaler.wire.messages.worker import AgentState, Part, RunQuestion, RunStatus
+from scaler.wire.messages.worker import AgentState, RunQuestion, RunStatus, WatchedPart
 
 LEAST_SECONDS = 0.2
 """No scheduler may ask more often than this."""
@@ -64,7 +64,7 @@ class WatchDue:
 class ReportDue:
     """link -> itself: the workers have answered."""
 
-    view: View
+    view: WorkersView
     number: int
 
 
@@ -79,7 +79,7 @@ class _Totals:
         """the process that holds its place"""
 
 
-class Watch:
+class AgentWatch:
     """The reports of one agent.
 
     Args:
@@ -100,7 +100,7 @@ class Watch:
         count: int,
         ledger: Ledger,
         reported: Mapping[int, tuple[TaskId, float]],
-        values: Values | None = None,
+        values: NodeValues | None = None,
     ) -> None:
         self._host = host
         self._engine = engine
@@ -110,9 +110,9 @@ class Watch:
         self._reported = reported
         self.shown = count
         """so many workers, the first ones, have rows: the others take no tasks now"""
-        self._gauges = Gauges if values is None else values.gauges
+        self._gauges = StoreGauges if values is None else values.gauges
         self._values = values
-        self._parts = Part(0)
+        self._parts = WatchedPart(0)
         self._meter = CpuMeter()
         self._last: tuple[float, float] | None = None
         """when the last report was, and the processor time of this process then"""
@@ -125,7 +125,7 @@ class Watch:
         """The scheduler wants other reports from now on, or none."""
         self.number += 1
         self.interval_seconds = max(LEAST_SECONDS, interval_ms / 1000) if interval_ms else 0.0
-        self._parts = Part(parts & int(~Part(0)))
+        self._parts = WatchedPart(parts & int(~WatchedPart(0)))
         if not interval_ms:
             self._ledger.tally, self._last, self._meter = None, None, CpuMeter()
         elif self._ledger.tally is None:
@@ -136,14 +136,14 @@ class Watch:
         """Whether the workers can say what they execute."""
         return bool(self._workers)
 
-    def look(self) -> View:
+    def look(self) -> WorkersView:
         """Ask the workers what they do. They have answered when the mail that is sent now arrives."""
-        view = View()
+        view = WorkersView()
         for worker in self._workers:
-            worker.notify(SayRuns(view))
+            worker.notify(ReportRuns(view))
         return view
 
-    def report(self, view: View, now: float, lag_us: int) -> AgentState:
+    def report(self, view: WorkersView, now: float, lag_us: int) -> AgentState:
         """Return the report."""
         parts, tally = self._parts, self._ledger.tally
         assert tally is not None, "nobody watches"
@@ -173,11 +173,11 @@ class Watch:
             resident_bytes(),
             host_free_bytes(),
             lag_us,
-            _worker_rows(totals[: self.shown], open_tasks, tally, short) if parts & Part.WORKERS else b"",
-            processors if parts & Part.PROCESSORS else b"",
-            _bin_rows(bins, short) if parts & Part.BINS else b"",
-            _function_rows(functions, open_tasks, short) if parts & Part.FUNCTIONS else b"",
-            _run_rows(view, short) if parts & Part.RUNS else b"",
+            _worker_rows(totals[: self.shown], open_tasks, tally, short) if parts & WatchedPart.WORKERS else b"",
+            processors if parts & WatchedPart.PROCESSORS else b"",
+            _bin_rows(bins, short) if parts & WatchedPart.BINS else b"",
+            _function_rows(functions, open_tasks, short) if parts & WatchedPart.FUNCTIONS else b"",
+            _run_rows(view, short) if parts & WatchedPart.RUNS else b"",
             *self._gauges(),
             0 if self._values is None else len(self._values.room.held),
         )
@@ -187,9 +187,9 @@ class Watch:
         last, self._last = self._last, (now, cpu)
         return 0 if last is None or now <= last[0] else round(1000 * (cpu - last[1]) / (now - last[0]))
 
-    def _processors(self, view: View, now: float, totals: list[_Totals], short: _ShortIds) -> bytes:
+    def _processors(self, view: WorkersView, now: float, totals: list[_Totals], short: _ShortIds) -> bytes:
         """Return the rows of all processes, and add them to the totals of their workers."""
-        wants_rows = bool(self._parts & Part.PROCESSORS)
+        wants_rows = bool(self._parts & WatchedPart.PROCESSORS)
         rows = []
         for process in view.processes:
             cpu_permille, reading = self._meter.look(process.pid, now) if process.pid else (0, None)
@@ -298,7 +298,7 @@ def _function_rows(
     )
 
 
-def _run_rows(view: View, short: _ShortIds) -> bytes:
+def _run_rows(view: WorkersView, short: _ShortIds) -> bytes:
     running = [process for process in view.processes if process.task is not None]
     running.sort(key=lambda process: process.ran_seconds, reverse=True)
     rows = []
@@ -319,11 +319,11 @@ class RunStatusDue:
     """link -> itself: the workers have answered, or cannot say it: then there is no view."""
 
     questions: Iterable[RunQuestion]
-    view: View | None
+    view: WorkersView | None
 
 
 def run_statuses(
-    questions: Iterable[RunQuestion], view: View | None, ledger: Ledger, held: Container[int] = ()
+    questions: Iterable[RunQuestion], view: WorkersView | None, ledger: Ledger, held: Container[int] = ()
 ) -> Iterator[RunStatus]:
     """Yield where these runs are. Of one that has ended, the result is on its way.
 
@@ -341,7 +341,7 @@ def run_statuses(
             yield _found(question, task.worker, view, RunState.NO_ROOM if task.worker in held else RunState.QUEUED)
 
 
-def _found(question: RunQuestion, worker: int, view: View, else_state: RunState) -> RunStatus:
+def _found(question: RunQuestion, worker: int, view: WorkersView, else_state: RunState) -> RunStatus:
     first_seconds = 0.0
     for process in view.processes:
         task = process.task

@@ -20,7 +20,7 @@ from scaler.client.link.thread import LinkThread
 from scaler.config import ConfigError, whole_path
 from scaler.errors import ScalerError
 from scaler.jobs.folder import UNREADABLE, JobFolder, job_places, read_jobs
-from scaler.jobs.record import OPEN, JobRecord, Summary
+from scaler.jobs.record import OPEN, JobRecord, JobSummary
 from scaler.keys.private_files import check_private_folder
 from scaler.monitor import units
 from scaler.pickling.serialization import DEFAULT_SERIALIZER
@@ -256,8 +256,8 @@ def _export(link: LinkThread, arguments: argparse.Namespace) -> int:
 
 def _list_files(folder: Path, _arguments: argparse.Namespace) -> int:
     found = list(read_jobs(folder))
-    say_table(COLUMNS, [line_of(each.info()) for _, each in found if isinstance(each, Summary)])
-    damaged = [(place, each) for place, each in found if not isinstance(each, Summary)]
+    say_table(COLUMNS, [line_of(each.info()) for _, each in found if isinstance(each, JobSummary)])
+    damaged = [(place, each) for place, each in found if not isinstance(each, JobSummary)]
     for place, error in damaged:
         say(f"{place} cannot be read: {error}", sys.stderr)
     return int(bool(damaged))

@@ -13,7 +13,7 @@ from scaler.cli.terminal import TableColumn, ends_in_order, fail, say, say_table
 from scaler.config import ConfigError, check_address
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys import finding
-from scaler.keys.allowed import KEY_SHOWN, Terms, amount_of, share_of
+from scaler.keys.allowed import KEY_SHOWN, OwnerTerms, amount_of, share_of
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, ROLES, WORKER, KeyFile
 
@@ -151,7 +151,7 @@ def _new(arguments: argparse.Namespace) -> int:
 
 
 def _allow(arguments: argparse.Namespace) -> int:
-    terms = Terms(arguments.share, arguments.tasks, arguments.bytes)
+    terms = OwnerTerms(arguments.share, arguments.tasks, arguments.bytes)
     say(_folder(arguments).allow(arguments.name, arguments.role, arguments.until, _today(), terms))
     return 0
 

@@ -19,9 +19,9 @@ from scaler.monitor.model.remaining import TARGET_SECONDS
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
 from scaler.scaling.plan import Bounds
-from scaler.scaling.pool import Pool
-from scaler.scaling.program import TOPICS, Program
-from scaler.scaling.scaling_client import Owner
+from scaler.scaling.pool import ClusterPool
+from scaler.scaling.program import TOPICS, ScaleProgram
+from scaler.scaling.scaling_client import ScalingClient
 
 DESCRIPTION = """\
 Start clusters with a command of yours when a scheduler has work for more workers, and drain them when they are idle.
@@ -118,10 +118,10 @@ def main(argv: list[str] | None = None) -> None:
         try:
             endpoint = check_address(arguments.address).trusting(arguments.trust_users)
             amounts = read_amounts(arguments.capabilities.split(",") if arguments.capabilities else ())
-            pool = Pool(arguments.each, amounts, is_only_asked=arguments.only_asked)
+            pool = ClusterPool(arguments.each, amounts, is_only_asked=arguments.only_asked)
             if arguments.key_file:
                 _check_admin(Path(arguments.key_file))
-            owner = Owner(endpoint.with_key(arguments.key_file))
+            owner = ScalingClient(endpoint.with_key(arguments.key_file))
             stack.callback(owner.close)
             clusters = Clusters(arguments.up, endpoint.address, arguments.each, owner)
             watched = arguments.monitor_address or endpoint.address
@@ -129,7 +129,7 @@ def main(argv: list[str] | None = None) -> None:
             stack.callback(subscriber.close)
         except ConfigError as error:
             parser.error(str(error))
-        Program(subscriber, clusters, bounds, pool, arguments.target, _say).run()
+        ScaleProgram(subscriber, clusters, bounds, pool, arguments.target, _say).run()
     sys.exit(0)
 
 

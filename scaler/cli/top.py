@@ -14,7 +14,7 @@ from scaler.monitor.record import record, told
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.frame import silence_advice
 from scaler.monitor.top.print_once import as_json, listen, page
-from scaler.monitor.top.program import TOPICS, Program
+from scaler.monitor.top.program import TOPICS, TopProgram
 from scaler.monitor.top.screen import Screen, can_show
 from scaler.texts import escaped
 
@@ -113,7 +113,7 @@ def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
             f"scaler_top: a terminal {kind!r} cannot show a screen that changes. Set TERM to what it is, such as "
             f"xterm, or print one page: scaler_top {arguments.address} --once"
         )
-    Program(subscriber, Screen(), arguments.timeout).run()
+    TopProgram(subscriber, Screen(), arguments.timeout).run()
     return 0
 
 

@@ -33,12 +33,12 @@ def make_parser() -> argparse.ArgumentParser:
 @ends_in_order
 def main(argv: list[str] | None = None) -> None:
     """Run the command; ends the process."""
-    from scaler.monitor.ui.run import Site, is_loopback, run_ui  # noqa: PLC0415 - `-h` needs no web server
+    from scaler.monitor.ui.run import PageSite, is_loopback, run_ui  # noqa: PLC0415 - `-h` needs no web server
 
     parser = make_parser()
     config = options.read_settings(parser, UiConfig, argv)
 
-    def tell(site: Site) -> None:
+    def tell(site: PageSite) -> None:
         if config.metrics_only:
             say(f"scaler_ui has metrics of {config.address} at")
             say(f"  {site.url.partition('?')[0]}metrics")

@@ -277,7 +277,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
             timeout = core.check_map(timeout)
-            wish = job_calls.Wish(fn, iterable, options, job, on_change, keep_for)
+            wish = job_calls.OpenJobCall(fn, iterable, options, job, on_change, keep_for)
             kept = job_calls.attend(core, wish, return_exceptions, timeout)
             return job_calls.results(kept, options.max_failures, return_exceptions, progress)
         most = options.max_failures
@@ -327,7 +327,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
         _, core, options = self._caller
-        return job_calls.start(core, job_calls.Wish(fn, iterable, options, found, on_change, keep_for))
+        return job_calls.start(core, job_calls.OpenJobCall(fn, iterable, options, found, on_change, keep_for))
 
     def job(self, name: str) -> Job:
         """Return a handle of the job of this name, started by any client of the same owner.
@@ -428,7 +428,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
             timeout = core.check_map(timeout)
-            wish = job_calls.Wish(fn, iterable, options, job, on_change, keep_for)
+            wish = job_calls.OpenJobCall(fn, iterable, options, job, on_change, keep_for)
             kept = job_calls.attend(core, wish, return_exceptions, timeout)
             return job_calls.results_as_they_come(kept, options.max_failures, return_exceptions)
         most = options.max_failures

@@ -16,7 +16,7 @@ from scaler.client.calls.client_pickling import ClientSettings
 from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError
-from scaler.client.calls.repeated_values import Repeated
+from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.future import ScalerFuture
 from scaler.client.lifetime import Seconds
 from scaler.client.link.thread import LinkThread
@@ -115,12 +115,12 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         run = MapStream(function, terms, self.serializer, self.link, timeout, *tolerated)
         return run.stream(items)
 
-    def _repeated(self, items: Iterable[Sequence[Any]]) -> Repeated | None:
+    def _repeated(self, items: Iterable[Sequence[Any]]) -> RepeatedValues | None:
         """Return what sends the large values of several items once. Others than lists and tuples may fill one buffer
         again and again, and other serializers need not do the same each time.
         """
         if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
-            return Repeated(items, self.send_object, self.packer.pack_values)
+            return RepeatedValues(items, self.send_object, self.packer.pack_values)
         return None
 
     def check_map(self, timeout: float | None) -> float | None:

@@ -26,7 +26,7 @@ HANDED_MOST = 1024
 """How many tasks are handed to the cluster at once, unless the user says otherwise."""
 
 
-class Submits(Protocol):
+class SubmittingClient(Protocol):
     """A client, or one with options."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]: ...
@@ -81,7 +81,7 @@ class ClientExecutor(Executor):
         ValueError: if `max_workers` is not above 0, or not a whole number.
     """
 
-    def __init__(self, client: Submits, max_workers: int | None = None) -> None:
+    def __init__(self, client: SubmittingClient, max_workers: int | None = None) -> None:
         if type(max_workers) is int and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")  # the words of the standard library
         self._client = client

@@ -27,7 +27,7 @@ from scaler.client.foreign_words import OF_FUTURES, answers, is_no_value, withou
 from scaler.client.insight import markup, task_log
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, not_here, story_of, tell
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
-from scaler.client.large_values import Arrival
+from scaler.client.large_values import ResultFetch
 from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
 from scaler.client.link.requests import OnOutput
 from scaler.client.link.thread import LinkThread
@@ -120,7 +120,7 @@ class _Waiters(list[Any]):
         self._ends.pop(id(waiter))()
 
 
-class _Heard(threading.Event):
+class _EndWaiter(threading.Event):
     """Set by an answer, or by the end of a future: it is a waiter of `concurrent.futures`. The link's thread tells
     these at once, and not the thread for callbacks, where users may cancel other futures.
     """
@@ -164,7 +164,7 @@ class ScalerFuture(Future[T], ResultArgument):
     _exception: BaseException | None = None
     _done_callbacks = _NO_CALLBACKS
     _raw: TaskResult | None = None
-    _arrival: Arrival | None = None
+    _arrival: ResultFetch | None = None
     _release: weakref.finalize[[ObjectId], ScalerFuture[T]] | None = None
     _outcome: tuple[Any, BaseException | None] | None = None
     _is_wanted = False
@@ -275,7 +275,7 @@ class ScalerFuture(Future[T], ResultArgument):
             wait: whether to wait until that is decided. Without it, the future ends when it is.
         """
         self._link.check_process()
-        heard: Any = _Heard()
+        heard: Any = _EndWaiter()
         if not wait:
             self._link.cancel_waiting(self.task_id, heard.set_by)
             return self.cancelled()
@@ -450,7 +450,7 @@ class ScalerFuture(Future[T], ResultArgument):
         self._release = weakref.finalize(self, self._link.forget_result, object_id)
         self._release.atexit = False
         if self._is_wanted and not self.done():  # a callback will ask for the result: end when it is here
-            arrival = self._arrival = Arrival(self._link)
+            arrival = self._arrival = ResultFetch(self._link)
             arrival.add_done_callback(self._end_stored)
             self._link.fetch(object_id, arrival, self._input is not None)
             return
@@ -572,7 +572,7 @@ class ScalerFuture(Future[T], ResultArgument):
             if arrival is None:
                 if self._outcome is not None:
                     return None
-                arrival = self._arrival = Arrival(self._link)
+                arrival = self._arrival = ResultFetch(self._link)
                 self._link.fetch(ObjectId(self.task_id), arrival, self._input is not None)
         try:
             seconds = None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -12,7 +12,7 @@ from collections import deque
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from scaler.client.calls.entry import Fetcher, MakeError
+from scaler.client.calls.entry import MakeError, ResultFetcher
 from scaler.client.outcome import missing_result
 from scaler.ids import ObjectId
 from scaler.pickling.serialization import Frames
@@ -66,14 +66,14 @@ class LargeValues(Generic[K]):
         return due
 
 
-class Arrival(Future[Frames]):
+class ResultFetch(Future[Frames]):
     """A large result on its way. If it was lost, its task runs again, and may end in another way.
 
     Attributes:
         refusal: the result of that run if it has no value.
     """
 
-    def __init__(self, link: Fetcher) -> None:
+    def __init__(self, link: ResultFetcher) -> None:
         super().__init__()
         self.refusal: TaskResult | None = None
         self._link = link

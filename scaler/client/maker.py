@@ -15,9 +15,9 @@ from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker, cure_of, freeze_for
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.entry import GraphEntry
-from scaler.client.calls.functions import RUN_OPTIONS, Function, Functions, Terms, options_of_call
+from scaler.client.calls.functions import RUN_OPTIONS, ClientFunctions, Function, Terms, options_of_call
 from scaler.client.calls.options import TaskOptions, for_one
-from scaler.client.link.link import Link
+from scaler.client.link.link import ClientLink
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import NoWorkerError, SerializeObjectError
 from scaler.ids import NO_ACCOUNT, IdSource, ObjectId, TaskId
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scaler.client.aio.future import AsyncFuture
     from scaler.client.future import ScalerFuture
 
-L = TypeVar("L", bound=Link)
+L = TypeVar("L", bound=ClientLink)
 F = TypeVar("F", "ScalerFuture[Any]", "AsyncFuture[Any]")
 
 logger = logging.getLogger("scaler.client")
@@ -69,7 +69,7 @@ class CallMaker(Generic[L, F]):
         """function, seed and kind of earlier calls -> whether a second one was warned of"""
         self._freeze = freeze_for(link.endpoint)
         self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit)
-        self.functions = Functions(serializer, link.endpoint, self.packer, shipped)
+        self.functions = ClientFunctions(serializer, link.endpoint, self.packer, shipped)
 
     def terms(self, options: TaskOptions, name: str = "", *, spawns: bool = False) -> Terms:
         """Return the terms of tasks with `options` that are submitted now.

@@ -21,12 +21,12 @@ from scaler import task_context
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import NO_KEYWORDS, RUN_OPTIONS, Function, Terms
 from scaler.client.calls.items import UNFIT, check_item, name_of_item, of_item
-from scaler.client.calls.repeated_values import Repeated
-from scaler.client.calls.tolerance import Tolerance
+from scaler.client.calls.repeated_values import RepeatedValues
+from scaler.client.calls.tolerance import FailureTolerance
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
-from scaler.client.ranges import Drawn, TakenRows, unreadable
+from scaler.client.ranges import DrawnRows, TakenRows, unreadable
 from scaler.errors import has_ended_a_task
 from scaler.ids import PREFIX_BYTES, ObjectId, TaskId, index_of, random_id
 from scaler.interruptions import is_interruption
@@ -66,7 +66,7 @@ class MapRun:
         timeout: seconds from the start to the end, or None.
         return_exceptions: whether the exception of a failed task is its result.
         repeated: sends values that several tasks share once; None: each task has its own.
-        max_failures: how many tasks may fail, see `Tolerance`.
+        max_failures: how many tasks may fail, see `FailureTolerance`.
     """
 
     _n_items = -1
@@ -85,7 +85,7 @@ class MapRun:
         link: LinkThread,
         timeout: float | None = None,
         return_exceptions: bool = False,
-        repeated: Repeated | None = None,
+        repeated: RepeatedValues | None = None,
         max_failures: float | None = None,
     ) -> None:
         self._function = function
@@ -95,7 +95,7 @@ class MapRun:
         self._serializer = serializer
         self._link = link
         self._id_prefix = random_id()[:PREFIX_BYTES]
-        self._tolerance = Tolerance(return_exceptions, max_failures, function.instruction.name)
+        self._tolerance = FailureTolerance(return_exceptions, max_failures, function.instruction.name)
         self._items: Iterable[Sequence[Any]] = ()
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -110,7 +110,7 @@ class MapRun:
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
-        self._drawn = Drawn(0)
+        self._drawn = DrawnRows(0)
         """rows that were drawn, and that the link's thread has not taken"""
         self._arrived: deque[TaskResult] = deque()
         self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
@@ -236,7 +236,7 @@ class MapRun:
             refers: whether to objects. It stores these before it takes the rows, but not before it takes others.
         """
         if refers:
-            self._drawn, self._is_drawing = Drawn(first), False
+            self._drawn, self._is_drawing = DrawnRows(first), False
         self._drawn.rows.extend(drawn)
         if not self._is_drawing:
             self._is_drawing = True
@@ -399,7 +399,7 @@ class MapRun:
 
     # For the link's thread
 
-    def _take_drawn(self, drawn: Drawn) -> Iterator[Entry]:
+    def _take_drawn(self, drawn: DrawnRows) -> Iterator[Entry]:
         """Return the tasks of the rows that were drawn."""
         if drawn is self._drawn:
             self._is_drawing = False

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from scaler.client.calls.functions import Function, Terms
-from scaler.client.calls.repeated_values import Repeated
+from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import WINDOW_BYTES, WINDOW_TASKS, MapRun
@@ -38,7 +38,7 @@ class MapStream(MapRun):
         link: LinkThread,
         timeout: float | None,
         return_exceptions: bool,
-        repeated: Repeated | None,
+        repeated: RepeatedValues | None,
         window: float,
         max_failures: float | None = None,
     ) -> None:

@@ -1,4 +1,4 @@
-"""Ranges: which open tasks of a client are ranges, and how they become single tasks.
+"""OpenRanges: which open tasks of a client are ranges, and how they become single tasks.
 
 Used by the open work only, with its table of tasks and its window. A range ends as one, or the scheduler has split it:
 then the first result of a row that is not that of all rows says so, and each row is a task of its own here as well.
@@ -19,7 +19,7 @@ from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.rows import RANGE_BYTES, RowsError, calls_of, results_of, row_ids
 
 
-class Ranges:
+class OpenRanges:
     """The ranges among the open tasks.
 
     Args:
@@ -125,7 +125,7 @@ class TakenRows(NamedTuple):
     """of all of them; each has as many"""
 
 
-class Drawn:
+class DrawnRows:
     """Rows that were drawn from the items of a map, one after the other, and have not been taken: blocks of plain
     arguments, or whole tasks. One thread puts them at the end, and one takes them.
 

@@ -91,13 +91,13 @@ class _Reports:
         self.writing = -1
 
 
-class Running:
+class RunningProcess:
     """The process behind a `ChildProcess`. Its keeper may put another one in its place (`keeper.py`).
 
     The finalizer and the keeper hold this instead of the `ChildProcess`, so that it can be collected.
     """
 
-    all: ClassVar[weakref.WeakSet[Running]] = weakref.WeakSet()
+    all: ClassVar[weakref.WeakSet[RunningProcess]] = weakref.WeakSet()
 
     def __init__(self, title: str) -> None:
         """Start the interpreter.
@@ -122,7 +122,7 @@ class Running:
         except OSError as error:
             self.reports.close()
             raise StartError(_about_program(title, f"cannot be executed: {error.strerror}")) from error
-        Running.all.add(self)
+        RunningProcess.all.add(self)
 
     @property
     def is_of_parent(self) -> bool:
@@ -248,7 +248,7 @@ class ChildProcess:
     def __init__(self, title: str) -> None:
         check_unpatched()
         self._title = title
-        self._running: Running | None = None
+        self._running: RunningProcess | None = None
 
     def __repr__(self) -> str:
         state = "not started" if self.pid is None else f"process {self.pid}{'' if self.is_alive() else ', ended'}"
@@ -266,8 +266,8 @@ class ChildProcess:
             raise StartError(_about_program(self._title, "is not set, as in a program that embeds Python"))
         if getattr(sys, "frozen", False) and not _has_usual_name():  # it would start this whole program again
             raise StartError(_about_program(self._title, "is this frozen program and no Python"))
-        self._running = Running(self._title)
-        self._finalizer = weakref.finalize(self, Running.end, self._running)
+        self._running = RunningProcess(self._title)
+        self._finalizer = weakref.finalize(self, RunningProcess.end, self._running)
 
     def configure(self, settings: Settings) -> None:
         """Tell the child what to be.
@@ -341,7 +341,7 @@ class ChildProcess:
 
 
 def _leave_all_to_parent() -> None:
-    for running in list(Running.all):
+    for running in list(RunningProcess.all):
         running.leave_to_parent()
 
 

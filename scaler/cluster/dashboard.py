@@ -1,4 +1,4 @@
-"""Dashboard: the page in the browser as a child process of the user's program."""
+"""PageProcess: the page in the browser as a child process of the user's program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scaler.endpoint import Endpoint
 from scaler.settings import UiConfig
 
 
-class Dashboard(ChildProcess):
+class PageProcess(ChildProcess):
     """A page for one scheduler, on a free port of this machine.
 
     Args:

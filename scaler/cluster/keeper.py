@@ -20,7 +20,7 @@ from collections import Counter, deque
 from functools import partial
 
 from scaler.client.link.link import fail_links
-from scaler.cluster.child_process import Running
+from scaler.cluster.child_process import RunningProcess
 from scaler.errors import WorkerDiedError
 from scaler.executors.processes.pool.deaths import how_it_ended
 from scaler.settings import ClusterConfig, SchedulerConfig
@@ -37,24 +37,24 @@ _clusters: Counter[str] = Counter()
 """how many clusters are kept, by the addresses of their schedulers"""
 
 
-def keep(running: Running, config: ClusterConfig) -> None:
+def keep(running: RunningProcess, config: ClusterConfig) -> None:
     """Have the agent restarted when it dies, until it is ended."""
     _clusters[config.address] += 1
     _start(running, config, "agent")
 
 
-def keep_scheduler(running: Running, config: SchedulerConfig) -> None:
+def keep_scheduler(running: RunningProcess, config: SchedulerConfig) -> None:
     """Have the scheduler restarted at its address when it dies, until it is ended."""
     _start(running, config, "scheduler")
 
 
-def _start(running: Running, config: ClusterConfig | SchedulerConfig, part: str) -> None:
+def _start(running: RunningProcess, config: ClusterConfig | SchedulerConfig, part: str) -> None:
     running.is_kept = True
     # A daemon: at the end of the program the finalizer of the cluster ends the process, and that ends the thread.
     threading.Thread(target=_watch, args=(running, config, part), name="scaler-keeper", daemon=True).start()
 
 
-def _watch(running: Running, config: ClusterConfig | SchedulerConfig, part: str) -> None:
+def _watch(running: RunningProcess, config: ClusterConfig | SchedulerConfig, part: str) -> None:
     deaths: deque[float] = deque(maxlen=RESTARTS + 1)
     code = 0
     try:

@@ -24,12 +24,12 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
 - `ForgetObjects`: these objects are deleted, for tasks that begin from now on. Their ids may come again.
 - `CollectionDue`: an interval is over; what was not used in it may be dropped, and asked for again.
 - `ProcessorNews`: the client in a task says that it only waits, or something is on its way to that client. Only for an
-  executor with `Part.SUSPENSION`, or without `Part.WAITS`: then it is what says that a run waits, or does not any more.
-- `SayRuns`: only for an executor with `Part.WATCH`: add to the view each process of this worker, which run it executes,
+  executor with `ExecutorFeature.SUSPENSION`, or without `ExecutorFeature.WAITS`: then it is what says that a run waits, or does not any more.
+- `SayRuns`: only for an executor with `ExecutorFeature.WATCH`: add to the view each process of this worker, which run it executes,
   and for how long.
-- `HoldTasks`: only for an executor with `Part.ROOM`: until it is taken back, only such tasks begin as it lets begin,
+- `HoldTasks`: only for an executor with `ExecutorFeature.ROOM`: until it is taken back, only such tasks begin as it lets begin,
   whatever waits before them, each when the one before has ended.
-- `BeginAnew`: only for an executor with `Part.FRESH`: each process that is there ends after the tasks that it has, and
+- `BeginAnew`: only for an executor with `ExecutorFeature.FRESH`: each process that is there ends after the tasks that it has, and
   tasks that come after this run in others. One stays while a client in it has open tasks.
 
 Mail out, to the link:
@@ -44,11 +44,11 @@ Mail out, to the link:
   one again, for which it waits unless it gave up its wait. Any depth works on one worker.
 - `RunOutput`: a line that a task has written, or how far it is, before its result. Optional.
 - `ExecutorProcessGone`: a process is gone in which clients may have been.
-- `CapacityChanged`: so many tasks can run at once now. Only with `Part.ELASTIC`, and only if `Node.is_elastic`.
+- `CapacityChanged`: so many tasks can run at once now. Only with `ExecutorFeature.ELASTIC`, and only if `Node.is_elastic`.
 
 Mail out, to the object cache: `NeedObject`.
 
-An executor with `Part.CRASH` that starts processes and waits for them has their ids in `scaler.process.strays.own`: the
+An executor with `ExecutorFeature.CRASH` that starts processes and waits for them has their ids in `scaler.process.strays.own`: the
 agent reaps all other children of its process.
 
 Must never: block the agent's thread, or run user code in it. `tests/conformance/` has a test for each sentence here.
@@ -81,7 +81,7 @@ LINK, OBJECTS = "link", "objects"
 """The names of the agent's own actors among the peers of an executor's children."""
 
 
-class Part(Enum):
+class ExecutorFeature(Enum):
     """The optional parts of the contract."""
 
     CRASH = "crash"
@@ -112,13 +112,13 @@ class Part(Enum):
 
 
 _NEEDS = {
-    "task_timeout_seconds": Part.TIME_LIMIT,
-    "hard_processor_suspend": Part.SUSPENSION,
-    "preload": Part.PROCESSES,
-    "initializer": Part.PROCESSES,
-    "max_tasks_per_processor": Part.PROCESSES,
-    "max_waiting_per_worker": Part.PROCESSES,
-    "processor_memory_bytes": Part.PROCESSES,
+    "task_timeout_seconds": ExecutorFeature.TIME_LIMIT,
+    "hard_processor_suspend": ExecutorFeature.SUSPENSION,
+    "preload": ExecutorFeature.PROCESSES,
+    "initializer": ExecutorFeature.PROCESSES,
+    "max_tasks_per_processor": ExecutorFeature.PROCESSES,
+    "max_waiting_per_worker": ExecutorFeature.PROCESSES,
+    "processor_memory_bytes": ExecutorFeature.PROCESSES,
 }
 """The settings that only some executors can do."""
 
@@ -142,14 +142,14 @@ class Executor(Protocol):
     """Runs the tasks of a node."""
 
     @property
-    def parts(self) -> frozenset[Part]:
+    def parts(self) -> frozenset[ExecutorFeature]:
         """The optional parts that it supports."""
 
     @property
     def capacity(self) -> int | None:
         """How many tasks it can run at once, if it knows: so many workers the node has if the settings name no number.
         None: one for each core of this machine.
-        With `Part.ELASTIC`, it is the number to begin with.
+        With `ExecutorFeature.ELASTIC`, it is the number to begin with.
         """
 
     @property

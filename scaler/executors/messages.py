@@ -57,17 +57,17 @@ class ProcessNow:
 
 
 @dataclass
-class View:
+class WorkersView:
     """What the workers of a node do now. The agent makes it, they add their parts, and nobody keeps it."""
 
     processes: list[ProcessNow] = field(default_factory=list)
 
 
 @message
-class SayRuns:
+class ReportRuns:
     """To the workers, in the urgent lane: add to the view which runs you execute, and in which processes."""
 
-    view: View
+    view: WorkersView
 
 
 @message
@@ -83,7 +83,7 @@ class SplitAll:
 
 
 @message
-class BeginAnew:
+class RestartProcesses:
     """Link to workers: replace your processes by fresh ones, each after the tasks that it has."""
 
 
@@ -91,7 +91,7 @@ class BeginAnew:
 
 
 @message
-class HoldTasks:
+class PauseTasks:
     """Object cache to workers: there is no room for further results. Begin only tasks of which `may_begin` says so,
     until it is None.
     """
@@ -108,7 +108,7 @@ class NeedObject:
 
 
 @message
-class StoredObject:
+class CachedObject:
     """An object of the node's cache: its frames, or the memory that all processors share."""
 
     object_id: ObjectId
@@ -118,11 +118,11 @@ class StoredObject:
 
 @message
 class ObjectFound:
-    stored: StoredObject
+    stored: CachedObject
 
 
 @message
-class ObjectLost:
+class ObjectUnavailable:
     """The scheduler does not have the object either, or there is no memory for it here."""
 
     object_id: ObjectId

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from scaler.executors.messages import StoredObject
+from scaler.executors.messages import CachedObject
 from scaler.executors.task_queue import RunKey, TaskQueue, run_of
 from scaler.ids import ObjectId, split_ids
 from scaler.shared_memory import SharedBlock
@@ -39,7 +39,7 @@ class Stock:
     blocks: dict[ObjectId, SharedBlock] = field(default_factory=dict, compare=False)
     """of these, those in shared memory, which the store of the agent keeps there as long as somebody has them"""
 
-    def add(self, stored: StoredObject) -> None:
+    def add(self, stored: CachedObject) -> None:
         """An object is here."""
         self.has.add(stored.object_id)
         if stored.block is not None:

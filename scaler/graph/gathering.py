@@ -1,6 +1,6 @@
-"""Gathering: calls with futures and references inside of lists, tuples, sets and dictionaries: taken out, and put back.
+"""GatheringCall: calls with futures and references inside of lists, tuples, sets and dictionaries: taken out, and put back.
 
-The client takes them out; each becomes an argument of its own. On the worker, `Gathering` puts their values where they
+The client takes them out; each becomes an argument of its own. On the worker, `GatheringCall` puts their values where they
 were, and calls the user's function. Must never: change a container of the user.
 """
 
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 from scaler.texts import shown
 
 
-class Hole(int):
+class ArgumentPlace(int):
     """Stands in a container, or for an argument: the argument with this number."""
 
 
-class Gathering:
+class GatheringCall:
     """Calls a function with arguments that are put together first: what the worker runs.
 
     Args:
@@ -34,7 +34,7 @@ class Gathering:
         return self.function(*args, **kwargs)
 
 
-class Apart(NamedTuple):
+class SeparatedArguments(NamedTuple):
     """The arguments of a call, taken apart.
 
     Attributes:
@@ -52,11 +52,11 @@ class Apart(NamedTuple):
     @property
     def is_needed(self) -> bool:
         """Whether anything was inside of a container."""
-        return any(type(each) is not Hole for each in (*self.positional, *self.keywords.values()))
+        return any(type(each) is not ArgumentPlace for each in (*self.positional, *self.keywords.values()))
 
     @property
     def sent(self) -> list[Any]:
-        """The arguments with which `Gathering` is called."""
+        """The arguments with which `GatheringCall` is called."""
         return [self.positional, self.keywords, *self.arguments]
 
     @property
@@ -68,13 +68,13 @@ class Apart(NamedTuple):
 Wanted: TypeAlias = type | tuple[type, ...]
 
 
-def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted) -> Apart:
+def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted) -> SeparatedArguments:
     """Take all values of some classes out of the lists, tuples, sets and dictionaries among the arguments of a call.
 
     Args:
         wanted: the class of the values, or several. Those in containers of other types, and keys of dictionaries, stay.
     """
-    apart = Apart([], {}, [], [])
+    apart = SeparatedArguments([], {}, [], [])
     for number, argument in enumerate(args, start=1):
         apart.positional.append(_argument(argument, f"argument {number}", wanted, apart))
     for name, argument in kwargs.items():
@@ -82,19 +82,19 @@ def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted) -
     return apart
 
 
-def _argument(value: Any, label: str, wanted: Wanted, apart: Apart) -> Any:
+def _argument(value: Any, label: str, wanted: Wanted, apart: SeparatedArguments) -> Any:
     if isinstance(value, wanted) or not has_inside(value, wanted):
         return _hole(value, label, apart)
     return _with_holes(value, label, wanted, apart)
 
 
-def _hole(value: Any, label: str, apart: Apart) -> Hole:
+def _hole(value: Any, label: str, apart: SeparatedArguments) -> ArgumentPlace:
     apart.arguments.append(value)
     apart.labels.append(label)
-    return Hole(len(apart.arguments) - 1)
+    return ArgumentPlace(len(apart.arguments) - 1)
 
 
-def _with_holes(value: Any, label: str, wanted: Wanted, apart: Apart) -> Any:
+def _with_holes(value: Any, label: str, wanted: Wanted, apart: SeparatedArguments) -> Any:
     if isinstance(value, wanted):
         return _hole(value, label, apart)
     if type(value) is dict:
@@ -126,7 +126,7 @@ def _inside(value: Any, wanted: Wanted, outer: frozenset[int]) -> Iterator[Any]:
 
 
 def _filled(value: Any, arguments: Sequence[Any]) -> Any:
-    if type(value) is Hole:
+    if type(value) is ArgumentPlace:
         return arguments[value]
     if type(value) is dict:
         return {key: _filled(each, arguments) for key, each in value.items()}

@@ -27,7 +27,7 @@ except ImportError as error:
 NAME = "scaler"
 
 
-class _Submits(Protocol):
+class _SubmittingClient(Protocol):
     """A client."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> ScalerFuture[Any]: ...
@@ -48,7 +48,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
     uses_threads = False
     supports_sharedmem = False
 
-    def __init__(self, client: _Submits | None = None, **options: Any) -> None:
+    def __init__(self, client: _SubmittingClient | None = None, **options: Any) -> None:
         super().__init__(**options)
         if isinstance(client, ClientWithOptions):
             for_executor(client.task_options)
@@ -58,7 +58,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         self._open: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
 
     @property
-    def _own(self) -> _Submits:
+    def _own(self) -> _SubmittingClient:
         return self._client or _client_of(os.getpid())
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **options: Any) -> int:

@@ -25,7 +25,7 @@ from scaler.config import ConfigError, whole_path
 from scaler.jobs.expiry import NEVER, Expiry, Stamp
 from scaler.jobs.locks import UNKNOWN, Holder, holder_of, release, take_lock
 from scaler.jobs.names import check_job_name
-from scaler.jobs.record import DATABASE, PART, JobRecord, JobTerms, Summary, check_folder, sync_folder
+from scaler.jobs.record import DATABASE, PART, JobRecord, JobSummary, JobTerms, check_folder, sync_folder
 from scaler.jobs.tables.schema import RecordError
 from scaler.keys.private_files import check_own, check_private_folder, make_private_folder, new_private_folder
 
@@ -302,7 +302,7 @@ class JobFolder:
                 break
         return bool(self._deletions)
 
-    def give(self, record: JobRecord, owner: str) -> Summary:
+    def give(self, record: JobRecord, owner: str) -> JobSummary:
         """Transfer a job to another owner by moving it to the folder of that owner. If that fails, it stays open.
 
         Raises:
@@ -328,7 +328,7 @@ class JobFolder:
         """Note which jobs are there. Those that are new, or were changed by another program, are read by `look`."""
         self._expiry.note_stamps({place: stamp for place in job_places(self.path) if (stamp := _stamp_of(place))})
 
-    def look(self) -> tuple[list[tuple[Path, Summary | None]], bool]:
+    def look(self) -> tuple[list[tuple[Path, JobSummary | None]], bool]:
         """Remove jobs that have expired. Looks for about `REMOVAL_SECONDS`, and at one job at least.
 
         A job that this or another program has open stays, and so does one that cannot be read. Jobs that a scheduler
@@ -337,7 +337,7 @@ class JobFolder:
         Returns: the places and summaries of jobs that were read, without a summary if they are gone; and whether there
         are more.
         """
-        found: list[tuple[Path, Summary | None]] = []
+        found: list[tuple[Path, JobSummary | None]] = []
         ends_at = time.monotonic() + REMOVAL_SECONDS
         places = self._expiry.due()
         for at, (place, due) in enumerate(places.items(), 1):
@@ -348,7 +348,7 @@ class JobFolder:
                 return found, at < len(places)
         return found, False
 
-    def _look_at(self, place: Path, *, may_remove: bool) -> Iterator[tuple[Path, Summary | None]]:
+    def _look_at(self, place: Path, *, may_remove: bool) -> Iterator[tuple[Path, JobSummary | None]]:
         try:
             summary = _summary_of(place) if place.is_dir() else None
         except UNREADABLE as error:
@@ -423,7 +423,7 @@ def job_places(folder: Path) -> list[Path]:
     return sorted(place for place in folder.glob("*/*/") if place.is_dir() and not place.name.startswith(PART))
 
 
-def read_jobs(folder: Path) -> Iterator[tuple[Path, Summary | Exception]]:
+def read_jobs(folder: Path) -> Iterator[tuple[Path, JobSummary | Exception]]:
     """Yield the summary of each job in a folder, or the error that makes it unreadable. No lock is taken.
 
     Raises:
@@ -449,7 +449,7 @@ def _opened(place: Path, *, writing: bool = True) -> JobRecord:
     return record
 
 
-def _summary_of(place: Path) -> Summary:
+def _summary_of(place: Path) -> JobSummary:
     record = _opened(place, writing=False)
     try:
         return record.summary()
@@ -457,7 +457,7 @@ def _summary_of(place: Path) -> Summary:
         record.close()
 
 
-def expires_at(summary: Summary) -> float:
+def expires_at(summary: JobSummary) -> float:
     """Return when a job expires, in seconds since 1970.
 
     A job that can still run without a client never does, nor does one whose time of the last change is damaged.
@@ -467,12 +467,12 @@ def expires_at(summary: Summary) -> float:
     return summary.changed + summary.terms.keep_seconds
 
 
-def is_over_age(summary: Summary) -> bool:
+def is_over_age(summary: JobSummary) -> bool:
     """Return whether a job has expired."""
     return expires_at(summary) < time.time()
 
 
-def _due(summary: Summary) -> float:
+def _due(summary: JobSummary) -> float:
     """Return when a job that is not open must be looked at: when it expires, or whether it runs if it should."""
     return time.time() + RUN_AGAIN_SECONDS if summary.runs_alone else expires_at(summary)
 

@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from scaler.jobs.tables import schema, versions
-from scaler.jobs.tables.checksums import Damage, DamagedError
+from scaler.jobs.tables.checksums import DamagedError, DamagedValues
 from scaler.jobs.tables.facts import Facts
-from scaler.jobs.tables.objects import FUNCTION, Objects
-from scaler.jobs.tables.places import Places
-from scaler.jobs.tables.ranges import DIGEST_BYTES, NOT_COMPARED, NewRange, Ranges, RowsDiffer
+from scaler.jobs.tables.objects import FUNCTION, JobObjects
+from scaler.jobs.tables.places import FailurePlaces
+from scaler.jobs.tables.ranges import DIGEST_BYTES, NOT_COMPARED, JobRanges, RowsDiffer, SubmittedRange
 from scaler.jobs.tables.reopened import Reopened
 from scaler.jobs.tables.results import FAILURES_SHOWN, Results
 from scaler.jobs.tables.schema import RecordError
-from scaler.jobs.tables.versions import Versions
+from scaler.jobs.tables.versions import JobVersions
 from scaler.jobs.terms import (
     CANCELED,
     DAMAGED,
@@ -40,23 +40,44 @@ from scaler.jobs.terms import (
     OPEN,
     STATES,
     STOPPED,
+    JobObject,
+    JobSummary,
     JobTerms,
-    Object,
-    Range,
-    Result,
-    Summary,
+    RowRange,
+    RowResult,
     n_bytes,
 )
 from scaler.jobs.value_files import ValueFiles
-from scaler.jobs.values import Arguments, Row
+from scaler.jobs.values import Arguments, RowArguments
 from scaler.jobs.witness import Witness
 from scaler.keys.private_files import check_own, new_private_folder
 from scaler.texts import NAME_CHARACTERS, escaped, printable
 
 __all__ = [
-    "CANCELED", "DAMAGED", "DATABASE", "DONE", "ENDED_WELL", "FAILED", "FAILURES_SHOWN", "NOT_COMPARED", "OPEN", "PART",
-    "STATES", "STOPPED", "VALUES", "DamagedError", "JobRecord", "JobTerms", "Object", "Range", "RecordError", "Result",
-    "RowsDiffer", "Summary", "n_bytes", "sync_folder",
+    "CANCELED",
+    "DAMAGED",
+    "DATABASE",
+    "DONE",
+    "ENDED_WELL",
+    "FAILED",
+    "FAILURES_SHOWN",
+    "NOT_COMPARED",
+    "OPEN",
+    "PART",
+    "STATES",
+    "STOPPED",
+    "VALUES",
+    "DamagedError",
+    "JobObject",
+    "JobRecord",
+    "JobSummary",
+    "JobTerms",
+    "RecordError",
+    "RowRange",
+    "RowResult",
+    "RowsDiffer",
+    "n_bytes",
+    "sync_folder",
 ]  # fmt: skip
 
 DATABASE, VALUES = "job.sqlite", "values"
@@ -74,7 +95,7 @@ REQUESTS = 16
 class JobRecord:
     """The record of one job. Made by `create` and `open`."""
 
-    def __init__(self, folder: Path, connection: schema.Connection, writing: bool) -> None:
+    def __init__(self, folder: Path, connection: schema.RecordConnection, writing: bool) -> None:
         self.folder = folder
         self._connection = connection
         self._witness = Witness(folder)  # read before the database, which another process may write meanwhile
@@ -82,11 +103,11 @@ class JobRecord:
         self._place = os.stat(folder / DATABASE)  # noqa: PTH116 - as in `commit`
         self._changes_before = self._failed_before = 0
         self._facts = Facts(connection, writing)
-        self._versions = Versions(connection)
-        self._damage = Damage(self._facts)
-        self._ranges = Ranges(connection, self._files, self._damage)
-        self._results = Results(connection, self._files, self._ranges, Places(self._facts), writing)
-        self._objects = Objects(connection, self._files, self._damage)
+        self._versions = JobVersions(connection)
+        self._damage = DamagedValues(self._facts)
+        self._ranges = JobRanges(connection, self._files, self._damage)
+        self._results = Results(connection, self._files, self._ranges, FailurePlaces(self._facts), writing)
+        self._objects = JobObjects(connection, self._files, self._damage)
         self._reopened = Reopened(connection)
         self._read_facts()
         self._seen = self._commits_seen()
@@ -319,7 +340,7 @@ class JobRecord:
             raise
         return True
 
-    def add_object(self, new: Object) -> None:
+    def add_object(self, new: JobObject) -> None:
         """Store a function or a value of rows, replacing a damaged one.
 
         If the function named by the terms is missing or damaged, an added function takes its place, whoever sent it.
@@ -353,7 +374,7 @@ class JobRecord:
             RowsDiffer: if known rows have different arguments, or the job is sealed and has fewer rows.
             ValueError: if the rows do not follow the known ones.
         """
-        n_new = self._ranges.add(NewRange(first, count, digest, row_digests, block), is_sealed=self.is_sealed)
+        n_new = self._ranges.add(SubmittedRange(first, count, digest, row_digests, block), is_sealed=self.is_sealed)
         if n_new:
             self._note_change()
         return n_new
@@ -373,7 +394,7 @@ class JobRecord:
         """
         if first not in self.ranges:
             raise ValueError(f"the job has no range from row {first} on")
-        new = NewRange(first, self.ranges[first].n_rows, digest, row_digests, block)
+        new = SubmittedRange(first, self.ranges[first].n_rows, digest, row_digests, block)
         ended = self._results.ended_rows(first)
         free = self._results.with_status(first, NO_WORKER) if at_most_once else set()
 
@@ -433,7 +454,7 @@ class JobRecord:
         self.marked.difference_update(not_begun)
         self._facts.set("marked", struct.pack(f"<{len(self.marked)}Q", *sorted(self.marked)))
 
-    def add_results(self, results: Sequence[Result]) -> int:
+    def add_results(self, results: Sequence[RowResult]) -> int:
         """Store results; rows that have ended keep theirs. Return how many were added."""
         n_added = self._results.add(results, self.terms.version)
         if n_added:
@@ -517,7 +538,7 @@ class JobRecord:
         self.lost = ""
         self._facts.set("lost", "")
 
-    def take_damaged(self) -> list[Result]:
+    def take_damaged(self) -> list[RowResult]:
         """Return and clear the failures of rows that were done and were found damaged since the last call."""
         taken, self._results.became_failed = self._results.became_failed, []
         return taken
@@ -544,7 +565,7 @@ class JobRecord:
         self._versions.belong_to(owner)
 
     @property
-    def ranges(self) -> dict[int, Range]:
+    def ranges(self) -> dict[int, RowRange]:
         """All ranges, by first row."""
         return self._ranges.by_first
 
@@ -565,11 +586,11 @@ class JobRecord:
         """The names of damaged ranges and objects, until they are rewritten."""
         return self._damage.names
 
-    def objects(self) -> list[Object]:
+    def objects(self) -> list[JobObject]:
         """Return the functions and values of the job. Raises `DamagedError`."""
         return self._objects.read(self.terms.function_id)
 
-    def object(self, object_id: bytes) -> Object:
+    def object(self, object_id: bytes) -> JobObject:
         """Return a function or a value of the job. Raises `DamagedError` if it is damaged or missing."""
         return self._objects.one(object_id)
 
@@ -595,15 +616,15 @@ class JobRecord:
             return {0: self.done + self.failed}
         return self._results.by_version()
 
-    def results(self, first: int, count: int, most_bytes: int) -> list[Result]:
+    def results(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
         """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, at
         least one if there is any. A damaged or missing result is a failure.
         """
         return self._results.read(first, count, most_bytes)
 
-    def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[Result], int]:
+    def results_of(self, rows: Sequence[int], most_bytes: int) -> tuple[list[RowResult], int]:
         """Return the results of given rows, up to about `most_bytes`, and the number of examined rows."""
-        found: list[Result] = []
+        found: list[RowResult] = []
         n_read = at = 0
         while at < len(rows) and n_read < most_bytes:
             end = at + 1
@@ -615,11 +636,11 @@ class JobRecord:
             at = end if n_read < most_bytes else at + some[-1].row + some[-1].n_rows - rows[at]
         return found, at
 
-    def failures(self, first: int = 0, most: int = 1000) -> list[Result]:
+    def failures(self, first: int = 0, most: int = 1000) -> list[RowResult]:
         """Return the first `most` failed rows from `first` on."""
         return self._results.failures(first, 2**62, most)
 
-    def arguments_of(self, row: int) -> Row:
+    def arguments_of(self, row: int) -> RowArguments:
         """Return the arguments of one row. Raises `DamagedError`."""
         first = self._ranges.first_of(row)
         return self.rows_of(first).one(row - first)
@@ -628,9 +649,9 @@ class JobRecord:
         """Return the version that ran a row; -1 if the row has not ended, or its result is damaged."""
         return self._results.version_of(row)
 
-    def _read_first_failures(self) -> list[Result]:
+    def _read_first_failures(self) -> list[RowResult]:
         """Return the first failed rows. Ranges without failures are skipped."""
-        found: list[Result] = []
+        found: list[RowResult] = []
         for each in self.ranges.values() if self.failed else ():
             if each.failed and len(found) < FAILURES_SHOWN:
                 found += self._results.failures(each.first, each.first + each.n_rows, FAILURES_SHOWN - len(found))
@@ -650,11 +671,11 @@ class JobRecord:
         )
         return database + self._files.total_bytes
 
-    def summary(self) -> Summary:
+    def summary(self) -> JobSummary:
         """Return a summary of the job."""
         counts = (self.rows, self.done, self.failed, self.size_bytes, self.changed)
         about = (self.terms, self.state, self.reason, self.is_sealed, *counts, self.first_failures)
-        return Summary(*about, record_id=self.record_id)
+        return JobSummary(*about, record_id=self.record_id)
 
     def problems(self) -> list[str]:
         """Read all values, change nothing, and return a sentence for each problem.

@@ -70,7 +70,7 @@ class JobTerms:
     """the number of the latest version that changed the function or the rows"""
 
 
-class Object(NamedTuple):
+class JobObject(NamedTuple):
     """A function or a value that several rows use."""
 
     object_id: bytes
@@ -79,7 +79,7 @@ class Object(NamedTuple):
     frames: Frames
 
 
-class Range(NamedTuple):
+class RowRange(NamedTuple):
     """Consecutive rows that were stored together."""
 
     first: int
@@ -96,7 +96,7 @@ class Range(NamedTuple):
         return self.n_rows - self.done - self.failed
 
 
-class Result(NamedTuple):
+class RowResult(NamedTuple):
     """The outcome of one row, or of consecutive rows that all succeeded."""
 
     row: int
@@ -111,7 +111,7 @@ class Result(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Summary:
+class JobSummary:
     """A summary of a job."""
 
     terms: JobTerms
@@ -126,7 +126,7 @@ class Summary:
     size_bytes: int
     changed: float
     """the time of the last change, in seconds since 1970"""
-    failures: Sequence[Result] = ()
+    failures: Sequence[RowResult] = ()
     """the first failed rows"""
     said: int = 0
     """how many rows are submitted as tasks and have not ended"""
@@ -149,6 +149,6 @@ class Summary:
         }  # fmt: skip
 
 
-def n_bytes(results: Sequence[Result]) -> int:
+def n_bytes(results: Sequence[RowResult]) -> int:
     """Return the total size of the values of results."""
     return sum(len(frame) for result in results for frame in result.frames)

@@ -18,7 +18,7 @@ Frames: TypeAlias = Sequence[Any]
 _ROW = struct.Struct("<III")
 
 
-class Row(NamedTuple):
+class RowArguments(NamedTuple):
     """The arguments of one call, as in a `Task`."""
 
     payload: bytes
@@ -36,7 +36,7 @@ def pack(blocks: Sequence[bytes]) -> bytes:
     return struct.pack(f"<{len(blocks)}I", *map(len, blocks)) + b"".join(blocks)
 
 
-class Packed:
+class PackedBlocks:
     """A view of packed blocks.
 
     Args:
@@ -74,7 +74,7 @@ class Packed:
 _PLAIN, _SPECIAL = b"\0", b"\1"
 
 
-def pack_rows(rows: Sequence[bytes | Row]) -> bytes:
+def pack_rows(rows: Sequence[bytes | RowArguments]) -> bytes:
     """Pack the arguments of rows into one block. `bytes`: a row that consists of its payload only."""
     plain = [
         each if isinstance(each, bytes) else each.payload for each in rows if isinstance(each, bytes) or each.is_plain
@@ -83,7 +83,7 @@ def pack_rows(rows: Sequence[bytes | Row]) -> bytes:
         return _pack_plain(struct.pack(f"<{len(plain)}I", *map(len, plain)), b"".join(plain))
     heads: list[bytes] = []
     bodies: list[Any] = []
-    for payload, object_ids, frames in (Row(each) if isinstance(each, bytes) else each for each in rows):
+    for payload, object_ids, frames in (RowArguments(each) if isinstance(each, bytes) else each for each in rows):
         heads.append(_ROW.pack(len(payload), len(object_ids), len(frames)))
         heads.append(pack_sizes(frames))
         bodies += (payload, object_ids, *frames)
@@ -95,11 +95,11 @@ def _pack_plain(lengths: bytes, blocks: Any) -> bytes:
     return b"".join((_PLAIN, struct.pack("<I", len(few)), few, blocks))
 
 
-def _unpack_plain(view: memoryview, count: int) -> Packed:
+def _unpack_plain(view: memoryview, count: int) -> PackedBlocks:
     try:
         (n_few,) = struct.unpack_from("<I", view, 1)
         lengths = zlib.decompressobj().decompress(view[5 : 5 + n_few], 4 * count + 1)
-        return Packed(view[5 + n_few :], count, lengths)
+        return PackedBlocks(view[5 + n_few :], count, lengths)
     except (struct.error, zlib.error):
         raise ValueError(f"{len(view)} bytes are not a block of {count} rows") from None
 
@@ -121,9 +121,9 @@ class Arguments:
         self._packed = _unpack_plain(view, count) if is_plain else None
         self._rows = [] if is_plain else _unpack_special(view, count)
 
-    def one(self, at: int) -> Row:
+    def one(self, at: int) -> RowArguments:
         """Return the arguments of one row."""
-        return self._rows[at] if self._packed is None else Row(self._packed.one(at))
+        return self._rows[at] if self._packed is None else RowArguments(self._packed.one(at))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
         """Return how many rows from `at` on fit into one task; 1 if rows have objects or frames."""
@@ -142,7 +142,7 @@ class Arguments:
         return _pack_plain(cut[: 4 * (end - at)], cut[4 * (end - at) :])
 
 
-def _unpack_special(view: memoryview, count: int) -> list[Row]:
+def _unpack_special(view: memoryview, count: int) -> list[RowArguments]:
     heads: list[tuple[int, int, tuple[int, ...]]] = []
     at = 1
     try:
@@ -153,10 +153,10 @@ def _unpack_special(view: memoryview, count: int) -> list[Row]:
             at += 8 * n_frames
     except struct.error:
         raise ValueError(f"{len(view)} bytes are not a block of {count} rows") from None
-    rows: list[Row] = []
+    rows: list[RowArguments] = []
     for n_payload, n_ids, sizes in heads:
         frames = tuple(take(view, at + n_payload + n_ids, sizes))
-        rows.append(Row(bytes(view[at : at + n_payload]), bytes(view[at + n_payload :][:n_ids]), frames))
+        rows.append(RowArguments(bytes(view[at : at + n_payload]), bytes(view[at + n_payload :][:n_ids]), frames))
         at += n_payload + n_ids + sum(sizes)
     if at != len(view):
         raise ValueError(f"not a block of {count} rows: it has {len(view)} bytes, and its lengths add up to {at}")

@@ -1,4 +1,4 @@
-"""Clerk: the single thread that writes and reads job records.
+"""JobWriter: the single thread that writes and reads job records.
 
     actors --orders--> clerk's thread: begin, all queued orders, commit --answers--> actors
 
@@ -32,7 +32,7 @@ GROUP_MOST = 512
 """Limit of orders per commit."""
 
 
-class Clerk:
+class JobWriter:
     """A queue of orders, and the thread that runs them in sequence.
 
     Args:

@@ -1,4 +1,4 @@
-"""Allowed: the list of keys that a scheduler lets in, one line each, as people read and change it.
+"""AllowedKeys: the list of keys that a scheduler lets in, one line each, as people read and change it.
 
     client alice Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID share=2 tasks=100000 bytes=20G until=2027-01-01
 
@@ -62,7 +62,7 @@ def _day(text: str) -> date:
 
 
 @dataclass(frozen=True)
-class Terms:
+class OwnerTerms:
     """What an owner may have.
 
     Attributes:
@@ -76,7 +76,7 @@ class Terms:
     n_bytes: int = 0
 
 
-USUAL = Terms()
+USUAL = OwnerTerms()
 
 _OPTIONS: dict[str, Callable[[str], Any]] = {
     "share": share_of, "tasks": amount_of, "bytes": amount_of, "until": _day, "revoked": _day,
@@ -99,7 +99,7 @@ class AllowedKey:
     role: str
     name: str
     public: str
-    terms: Terms = USUAL
+    terms: OwnerTerms = USUAL
     until: date | None = None
     revoked: date | None = None
 
@@ -146,7 +146,7 @@ class AllowedKey:
                 said[word] = _OPTIONS[word](value)
             except ConfigError as error:
                 raise ConfigError(f"{word}: {error}") from None
-        terms = Terms(said.pop("share", 1), said.pop("tasks", 0), said.pop("bytes", 0))
+        terms = OwnerTerms(said.pop("share", 1), said.pop("tasks", 0), said.pop("bytes", 0))
         return cls(role, name, public, terms, **said)
 
 
@@ -158,7 +158,7 @@ class Lockout(NamedTuple):
     """whether the last key has expired, and what runs may end"""
 
 
-class Allowed(Mapping[str, AllowedKey]):
+class AllowedKeys(Mapping[str, AllowedKey]):
     """All lines, by public key, in their order."""
 
     def __init__(self, keys: Iterable[AllowedKey] = ()) -> None:
@@ -177,7 +177,7 @@ class Allowed(Mapping[str, AllowedKey]):
         return HEAD + "".join(f"{key}\n" for key in self.values())
 
     @classmethod
-    def parse(cls, text: str) -> Allowed:
+    def parse(cls, text: str) -> AllowedKeys:
         """Return the list in a text. Only a line feed ends a line. Empty lines and comments (`#`) are ignored.
 
         Raises:

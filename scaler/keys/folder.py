@@ -17,21 +17,21 @@ from pathlib import Path
 import zmq
 
 from scaler.config import ConfigError
-from scaler.keys.allowed import USUAL, Allowed, AllowedKey, Terms
+from scaler.keys.allowed import USUAL, AllowedKey, AllowedKeys, OwnerTerms
 from scaler.keys.finding import SCHEDULER_KEY
 from scaler.keys.key_file import KEY_FILE_BYTES_MOST, ROLES, VERSION, KeyFile, check_name, is_key
 from scaler.keys.private_files import check_private_folder, make_private_folder, read_private, write_private
 
 
 @dataclass(frozen=True)
-class Pair:
+class KeyPair:
     """A public key and its secret half."""
 
     public: str
     secret: str = field(repr=False)
 
     @classmethod
-    def new(cls) -> Pair:
+    def new(cls) -> KeyPair:
         return cls(*(half.decode() for half in zmq.curve_keypair()))
 
 
@@ -67,14 +67,14 @@ class KeyFolder:
         with _locked(path):
             if (path / SCHEDULER_KEY).exists():
                 raise ConfigError(f"there are keys in {path} already; scaler_keys rotate renews the scheduler's")
-            pair, said = Pair.new(), tuple(addresses)
+            pair, said = KeyPair.new(), tuple(addresses)
             keys = []
             # The key of an admin first: its user's clients take it if it is there, and so they all have one owner.
             for role in reversed(ROLES):
-                own = Pair.new()
+                own = KeyPair.new()
                 KeyFile(role, role, said, (pair.public,), own.public, own.secret).write(path / f"{role}.json")
                 keys.append(AllowedKey(role, role, own.public))
-            write_private(path / "allowed", str(Allowed(keys[::-1])))
+            write_private(path / "allowed", str(AllowedKeys(keys[::-1])))
             _write_pairs(path, said, [pair])  # last: with it, the folder is one of keys
         return cls(path)
 
@@ -115,36 +115,36 @@ class KeyFolder:
                 said = (*new, *known)
                 for path in sorted(self.path.glob("*.json")):
                     replace(KeyFile.read(path), addresses=said).write(path)
-                _write_pairs(self.path, said, [Pair(*pair) for pair in pairs])
+                _write_pairs(self.path, said, [KeyPair(*pair) for pair in pairs])
 
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[KeyPair]:
         """Return the keys of the scheduler: the newest is the last, and those before it are good until its next start.
 
         Raises:
             ConfigError: if the file cannot be read, or others have access to it.
         """
-        return [Pair(*pair) for pair in self._read()[1]]
+        return [KeyPair(*pair) for pair in self._read()[1]]
 
     def drop_old_pairs(self) -> None:
         """The scheduler starts, with its newest key: those before it are over. One that cannot be written stays."""
         with contextlib.suppress(OSError), _locked(self.path):
             addresses, pairs = self._read()
             if len(pairs) > 1:
-                _write_pairs(self.path, addresses, [Pair(*pairs[-1])])
+                _write_pairs(self.path, addresses, [KeyPair(*pairs[-1])])
 
-    def allowed(self) -> Allowed:
+    def allowed(self) -> AllowedKeys:
         """Return the list.
 
         Raises:
             ConfigError: if it cannot be read, others have access to it, or a line in it says nothing.
         """
         try:
-            return Allowed.parse(read_private(self.list_path))
+            return AllowedKeys.parse(read_private(self.list_path))
         except ConfigError as error:
             text = str(error)
             raise ConfigError(text if str(self.list_path) in text else f"{self.list_path}: {text}") from None
 
-    def allow(self, name: str, role: str, until: date | None, today: date, terms: Terms = USUAL) -> Path:
+    def allow(self, name: str, role: str, until: date | None, today: date, terms: OwnerTerms = USUAL) -> Path:
         """Put a new key on the list. Return the file to hand over.
 
         Args:
@@ -161,7 +161,7 @@ class KeyFolder:
             allowed, (addresses, pairs) = self.allowed(), self._read()
             if allowed.named(name, today):
                 raise ConfigError(f"{name} has a key already: {file}; revoke it first, or take another name")
-            own = Pair.new()
+            own = KeyPair.new()
             servers = tuple(public for public, _ in reversed(pairs))
             KeyFile(role, name, addresses, servers, own.public, own.secret).write(file)
             self._write_list([*allowed.values(), AllowedKey(role, name, own.public, terms, until)])
@@ -193,16 +193,16 @@ class KeyFolder:
         """
         with _locked(self.path):
             addresses, pairs = self._read()
-            new = Pair.new()
+            new = KeyPair.new()
             files = [KeyFile.read(path) for path in sorted(self.path.glob("*.json"))]
             servers = (new.public, *(public for public, _ in reversed(pairs)))
             for file in files:  # before the key itself: a scheduler that starts now has the old one
                 replace(file, servers=servers).write(file.path)
-            _write_pairs(self.path, addresses, [*(Pair(*pair) for pair in pairs), new])
+            _write_pairs(self.path, addresses, [*(KeyPair(*pair) for pair in pairs), new])
         return [file.path for file in files]
 
     def _write_list(self, keys: Iterable[AllowedKey]) -> None:
-        write_private(self.list_path, str(Allowed(keys)))
+        write_private(self.list_path, str(AllowedKeys(keys)))
 
     def _read(self) -> tuple[tuple[str, ...], list[tuple[str, str]]]:
         path = self.path / SCHEDULER_KEY
@@ -219,7 +219,7 @@ class KeyFolder:
         return addresses, pairs
 
 
-def _write_pairs(path: Path, addresses: tuple[str, ...], pairs: list[Pair]) -> None:
+def _write_pairs(path: Path, addresses: tuple[str, ...], pairs: list[KeyPair]) -> None:
     keys = [{"public": pair.public, "secret": pair.secret} for pair in pairs]
     values = {"version": VERSION, "addresses": addresses, "keys": keys}
     write_private(path / SCHEDULER_KEY, json.dumps(values, indent=1) + "\n")

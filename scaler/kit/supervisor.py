@@ -89,7 +89,7 @@ class RestartBudgetExceededError(RuntimeError):
 
 
 @message
-class _StartDue:
+class _RestartDue:
     names: tuple[str, ...]
 
 
@@ -174,7 +174,7 @@ class Supervisor(Actor):
         if delay_seconds == 0.0:
             self._start_waiting(affected)
         else:
-            self._restarts |= dict.fromkeys(affected, self.schedule(delay_seconds, _StartDue(affected)))
+            self._restarts |= dict.fromkeys(affected, self.schedule(delay_seconds, _RestartDue(affected)))
 
     @handles(ChildStopped)
     def _child_stopped(self, stopped: ChildStopped) -> None:
@@ -183,13 +183,13 @@ class Supervisor(Actor):
             return
         affected = self._affected_by(name)
         if self._specs[name].restart is Restart.PERMANENT:
-            self.actor_ref.send(_StartDue(affected))
+            self.actor_ref.send(_RestartDue(affected))
         else:
             self._forget(name)
             self._start_waiting(affected)
 
-    @handles(_StartDue)
-    def _start_due(self, due: _StartDue) -> None:
+    @handles(_RestartDue)
+    def _start_due(self, due: _RestartDue) -> None:
         self._start_waiting(due.names)
 
     def _name_if_open(self, child: ActorRef) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from scaler.monitor import units
-from scaler.monitor.model.workers import SEEN_SECONDS, Worker
+from scaler.monitor.model.workers import SEEN_SECONDS, WorkerView
 
 SHARE, BYTES, COUNT, LAG, TEXT = "share", "bytes", "count", "lag", "text"
 """Units: permille of a core, bytes, things, microseconds, and texts."""
@@ -18,16 +18,16 @@ _SCALES = {SHARE: 1e3, LAG: 1e6}
 """What the page divides values by, to have cores and seconds."""
 
 
-class Row(NamedTuple):
+class ViewRow(NamedTuple):
     """A worker, or the workers of a host."""
 
     key: object
     name: str
-    workers: Sequence[Worker]
+    workers: Sequence[WorkerView]
     is_stuck: bool = False
 
     @property
-    def agents(self) -> Sequence[Worker]:
+    def agents(self) -> Sequence[WorkerView]:
         """A worker of each agent."""
         return list({worker.agent.agent: worker for worker in self.workers}.values())
 
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Column:
+class TableField:
     """One column. Numbers begin with the largest when they are sorted, names with A."""
 
     name: str
@@ -50,13 +50,13 @@ class Column:
     """on the page; empty: it has no such column"""
     width: int
     unit: str
-    value: Callable[[Worker], Any]
+    value: Callable[[WorkerView], Any]
     """of a worker; None: not known"""
     of_agent: bool = False
     """whether a host has it once for each agent"""
     together: Callable[[Iterable[Any]], Any] = sum
 
-    def of(self, row: Row) -> Any:
+    def of(self, row: ViewRow) -> Any:
         """Return the value of a row."""
         if len(row.workers) == 1:
             return self.value(row.workers[0])
@@ -64,7 +64,7 @@ class Column:
         known = [value for value in values if value is not None]
         return self.together(known) if known else None
 
-    def text(self, row: Row) -> str:
+    def text(self, row: ViewRow) -> str:
         """Return what the terminal shows of a row."""
         value = self.of(row)
         if self.unit == SHARE:
@@ -78,54 +78,56 @@ class Column:
             return f"({units.ago(late)})" if late > SEEN_SECONDS else units.duration(value)
         return str(value)
 
-    def plain(self, worker: Worker) -> Any:
+    def plain(self, worker: WorkerView) -> Any:
         """Return the value of a worker in cores, bytes or seconds."""
         value = self.value(worker)
         return value / _SCALES[self.unit] if value is not None and self.unit in _SCALES else value
 
 
-def _agent_cpu(worker: Worker) -> int | None:
+def _agent_cpu(worker: WorkerView) -> int | None:
     return worker.agent.cpu_permille if worker.agent.pid else None
 
 
-def _lag_us(worker: Worker) -> int | None:
+def _lag_us(worker: WorkerView) -> int | None:
     """A worker that was not heard for long lags by that time at least."""
     seen_seconds = worker.seen_seconds
     return max(worker.agent.lag_us, round(1e6 * seen_seconds) if seen_seconds > SEEN_SECONDS else 0) or None
 
 
-NAME = Column("name", "n", "worker", "Worker", 11, TEXT, lambda each: each.name)
+NAME = TableField("name", "n", "worker", "Worker", 11, TEXT, lambda each: each.name)
 COLUMNS = (
-    Column("agent_cpu", "C", "agt_cpu", "Agent", 7, SHARE, _agent_cpu, True),
-    Column("agent_rss", "M", "agt_rss", "", 7, BYTES, lambda each: each.agent.rss_bytes or None, True),
-    Column("cpu", "c", "cpu", "CPU", 5, SHARE, lambda each: each.cpu_permille),
-    Column("rss", "m", "rss", "Memory", 6, BYTES, lambda each: each.rss_bytes),
-    Column("rss_free", "F", "rss_free", "Host free", 6, BYTES, lambda each: each.agent.free_bytes or None, True, max),
-    Column("free", "f", "free", "Free", 4, COUNT, lambda each: each.free),
-    Column("sent", "w", "sent", "Sent", 4, COUNT, lambda each: each.sent),
-    Column("queued", "d", "queued", "Queued", 6, COUNT, lambda each: each.queued),
-    Column("suspended", "s", "suspended", "Susp.", 5, COUNT, lambda each: each.suspended),
-    Column("lag", "l", "lag", "Lag", 5, LAG, _lag_us, True, max),
+    TableField("agent_cpu", "C", "agt_cpu", "Agent", 7, SHARE, _agent_cpu, True),
+    TableField("agent_rss", "M", "agt_rss", "", 7, BYTES, lambda each: each.agent.rss_bytes or None, True),
+    TableField("cpu", "c", "cpu", "CPU", 5, SHARE, lambda each: each.cpu_permille),
+    TableField("rss", "m", "rss", "Memory", 6, BYTES, lambda each: each.rss_bytes),
+    TableField(
+        "rss_free", "F", "rss_free", "Host free", 6, BYTES, lambda each: each.agent.free_bytes or None, True, max
+    ),
+    TableField("free", "f", "free", "Free", 4, COUNT, lambda each: each.free),
+    TableField("sent", "w", "sent", "Sent", 4, COUNT, lambda each: each.sent),
+    TableField("queued", "d", "queued", "Queued", 6, COUNT, lambda each: each.queued),
+    TableField("suspended", "s", "suspended", "Susp.", 5, COUNT, lambda each: each.suspended),
+    TableField("lag", "l", "lag", "Lag", 5, LAG, _lag_us, True, max),
 )
-MARKS = Column("marks", "", "ITL", "ITL", 3, TEXT, lambda each: each.marks, together=lambda _: "")
+MARKS = TableField("marks", "", "ITL", "ITL", 3, TEXT, lambda each: each.marks, together=lambda _: "")
 BY_NAME = {column.name: column for column in (NAME, *COLUMNS, MARKS)}
 SORTED_BY = {column.name: column for column in (NAME, *COLUMNS)}
 
 
-def rows_of(workers: Iterable[Worker], stuck: Iterable[object]) -> list[Row]:
+def rows_of(workers: Iterable[WorkerView], stuck: Iterable[object]) -> list[ViewRow]:
     """Return a row for each worker."""
     marked = set(stuck)
-    return [Row(worker.key, worker.name, (worker,), worker.key in marked) for worker in workers]
+    return [ViewRow(worker.key, worker.name, (worker,), worker.key in marked) for worker in workers]
 
 
-def host_rows(workers: Iterable[Worker], stuck: Iterable[object]) -> list[Row]:
+def host_rows(workers: Iterable[WorkerView], stuck: Iterable[object]) -> list[ViewRow]:
     """Return a row for each host."""
-    hosts: dict[str, list[Worker]] = {}
+    hosts: dict[str, list[WorkerView]] = {}
     for worker in workers:
         hosts.setdefault(worker.host, []).append(worker)
     marked = set(stuck)
     return [
-        Row(
+        ViewRow(
             host,
             f"{host} {sum(worker.is_busy for worker in group)}/{len(group)}",
             group,
@@ -135,7 +137,7 @@ def host_rows(workers: Iterable[Worker], stuck: Iterable[object]) -> list[Row]:
     ]
 
 
-def in_order(rows: Iterable[Row], sort: str, is_reversed: bool) -> list[Row]:
+def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[ViewRow]:
     """Return rows sorted by a column: stable, and those without a value last either way."""
     by_name = sorted(rows, key=lambda row: units.natural(row.name))
     if sort == NAME.name:

@@ -8,7 +8,7 @@ from typing import Any
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.values import values_by_host
 from scaler.monitor.model.verdict import verdict
-from scaler.monitor.model.workers import Worker, percentile_us
+from scaler.monitor.model.workers import WorkerView, percentile_us
 
 
 def report(model: Model, now: float) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _failures(model: Model) -> list[dict[str, Any]]:
     ]
 
 
-def _worker(model: Model, worker: Worker) -> dict[str, Any]:
+def _worker(model: Model, worker: WorkerView) -> dict[str, Any]:
     agent = worker.agent
     return {
         **_fields(worker, "name", "host"),

@@ -31,7 +31,7 @@ _COLORS = {"success": "good", "failed": "terrible", "canceled": "grey", "running
 
 
 @dataclass
-class _Run:
+class _TraceRun:
     """A run, as it is drawn."""
 
     task: StateTask
@@ -134,14 +134,14 @@ class Trace:
             yield from self._drawn_wait(task)
         yield from self._arrows({run.task.task: run for run in runs})
 
-    def _runs(self) -> list[_Run]:
+    def _runs(self) -> list[_TraceRun]:
         """Return the runs by worker, without the overlaps that are no overlaps."""
-        by_worker: dict[str, list[_Run]] = {}
+        by_worker: dict[str, list[_TraceRun]] = {}
         for task in self._tasks.values():
             start = task.started_us or (task.ended_us - task.duration_us if task.duration_us else 0)
             if start and task.worker:
                 end = task.ended_us or self._ends_us
-                by_worker.setdefault(task.worker, []).append(_Run(task, start, max(start, end)))
+                by_worker.setdefault(task.worker, []).append(_TraceRun(task, start, max(start, end)))
         for runs in by_worker.values():
             runs.sort(key=lambda run: (run.end_us, run.start_us))
             for run, following in zip(reversed(runs[:-1]), reversed(runs[1:]), strict=True):
@@ -159,7 +159,7 @@ class Trace:
         yield {"ph": "b", "ts": task.submitted_us, **usual, "args": {"task": task.task.hex(), "for": task.reason}}
         yield {"ph": "e", "ts": start, **usual}
 
-    def _arrows(self, runs: dict[bytes, _Run]) -> Iterator[Event]:
+    def _arrows(self, runs: dict[bytes, _TraceRun]) -> Iterator[Event]:
         number = 0
         for nodes in self._graphs.values():
             for node in nodes.values():
@@ -182,7 +182,7 @@ class _Lanes:
         self.names: list[str] = []
         self._ends: dict[str, list[tuple[int, int]]] = {}
 
-    def take(self, run: _Run) -> int:
+    def take(self, run: _TraceRun) -> int:
         """Return the number of the lane of a run. The runs of a worker come by their starts."""
         lanes = self._ends.setdefault(run.task.worker, [])
         for index, (number, end_us) in enumerate(lanes):
@@ -202,7 +202,7 @@ def _named(kind: str, group: int, lane: int, name: str) -> Event:
     return {"ph": "M", "name": kind, "pid": group, "tid": lane, "args": {"name": name}}
 
 
-def _drawn_run(run: _Run) -> Event:
+def _drawn_run(run: _TraceRun) -> Event:
     task = run.task
     told = {
         "task": task.task.hex(),

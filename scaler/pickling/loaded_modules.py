@@ -35,7 +35,7 @@ Version: TypeAlias = tuple[Stamp, Contents | None]
 """Of a module: its file, and what was loaded from it; None: nothing."""
 
 
-class Versions:
+class ModuleVersions:
     """The versions in which this process has loaded some modules."""
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ def concerned_by(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]
 # When to look.
 
 
-class _Occasions:
+class _ReloadEvents:
     """Counts what may have loaded modules anew: each `importlib.reload`, and each cell of IPython that begins."""
 
     def __init__(self) -> None:
@@ -236,10 +236,10 @@ class _Occasions:
             events.register("pre_run_cell", self.cell_begins)
 
 
-_occasions = _Occasions()
+_occasions = _ReloadEvents()
 
 
-class Watch:
+class ReloadWatch:
     """Looks whether modules were loaded anew: after each occasion that is known, and from time to time.
 
     Args:

@@ -289,7 +289,7 @@ def exception_from_parts(
     return error
 
 
-class WithModules(NamedTuple):
+class SerializerWithModules(NamedTuple):
     """Travels instead of a serializer: that, and the modules that the function needs, see `scaler.pickling.shipped_modules`."""
 
     serializer: Serializer
@@ -311,7 +311,7 @@ def function_to_frames(serializer: Serializer, function: Callable[..., Any], mod
 
     own: Buffer = b""
     versions = versions_used_by(function)
-    sent = WithModules(serializer, modules, versions) if modules or versions else serializer
+    sent = SerializerWithModules(serializer, modules, versions) if modules or versions else serializer
     if type(serializer) is not DefaultSerializer:
         own = to_frames(DefaultSerializer(), sent)[0]
     elif sent is not serializer:
@@ -319,7 +319,7 @@ def function_to_frames(serializer: Serializer, function: Callable[..., Any], mod
     return [own, *to_frames(serializer, function)]
 
 
-def sent_with(frames: Frames) -> WithModules:
+def sent_with(frames: Frames) -> SerializerWithModules:
     """Return the serializer of a function object, and what else travelled with the function.
 
     Raises:
@@ -328,7 +328,7 @@ def sent_with(frames: Frames) -> WithModules:
     own: Any = DefaultSerializer()
     if memoryview(frames[0]).nbytes:
         own = from_frames(own, frames[:1])
-    return own if type(own) is WithModules else WithModules(own, b"", {})
+    return own if type(own) is SerializerWithModules else SerializerWithModules(own, b"", {})
 
 
 def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple[Serializer, Callable[..., Any]]:

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 from scaler.config import ConfigError
-from scaler.pickling.loaded_modules import Versions, concerned_by
+from scaler.pickling.loaded_modules import ModuleVersions, concerned_by
 from scaler.texts import shown
 
 Module: TypeAlias = ModuleType | str | os.PathLike[str]
@@ -56,7 +56,7 @@ class Shipped:
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         self._paths: dict[str, Path] = {}
-        self._versions = Versions()
+        self._versions = ModuleVersions()
         self._sources: dict[str, Source] = {}
         self._packed = b""
         if isinstance(modules, (str, os.PathLike, ModuleType)) or not isinstance(modules, Iterable):
@@ -169,7 +169,7 @@ def _check(name: str, path: Path) -> None:
         raise ConfigError(f"the module {name} cannot be sent to the workers: {path.name} is compiled; install it there")
 
 
-class _Installed:
+class _ShippedFinder:
     """Finds the modules that were shipped to this process."""
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class _Loader:
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - this is how a module is imported
 
 
-_installed = _Installed()
+_installed = _ShippedFinder()
 
 
 def carried() -> bytes:
@@ -250,7 +250,7 @@ def _unpacked(packed: bytes) -> Shipment:
     return shipment
 
 
-class _Offered(_Installed):
+class _Offered(_ShippedFinder):
     """Finds the modules that came with a function to a program of the user, which has its own ones: the last finder."""
 
     def find_spec(

@@ -79,7 +79,7 @@ def _lowest_free(limit: int) -> int:
     return descriptor
 
 
-class Doors:
+class SocketFiles:
     """The socket files of one process, all open or all shut: out of reach while nearly no file can be opened.
 
     libzmq ends the process when it cannot take a connection that came to a file ("Too many open files"), and has no way

@@ -75,7 +75,9 @@ def have_one_place(config: LoggingConfig) -> bool:
 def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:
     if path in {"/dev/stdout", "/dev/stderr"}:
         stream = sys.stdout if path == "/dev/stdout" else sys.stderr
-        return _NeverWaits(_another(stream), SLOW_READER_SECONDS) if worker else _NeverWaits(stream, 0.0)
+        return (
+            _NonBlockingHandler(_another(stream), SLOW_READER_SECONDS) if worker else _NonBlockingHandler(stream, 0.0)
+        )
     name = f"{path}.{worker.replace('/', '_')}" if worker and not path.startswith("/dev/") else path
     try:
         return _FileHandler(name)
@@ -122,7 +124,7 @@ class _Formatter(logging.Formatter):
         args = record.args
         if isinstance(args, tuple):
             record.args = tuple(
-                argument if isinstance(argument, (int, float)) else _Shown(argument, self._most_characters)
+                argument if isinstance(argument, (int, float)) else _EscapedArgument(argument, self._most_characters)
                 for argument in args
             )
         try:
@@ -131,7 +133,7 @@ class _Formatter(logging.Formatter):
             record.args = args
 
 
-class _Shown:
+class _EscapedArgument:
     """An argument of a line."""
 
     def __init__(self, value: object, most_characters: int) -> None:
@@ -145,7 +147,7 @@ class _Shown:
         return printable(repr(self._value), self._most_characters)
 
 
-class _SaysOnce(logging.Handler):
+class _LogsErrorOnce(logging.Handler):
     """A handler that cannot write says so once, on the standard error of the process, and then keeps silent.
 
     The usual handler writes a traceback to `sys.stderr` for each record, and in a processor that stream is logged.
@@ -162,7 +164,7 @@ class _SaysOnce(logging.Handler):
             os.write(2, text.encode(errors="backslashreplace"))
 
 
-class _NeverWaits(_SaysOnce, logging.StreamHandler):  # type: ignore[type-arg]
+class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignore[type-arg]
     """Writes to a stream while somebody reads it: no scheduler, agent or task waits for a reader.
 
     A pipe that nobody reads and a terminal that is stopped (Ctrl-S) take no more. Then lines are left out, and the next
@@ -235,7 +237,7 @@ def _without_waiting(descriptor: int) -> int | None:
         return None
 
 
-class _FileHandler(_SaysOnce, logging.FileHandler):
+class _FileHandler(_LogsErrorOnce, logging.FileHandler):
     """Makes files for their user alone, and follows no link: others may have put it there.
 
     The descriptor is out of reach of tasks that close all descriptors.

@@ -86,12 +86,12 @@ def new_poller() -> Poller:
     return select.epoll() if hasattr(select, "epoll") else Poll()
 
 
-class Timer:
+class LoopTimer:
     """A callback that is due at a time of the loop's clock."""
 
     __slots__ = ("_args", "_callback", "_timers", "when")
 
-    def __init__(self, timers: list[Timer], when: float, callback: Callback, args: tuple[Any, ...]) -> None:
+    def __init__(self, timers: list[LoopTimer], when: float, callback: Callback, args: tuple[Any, ...]) -> None:
         self._timers = timers
         self.when = when
         self._callback = callback
@@ -118,7 +118,7 @@ class Loop:
         self._readers: dict[int, Callback] = {}
         self._writers: dict[int, Callback] = {}
         self._soon: deque[tuple[Callback, tuple[Any, ...]]] = deque()
-        self._timers: list[Timer] = []
+        self._timers: list[LoopTimer] = []
         """in the order in which they are due"""
         self._is_stopping = self._is_closed = False
         self._signals: set[int] = set()
@@ -194,13 +194,13 @@ class Loop:
         with contextlib.suppress(OSError):  # so many wake-ups wait that it wakes up; or it was closed meanwhile
             self._waker.send(b"\0")
 
-    def call_later(self, delay: float, callback: Callback, *args: Any) -> Timer:
+    def call_later(self, delay: float, callback: Callback, *args: Any) -> LoopTimer:
         """Call after `delay` seconds."""
         return self.call_at(time.monotonic() + delay, callback, *args)
 
-    def call_at(self, when: float, callback: Callback, *args: Any) -> Timer:
+    def call_at(self, when: float, callback: Callback, *args: Any) -> LoopTimer:
         """Call when `time()` is `when`."""
-        timer = Timer(self._timers, when, callback, args)
+        timer = LoopTimer(self._timers, when, callback, args)
         insort(self._timers, timer, key=_WHEN)
         return timer
 

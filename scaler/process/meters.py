@@ -18,7 +18,7 @@ _USER_TIME, _SYSTEM_TIME, _RESIDENT_PAGES = 11, 12, 21
 """Places in /proc/PID/stat behind the name of the program."""
 
 
-class Reading(NamedTuple):
+class ProcessReading(NamedTuple):
     """What the system says of a process."""
 
     cpu_seconds: float = 0.0
@@ -28,14 +28,14 @@ class Reading(NamedTuple):
     """by a signal"""
 
 
-def read_process(pid: int) -> Reading:
+def read_process(pid: int) -> ProcessReading:
     """Ask the system for a process."""
     try:
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
         ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
-        return Reading(ticks * _TICK_SECONDS, int(fields[_RESIDENT_PAGES]) * _PAGE_BYTES, fields[0] == b"T")
+        return ProcessReading(ticks * _TICK_SECONDS, int(fields[_RESIDENT_PAGES]) * _PAGE_BYTES, fields[0] == b"T")
     except (OSError, IndexError, ValueError):
-        return Reading()
+        return ProcessReading()
 
 
 def peak_bytes(pid: int) -> int:
@@ -62,7 +62,7 @@ class CpuMeter:
         self._before: dict[int, tuple[float, float]] = {}
         """by process: when it was looked at, and its processor time"""
 
-    def look(self, pid: int, now: float) -> tuple[int, Reading]:
+    def look(self, pid: int, now: float) -> tuple[int, ProcessReading]:
         """Return permille of a core since the last look, 0 at the first one, and what the system says now."""
         reading = read_process(pid)
         before, before_seconds = self._before.get(pid, (now, reading.cpu_seconds))

@@ -23,7 +23,7 @@ from math import inf
 from typing import Any
 
 from scaler.shared_memory import INLINE_FRAMES_BYTES, Memory, SharedBlock, nbytes
-from scaler.transport.framing import GarbledError, Inflow, pieces_of
+from scaler.transport.framing import GarbledError, ReceiveBuffer, pieces_of
 from scaler.transport.interface import Message
 
 _FRAME_BYTES_MOST = (1 << 32) - 1
@@ -64,7 +64,7 @@ class Channel:
     def __init__(self, connection: socket.socket, remembers_blocks: bool = False) -> None:
         self._socket = connection
         self._remembers_blocks = remembers_blocks
-        self._inflow = Inflow(_FRAME_BYTES_MOST, inf, is_greeted=True)
+        self._inflow = ReceiveBuffer(_FRAME_BYTES_MOST, inf, is_greeted=True)
         self._descriptors: deque[int] = deque()
         """of blocks whose messages have not come whole"""
         self._error: ChannelClosedError | None = None

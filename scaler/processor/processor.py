@@ -49,18 +49,18 @@ from scaler.process.memory import give_back_memory
 from scaler.process.strays import has_children, has_strays
 from scaler.processor.channel import LOST_EXIT_CODE, BlockLostError, Channel, ChannelClosedError
 from scaler.processor.execution.failure import describe_failure, describe_stack
-from scaler.processor.execution.meter import Meter
-from scaler.processor.execution.outputs import TaskOutputs
+from scaler.processor.execution.meter import CallMeter
+from scaler.processor.execution.outputs import OutputSender
 from scaler.processor.execution.place import described_place
 from scaler.processor.execution.random_generators import RandomGenerators
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.processor.lifecycle import signals
 from scaler.processor.lifecycle.ending import end_forked
 from scaler.processor.lifecycle.limits import ProcessLimits, check_room
 from scaler.processor.lifecycle.preparation import finder
-from scaler.processor.progress_page import Progress
-from scaler.processor.uplink import OpenRows, Uplink
+from scaler.processor.progress_page import ProgressPage
+from scaler.processor.uplink import UnsentRows, Uplink
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.columns import Batch
@@ -120,11 +120,11 @@ class VisibleDevices:
 class Processor:
     """The main loop."""
 
-    def __init__(self, channel: Channel, progress: Progress, spec: ProcessorSpec, config: ClusterConfig) -> None:
+    def __init__(self, channel: Channel, progress: ProgressPage, spec: ProcessorSpec, config: ClusterConfig) -> None:
         self._words = progress.words
         uplink = self._uplink = Uplink(channel)
         puts, per_second = (uplink.put_line, uplink.put_report), config.task_output_lines_per_second
-        self.outputs = TaskOutputs(progress.words, *puts, per_second)
+        self.outputs = OutputSender(progress.words, *puts, per_second)
         ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
         limit_seconds = config.task_timeout_seconds
         task_context.key_file, task_context.trust_users = config.key_file or "", config.trust_users
@@ -145,7 +145,7 @@ class Processor:
         self._withheld = 0
         """how many of the tasks so far were not started"""
         self.generators = RandomGenerators()
-        self._values = Values(finder(config.functions), self.generators.undisturbed)
+        self._values = LoadedValues(finder(config.functions), self.generators.undisturbed)
         self._functions = self._values.functions
         self.waiting.name_of = self._values.name_of
         self.waiting.say_report = self.outputs.report
@@ -335,7 +335,7 @@ class Processor:
             status, payload, frames, failed = self._failed(error, alone)
         return RunResult(alone.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"", failed)
 
-    def _add_unusual(self, rows: OpenRows, row: int, result: RunResult) -> None:
+    def _add_unusual(self, rows: UnsentRows, row: int, result: RunResult) -> None:
         if result.frames:
             self._uplink.put_row_alone(result)
         else:
@@ -418,13 +418,13 @@ class Processor:
         place = described_place(known and known.call, self._worker)
         return TaskStatus.FAILED, failure._replace(task_id=task.task_id, place=place).encode(), (), failure.short
 
-    def _with_options(self, task: RunTask, function: Callable[..., Any]) -> tuple[Callable[..., Any], Meter | None]:
+    def _with_options(self, task: RunTask, function: Callable[..., Any]) -> tuple[Callable[..., Any], CallMeter | None]:
         """Prepare the random generators for a task. Return its function, and the meter around it if it is profiled."""
         options = RunOptions.decode(task.options)
         self.generators.begin(options.seed_of(task.task_id))
         if not options.profiling:
             return function, None
-        meter = Meter(function)
+        meter = CallMeter(function)
         return meter, meter
 
     def forked(self) -> None:
@@ -503,7 +503,7 @@ def _is_delicate(frame: FrameType | None, spares_imports: bool = True) -> bool:
         if _is_of_threading(frame, "start"):
             is_waiting = False  # it does, for a moment, but somebody is in the middle of something
         if type(name) is str and name.startswith("scaler.") and name not in _PURE and not is_waiting:
-            return frame.f_code is not Meter.__call__.__code__ or _is_delicate(frame.f_back, spares_imports)
+            return frame.f_code is not CallMeter.__call__.__code__ or _is_delicate(frame.f_back, spares_imports)
         frame = frame.f_back
     return False
 
@@ -513,5 +513,5 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 
 _OURS = globals()
-_PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, Values.__module__})
+_PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, LoadedValues.__module__})
 """What can be interrupted: values may take long to read and to write, and nothing is kept before they are read."""

@@ -33,7 +33,7 @@ def new_progress_page() -> int:
     return new_memory(_PAGE_BYTES)
 
 
-class Progress:
+class ProgressPage:
     """The page, mapped. The descriptor stays the caller's."""
 
     def __init__(self, descriptor: int) -> None:

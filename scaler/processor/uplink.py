@@ -59,7 +59,7 @@ REPORT_NS = 250_000_000
 _RESUME = Batch[ResumeTask]
 
 
-class OpenRows:
+class UnsentRows:
     """The results of the rows of a range that have not left. Filled by the main thread; any thread may have them leave.
 
     Args:
@@ -134,7 +134,7 @@ class Uplink:
         """whether there are unsent results, and all of them are only wanted together"""
         self._function_id: bytes = b""
         """of which function they are"""
-        self._rows: OpenRows | None = None
+        self._rows: UnsentRows | None = None
         """of the range that runs"""
         self._lock = threading.Lock()
         self._has_results = threading.Event()
@@ -192,9 +192,9 @@ class Uplink:
         if self._is_flusher_off:
             self._has_results.set()
 
-    def open_rows(self, task: RunTask) -> OpenRows:
+    def open_rows(self, task: RunTask) -> UnsentRows:
         """A range begins. Its results may wait for its end, but not for a row that takes long."""
-        rows = self._rows = OpenRows(task)
+        rows = self._rows = UnsentRows(task)
         if not self._unsent:
             self._be_patient()
         return rows

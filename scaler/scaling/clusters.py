@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from itertools import count
 
 from scaler.config import ConfigError
-from scaler.monitor.model.workers import Worker
-from scaler.scaling.plan import Cluster
-from scaler.scaling.scaling_client import Owner, owned, owners_in
+from scaler.monitor.model.workers import WorkerView
+from scaler.scaling.plan import ScaledCluster
+from scaler.scaling.scaling_client import ScalingClient, owned, owners_in
 
 WORKER_NAMES = "SCALER_WORKER_NAMES"
 SEEN_SECONDS = 2.0
@@ -73,7 +73,7 @@ class Clusters:
         ConfigError: if the command is none.
     """
 
-    def __init__(self, command: str, address: str, each: int, owner: Owner) -> None:
+    def __init__(self, command: str, address: str, each: int, owner: ScalingClient) -> None:
         self._command, self._address, self._each, self._owner = command, address, each, owner
         self._clusters: dict[str, _Cluster] = {}
         self._left: set[str] = set()
@@ -116,7 +116,7 @@ class Clusters:
         self._clusters[name] = _Cluster(set(names), now, process)
         return name
 
-    def adopt(self, workers: Iterable[Worker], labels: Iterable[str], now: float) -> list[str]:
+    def adopt(self, workers: Iterable[WorkerView], labels: Iterable[str], now: float) -> list[str]:
         """Take over the clusters whose owners are gone, and give those back whose owners are there again.
 
         Args:
@@ -152,7 +152,7 @@ class Clusters:
         for cluster in self._clusters.values():
             cluster.is_leaving = True
 
-    def tell(self, workers: Iterable[Worker], now: float) -> None:
+    def tell(self, workers: Iterable[WorkerView], now: float) -> None:
         """Have those that are to leave told so by the scheduler. One that has never come ends with its command."""
         present = self._present(workers)
         for name, cluster in self._clusters.items():
@@ -204,25 +204,25 @@ class Clusters:
                 ended.append((name, code, cluster.is_leaving))
         return ended
 
-    def staying(self, workers: Iterable[Worker]) -> list[Worker]:
+    def staying(self, workers: Iterable[WorkerView]) -> list[WorkerView]:
         """Return the workers that are not about to leave, whoever has started them."""
         workers = list(workers)
         self._left &= {worker.name for worker in workers}
         leaving = self._left.union(*(each.names for each in self._clusters.values() if each.is_leaving))
         return [worker for worker in workers if worker.name not in leaving and not worker.agent.is_leaving]
 
-    def look(self, workers: Iterable[Worker]) -> list[Cluster]:
+    def look(self, workers: Iterable[WorkerView]) -> list[ScaledCluster]:
         """Return those that were not told to leave, with what their workers do."""
         present = self._present(workers)
         return [
-            Cluster(name, each.since, len(present.get(name, ())), any(map(_has_work, present.get(name, ()))))
+            ScaledCluster(name, each.since, len(present.get(name, ())), any(map(_has_work, present.get(name, ()))))
             for name, each in self._clusters.items()
             if not each.is_leaving and (each.process is not None or name in present)
         ]
 
-    def _present(self, workers: Iterable[Worker]) -> dict[str, list[Worker]]:
+    def _present(self, workers: Iterable[WorkerView]) -> dict[str, list[WorkerView]]:
         """Return the workers of each cluster that are connected."""
-        present: dict[str, list[Worker]] = {}
+        present: dict[str, list[WorkerView]] = {}
         for worker in workers:
             names = owned(worker.name)
             if names is not None and names[0] in self._clusters:
@@ -230,6 +230,6 @@ class Clusters:
         return present
 
 
-def _has_work(worker: Worker) -> bool:
+def _has_work(worker: WorkerView) -> bool:
     """Return whether it has tasks; one that has not reported yet may have."""
     return worker.flags is None or worker.is_busy or bool(worker.sent or worker.queued or worker.suspended)

@@ -34,7 +34,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class ScaledCluster:
     """A cluster that was started by us.
 
     Args:
@@ -78,7 +78,7 @@ class Plan:
         """Return how many workers there should be if so many could be used."""
         return max(self._bounds.least, min(self._bounds.most, wanted))
 
-    def decide(self, now: float, wanted: int, workers: int, clusters: Collection[Cluster]) -> Decision:
+    def decide(self, now: float, wanted: int, workers: int, clusters: Collection[ScaledCluster]) -> Decision:
         """Return what to do.
 
         Args:
@@ -107,10 +107,10 @@ class Plan:
         room = max(0, self._bounds.most - workers - coming)
         return Decision(min(math.ceil(missing / each), room // each), late)
 
-    def _is_late(self, now: float, cluster: Cluster) -> bool:
+    def _is_late(self, now: float, cluster: ScaledCluster) -> bool:
         return cluster.name not in self._come and now - cluster.started_at >= self._bounds.start_seconds
 
-    def _note(self, now: float, clusters: Collection[Cluster]) -> None:
+    def _note(self, now: float, clusters: Collection[ScaledCluster]) -> None:
         names = {each.name for each in clusters}
         self._come = (self._come & names) | {each.name for each in clusters if each.workers}
         idle = {each.name: each for each in clusters if each.workers and not each.is_busy}

@@ -1,4 +1,4 @@
-"""Pool: what the clusters of one command have that tasks ask for, and how many workers of them could be used.
+"""ClusterPool: what the clusters of one command have that tasks ask for, and how many workers of them could be used.
 
 Told of all tasks and workers, it leaves aside what its clusters cannot run: another `scaler_scale` starts clusters for
 that. Sans I/O, as the plan is.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from scaler.monitor.model.workers import Worker
+from scaler.monitor.model.workers import WorkerView
 from scaler.wire.messages.capabilities import from_text
 
 
-class Pool:
+class ClusterPool:
     """The clusters of one command.
 
     Args:
@@ -27,7 +27,7 @@ class Pool:
         self._capabilities = dict(capabilities)
         self._is_only_asked = is_only_asked
 
-    def look(self, wanted: Mapping[str, int], workers: Sequence[Worker]) -> tuple[int, int]:
+    def look(self, wanted: Mapping[str, int], workers: Sequence[WorkerView]) -> tuple[int, int]:
         """Return how many workers could be used that such clusters have, and how many there are.
 
         Args:
@@ -43,7 +43,7 @@ class Pool:
         n_all = n_asked + wanted.get("", 0)
         return max((n_asked, n_able), (n_all, len(workers)), key=lambda pair: (pair[0] - pair[1], pair[0]))
 
-    def may_have(self, worker: Worker) -> bool:
+    def may_have(self, worker: WorkerView) -> bool:
         """Return whether a worker has all that those of these clusters have."""
         return _has(dict(from_text(worker.agent.capabilities)), self._capabilities)
 

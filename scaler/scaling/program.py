@@ -11,8 +11,8 @@ from scaler.monitor.model.model import Model
 from scaler.monitor.model.remaining import wanted_by_capabilities
 from scaler.monitor.subscriber import Subscriber
 from scaler.scaling.clusters import Clusters
-from scaler.scaling.plan import Bounds, Cluster, Plan
-from scaler.scaling.pool import Pool
+from scaler.scaling.plan import Bounds, Plan, ScaledCluster
+from scaler.scaling.pool import ClusterPool
 from scaler.scaling.scaling_client import owners_in
 
 TOPICS = frozenset({"scheduler", "workers", "functions", "clients"})
@@ -25,7 +25,7 @@ WAITING_SECONDS = 60.0
 """A cluster that has not come for so long is said to wait."""
 
 
-class Program:
+class ScaleProgram:
     """Starts and drains clusters until it is told to end.
 
     Args:
@@ -42,7 +42,7 @@ class Program:
         subscriber: Subscriber,
         clusters: Clusters,
         bounds: Bounds,
-        pool: Pool,
+        pool: ClusterPool,
         target_seconds: float,
         say: Callable[[str], None],
     ) -> None:
@@ -156,7 +156,7 @@ class Program:
                 return
             self._say(f"{self._reason(wanted, there)}: started {name}")
 
-    def _say_who_waits(self, now: float, clusters: Sequence[Cluster]) -> None:
+    def _say_who_waits(self, now: float, clusters: Sequence[ScaledCluster]) -> None:
         waiting = {each.name for each in clusters if not each.workers and now - each.started_at >= WAITING_SECONDS}
         for name in sorted(waiting - self._waiting):
             self._say(f"{name} waits: its command runs, and no worker is there; in a queue it keeps its place")

@@ -1,4 +1,4 @@
-"""Owner: the client by which a `scaler_scale` is known while it lives, and by which it tells clusters to leave.
+"""ScalingClient: the client by which a `scaler_scale` is known while it lives, and by which it tells clusters to leave.
 
 The names of its clusters begin with its own name, and that is the label of its client. So another `scaler_scale` sees
 which clusters have lost theirs. Must never: wait for the scheduler.
@@ -26,7 +26,7 @@ _NAME = re.compile(rf"{SCALES}[0-9a-f]{{8}}")
 _WORKER = re.compile(rf"(({_NAME.pattern})-\d+)-\d+")
 
 
-class Owner:
+class ScalingClient:
     """This `scaler_scale`, as the scheduler knows it.
 
     Args:

@@ -1,4 +1,4 @@
-"""Audit: who was let in, refused and why, whose sessions began and ended, who was over a quota: one line of JSON each.
+"""AuditLog: who was let in, refused and why, whose sessions began and ended, who was over a quota: one line of JSON each.
 
 Told by the doorkeeper, the edge and, through `Services`, by actors. Writes to the logger `scaler.audit`, which has a
 file if the settings name one. Must never: write a secret, or more because strangers come more often or from more
@@ -33,7 +33,7 @@ REFUSED = "refused"
 logger = logging.getLogger("scaler.audit")
 
 
-class _Lines:
+class _LineAllowance:
     """Lines about one address or owner, or about all of a group."""
 
     def __init__(self, per_second: float = LINES_PER_SECOND) -> None:
@@ -50,12 +50,12 @@ class _Group:
     """Sources that share a number of lines."""
 
     def __init__(self, per_second: float) -> None:
-        self.lines = _Lines(per_second)
-        self.sources: OrderedDict[str, _Lines] = OrderedDict()
+        self.lines = _LineAllowance(per_second)
+        self.sources: OrderedDict[str, _LineAllowance] = OrderedDict()
 
     def take(self, source: str) -> bool:
         """Return whether a line of a source is written; it is counted if it is not."""
-        known = self.sources[source] = self.sources.pop(source) if source in self.sources else _Lines()
+        known = self.sources[source] = self.sources.pop(source) if source in self.sources else _LineAllowance()
         if len(self.sources) > REMEMBERED:
             self.lines.unsaid += self.sources.popitem(last=False)[1].unsaid
         if not known.allowance.take(1):
@@ -82,7 +82,7 @@ def source_of(address: str) -> str:
     return str(parsed.ipv4_mapped or ip_network((int(parsed), NETWORK_BITS), strict=False))
 
 
-class Audit:
+class AuditLog:
     """The audit of one scheduler.
 
     Args:

@@ -20,7 +20,7 @@ from scaler.actors.peers.peer import Message, Peer
 from scaler.actors.tree import SchedulerTree
 from scaler.errors import ProtocolError
 from scaler.ids import Connection
-from scaler.keys.allowed import AllowedKey, Terms
+from scaler.keys.allowed import AllowedKey, OwnerTerms
 from scaler.process.memory import resident_bytes
 from scaler.transport.interface import Listener, PeerGoneError
 from scaler.wire.codec.codec import decode, encode
@@ -74,7 +74,7 @@ FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
 """A larger first message is no hello: 65,535 names of 32 bytes and the most runs are in one of this size."""
 
 
-class Strangers:
+class UnknownConnections:
     """Connections that have not said a hello that was accepted, or were peers and talked garbage."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class SchedulerEdge:
         self._directory = tree.directory
         self._outbox = tree.outbox
         self._acceptor, self._jobs = tree.acceptor, tree.job_keeper
-        self._strangers = Strangers()
+        self._strangers = UnknownConnections()
         self._broken: dict[Connection, tuple[Peer, float]] = {}
         """connections that were found broken, their peers, and since when, in that order"""
         self._clock = tree.clock
@@ -249,7 +249,7 @@ class SchedulerEdge:
             else:
                 self._acceptor.send(AgentArrived(connection, hello, permit, owner))
 
-    def terms_changed(self, terms: Mapping[str, Terms]) -> None:
+    def terms_changed(self, terms: Mapping[str, OwnerTerms]) -> None:
         """The list of keys has changed: this is what the owners on it may have from now on."""
         for name, each in terms.items():
             self._directory.owners.of(name, each)

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.locks import Holder
-from scaler.jobs.writer import Clerk
+from scaler.jobs.writer import JobWriter
 from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
@@ -34,19 +34,19 @@ class KeptJobs:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         self._folder = JobFolder(Path(config.keep or ""), config.keep_shared, _holder(config))
-        self._clerk: Clerk | None = None
+        self._clerk: JobWriter | None = None
 
-    def shelf(self, post: Callable[[ActorRef, Any], None], lockout_of: Callable[[str], Lockout | None]) -> JobShelf:
+    def shelf(self, post: Callable[[ActorRef, Any], None], lockout_of: Callable[[str], Lockout | None]) -> JobCatalog:
         """Start the clerk, and return the shelf of jobs for actors.
 
         Args:
             post: sends an actor a message from any thread.
             lockout_of: returns why an owner who came with a key is locked out.
         """
-        self._clerk = Clerk(tidy=self._folder.delete_some)
+        self._clerk = JobWriter(tidy=self._folder.delete_some)
         logger.info("scheduler: jobs are kept in %s", self._folder.path)
         most, is_shared = self._config.keep_bytes, self._config.keep_shared
-        return JobShelf(self._folder, self._clerk, post, _user(), most, is_shared, lockout_of)
+        return JobCatalog(self._folder, self._clerk, post, _user(), most, is_shared, lockout_of)
 
     def close(self) -> None:
         """Write all pending changes to disk, and unlock the folder."""

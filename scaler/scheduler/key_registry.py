@@ -1,4 +1,4 @@
-"""Doorkeeper: knows the keys of a scheduler, who is on its list now, and who was a moment ago.
+"""KeyRegistry: knows the keys of a scheduler, who is on its list now, and who was a moment ago.
 
 Asked by the gates of the scheduler's sockets, once for each connection, and by its edge, once for each hello. Reads the
 list again when the file has changed. Who edits it by hand may have an editor that empties it first: lines that have
@@ -14,14 +14,14 @@ import time
 from collections.abc import Collection
 from datetime import date
 
-from scaler.actors.services import Audit as Tell
+from scaler.actors.services import WriteAudit as Tell
 from scaler.actors.services import no_audit
 from scaler.config import ConfigError
-from scaler.keys.allowed import KEY_SHOWN, AllowedKey, Lockout, Terms
+from scaler.keys.allowed import KEY_SHOWN, AllowedKey, Lockout, OwnerTerms
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER
 from scaler.process.allowance import Allowance
-from scaler.transport.admission.authenticator import GOOD, Lock
+from scaler.transport.admission.authenticator import GOOD, AdmissionKeys
 from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS = 1.0, 20.0
 """How many refusals the log shows; the others are counted."""
 
 
-class Doorkeeper:
+class KeyRegistry:
     """That of one scheduler.
 
     Args:
@@ -69,9 +69,9 @@ class Doorkeeper:
         self._unsaid = 0
         folder.drop_old_pairs()
 
-    def lock(self, *roles: str) -> Lock:
+    def lock(self, *roles: str) -> AdmissionKeys:
         """Return the lock of a socket that lets in keys of these roles."""
-        return Lock(
+        return AdmissionKeys(
             self._secret,
             lambda public, address: self._judge(public, address, roles),
             lambda public: (permit := self.permit_of(public)) is not None and permit.role in roles,
@@ -86,7 +86,7 @@ class Doorkeeper:
         """Return why an owner may have nothing begin; None if a key of that owner is good. For any thread."""
         return self._allowed.lockout_of(owner, _today(), PEERS)
 
-    def take_terms(self) -> dict[str, Terms]:
+    def take_terms(self) -> dict[str, OwnerTerms]:
         """Return what each owner with a good key may have, as the last of its lines says; nothing if that has not been
         read again since the last call.
         """

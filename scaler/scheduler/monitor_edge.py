@@ -17,7 +17,7 @@ from scaler.endpoint import ANYWHERE, TCP, Endpoint
 from scaler.errors import ProtocolError
 from scaler.kit import ActorRef
 from scaler.scheduler.gauges import ProcessGauges
-from scaler.transport.admission.authenticator import Lock
+from scaler.transport.admission.authenticator import AdmissionKeys
 from scaler.transport.private import remove_left_monitors
 from scaler.transport.publisher import Publisher
 from scaler.wire.codec.codec import encode_message
@@ -127,7 +127,7 @@ class MonitorEdge:
 
 
 def open_publisher(
-    wanted: Endpoint | None, usual: Endpoint | None, say: Callable[[str], None], lock: Lock | None = None
+    wanted: Endpoint | None, usual: Endpoint | None, say: Callable[[str], None], lock: AdmissionKeys | None = None
 ) -> Publisher | None:
     """Return the socket of the stream.
 

@@ -18,16 +18,16 @@ from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
 from scaler.ids import Connection, SchedulerId, public_id, random_id
-from scaler.process.files import Doors, OpenFiles, allow_many_files
+from scaler.process.files import OpenFiles, SocketFiles, allow_many_files
 from scaler.process.memory import SpareMemory, room_for_a_value
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
-from scaler.scheduler.audit import Audit
+from scaler.scheduler.audit import AuditLog
 from scaler.scheduler.edge import SchedulerEdge
 from scaler.scheduler.gauges import ProcessGauges
 from scaler.scheduler.kept_jobs import KeptJobs
 from scaler.scheduler.key_registry import LOOK_SECONDS as LIST_SECONDS
-from scaler.scheduler.key_registry import PEERS, VIEWERS, Doorkeeper
+from scaler.scheduler.key_registry import PEERS, VIEWERS, KeyRegistry
 from scaler.scheduler.monitor_edge import MonitorEdge, open_publisher
 from scaler.scheduler.own_keys import OwnKeys
 from scaler.scheduler.snapshot import ended, snapshot
@@ -112,10 +112,10 @@ class SchedulerProcess:
         self._jobs = None if config.keep is None else KeptJobs(config)
         load_schemas("common", "client", "worker", "monitor")  # strangers may use up the files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
-        self._audit = Audit(config.audit_file, goes_on=config.logging.config_file is not None)
+        self._audit = AuditLog(config.audit_file, goes_on=config.logging.config_file is not None)
         self._keys = OwnKeys(config)
         folder = self._keys.folder
-        self._doorkeeper = None if folder is None else Doorkeeper(folder, self._audit.say)
+        self._doorkeeper = None if folder is None else KeyRegistry(folder, self._audit.say)
         try:
             self._listen(unread_bytes)
         except OSError:
@@ -132,7 +132,7 @@ class SchedulerProcess:
         self._open_files = OpenFiles()
         self._value_bytes = config.value_bytes or room_for_a_value()
         """the most bytes of one value now"""
-        self._doors = Doors([each.file for each in (self.endpoint, self.monitor) if each and each.file])
+        self._doors = SocketFiles([each.file for each in (self.endpoint, self.monitor) if each and each.file])
 
     def _listen(self, unread_bytes: int) -> None:
         """Listen at the address, and where the monitor is."""
@@ -252,7 +252,7 @@ class SchedulerProcess:
         if others and self._doorkeeper is None:
             logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.endpoint)
 
-    def _watch_gates(self, keeper: Doorkeeper, edge: SchedulerEdge, board: MonitorEdge | None) -> None:
+    def _watch_gates(self, keeper: KeyRegistry, edge: SchedulerEdge, board: MonitorEdge | None) -> None:
         for gate in (self._listener, board):
             if gate is not None and gate.gate_descriptor is not None:
                 self._shell.loop.add_reader(gate.gate_descriptor, gate.let_in)

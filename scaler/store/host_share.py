@@ -27,7 +27,7 @@ _SUFFIX = ".held"
 _NUMBERS = struct.Struct("<QQ")
 
 
-class Held(NamedTuple):
+class StoredBytes(NamedTuple):
     """Bytes that stores hold: in shared memory, and on disk."""
 
     hot: int = 0
@@ -92,8 +92,8 @@ class HostShare:
     """
 
     def __init__(self, folder: Path | None, look_bytes: int = 0) -> None:
-        self.others = Held()
-        self._own = self._own_at_look = Held()
+        self.others = StoredBytes()
+        self._own = self._own_at_look = StoredBytes()
         self._look_bytes = look_bytes
         self._file: Path | None = None
         self._descriptor = -1
@@ -104,7 +104,7 @@ class HostShare:
 
     def say(self, hot: int, cold: int) -> None:
         """Say what this store holds now."""
-        own = Held(-(-hot // _GRAIN) * _GRAIN, -(-cold // _GRAIN) * _GRAIN)
+        own = StoredBytes(-(-hot // _GRAIN) * _GRAIN, -(-cold // _GRAIN) * _GRAIN)
         if own != self._own and self._file is not None:
             self._own = own
             self._write()
@@ -116,7 +116,7 @@ class HostShare:
         self._own_at_look = self._own
         if self._file is not None:
             held = [_held(file) for file in self._file.parent.glob(f"*{_SUFFIX}") if file != self._file]
-            self.others = Held(sum(each.hot for each in held), sum(each.cold for each in held))
+            self.others = StoredBytes(sum(each.hot for each in held), sum(each.cold for each in held))
 
     def close(self) -> None:
         """Hold nothing any more."""
@@ -145,17 +145,17 @@ class HostShare:
         self._descriptor = descriptor
 
 
-def _held(file: Path) -> Held:
+def _held(file: Path) -> StoredBytes:
     """Return what another store holds; nothing if its process is gone: then its file goes, too."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return Held()  # it has just ended
+        return StoredBytes()  # it has just ended
     try:
         if is_locked(descriptor):
             numbers = os.pread(descriptor, _NUMBERS.size, 0)
-            return Held(*_NUMBERS.unpack(numbers)) if len(numbers) == _NUMBERS.size else Held()
+            return StoredBytes(*_NUMBERS.unpack(numbers)) if len(numbers) == _NUMBERS.size else StoredBytes()
         file.unlink(missing_ok=True)
-        return Held()
+        return StoredBytes()
     finally:
         os.close(descriptor)

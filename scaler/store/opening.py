@@ -13,7 +13,7 @@ from scaler.config import ConfigError
 from scaler.process.memory import free_bytes
 from scaler.store.host_share import HostShare, folder_of_user
 from scaler.store.spill_folder import SpillFolder, free_for_values, is_in_memory, remove_abandoned
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from scaler.wire.session.too_large import NO_LIMIT
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ LOOKS = 256
 """While a store fills its memory, it looks so often at what others hold: a look takes some 20 us for each of them."""
 
 
-def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: int | None) -> Store:
+def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: int | None) -> ValueStore:
     """Return a new store, and say in the log what it may hold.
 
     Args:
@@ -48,7 +48,7 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
             folder = SpillFolder(base, keeps_free=spill_bytes is None)
             where = f"{free_for_values(base) if spill_bytes is None else spill_bytes:,} on disk in {base}"
     logger.info("objects: at most %s bytes in memory, %s; the clusters of a user share that", f"{hot_most:,}", where)
-    return Store(_share(hot_most // LOOKS), hot_most, folder, NO_LIMIT if spill_bytes is None else spill_bytes)
+    return ValueStore(_share(hot_most // LOOKS), hot_most, folder, NO_LIMIT if spill_bytes is None else spill_bytes)
 
 
 def check_spill_folder(folder: str, spill_bytes: int | None) -> None:

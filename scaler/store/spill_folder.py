@@ -120,7 +120,7 @@ class SpillFolder:
         """
         return free_for_values(self.base) if self._keeps_free else NO_LIMIT
 
-    def begin(self, object_id: ObjectId, block: SharedBlock) -> Writing:
+    def begin(self, object_id: ObjectId, block: SharedBlock) -> ValueWrite:
         """Begin to write a value. If the folder was removed, it is made again.
 
         Raises:
@@ -132,14 +132,14 @@ class SpillFolder:
             self._leave_removed_folder()
             return self._begin(object_id, block)
 
-    def _begin(self, object_id: ObjectId, block: SharedBlock) -> Writing:
+    def _begin(self, object_id: ObjectId, block: SharedBlock) -> ValueWrite:
         if self.free_bytes() < block.n_bytes:
             raise OSError(errno.ENOSPC, f"less than a tenth of the disk of {self.base} would stay free")
         if self._folder is None:
             self._make()
         if object_id in self._sizes:
             self._unlink(object_id)
-        return Writing(self._descriptor, object_id, block)
+        return ValueWrite(self._descriptor, object_id, block)
 
     def _make(self) -> None:
         folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=self.base))
@@ -253,7 +253,7 @@ class SpillFolder:
             each.clear()
 
 
-class Writing:
+class ValueWrite:
     """A value on its way to its file.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Store: the values that one agent keeps, by id: in shared memory, and those that nobody reads on disk.
+"""ValueStore: the values that one agent keeps, by id: in shared memory, and those that nobody reads on disk.
 
     taken --> hot --over the budget, and nobody reads it--> cold
                ^                                              |
@@ -29,7 +29,7 @@ from scaler.ids import ObjectId
 from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SHARE_LEAST_BYTES, Memory, SharedBlock, Slabs
 from scaler.store.host_share import HostShare
-from scaler.store.spill_folder import SpillFolder, Writing
+from scaler.store.spill_folder import SpillFolder, ValueWrite
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ FREE_SECONDS = 0.005
 RAISE_IT = "use less at a time, or raise the setting object_memory_bytes of its cluster"
 
 
-class Gauges(NamedTuple):
+class StoreGauges(NamedTuple):
     """What a store holds, and may hold, in bytes.
 
     Attributes:
@@ -77,7 +77,7 @@ class _Contents:
     n_bytes: int = 0
 
 
-class Store:
+class ValueStore:
     """The values of one agent.
 
     Args:
@@ -111,7 +111,7 @@ class Store:
         self._given_back: deque[weakref.ref[Memory]] = deque()
         """memory that is gone and still counts: in which thread its last reader was done is not known"""
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
-        self._writing: tuple[ObjectId, Writing] | None = None
+        self._writing: tuple[ObjectId, ValueWrite] | None = None
         self._dropped: deque[Memory] = deque()
         """memory in which no value is left, to be given back"""
         self._disk_rests_until = float("-inf")
@@ -119,7 +119,7 @@ class Store:
 
     # What there is
 
-    def gauges(self) -> Gauges:
+    def gauges(self) -> StoreGauges:
         """Return what it holds and may hold, for viewers."""
         cold_most = 0
         if self._folder is not None:
@@ -127,7 +127,7 @@ class Store:
                 on_disk = self.cold_bytes + self._share.others.cold
                 cold_most = min(self.cold_most, on_disk + self._folder.free_bytes())
         own = self.hot_bytes, self.hot_most, self.cold_bytes, cold_most
-        return Gauges(*own, self._spilled_bytes, self._read_bytes)
+        return StoreGauges(*own, self._spilled_bytes, self._read_bytes)
 
     def __contains__(self, object_id: ObjectId) -> bool:
         return object_id in self._hot or object_id in self._small or object_id in self._cold
@@ -354,7 +354,7 @@ class Store:
                 return False
         return False
 
-    def _goes_cold(self, object_id: ObjectId, writing: Writing) -> None:
+    def _goes_cold(self, object_id: ObjectId, writing: ValueWrite) -> None:
         value = _Cold(list(writing.block.sizes), writing.block.n_bytes, writing.checksum)
         self._cold[object_id] = value
         assert self._folder is not None

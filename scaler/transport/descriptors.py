@@ -59,17 +59,17 @@ class Descriptors:
                 del self._connections[descriptor]
 
 
-class Standing:
+class OpenConnections:
     """The connections of a peer's socket that stand. In a forked process their copies are closed: they would keep the
     connections when this process has ended, and the other end would wait for it.
     """
 
-    all: ClassVar[weakref.WeakSet[Standing]] = weakref.WeakSet()
+    all: ClassVar[weakref.WeakSet[OpenConnections]] = weakref.WeakSet()
 
     def __init__(self) -> None:
         self._files: dict[int, int] = {}
         """descriptor -> what the system calls the connection behind it: descriptors are used again"""
-        Standing.all.add(self)
+        OpenConnections.all.add(self)
 
     def open(self, descriptor: int) -> None:
         """Take a new connection."""
@@ -90,7 +90,7 @@ class Standing:
 
 
 def _leave_all_to_parent() -> None:
-    for standing in list(Standing.all):
+    for standing in list(OpenConnections.all):
         standing.leave_to_parent()
 
 
@@ -98,7 +98,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
-class Idle:
+class IdleConnections:
     """Finds the connections that stand and belong to no peer, so that they do not keep open files for ever.
 
     A connection on which nothing was ever said, or nothing but garbage, looks like any other to the system. Costs

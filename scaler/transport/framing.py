@@ -72,7 +72,7 @@ def drop_bytes(pieces: deque[Any], n_bytes: int) -> None:
         pieces[0] = memoryview(pieces[0])[n_bytes:]
 
 
-class Inflow:
+class ReceiveBuffer:
     """What has come in one direction of a connection, and is not a whole message yet.
 
     Args:

@@ -17,7 +17,7 @@ from scaler.transport.interface import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, Tran
 from scaler.transport.streams import ARE_POSSIBLE, Streams
 
 if TYPE_CHECKING:
-    from scaler.transport.admission.authenticator import Lock
+    from scaler.transport.admission.authenticator import AdmissionKeys
 
 
 def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) -> Transport:
@@ -51,7 +51,7 @@ def open_place(
     io_threads: int = 1,
     frame_bytes: int = FRAME_BYTES_MOST,
     unread_bytes: int = UNREAD_BYTES_MOST,
-    lock: Lock | None = None,
+    lock: AdmissionKeys | None = None,
 ) -> Transport:
     """Return the place of a scheduler at an address.
 

@@ -50,14 +50,14 @@ def keep_private_place_for(endpoint: Endpoint, pid: int) -> None:
             users.write(f"{pid}\n")
 
 
-class Imports:
+class ImportsFile:
     """The file by which a program tells its cluster which modules its tasks need, in the folder of their address."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     @classmethod
-    def at(cls, endpoint: Endpoint) -> Imports | None:
+    def at(cls, endpoint: Endpoint) -> ImportsFile | None:
         """Return that of an address; None if `new_private_endpoint` has not made it for this user."""
         file = endpoint.file
         if file is None or not file.parent.name.startswith(_PREFIX):

@@ -14,7 +14,7 @@ import zmq
 
 from scaler.endpoint import TCP, Endpoint
 from scaler.transport import unread
-from scaler.transport.admission.authenticator import Gate, Lock, key_of
+from scaler.transport.admission.authenticator import AdmissionKeys, Authenticator, key_of
 from scaler.transport.binding import bind, bound_at, check_ipc_file, why_not
 from scaler.transport.disconnects import CutMonitor
 from scaler.transport.interface import AddressInUseError
@@ -48,7 +48,7 @@ class Publisher:
         OSError: if the address cannot be bound for another reason; above all if its file belongs to another user.
     """
 
-    def __init__(self, endpoint: Endpoint | None, lock: Lock | None = None) -> None:
+    def __init__(self, endpoint: Endpoint | None, lock: AdmissionKeys | None = None) -> None:
         self._is_private = endpoint is None
         if endpoint is None:
             endpoint = new_private_endpoint("monitor")
@@ -58,7 +58,7 @@ class Publisher:
         self._socket = _new_socket(self._context, endpoint)
         self._gate, self._lock = None, lock
         if lock is not None:
-            self._gate = Gate(self._context, self._socket, lock)
+            self._gate = Authenticator(self._context, self._socket, lock)
             self._socket.setsockopt(zmq.MAXMSGSIZE, HANDSHAKE_BYTES_MOST)
             self._socket.setsockopt(zmq.RCVHWM, 2)  # with 1, no message comes where somebody is asked about keys
         self.gate_descriptor = None if self._gate is None else self._gate.descriptor
@@ -97,7 +97,7 @@ class Publisher:
                 changes.append((said[0] == 1, said[1:]))
         return changes
 
-    def _is_from_a_good_key(self, frame: zmq.Frame, lock: Lock) -> bool:
+    def _is_from_a_good_key(self, frame: zmq.Frame, lock: AdmissionKeys) -> bool:
         """Return whether the key of a viewer is still good, and hang up if it is not."""
         try:
             descriptor, key = int(frame.get(zmq.SRCFD)), key_of(frame)

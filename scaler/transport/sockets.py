@@ -22,11 +22,11 @@ import zmq
 from scaler.endpoint import ANYWHERE, TCP, Endpoint
 from scaler.ids import Connection
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
-from scaler.transport.admission.authenticator import Gate, Lock, key_of
+from scaler.transport.admission.authenticator import AdmissionKeys, Authenticator, key_of
 from scaler.transport.admission.keyring import Keyring
-from scaler.transport.admission.unauthenticated import Knocking
+from scaler.transport.admission.unauthenticated import UnauthenticatedPeers
 from scaler.transport.binding import bind, bound_at, check_ipc_file, connect, name_of_user, user_at, why_not
-from scaler.transport.descriptors import Descriptors, Idle, Standing
+from scaler.transport.descriptors import Descriptors, IdleConnections, OpenConnections
 from scaler.transport.disconnects import NO_LISTENER, CutMonitor
 from scaler.transport.interface import (
     FRAME_BYTES_MOST,
@@ -203,7 +203,7 @@ class RouterSocket:
         silence_seconds: float = GIVEN_UP_AFTER_MS / 1000,
         frame_bytes: int = FRAME_BYTES_MOST,
         unread_bytes: int = UNREAD_BYTES_MOST,
-        lock: Lock | None = None,
+        lock: AdmissionKeys | None = None,
     ) -> None:
         self._is_private = endpoint.address == ANYWHERE
         if self._is_private:
@@ -221,14 +221,14 @@ class RouterSocket:
         self._socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")
         self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         give_up_after(self._socket, silence_seconds)
-        self._gate = None if lock is None else Gate(context, self._socket, lock)
+        self._gate = None if lock is None else Authenticator(context, self._socket, lock)
         self.gate_descriptor = None if self._gate is None else self._gate.descriptor
         self.endpoint = self._bind(endpoint)
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._inlet = _Inlet(self._socket, copies=True)
         self.expect = self._inlet.expect
-        self._knocking = None if lock is None else Knocking()
-        self._idle = Idle()
+        self._knocking = None if lock is None else UnauthenticatedPeers()
+        self._idle = IdleConnections()
         self._monitor = CutMonitor(
             self._socket, [each for each in (self._idle, self._unread, self._knocking) if each is not None]
         )
@@ -400,9 +400,9 @@ class DealerSocket:
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
         if self._check is None:
-            self._monitor = CutMonitor(self._socket, [Standing()], keyring)
+            self._monitor = CutMonitor(self._socket, [OpenConnections()], keyring)
         else:
-            self._monitor = CutMonitor(self._socket, [Standing(), self._check], losses=NO_LISTENER)
+            self._monitor = CutMonitor(self._socket, [OpenConnections(), self._check], losses=NO_LISTENER)
         if keyring is not None:
             keyring.lend(self._socket)
         try:

@@ -27,7 +27,7 @@ from typing import Any
 from scaler.endpoint import ANYWHERE, Endpoint
 from scaler.ids import Connection
 from scaler.transport.binding import check_ipc_file, only_for_this_user, process_at, user_at, why_not
-from scaler.transport.framing import GREETING, GarbledError, Inflow, drop_bytes, new_area, pieces_of
+from scaler.transport.framing import GREETING, GarbledError, ReceiveBuffer, drop_bytes, new_area, pieces_of
 from scaler.transport.interface import (
     FRAME_BYTES_MOST,
     UNREAD_BYTES_MOST,
@@ -79,7 +79,7 @@ class _Stream:
         for option in (unix.SO_SNDBUF, unix.SO_RCVBUF):
             socket.setsockopt(unix.SOL_SOCKET, option, SYSTEM_BYTES)
         self.socket, self._epoll, self._buffer = socket, epoll, buffer
-        self._inflow = Inflow(frame_bytes, message_bytes)
+        self._inflow = ReceiveBuffer(frame_bytes, message_bytes)
         self.unsent: deque[Any] = deque((GREETING,))
         self.must_wait = False
         """whether the system is asked to say when there is room for more"""

@@ -13,7 +13,7 @@ import zmq
 
 from scaler.endpoint import TCP, Endpoint
 from scaler.keys.key_file import KeyFile
-from scaler.transport.admission.authenticator import Lock
+from scaler.transport.admission.authenticator import AdmissionKeys
 from scaler.transport.admission.keyring import Keyring
 from scaler.transport.interface import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, Dialer, Listener
 from scaler.transport.sockets import DealerSocket, RouterSocket
@@ -68,7 +68,7 @@ class ZeroMQ:
         io_threads: int = 1,
         frame_bytes: int = FRAME_BYTES_MOST,
         unread_bytes: int = UNREAD_BYTES_MOST,
-        lock: Lock | None = None,
+        lock: AdmissionKeys | None = None,
         keys: Callable[[], Sequence[KeyFile]] = tuple,
     ) -> None:
         self.endpoint = endpoint

@@ -99,7 +99,7 @@ def test_edge_handles_the_hellos_that_sessions_do_not() -> None:
 
 
 def test_every_batch_for_an_agent_is_handled_by_its_link() -> None:
-    assert set(SCHEDULER_TO_AGENT.batches) <= set(scaler.agent.link.Link.handlers) | BY_THE_PIPE
+    assert set(SCHEDULER_TO_AGENT.batches) <= set(scaler.agent.link.AgentLink.handlers) | BY_THE_PIPE
 
 
 def test_every_batch_for_a_client_is_handled_by_the_clients_protocol() -> None:
@@ -148,7 +148,7 @@ def test_every_item_is_said_by_somebody(direction: Direction) -> None:
 def test_every_internal_message_is_sent_and_handled(messages: ModuleType, packages: list[ModuleType]) -> None:
     classes = own_classes(messages)
     handled = {kind for package in packages for actor in actors_in(package) for kind in actor.handlers}
-    carried = {"StoredObject", "View", "ProcessNow", "Tries", "PastTry"}  # inside other messages
+    carried = {"CachedObject", "WorkersView", "ProcessNow", "Tries", "PastTry"}  # inside other messages
     assert {cls.__name__ for cls in classes if cls not in handled} <= carried
     assert {cls.__name__ for cls in classes} <= made_in(SOURCE)
 

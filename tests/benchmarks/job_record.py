@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import JobRecord, JobTerms, Result
-from scaler.jobs.values import Row, pack, pack_rows
+from scaler.jobs.record import JobRecord, JobTerms, RowResult
+from scaler.jobs.values import RowArguments, pack, pack_rows
 
 TERMS = JobTerms("bench", "me", b"12345678", b"f" * 16, "f")
 RANGE, TOGETHER = 4096, 256
@@ -29,14 +29,14 @@ def fill(record: JobRecord, n_rows: int) -> None:
     for first in range(0, n_rows, RANGE):
         count = min(RANGE, n_rows - first)
         record.begin()
-        record.add_range(first, count, b"d" * 16, os.urandom(8 * count), pack_rows([Row(ARGUMENTS)] * count))
+        record.add_range(first, count, b"d" * 16, os.urandom(8 * count), pack_rows([RowArguments(ARGUMENTS)] * count))
         record.commit()
 
 
 def end_all(record: JobRecord, n_rows: int, group: int) -> None:
     for first in range(0, n_rows, group):
         record.begin()
-        record.add_results([Result(row, 0, (RESULT,)) for row in range(first, min(n_rows, first + group))])
+        record.add_results([RowResult(row, 0, (RESULT,)) for row in range(first, min(n_rows, first + group))])
         record.commit()
 
 
@@ -44,7 +44,7 @@ def end_together(record: JobRecord, n_rows: int, rows: int) -> None:
     block = pack([RESULT] * rows)
     for first in range(0, n_rows - rows + 1, RANGE):
         record.begin()
-        record.add_results([Result(row, 0, (block,), rows) for row in range(first, first + RANGE, rows)])
+        record.add_results([RowResult(row, 0, (block,), rows) for row in range(first, first + RANGE, rows)])
         record.commit()
 
 

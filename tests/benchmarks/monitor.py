@@ -51,7 +51,7 @@ from scaler.wire.messages.monitor import (
     WORKER_ROW,
 )
 from scaler.wire.messages.worker import AgentState, RunResult, RunTask, WatchRequest, WorkerHeartbeat, WorkerHello
-from scaler.wire.session.dialling import Session
+from scaler.wire.session.dialling import DialledSession
 from tests.benchmarks._alternated import Block, effect
 
 CODE = b"the function"
@@ -66,7 +66,7 @@ class Peer:
 
     def __init__(self, transport: Any, incoming: Any, outgoing: Any) -> None:
         self.socket = transport.dial()
-        self.session = Session(incoming, outgoing)
+        self.session = DialledSession(incoming, outgoing)
         self.is_up = False
         self.messages = 0
         """sent and received"""

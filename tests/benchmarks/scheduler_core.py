@@ -21,7 +21,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from scaler.actors.insight.events import EVERY_TASK, PeerCame, TaskMoved
+from scaler.actors.insight.events import EVERY_TASK, PeerJoined, TaskMoved
 from scaler.actors.tree import SchedulerTree
 from scaler.ids import Connection, ObjectId, SchedulerId, TaskId
 from scaler.kit import Actor, Dispatcher, handles
@@ -82,8 +82,8 @@ class Listener(Actor):
     def _moved(self, moved: TaskMoved) -> None:
         self.counts[moved.event] = self.counts.get(moved.event, 0) + 1
 
-    @handles(PeerCame)
-    def _came(self, _came: PeerCame) -> None:
+    @handles(PeerJoined)
+    def _came(self, _came: PeerJoined) -> None:
         pass
 
 

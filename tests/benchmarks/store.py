@@ -16,21 +16,21 @@ from pathlib import Path
 from scaler.ids import ObjectId
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from scaler.wire.session.too_large import NO_LIMIT
 
 CASES = (65_600, 3_000, 70_000_000), (10_000_000, 40, 100_000_000)
 """bytes of a value, how many there are, bytes of memory"""
 
 
-def settle(store: Store) -> None:
+def settle(store: ValueStore) -> None:
     while store.make_room():
         pass
 
 
 def measure(folder: Path, size: int, count: int, memory: int) -> str:
     """Return a row of the table: all values are taken, and then each of them is needed once, the first one first."""
-    store = Store(HostShare(None), memory, SpillFolder(folder, keeps_free=False), NO_LIMIT)
+    store = ValueStore(HostShare(None), memory, SpillFolder(folder, keeps_free=False), NO_LIMIT)
     ids, frames = [ObjectId(number.to_bytes(16, "big")) for number in range(count)], [bytes(size)]
     before = os.times()
     for object_id in ids:

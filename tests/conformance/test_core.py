@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from scaler import task_context
-from scaler.executors.executor import Part, load_executor
-from scaler.executors.messages import CollectionDue, ForgetObjects, ObjectFound, ObjectLost
+from scaler.executors.executor import ExecutorFeature, load_executor
+from scaler.executors.messages import CollectionDue, ForgetObjects, ObjectFound, ObjectUnavailable
 from scaler.ids import ObjectId
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.structs import RunOptions, TaskFailure
@@ -318,7 +318,7 @@ def test_a_cancel_of_a_run_that_has_ended_gives_no_second_result(bench: Executor
 
 
 def test_a_cancelled_run_that_waits_for_others_is_answered(bench: ExecutorBench, gate: Any) -> None:
-    bench.needs(Part.WAITS)
+    bench.needs(ExecutorFeature.WAITS)
     unwanted = bench.task(blocking(), gate.path, gate.log, "unwanted")
     bench.run(unwanted)
     bench.until(lambda: bench.waits_of(unwanted) == ["blocked"])
@@ -385,7 +385,7 @@ def test_a_task_whose_object_is_nowhere_fails_and_the_others_do_not(bench: Execu
         for object_id in bench.asked[answered:]:
             answered += 1
             stored = bench.stored.get(object_id)
-            bench.workers[0].send(ObjectLost(object_id) if stored is None else ObjectFound(stored))
+            bench.workers[0].send(ObjectUnavailable(object_id) if stored is None else ObjectFound(stored))
         return bench.has_result(task) and bench.has_result(other)
 
     bench.until(all_answered)
@@ -407,7 +407,7 @@ def test_an_object_that_is_lost_is_asked_for_once_more(bench: ExecutorBench) -> 
             is_first = object_id not in bench.asked[:answered]
             answered += 1
             lost = is_first and object_id == b"here in a moment"
-            bench.workers[0].send(ObjectLost(object_id) if lost else ObjectFound(bench.stored[object_id]))
+            bench.workers[0].send(ObjectUnavailable(object_id) if lost else ObjectFound(bench.stored[object_id]))
         return bench.has_result(task)
 
     bench.until(all_answered)
@@ -450,7 +450,7 @@ def test_what_is_forgotten_or_collected_is_not_taken_from_a_task_that_has_begun(
 
 
 def test_a_run_that_waits_for_others_gives_up_its_place_and_takes_it_again(bench: ExecutorBench, gate: Any) -> None:
-    bench.needs(Part.WAITS)
+    bench.needs(ExecutorFeature.WAITS)
     parent, child = bench.task(blocking(), gate.path, gate.log, "parent"), bench.task(noting(), gate.log, "child")
     bench.run(parent)
     bench.until(lambda: bench.waits_of(parent) == ["blocked"])
@@ -463,7 +463,7 @@ def test_a_run_that_waits_for_others_gives_up_its_place_and_takes_it_again(bench
 
 
 def test_it_takes_its_place_again_when_that_is_free(bench: ExecutorBench, gate: Any, tmp_path: Path) -> None:
-    bench.needs(Part.WAITS)
+    bench.needs(ExecutorFeature.WAITS)
     parent = bench.task(blocking(), gate.path, gate.log, "parent")
     bench.run(parent)
     bench.until(lambda: bench.waits_of(parent) == ["blocked"])
@@ -481,7 +481,7 @@ def test_it_takes_its_place_again_when_that_is_free(bench: ExecutorBench, gate: 
 
 
 def test_a_wait_that_is_given_up_needs_no_place(bench: ExecutorBench, gate: Any) -> None:
-    bench.needs(Part.WAITS)
+    bench.needs(ExecutorFeature.WAITS)
 
     def give_up(log: str) -> str:
         with task_context.current.wait(None, lambda: False, 0.1):
@@ -500,7 +500,7 @@ def test_a_wait_that_is_given_up_needs_no_place(bench: ExecutorBench, gate: Any)
 
 
 def test_any_depth_works_on_one_worker(bench: ExecutorBench, tmp_path: Path) -> None:
-    bench.needs(Part.WAITS)
+    bench.needs(ExecutorFeature.WAITS)
     depth = 12
     gates = [str(tmp_path / f"gate{index}") for index in range(depth)]
     log = str(tmp_path / "log")
@@ -584,12 +584,12 @@ def test_the_end_leaves_no_thread_no_process_and_no_descriptor(
     done = [bench.task(abs, -1, worker=index) for index in range(2)]
     bench.run(*done)
     bench.results(*done)
-    waits = bench.task(blocking() if Part.WAITS in bench.parts else passing(), gate.path, gate.log, "waits")
+    waits = bench.task(blocking() if ExecutorFeature.WAITS in bench.parts else passing(), gate.path, gate.log, "waits")
     runs = bench.task(passing(), gate.path, gate.log, "runs")
     behind = bench.task(noting(), gate.log, "behind")
     bench.run(waits)
-    bench.until(lambda: Part.WAITS not in bench.parts or bench.waits_of(waits) == ["blocked"])
-    runs.worker = behind.worker = 0 if Part.WAITS in bench.parts else 1
+    bench.until(lambda: ExecutorFeature.WAITS not in bench.parts or bench.waits_of(waits) == ["blocked"])
+    runs.worker = behind.worker = 0 if ExecutorFeature.WAITS in bench.parts else 1
     bench.run(runs, behind)
     bench.until(lambda: sorted(gate.noted()) == ["runs", "waits"])
     bench.end()

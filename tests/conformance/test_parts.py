@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from scaler import task_context
-from scaler.executors.executor import Part
-from scaler.executors.messages import BeginAnew, CollectionDue, HoldTasks
+from scaler.executors.executor import ExecutorFeature
+from scaler.executors.messages import CollectionDue, PauseTasks, RestartProcesses
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import ProcessorNews
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.processes
 
 
 def test_a_task_that_ends_its_process_fails_and_the_worker_goes_on(bench: ExecutorBench) -> None:
-    bench.needs(Part.CRASH)
+    bench.needs(ExecutorFeature.CRASH)
     bad, good = bench.task(os._exit, 3), bench.task(abs, -1)
     bench.run(bad, good)
     [result] = bench.results(bad)
@@ -36,7 +36,7 @@ def test_a_task_that_ends_its_process_fails_and_the_worker_goes_on(bench: Execut
 
 
 def test_a_cancelled_task_is_stopped(bench: ExecutorBench, tmp_path: Path) -> None:
-    bench.needs(Part.INTERRUPT)
+    bench.needs(ExecutorFeature.INTERRUPT)
 
     def go_on_for_ever(log: str) -> None:
         while True:
@@ -58,7 +58,7 @@ def test_a_cancelled_task_is_stopped(bench: ExecutorBench, tmp_path: Path) -> No
 def test_a_task_that_runs_for_too_long_is_stopped(
     new_bench: Callable[..., ExecutorBench], bench: ExecutorBench
 ) -> None:
-    bench.needs(Part.TIME_LIMIT)
+    bench.needs(ExecutorFeature.TIME_LIMIT)
     limited = new_bench(1, task_timeout_seconds=0.2)
     task, next_one = limited.task(time.sleep, 60), limited.task(abs, -1)
     limited.run(task, next_one)
@@ -68,7 +68,7 @@ def test_a_task_that_runs_for_too_long_is_stopped(
 def test_the_process_of_a_task_that_waits_is_stopped(
     new_bench: Callable[..., ExecutorBench], bench: ExecutorBench, tmp_path: Path
 ) -> None:
-    bench.needs(Part.SUSPENSION)
+    bench.needs(ExecutorFeature.SUSPENSION)
     hard = new_bench(1, hard_processor_suspend=True)
     gate, log = tmp_path / "gate", tmp_path / "log"
 
@@ -98,7 +98,7 @@ def test_the_process_of_a_task_that_waits_is_stopped(
 
 
 def test_memory_that_is_not_used_is_given_back(new_bench: Callable[..., ExecutorBench], bench: ExecutorBench) -> None:
-    bench.needs(Part.MEMORY)
+    bench.needs(ExecutorFeature.MEMORY)
 
     def use_and_free() -> int:
         library = ctypes.CDLL(None)
@@ -121,7 +121,7 @@ def test_memory_that_is_not_used_is_given_back(new_bench: Callable[..., Executor
 
 
 def test_tasks_run_in_fresh_processes_once_the_worker_was_told_to_begin_anew(bench: ExecutorBench) -> None:
-    bench.needs(Part.FRESH)
+    bench.needs(ExecutorFeature.FRESH)
 
     def process() -> int:
         return os.getpid()
@@ -130,15 +130,15 @@ def test_tasks_run_in_fresh_processes_once_the_worker_was_told_to_begin_anew(ben
     bench.run(before)
     first = value_of(*bench.results(before))
     for worker in bench.workers:
-        worker.send(BeginAnew())
+        worker.send(RestartProcesses())
     bench.run(after)
     assert value_of(*bench.results(after)) != first
 
 
 def test_a_worker_that_is_held_begins_only_what_it_may_and_goes_on_afterwards(bench: ExecutorBench) -> None:
-    bench.needs(Part.ROOM)
+    bench.needs(ExecutorFeature.ROOM)
     may, waits, withdrawn, given_back = (bench.task(abs, -number) for number in range(1, 5))
-    bench.workers[0].send(HoldTasks(lambda task: task.task_id == may.task_id))
+    bench.workers[0].send(PauseTasks(lambda task: task.task_id == may.task_id))
     bench.run(may)
     assert value_of(*bench.results(may)) == 1
     bench.run(waits, withdrawn, given_back)
@@ -147,20 +147,20 @@ def test_a_worker_that_is_held_begins_only_what_it_may_and_goes_on_afterwards(be
     assert [result.status for result in bench.results(withdrawn)] == [TaskStatus.CANCELED]
     bench.recall(given_back)
     bench.until(lambda: (given_back.task_id, given_back.attempt) in bench.given_back)
-    bench.workers[0].send(HoldTasks(None))
+    bench.workers[0].send(PauseTasks(None))
     assert value_of(*bench.results(waits)) == 2
 
 
 def test_a_worker_that_is_held_asks_before_each_task(bench: ExecutorBench) -> None:
-    bench.needs(Part.ROOM)
+    bench.needs(ExecutorFeature.ROOM)
     tasks = [bench.task(abs, -number) for number in range(1, 5)]
     bench.run(*tasks[:1])
     bench.results(tasks[0])
     left = [tasks[2].task_id]
-    bench.workers[0].send(HoldTasks(lambda task: task.task_id in left and not left.remove(task.task_id)))
+    bench.workers[0].send(PauseTasks(lambda task: task.task_id in left and not left.remove(task.task_id)))
     bench.run(*tasks[1:])
     assert value_of(*bench.results(tasks[2])) == 3  # others do not hold it up
     bench.settle()
     assert not any(map(bench.has_result, (tasks[1], tasks[3])))
-    bench.workers[0].send(HoldTasks(None))
+    bench.workers[0].send(PauseTasks(None))
     assert [value_of(result) for result in bench.results(tasks[1], tasks[3])] == [2, 4]

@@ -15,7 +15,7 @@ import pytest
 from scaler import Client, MissingObjects
 from scaler.ids import ID_BYTES, NO_ID, PREFIX_BYTES, GraphId, ObjectId, TaskId, content_id, random_id
 from scaler.pickling.serialization import VALUE, DefaultSerializer, argument_block, function_to_frames
-from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, InputKnowledge, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, ObjectRequest, ObjectResponse, TaskStatus
 from tests.integration.test_keys import Site
 from tests.integration.test_owners import RawClient
@@ -104,7 +104,7 @@ def test_an_object_of_another_owner_is_no_input_of_a_graph(site: Site) -> None:
         rival, graph_id, task_id = Rival(site.address, eve_file, stack), GraphId(random_id()), TaskId(random_id())
         result = rival.run_graph(
             GraphTask(graph_id, 2),
-            GraphInput(graph_id, 0, TaskId(future.task_id), GraphId(NO_ID), 0, Known.STORED),
+            GraphInput(graph_id, 0, TaskId(future.task_id), GraphId(NO_ID), 0, InputKnowledge.STORED),
             GraphNode(graph_id, task_id, rival.function_id, rival.arguments, b"", bytes(4), 1),
         )
         assert result.status == TaskStatus.MISSING_OBJECTS

@@ -111,11 +111,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_small_results_never_fill_a_small_disk(small_disk: Path) -> None:
     """A row at a time: each commit writes whole pages of the log."""
-    from scaler.jobs.record import JobTerms, Result
+    from scaler.jobs.record import JobTerms, RowResult
     from scaler.jobs.values import pack_rows
-    from scaler.jobs.writer import Clerk
+    from scaler.jobs.writer import JobWriter
 
-    folder, clerk = JobFolder(small_disk / "keep"), Clerk(has_thread=False)
+    folder, clerk = JobFolder(small_disk / "keep"), JobWriter(has_thread=False)
     record = folder.create(JobTerms("small", "alice", b"12345678", b"f" * 16, "f"))
     errors: list[BaseException] = []
 
@@ -126,7 +126,7 @@ def test_small_results_never_fill_a_small_disk(small_disk: Path) -> None:
     clerk.order(record, lambda: record.add_range(0, 3000, b"", os.urandom(24_000), blocks), answer)
     most = 0
     for row in range(3000):
-        clerk.order(record, lambda row=row: record.add_results([Result(row, 0, (b"%d" % row,))]), answer)
+        clerk.order(record, lambda row=row: record.add_results([RowResult(row, 0, (b"%d" % row,))]), answer)
         clerk.work()
         most = max(most, record.size_bytes)
     assert (errors, record.done) == ([], 3000)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaler.jobs.folder import JobFolder, job_places
-from scaler.jobs.record import DONE, JobRecord, Result
+from scaler.jobs.record import DONE, JobRecord, RowResult
 from scaler.jobs.values import pack_rows
 from tests.support import job_writer
 from tests.support.job_writer import MARKS, N_RANGES, RANGE, digests_of, result_of, row_of
@@ -47,7 +47,7 @@ def check(record: JobRecord, marks: set[str]) -> None:
     """Compare a record with what was acknowledged."""
     assert record.problems() == []
     assert not record.lost
-    found: dict[int, Result] = {}
+    found: dict[int, RowResult] = {}
     for each in record.results(0, record.rows, 2**40):
         found |= {row: record.results(row, 1, 1)[0] for row in range(each.row, each.row + each.n_rows)}
     for row, result in found.items():
@@ -133,4 +133,4 @@ def test_a_result_that_is_acknowledged_before_it_is_synced_is_noticed(deeds: lis
 
 
 def test_results_are_what_the_writer_says() -> None:
-    assert result_of(9) == Result(9, 1, (b"failed 9",))
+    assert result_of(9) == RowResult(9, 1, (b"failed 9",))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scaler import Client
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 from tests.integration.test_keys import Site
 from tests.integration.test_owners import RawClient
 
@@ -55,7 +55,7 @@ def test_terms_that_are_none_are_answered_and_the_jobs_of_others_go_on(site: Sit
         for request in requests:
             eve.say(request)
         answers = eve.hear(JobResponse, len(requests))
-        refused = [each.reason for each in answers if each.status == JobStatus.REFUSED]
+        refused = [each.reason for each in answers if each.status == JobAnswerKind.REFUSED]
         assert {each.number for each in answers} == {*range(len(requests))}
         assert len(refused) > 100
         assert {reason.partition(":")[0] for reason in refused} == {"its terms cannot be read"}

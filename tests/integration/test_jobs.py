@@ -32,7 +32,7 @@ from scaler.client.link.requests import JobQuestion
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError, TaskNotFoundError, TooManyFailuresError
 from scaler.jobs.folder import read_jobs
-from scaler.jobs.terms import Summary
+from scaler.jobs.terms import JobSummary
 from scaler.wire.messages.client import JobVerb
 from tests.support import terminals
 from tests.support.processes import called, command, free_address, wait_until
@@ -472,7 +472,7 @@ def test_a_handle_shows_what_it_heard_last_and_its_properties_ask(client: Client
 
 def keep_seconds(folder: Path, name: str) -> float:
     """Return how long a job is kept, as its record on disk has it."""
-    [found] = [each for _, each in read_jobs(folder) if isinstance(each, Summary) and each.terms.name == name]
+    [found] = [each for _, each in read_jobs(folder) if isinstance(each, JobSummary) and each.terms.name == name]
     return found.terms.keep_seconds
 
 

@@ -33,12 +33,12 @@ from scaler import (
     DisconnectedError,
     NotAllowedError,
 )
-from scaler.cluster.dashboard import Dashboard
+from scaler.cluster.dashboard import PageProcess
 from scaler.cluster.recorder import Recorder
 from scaler.endpoint import Endpoint
 from scaler.ids import random_id
 from scaler.keys.finding import folder_for
-from scaler.keys.folder import KeyFolder, Pair
+from scaler.keys.folder import KeyFolder, KeyPair
 from scaler.keys.key_file import KeyFile
 from scaler.keys.private_files import write_private
 from scaler.monitor.subscriber import Subscriber
@@ -161,7 +161,7 @@ def test_a_cluster_elsewhere_names_its_file_and_its_tasks_have_clients(site: Sit
 
 @pytest.mark.thorough
 def test_who_is_refused_hears_why_within_a_second(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    stranger, other = Pair.new(), Pair.new()
+    stranger, other = KeyPair.new(), KeyPair.new()
     refused = {
         "is not on the list": site.changed("stranger", public=stranger.public, secret=stranger.secret),
         "is not the scheduler that the key in": site.changed("other", servers=[other.public]),
@@ -427,7 +427,7 @@ def test_viewers_on_tcp_need_a_key_that_may_watch(site: Site, monkeypatch: pytes
     stream = Endpoint.parse(site.monitor).with_key(str(site.folder / "admin.json"))
     recorder = Recorder(stream, str(site.elsewhere / "run.json"))  # those of a client with this key
     recorder.stop()
-    page_of_client = Dashboard(stream)
+    page_of_client = PageProcess(stream)
     url, token = page_of_client.url.split("?token=")
     wait_until(lambda: "scaler_workers 0" in asked(f"{url}metrics", token)[1], "the page has news of the scheduler")
     page_of_client.shutdown()

@@ -25,7 +25,7 @@ from scaler import AsyncClient, AuthenticationError, Client, JobError, MissingOb
 from scaler.cli.jobs import main
 from scaler.client.object_reference import ObjectReference
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId, content_id, public_id, random_id
-from scaler.keys.folder import Pair
+from scaler.keys.folder import KeyPair
 from scaler.keys.key_file import KeyFile
 from scaler.pickling.serialization import OBJECT, VALUE, DefaultSerializer, argument_block, function_to_frames
 from scaler.scheduler.audit import BURST_SECONDS, STRANGERS_PER_SECOND
@@ -316,7 +316,7 @@ def test_the_audit_has_a_line_for_each_event_and_no_secret(site: Site) -> None:
     alice.write_text(Path(site.allow("alice")).read_text())
     with Client(site.address, key_file=alice):
         wait_until(lambda: "began" in {line["event"] for line in audited(site)}, "the session is in the audit")
-    stranger = site.changed("stranger", public=Pair.new().public)
+    stranger = site.changed("stranger", public=KeyPair.new().public)
     with pytest.raises(AuthenticationError), Client(site.address, key_file=stranger) as client:
         client.submit(pow, 2, 10).result(PATIENCE_SECONDS)
     site.revoke("alice")
@@ -338,7 +338,7 @@ def test_the_audit_has_a_line_for_each_event_and_no_secret(site: Site) -> None:
 
 def test_strangers_from_many_addresses_have_a_bound_in_the_audit_and_hide_no_owner(site: Site) -> None:
     """All of 127/8 is this machine: each stranger comes from an address of its own."""
-    pair, alice = Pair.new(), site.allow("alice")
+    pair, alice = KeyPair.new(), site.allow("alice")
     stranger = KeyFile.read(Path(site.changed("stranger", public=pair.public, secret=pair.secret)))
     numbers, began = iter(range(10_000)), time.monotonic()
 

@@ -18,8 +18,8 @@ from scaler.ids import public_id
 from scaler.monitor.report import report
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui import views
-from scaler.monitor.ui.feed import ALWAYS, State
-from scaler.monitor.ui.views.page_request import Sent, Wish
+from scaler.monitor.ui.feed import ALWAYS, FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.wire.messages import vocabulary
 from scaler.wire.messages.vocabulary import Reason
 from tests.support.processes import wait_until
@@ -58,7 +58,7 @@ class Screens:
 
     def __init__(self, address: str) -> None:
         self._subscriber = Subscriber(address, ALWAYS)
-        self._state = State(address)
+        self._state = FeedState(address)
 
     def look(self, wanted: Callable[[], Any], what: str) -> Any:
         """Hear until it is so."""
@@ -78,7 +78,7 @@ class Screens:
         return short_id.hex()
 
     def page(self, name: str, **arguments: Any) -> Any:
-        return views.frame(self._state, Wish(1, name, arguments), Sent(), time.monotonic())
+        return views.frame(self._state, PageRequest(1, name, arguments), SentState(), time.monotonic())
 
     def json(self) -> dict[str, Any]:
         return report(self._state.model, time.monotonic())

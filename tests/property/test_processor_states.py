@@ -7,22 +7,22 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.executors.messages import CollectionDue, NeedObject, ObjectFound, StoredObject
+from scaler.executors.messages import CachedObject, CollectionDue, NeedObject, ObjectFound
 from scaler.executors.processes.messages import (
     AddProcessor,
     DismissProcessor,
-    HandTasks,
     InterruptProcessor,
     KillProcessor,
+    ProcessorBlocked,
     ProcessorComing,
     ProcessorDown,
-    ProcessorStays,
+    ProcessorKept,
+    ProcessorResumable,
+    ProcessorUnblocked,
     ProcessorUp,
     ResumeProcessor,
-    TaskAsks,
-    TaskBlocks,
+    SendTasks,
     TasksFinished,
-    TaskUnblocks,
 )
 from scaler.executors.processes.slot.cancellation import STOPPED
 from scaler.executors.processes.slot.processor_states import (
@@ -34,7 +34,7 @@ from scaler.executors.processes.slot.processor_states import (
     RUNNING,
     TRANSITIONS,
     Event,
-    IllegalTransitionError,
+    IllegalProcessorTransitionError,
     next_state,
 )
 from scaler.executors.processes.slot.recall import SETTLE_SECONDS, STUCK_SECONDS
@@ -59,7 +59,7 @@ def test_only_transitions_of_the_table_happen(events: list[Event]) -> None:
         row = TRANSITIONS.get(state, {})
         try:
             following = next_state(state, event)
-        except IllegalTransitionError:
+        except IllegalProcessorTransitionError:
             assert event not in row
             assert (state, event) not in IGNORED
             following = None
@@ -119,17 +119,17 @@ class Machine:
     def block(self) -> None:
         if self.executing and not self.is_asking:
             self.is_blocked = True
-            self.bench.say(TaskBlocks(self.number, self.page.executing, is_stuck=self.number % 3 > 0))
+            self.bench.say(ProcessorBlocked(self.number, self.page.executing, is_stuck=self.number % 3 > 0))
 
     def ask(self) -> None:
         if self.is_blocked:
             self.is_blocked, self.is_asking = False, True
-            self.bench.say(TaskAsks(self.number, self.page.executing))
+            self.bench.say(ProcessorResumable(self.number, self.page.executing))
 
     def unblock(self) -> None:
         if self.is_blocked:
             self.is_blocked = False
-            self.bench.say(TaskUnblocks(self.number, self.page.executing))
+            self.bench.say(ProcessorUnblocked(self.number, self.page.executing))
 
     def resist(self) -> None:
         self.resists = True
@@ -185,7 +185,7 @@ class StoryBench(SlotBench):
     def obey(self) -> None:
         self.note()
         for need in self.objects.take(NeedObject):
-            self.say(ObjectFound(StoredObject(need.object_id, [b"x"], None)))
+            self.say(ObjectFound(CachedObject(need.object_id, [b"x"], None)))
         messages, self.processor.messages = self.processor.messages, []
         for message in messages:
             machine = self.machines.get(message.number)
@@ -195,7 +195,7 @@ class StoryBench(SlotBench):
             self.start_machine(is_extra=True)
 
     def obey_one(self, machine: Machine, message: object) -> None:
-        if type(message) is HandTasks:
+        if type(message) is SendTasks:
             assert not any(other.runs for other in self.machines.values() if other is not machine)
             machine.tasks += message.tasks
         elif type(message) is ResumeProcessor:
@@ -205,7 +205,7 @@ class StoryBench(SlotBench):
         elif type(message) is KillProcessor:
             self.end_machine(machine)
         elif type(message) is DismissProcessor and machine.number % 2:
-            self.say(ProcessorStays(machine.number))
+            self.say(ProcessorKept(machine.number))
         elif type(message) is DismissProcessor:
             self.end_machine(machine)
 

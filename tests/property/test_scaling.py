@@ -8,7 +8,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.scaling.plan import Bounds, Cluster, Plan
+from scaler.scaling.plan import Bounds, Plan, ScaledCluster
 from tests.support.examples import examples
 
 LOADS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 60)), min_size=1, max_size=12)
@@ -29,7 +29,7 @@ class World:
 
     def __init__(self, bounds: Bounds, delay: int) -> None:
         self.bounds, self.plan, self.delay = bounds, Plan(bounds), delay
-        self.clusters: dict[str, Cluster] = {}
+        self.clusters: dict[str, ScaledCluster] = {}
         self.actions = 0
         self._names = count()
 
@@ -45,7 +45,7 @@ class World:
             assert not self.clusters.pop(name).is_busy
         for _ in range(decision.start):
             name = str(next(self._names))
-            self.clusters[name] = Cluster(name, now, 0, False)
+            self.clusters[name] = ScaledCluster(name, now, 0, False)
         self.actions += decision.start + len(decision.drain)
         assert len(self.clusters) * self.bounds.each <= self.bounds.most
 

@@ -16,7 +16,7 @@ from scaler.wire.codec.columns import Rule, column_kinds
 from scaler.wire.codec.schemas import read
 from scaler.wire.codec.stencils import SEEN_BEFORE_CUT
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.columns import OPTIONS, Batch, Most
+from scaler.wire.messages.columns import OPTIONS, Batch, UpperLimit
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 from tests.support.examples import examples
 from tests.support.items import items_of
@@ -27,7 +27,7 @@ WIDTHS = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
 
 def greatest(kind: str, rule: Rule) -> int:
     """Return the greatest number that is read."""
-    if isinstance(rule, Most):
+    if isinstance(rule, UpperLimit):
         return rule.most
     return len(rule) - 1 if isinstance(rule, type) else 2 ** (8 * WIDTHS[kind]) - 1
 

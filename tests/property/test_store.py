@@ -19,7 +19,7 @@ from scaler.shared_memory import SharedBlock
 from scaler.store import store as store_module
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from tests.support.processes import open_memory
 
 KIB = 1024
@@ -50,7 +50,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.open_before = open_memory()
         self.folder = FailingFolder(self.base, keeps_free=False)
         self.time = 0.0
-        self.store = Store(HostShare(None), hot << 20, self.folder, cold << 20, lambda: self.time)
+        self.store = ValueStore(HostShare(None), hot << 20, self.folder, cold << 20, lambda: self.time)
         self.model: dict[int, list[bytes]] = {}
         self.held: list[tuple[Any, list[bytes]]] = []
         self.serial = 0

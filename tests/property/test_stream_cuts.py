@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
-from scaler.transport.framing import GREETING, LAZY_BYTES, Inflow, pieces_of
+from scaler.transport.framing import GREETING, LAZY_BYTES, ReceiveBuffer, pieces_of
 from scaler.transport.interface import Message
 
 SIZES = st.one_of(
@@ -18,7 +18,7 @@ FRAMES = st.builds(lambda size, byte: bytes([byte]) * size, SIZES, st.integers(0
 MESSAGES = st.lists(st.tuples(FRAMES, st.lists(FRAMES, max_size=5)), max_size=6)
 
 
-def taken(known: Inflow, data: bytes) -> list[Message]:
+def taken(known: ReceiveBuffer, data: bytes) -> list[Message]:
     """Have bytes come as the system gives them: where there is room, or else to be taken."""
     messages: list[Message] = []
     while data:
@@ -36,7 +36,7 @@ def test_any_cut_of_a_stream_gives_the_same_messages(
     messages: list[tuple[bytes, list[bytes]]], cuts: list[int]
 ) -> None:
     stream = GREETING + b"".join(bytes(piece) for message in messages for piece in pieces_of(*message))
-    known, found, number = Inflow(10 * OUT_OF_BAND_BYTES, inf), [], 0
+    known, found, number = ReceiveBuffer(10 * OUT_OF_BAND_BYTES, inf), [], 0
     while stream:
         cut = cuts[number % len(cuts)] if number < 1000 else len(stream)
         found += taken(known, stream[:cut])

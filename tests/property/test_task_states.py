@@ -29,7 +29,7 @@ from scaler.actors.tasks.task_states import (
     READY,
     TRANSITIONS,
     Event,
-    IllegalTransitionError,
+    IllegalTaskTransitionError,
     next_state,
 )
 from scaler.ids import ClientId, ObjectId, TaskId
@@ -52,7 +52,7 @@ def test_only_transitions_of_the_table_happen(events: list[Event]) -> None:
         before = {known: dict(row) for known, row in TRANSITIONS.items()}
         try:
             following = next_state(state, event)
-        except IllegalTransitionError:
+        except IllegalTaskTransitionError:
             assert event not in TRANSITIONS[state]
             assert (state, event) not in IGNORED
             following = None

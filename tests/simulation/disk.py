@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.jobs.folder import JobFolder, job_places
 from scaler.jobs.record import DONE, ENDED_WELL, OPEN, JobRecord
-from scaler.jobs.writer import Answer, Clerk, Order
+from scaler.jobs.writer import Answer, JobWriter, Order
 from scaler.kit import ActorRef
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _CrashError(BaseException):
     """The scheduler is gone."""
 
 
-class ClerkModel(Clerk):
+class ClerkModel(JobWriter):
     """The clerk of one life of the scheduler."""
 
     def __init__(self, party: SchedulerParty, disk: DiskModel) -> None:
@@ -121,12 +121,12 @@ class DiskModel:
         self.fails = False
         """whether nothing can be written at the moment"""
 
-    def shelf(self, party: SchedulerParty) -> JobShelf:
+    def shelf(self, party: SchedulerParty) -> JobCatalog:
         """Return what a new scheduler finds."""
         self._folder = JobFolder(Path(self._place.name) / "jobs")
         self._clerk = ClerkModel(party, self)
         post: Callable[[ActorRef, Any], None] = self._clerk.post
-        return JobShelf(self._folder, self._clerk, post, "nobody", 2**50)
+        return JobCatalog(self._folder, self._clerk, post, "nobody", 2**50)
 
     @property
     def is_busy(self) -> bool:

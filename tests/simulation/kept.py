@@ -30,7 +30,7 @@ from scaler.errors import (
     TaskNotFoundError,
     WorkerDiedError,
 )
-from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import JobAnswerKind, JobResponse, JobVerb
 from tests.simulation.programs import RAISE, Script, value_of, work
 from tests.simulation.world import Party, ViolationError
 
@@ -325,9 +325,9 @@ def jobs_installed(party: Callable[[], Any], rows_most: int) -> Iterator[None]:
     def note(question: JobQuestion, response: Any, rows: object) -> bool:
         verb, name, *_ = question._request
         job = party().record.jobs.get((party().owner, name))
-        if response.status == JobStatus.ROWS and job is not None:
+        if response.status == JobAnswerKind.ROWS and job is not None:
             party().record.acknowledge(party().owner, name, read_rows(response))
-        elif response.status == JobStatus.KNOWN and job is not None:
+        elif response.status == JobAnswerKind.KNOWN and job is not None:
             job.hear(verb, response, party())
         return hear(question, response, rows)
 

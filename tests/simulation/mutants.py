@@ -35,7 +35,7 @@ from scaler.scheduler.edge import SchedulerEdge
 from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import FIFO
 from scaler.wire.session import lane, pipe
-from scaler.wire.session.dialling import Session
+from scaler.wire.session.dialling import DialledSession
 from tests.simulation.network import ListenerModel
 from tests.simulation.strangers import unchecked
 
@@ -176,14 +176,14 @@ def _whole_messages() -> AbstractContextManager[None]:
 
 
 def _nothing_is_kept() -> AbstractContextManager[None]:
-    begin = Session.begin
+    begin = DialledSession.begin
 
-    def begin_only(self: Session) -> list[Any]:
+    def begin_only(self: DialledSession) -> list[Any]:
         unheard = begin(self)
         self.spoil()
         return unheard
 
-    return _replaced((Session, "begin", begin_only), (Peer, "unheard", lambda _peer, _kind: []))
+    return _replaced((DialledSession, "begin", begin_only), (Peer, "unheard", lambda _peer, _kind: []))
 
 
 MUTANTS = (

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import scaler.actors.sessions.agent_session
 import scaler.actors.tasks.task
-from scaler.actors.messages.adoption import AskForRun, NotHeld, RunFound
+from scaler.actors.messages.adoption import FindRun, NotHeld, RunFound
 from scaler.actors.messages.objects import CopyKept
 from scaler.actors.objects.object_store import ObjectStore
 from scaler.actors.sessions.agent_session import AgentSession
@@ -101,7 +101,7 @@ def _unclaimed_runs_go_on() -> AbstractContextManager[Any]:
 
 
 def _nothing_is_adopted() -> AbstractContextManager[Any]:
-    return patch.dict(Adoption.handlers, {AskForRun: lambda _self, ask: ask.task.send(NotHeld())})
+    return patch.dict(Adoption.handlers, {FindRun: lambda _self, ask: ask.task.send(NotHeld())})
 
 
 def _results_end_with_their_scheduler() -> AbstractContextManager[Any]:

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 from scaler.actors.jobs.job import JobActor
 from scaler.actors.jobs.open_rows import OpenRows
-from scaler.jobs.record import JobRecord, Result
-from scaler.jobs.values import Packed
+from scaler.jobs.record import JobRecord, RowResult
+from scaler.jobs.values import PackedBlocks
 from tests.simulation.mutants import Mutant
 
 Patches = AbstractContextManager[Any]
@@ -38,10 +38,10 @@ def _every_second_group_is_not_synced() -> Patches:
 def _the_last_row_of_a_range_is_not_kept() -> Patches:
     add = JobRecord.add_results
 
-    def without_last(result: Result) -> Result:
+    def without_last(result: RowResult) -> RowResult:
         if result.n_rows < 2:
             return result
-        rest, packed = result.n_rows - 1, Packed(result.frames[0], result.n_rows)
+        rest, packed = result.n_rows - 1, PackedBlocks(result.frames[0], result.n_rows)
         return result._replace(n_rows=rest, frames=(packed.cut(0, rest) if rest > 1 else packed.one(0),))
 
     return patch.object(JobRecord, "add_results", lambda self, results: add(self, [without_last(r) for r in results]))

@@ -17,12 +17,12 @@ from scaler.actors.messages.adoption import RunFound
 from scaler.actors.messages.peers import CheckSilence
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
-from scaler.actors.sessions.session import Farewell
+from scaler.actors.sessions.session import SessionTeardown
 from scaler.actors.tasks.adoption import Adoption
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.tasks.task_states import READY, RETURNING
-from scaler.agent.link import Link
-from scaler.agent.messages import HandOver
+from scaler.agent.link import AgentLink
+from scaler.agent.messages import HandOverValues
 from scaler.agent.object_cache import ObjectCache
 from scaler.client.link.open_work import OpenWork
 from scaler.peer.states import LEAVE
@@ -42,10 +42,10 @@ def _one_death_more() -> AbstractContextManager[Any]:
 
 
 def _a_drain_waits_for_nothing() -> AbstractContextManager[Any]:
-    def leave(self: Link, look: Any) -> None:
+    def leave(self: AgentLink, look: Any) -> None:
         self._connection.happened(LEAVE, look.reason)
 
-    return patch.object(Link, "_look_at_drain", leave)
+    return patch.object(AgentLink, "_look_at_drain", leave)
 
 
 def _both_runs_go_on() -> AbstractContextManager[Any]:
@@ -63,7 +63,7 @@ def _no_agent_is_waited_for() -> AbstractContextManager[Any]:
 
 
 def _tasks_outlive_their_client() -> AbstractContextManager[Any]:
-    return patch.object(scaler.actors.sessions.client_session, "Farewell", lambda _cancels: Farewell(()))
+    return patch.object(scaler.actors.sessions.client_session, "Farewell", lambda _cancels: SessionTeardown(()))
 
 
 def _once_may_be_twice() -> AbstractContextManager[Any]:
@@ -75,7 +75,7 @@ def _what_is_done_waits_for_the_next() -> AbstractContextManager[Any]:
 
 
 def _a_drain_hands_nothing_over() -> AbstractContextManager[Any]:
-    return patch.dict(ObjectCache.handlers, {HandOver: lambda self, over: self._link.send(over.at_last)})
+    return patch.dict(ObjectCache.handlers, {HandOverValues: lambda self, over: self._link.send(over.at_last)})
 
 
 def _the_next_scheduler_gets_no_objects() -> AbstractContextManager[Any]:

@@ -23,7 +23,7 @@ from scaler.actors.sessions.resubmission import Resubmission
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.workers import ranges
 from scaler.actors.workers.worker_proxy import WorkerProxy
-from scaler.executors.processes.messages import ProcessorDown, TaskBlocks
+from scaler.executors.processes.messages import ProcessorBlocked, ProcessorDown
 from scaler.executors.processes.slot.recall import Recall
 from scaler.executors.processes.slot.slot import Slot
 from scaler.wire.messages.client import TaskResult
@@ -120,13 +120,13 @@ def _a_row_that_waits_keeps_the_rest() -> Patches:
     mail = Slot._mail_of_a_room
 
     def keeps(self: Slot, news: Any) -> None:
-        if isinstance(news, TaskBlocks):
+        if isinstance(news, ProcessorBlocked):
             with patch.object(Slot, "_split", lambda _self, _processor: None):
                 mail(self, news)
         else:
             mail(self, news)
 
-    return patch.dict(Slot.handlers, {TaskBlocks: keeps})
+    return patch.dict(Slot.handlers, {ProcessorBlocked: keeps})
 
 
 def _a_split_is_not_heard() -> Patches:

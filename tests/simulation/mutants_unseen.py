@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, cast
 from unittest.mock import patch
 
-from scaler.actors.jobs.job_requests import Desk
+from scaler.actors.jobs.job_requests import JobRequests
 from scaler.actors.messages.tasks import TaskAssigned
 from scaler.actors.objects.copies import Copies
 from scaler.actors.tasks.task import TaskActor
@@ -18,7 +18,7 @@ from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.client.link.large_results import LargeResults
 from scaler.ids import TaskId
 from scaler.jobs.record import JobRecord
-from scaler.jobs.writer import Answer, Clerk, Order
+from scaler.jobs.writer import Answer, JobWriter, Order
 from scaler.kit import ActorRef
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RunResult
@@ -28,7 +28,7 @@ Patches = AbstractContextManager[Any]
 
 
 def _what_is_obeyed_is_answered() -> Patches:
-    obey = Clerk._obey
+    obey = JobWriter._obey
 
     def answered(order: Order, answer: Answer) -> tuple[Order, Answer]:
         def obeyed() -> Any:
@@ -38,18 +38,18 @@ def _what_is_obeyed_is_answered() -> Patches:
 
         return obeyed, lambda value, error: None if error is None else answer(value, error)
 
-    def obey_early(self: Clerk, group: list[tuple[JobRecord | None, Order, Answer]]) -> None:
+    def obey_early(self: JobWriter, group: list[tuple[JobRecord | None, Order, Answer]]) -> None:
         obey(self, [(record, *answered(order, answer)) for record, order, answer in group])
 
-    return patch.object(Clerk, "_obey", obey_early)
+    return patch.object(JobWriter, "_obey", obey_early)
 
 
 def _maps_go_on_alone() -> Patches:
-    return patch.object(Desk, "is_wanted", True)
+    return patch.object(JobRequests, "is_wanted", True)
 
 
 def _who_is_gone_still_reads() -> Patches:
-    return patch.object(Desk, "leave", lambda self, session: self.reading.leave(session))
+    return patch.object(JobRequests, "leave", lambda self, session: self.reading.leave(session))
 
 
 def _any_attempt_counts() -> Patches:

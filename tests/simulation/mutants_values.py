@@ -14,20 +14,20 @@ from unittest.mock import patch
 import scaler.actors.tasks.task
 import scaler.client.link.large_results
 from scaler.actors.objects.object_store import ObjectStore
-from scaler.agent.paused_workers import Room
+from scaler.agent.paused_workers import PausedWorkers
 from scaler.store.spill_folder import SpillFolder
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from tests.simulation.mutants import Mutant
 
 
 def _what_comes_back_counts_twice() -> AbstractContextManager[Any]:
-    bring_back = Store._bring_back
+    bring_back = ValueStore._bring_back
 
-    def count_again(self: Store, object_id: Any) -> None:
+    def count_again(self: ValueStore, object_id: Any) -> None:
         bring_back(self, object_id)
         self._held_bytes += self._hot[object_id].n_bytes
 
-    return patch.object(Store, "_bring_back", count_again)
+    return patch.object(ValueStore, "_bring_back", count_again)
 
 
 def _arguments_count_for_ever() -> AbstractContextManager[Any]:
@@ -47,7 +47,7 @@ def _what_is_dropped_counts_on_disk() -> AbstractContextManager[Any]:
 
 
 def _held_workers_wait_for_room() -> AbstractContextManager[Any]:
-    return patch.object(Room, "look", lambda _self, _now: None)
+    return patch.object(PausedWorkers, "look", lambda _self, _now: None)
 
 
 def _graphs_hear_of_no_loss() -> AbstractContextManager[Any]:
@@ -65,16 +65,16 @@ def _machines_keep_their_copies() -> AbstractContextManager[Any]:
 
 
 def _what_is_read_goes_to_disk() -> AbstractContextManager[Any]:
-    make_room = Store.make_room
+    make_room = ValueStore.make_room
 
-    def without_readers(self: Store) -> bool:
+    def without_readers(self: ValueStore) -> bool:
         readers, self._readers = self._readers, type(self._readers)()
         try:
             return make_room(self)
         finally:
             self._readers = readers
 
-    return patch.object(Store, "make_room", without_readers)
+    return patch.object(ValueStore, "make_room", without_readers)
 
 
 def _what_may_be_made_once_is_made_again() -> AbstractContextManager[Any]:

@@ -17,23 +17,23 @@ from scaler.actors.insight.events import (
     EVERY_TASK,
     SILENT,
     ObjectStored,
-    PeerWent,
+    PeerLeft,
     TaskMoved,
 )
 from scaler.actors.peers.peer import Peer
 from scaler.actors.tree import ACCEPTOR, BALANCER, OBJECT_STORE, SchedulerTree
 from scaler.agent.agent import _tree
-from scaler.agent.edge import Edge
-from scaler.agent.link import Link
+from scaler.agent.edge import AgentEdge
+from scaler.agent.link import AgentLink
 from scaler.agent.messages import Leave
 from scaler.agent.object_cache import ObjectCache
-from scaler.agent.values import Values
+from scaler.agent.values import NodeValues
 from scaler.executors.executor import LINK, Node
 from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import Connection, ObjectId, SchedulerId, random_id
-from scaler.keys.allowed import Terms
+from scaler.keys.allowed import OwnerTerms
 from scaler.kit import ActorRef, handles
-from scaler.process.files import Doors, OpenFiles
+from scaler.process.files import OpenFiles, SocketFiles
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.edge import SchedulerEdge
@@ -41,7 +41,7 @@ from scaler.scheduler.scheduler import LOOK_SECONDS, SchedulerProcess
 from scaler.settings import ClusterConfig, SchedulerConfig
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Direction
 from scaler.wire.messages.rows import calls_of, row_ids
@@ -135,7 +135,7 @@ class SchedulerParty(_Shelled):
             raise ViolationError(lacks)
         may_refuse = limits.max_number_of_tasks_waiting >= 0  # as a graph is that is over the quota
         for owner, share in SHARES.items():
-            self.tree.directory.owners.of(owner, Terms(share, tasks=4 if may_refuse and share == 1 else 0))
+            self.tree.directory.owners.of(owner, OwnerTerms(share, tasks=4 if may_refuse and share == 1 else 0))
         self.edge = SchedulerEdge(listener, self.tree)
         self._listen_in()
         self.inside = Inside(self.tree, shell.dispatcher, limits, goes_on=True)
@@ -146,7 +146,7 @@ class SchedulerParty(_Shelled):
         shell.watch(listener.descriptor, listener.expect)
         process = SchedulerProcess.__new__(SchedulerProcess)  # without its own sockets and loop
         process._listener, process._shell, process._suspects = listener, shell, {}
-        process._open_files, process._doors = OpenFiles(), Doors([])
+        process._open_files, process._doors = OpenFiles(), SocketFiles([])
         process._config = SchedulerConfig(ADDRESS, value_bytes=2**40)  # whatever memory this machine has
         shell.watch(listener.monitor_descriptor, lambda: process._connections_changed(self.edge))
         process._look_regularly()
@@ -289,8 +289,8 @@ class Listener(Audit):
         of_jobs = [job._client_id for job in self._party.inside.jobs()]
         super()._stored(replace(stored, owner=None) if stored.owner in of_jobs else stored)
 
-    @handles(PeerWent)
-    def _went(self, went: PeerWent) -> None:
+    @handles(PeerLeft)
+    def _went(self, went: PeerLeft) -> None:
         super()._went(went)
         party = self._party
         name = party.contacts.name_of(went.identity.peer_id)
@@ -332,7 +332,7 @@ class AgentParty(_Shelled):
 
     def _start(self) -> None:
         self.shell = shell = Shell("builtin")
-        self.edge = Edge(shell, TransportModel(self.network, self))
+        self.edge = AgentEdge(shell, TransportModel(self.network, self))
         self.node = Node(shell, self.config, self.config.worker_names, random_id())
         executor, n_workers = cast("Any", ModelledProcesses(self)), len(self.config.worker_names)
         self.store = _store_of(self.name, self._disk)
@@ -352,15 +352,15 @@ class AgentParty(_Shelled):
         return self.tree.children[name]._actor
 
     @property
-    def link(self) -> Link:
-        return cast("Link", self._actor(LINK))
+    def link(self) -> AgentLink:
+        return cast("AgentLink", self._actor(LINK))
 
     @property
     def objects(self) -> ObjectCache:
         return cast("ObjectCache", self._actor("objects"))
 
     @property
-    def values(self) -> Values:
+    def values(self) -> NodeValues:
         return self.objects._values
 
     @property
@@ -503,17 +503,17 @@ class AgentParty(_Shelled):
 _disk = tempfile.TemporaryDirectory(prefix="scaler-simulation-")
 
 
-def _store_of(name: str, disk: int | None) -> Store:
+def _store_of(name: str, disk: int | None) -> ValueStore:
     """Return a store with memory for one large value, and such a disk; without one, every third agent has a disk
     without end, and the others memory without end.
     """
     if disk is None and sum(name.encode()) % 3:
-        return Store(HostShare(None), NO_LIMIT)
+        return ValueStore(HostShare(None), NO_LIMIT)
     folder = None if disk == 0 else SpillFolder(Path(_disk.name), keeps_free=False)
-    return Store(HostShare(None), SMALL_MEMORY_BYTES, folder, NO_LIMIT if disk is None else disk)
+    return ValueStore(HostShare(None), SMALL_MEMORY_BYTES, folder, NO_LIMIT if disk is None else disk)
 
 
-def _move_away(values: Values) -> None:
+def _move_away(values: NodeValues) -> None:
     """Have nobody else open the values of an agent, as if it was on another machine."""
     locate = values.locate
     values.locate = lambda object_id: bytes(16) + locate(object_id)[16:]

@@ -20,21 +20,21 @@ from scaler.executors.processes.messages import (
     CleanProcessor,
     DismissProcessor,
     DropObjects,
-    HandObject,
-    HandTasks,
     InterruptProcessor,
     KillProcessor,
+    ProcessorBlocked,
     ProcessorComing,
     ProcessorDown,
+    ProcessorKept,
     ProcessorNotComing,
-    ProcessorStays,
+    ProcessorResumable,
+    ProcessorUnblocked,
     ProcessorUp,
     ResumeProcessor,
+    SendObject,
+    SendTasks,
     SuspendProcessor,
-    TaskAsks,
-    TaskBlocks,
     TasksFinished,
-    TaskUnblocks,
 )
 from scaler.ids import ObjectId, split_ids
 from scaler.kit import Actor, ActorRef, ChildSpec, Peers, handles
@@ -48,7 +48,7 @@ from scaler.pickling.serialization import (
 )
 from scaler.processor.execution.failure import describe_failure
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
-from scaler.processor.progress_page import Progress
+from scaler.processor.progress_page import ProgressPage
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SharedBlock
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
@@ -86,7 +86,7 @@ def _read(*frames: Any) -> Any:
     return from_frames(DEFAULT, frames)
 
 
-class PageModel(Progress):
+class PageModel(ProgressPage):
     """A progress page without shared memory."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class ProxyModel(Actor):
     def __init__(self, processor: ProcessorModel) -> None:
         self._processor = processor
 
-    @handles(HandTasks, HandObject, DropObjects, ResumeProcessor, DismissProcessor)
+    @handles(SendTasks, SendObject, DropObjects, ResumeProcessor, DismissProcessor)
     def _in_order(self, mail: Any) -> None:
         self._processor.soon(partial(self._processor.take, mail), CHANNEL_SECONDS)
 
@@ -223,11 +223,11 @@ class ProcessorModel(Party):
         for item in items:
             if type(item) is TaskBlocked:
                 seconds = item.timeout_ms / 1000 if item.timeout_ms else inf
-                self._tell(TaskBlocks(self.number, item.number, bool(item.is_stuck), item.wait, seconds))
+                self._tell(ProcessorBlocked(self.number, item.number, bool(item.is_stuck), item.wait, seconds))
             elif type(item) is ResumeRequest:
-                self._tell(TaskAsks(self.number, item.number))
+                self._tell(ProcessorResumable(self.number, item.number))
             elif type(item) is TaskUnblocked:
-                self._tell(TaskUnblocks(self.number, item.number))
+                self._tell(ProcessorUnblocked(self.number, item.number))
 
     def wake(self, descriptor: int) -> None:
         if self.user is not None:
@@ -239,7 +239,7 @@ class ProcessorModel(Party):
     # From the agent
 
     def take(self, mail: Any) -> None:
-        if type(mail) is HandTasks:
+        if type(mail) is SendTasks:
             for task in mail.tasks:
                 needs, before = self._needs(task), len(self._tasks)
                 self._tasks += [(row, needs) for row in calls_of(task)]
@@ -247,7 +247,7 @@ class ProcessorModel(Party):
                     self._range_ends.add(len(self._tasks))
                     self._in_range.update(range(before + 1, len(self._tasks) + 1))
             self._next()
-        elif type(mail) is HandObject:
+        elif type(mail) is SendObject:
             stored = mail.stored
             self._objects[stored.object_id] = list(stored.frames if stored.block is None else stored.block.map())
         elif type(mail) is DropObjects:
@@ -258,7 +258,7 @@ class ProcessorModel(Party):
                 self._is_asking = False
                 self._then()
         elif self._context.is_needed():
-            self._tell(ProcessorStays(self.number))
+            self._tell(ProcessorKept(self.number))
         else:
             self.end("ended in good order")
 

@@ -14,7 +14,7 @@ from typing import Any
 from scaler.client.client import Client
 from scaler.client.core import Core
 from scaler.client.future import ScalerFuture
-from scaler.client.large_values import Arrival
+from scaler.client.large_values import ResultFetch
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import MapRun
 from scaler.client.object_reference import ObjectReference
@@ -163,7 +163,7 @@ class Call:
         """Ask for a large result, as `ScalerFuture.result` does before it waits."""
         future = self.future
         if future._outcome is None and future._is_stored() and future._arrival is None:
-            arrival = future._arrival = Arrival(future._link)
+            arrival = future._arrival = ResultFetch(future._link)
             future._link.fetch(ObjectId(future.task_id), arrival, future._input is not None)
 
     @property

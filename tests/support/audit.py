@@ -18,12 +18,12 @@ from scaler.actors.insight.events import (
     ObjectGone,
     ObjectStored,
     PartRestarted,
-    PeerBack,
-    PeerCame,
     PeerChanged,
-    PeerCut,
+    PeerDisconnected,
+    PeerJoined,
+    PeerLeft,
+    PeerReconnected,
     PeerRefused,
-    PeerWent,
     TaskMoved,
 )
 from scaler.actors.tasks.task_states import (
@@ -93,10 +93,10 @@ class Audit(Actor):
 
     def __init__(self) -> None:
         self.tasks: dict[ActorRef, TaskHistory] = {}
-        self.present: dict[ActorRef, PeerCame] = {}
+        self.present: dict[ActorRef, PeerJoined] = {}
         self.clients: set[ClientId] = set()
         self.workers: set[ActorRef] = set()
-        self.went: list[PeerWent] = []
+        self.went: list[PeerLeft] = []
         self.refused: list[PeerRefused] = []
         self.cut: Counter[ActorRef] = Counter()
         self.objects: dict[ObjectId, int] = {}
@@ -118,8 +118,8 @@ class Audit(Actor):
         assert moved.worker is None or moved.worker in self.workers, f"{moved} at a worker that never came"
         self.tasks[moved.task].add(moved)
 
-    @handles(PeerCame)
-    def _came(self, came: PeerCame) -> None:
+    @handles(PeerJoined)
+    def _came(self, came: PeerJoined) -> None:
         assert came.session not in self.present, f"{came} comes twice"
         assert len(came.workers) <= len(came.identity.worker_names), came
         self.present[came.session] = came
@@ -132,13 +132,13 @@ class Audit(Actor):
         assert len(changed.workers) == len(changed.names), changed
         self.workers.update(changed.workers)
 
-    @handles(PeerCut, PeerBack)
-    def _cut_or_back(self, news: PeerCut | PeerBack) -> None:
+    @handles(PeerDisconnected, PeerReconnected)
+    def _cut_or_back(self, news: PeerDisconnected | PeerReconnected) -> None:
         assert news.session in self.present, f"{news} of a peer that is not there"
         self.heard[type(news)] += 1
 
-    @handles(PeerWent)
-    def _went(self, went: PeerWent) -> None:
+    @handles(PeerLeft)
+    def _went(self, went: PeerLeft) -> None:
         assert self.present.pop(went.session).identity == went.identity
         self.went.append(went)
 

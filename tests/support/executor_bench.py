@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scaler.executors.executor import LINK, OBJECTS, Node, Part, load_executor, worker_child
-from scaler.executors.messages import ExecutorProcessGone, NeedObject, ObjectFound, StoredObject
+from scaler.executors.executor import LINK, OBJECTS, ExecutorFeature, Node, load_executor, worker_child
+from scaler.executors.messages import CachedObject, ExecutorProcessGone, NeedObject, ObjectFound
 from scaler.ids import NO_ACCOUNT, Account, IdSource, ObjectId, TaskId, content_id
 from scaler.kit import ActorRef, ChildSpec, RestartBudget, Strategy, Supervisor
 from scaler.pickling.serialization import (
@@ -74,7 +74,7 @@ class ExecutorBench:
         )
         self._root = self.shell.dispatcher.spawn(self._tree)
         self.workers: list[ActorRef] = [self._tree.children[worker_child(index)] for index in range(n_workers)]
-        self.stored: dict[ObjectId, StoredObject] = {}
+        self.stored: dict[ObjectId, CachedObject] = {}
         self.asked: list[ObjectId] = []
         self.answers_needs = True
         self._results: dict[tuple[TaskId, int], list[RunResult]] = {}
@@ -136,7 +136,7 @@ class ExecutorBench:
         end = time.monotonic() + seconds
         self.until(lambda: time.monotonic() >= end)
 
-    def needs(self, part: Part) -> None:
+    def needs(self, part: ExecutorFeature) -> None:
         """Skip the test if the executor does not say that it can do this."""
         if part not in self.parts:
             pytest.skip(f"the engine does not declare {part}")
@@ -149,7 +149,7 @@ class ExecutorBench:
     def store(self, frames: Sequence[Any], object_id: ObjectId | None = None) -> ObjectId:
         frames = [bytes(frame) for frame in frames]
         object_id = object_id or content_id(frames)
-        self.stored[object_id] = StoredObject(object_id, frames, None)
+        self.stored[object_id] = CachedObject(object_id, frames, None)
         return object_id
 
     def value(self, value: Any, object_id: ObjectId | None = None) -> Stored:

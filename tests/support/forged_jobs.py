@@ -10,12 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import DATABASE, JobTerms, Object, Result
+from scaler.jobs.record import DATABASE, JobObject, JobTerms, RowResult
 from scaler.jobs.tables import versions
 from scaler.jobs.tables.facts import Facts
 from scaler.jobs.tables.objects import FUNCTION
 from scaler.jobs.value_files import IN_DATABASE_BYTES
-from scaler.jobs.values import Row, pack, pack_rows
+from scaler.jobs.values import RowArguments, pack, pack_rows
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price", keep_seconds=10.0, created=1.0)
 ROWS = 120
@@ -27,14 +27,14 @@ def make_job(folder: Path) -> Path:
     jobs = JobFolder(folder)
     record = jobs.create(TERMS)
     record.begin()
-    record.add_object(Object(b"f" * 16, FUNCTION, "price", (b"code",)))
-    record.add_object(Object(b"v" * 16, 1, "table", (bytes(IN_DATABASE_BYTES + 1),)))
+    record.add_object(JobObject(b"f" * 16, FUNCTION, "price", (b"code",)))
+    record.add_object(JobObject(b"v" * 16, 1, "table", (bytes(IN_DATABASE_BYTES + 1),)))
     for first in range(0, ROWS, ROWS // 3):
-        block = pack_rows([Row(b"%d" % row) for row in range(first, first + ROWS // 3)])
+        block = pack_rows([RowArguments(b"%d" % row) for row in range(first, first + ROWS // 3)])
         digests = b"".join((row + 1).to_bytes(8, "little") for row in range(first, first + ROWS // 3))
         record.add_range(first, ROWS // 3, b"d", digests, block)
-    record.add_results([Result(row, int(row % 7 == 3), (b"%d" % row,)) for row in range(60)])
-    record.add_results([Result(60, 0, (bytes(IN_DATABASE_BYTES + 1),)), Result(61, 0, (pack([b"a", b"b"]),), 2)])
+    record.add_results([RowResult(row, int(row % 7 == 3), (b"%d" % row,)) for row in range(60)])
+    record.add_results([RowResult(60, 0, (bytes(IN_DATABASE_BYTES + 1),)), RowResult(61, 0, (pack([b"a", b"b"]),), 2)])
     record.commit()
     record.checkpoint()
     place = record.folder

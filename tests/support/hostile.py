@@ -34,7 +34,7 @@ from scaler.wire.messages.client import (
     InfoRequest,
     JobRequest,
 )
-from scaler.wire.messages.columns import NAMES, OPTIONS, ROWS_MOST, Most, Rows
+from scaler.wire.messages.columns import NAMES, OPTIONS, ROWS_MOST, FixedRows, UpperLimit
 from scaler.wire.messages.common import GOES_ON, IS_BACK, PROTOCOL_VERSION, Chunk, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
@@ -186,10 +186,10 @@ class Hostile:
 
     def _of_rule(self, rule: Rule) -> Any:
         chance = self.chance
-        if isinstance(rule, Rows):
+        if isinstance(rule, FixedRows):
             n_rows = chance.choice((0, 0, 1, 2, 50))
             return b"".join(self._row(rule.size) for _ in range(min(n_rows, rule.most)))
-        if isinstance(rule, Most):
+        if isinstance(rule, UpperLimit):
             return chance.choice(TOO_MANY if chance.random() < SPOILED else COUNTS)
         if isinstance(rule, type):
             return chance.choice((*(each.value for each in rule), len(rule) if chance.random() < 0.01 else 0))

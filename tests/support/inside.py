@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from scaler.actors.graphs.graph import GraphActor
-from scaler.actors.graphs.graph_node import Node
+from scaler.actors.graphs.graph_node import GraphNodeState
 from scaler.actors.peers.owners import Owner
 from scaler.actors.policy import WORK_AHEAD_US
 from scaler.actors.sessions.agent_session import AgentSession
@@ -302,7 +302,7 @@ class Inside:
             paid = sum(stored.size_bytes for stored in table.objects.values() if stored.payer is not None)
             assert sum(owner.n_bytes for owner in self.tree.directory.owners) == carried + paid
 
-    def _nodes(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[Node]:
+    def _nodes(self, tasks: dict[ActorRef, TaskActor]) -> Iterator[GraphNodeState]:
         of_tasks = [cast("Any", task._context.session._actor) for task in tasks.values()]
         graphs = {*self.graphs(), *(actor for actor in of_tasks if type(actor) is GraphActor)}
         return (node for graph in graphs for node in graph._nodes)

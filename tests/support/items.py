@@ -10,7 +10,7 @@ from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import printable
 from scaler.wire.codec.columns import REASON_CHARACTERS, TEXT_CHARACTERS, Rule, column_kinds
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, Batch, Most, Rows
+from scaler.wire.messages.columns import NAMES, OPTIONS, REASON, Batch, FixedRows, UpperLimit
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -28,10 +28,10 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 def values_of(kind: str, rule: Rule) -> st.SearchStrategy[Any]:
     """Any good value of a field."""
-    if isinstance(rule, Rows):
+    if isinstance(rule, FixedRows):
         rows = st.lists(st.binary(min_size=rule.size, max_size=rule.size), max_size=min(rule.most, 3))
         return rows.map(b"".join)
-    if isinstance(rule, Most):
+    if isinstance(rule, UpperLimit):
         return st.just(0) | st.integers(0, rule.most)
     if rule == OPTIONS:
         values = st.tuples(st.booleans(), st.booleans(), st.integers(0, 9))

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.actors.jobs.job_keeper import JobKeeper
-from scaler.actors.messages.jobs import JobAsked
+from scaler.actors.messages.jobs import RequestJob
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.locks import Holder
 from scaler.jobs.record import CANCELED, JobRecord
-from scaler.jobs.writer import Clerk
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.jobs.writer import JobWriter
+from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 from tests.support.bench import Bench
 from tests.support.services import services
 
@@ -51,12 +51,12 @@ class Scene:
     def __init__(
         self, bench: Bench, place: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool = False, name: str = "one"
     ) -> None:
-        self.bench, self.clerk = bench, Clerk(has_thread=False)
+        self.bench, self.clerk = bench, JobWriter(has_thread=False)
         self.folder = JobFolder(place, is_shared, Holder(os.getpid(), name))
         self.answers: list[JobResponse] = []
         monkeypatch.setattr(time, "time", lambda: STARTED + bench.clock())
         about = ("tester", 2**40, is_shared)
-        self.shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), *about)
+        self.shelf = JobCatalog(self.folder, self.clerk, lambda ref, message: ref.send(message), *about)
         nobody = [bench.recorder()[1] for _ in range(2)]
         recorder, self.session = bench.recorder()
         self.told = recorder.messages
@@ -67,17 +67,17 @@ class Scene:
 
     def ask(
         self, number: int, verb: JobVerb, amount: int = 0, body: bytes = b"", first: int = 0, record: bytes = b""
-    ) -> list[tuple[int, JobStatus]]:
+    ) -> list[tuple[int, JobAnswerKind]]:
         """Send a request about the job. Return the numbers and statuses of the answers that have come by then."""
         self.answers.clear()
         request = JobRequest(number, verb, "orders", first, amount, body, record)
-        self.bench.tell(self.ref, JobAsked(self.session, cast("Any", ADMIN), request, "tester"))
+        self.bench.tell(self.ref, RequestJob(self.session, cast("Any", ADMIN), request, "tester"))
         self.go_on()
-        return [(each.number, JobStatus(each.status)) for each in self.answers]
+        return [(each.number, JobAnswerKind(each.status)) for each in self.answers]
 
     def send(self, request: JobRequest) -> None:
         """Send a request, without waiting for its answer."""
-        self.bench.tell(self.ref, JobAsked(self.session, cast("Any", None), request, "tester"))
+        self.bench.tell(self.ref, RequestJob(self.session, cast("Any", None), request, "tester"))
 
     def go_on(self) -> None:
         for _ in range(5):
@@ -92,7 +92,7 @@ class Scene:
 
     def names(self) -> list[str]:
         """Return the jobs that a client finds listed."""
-        assert self.ask(100, JobVerb.LIST) == [(100, JobStatus.KNOWN)]
+        assert self.ask(100, JobVerb.LIST) == [(100, JobAnswerKind.KNOWN)]
         return [each["name"] for each in json.loads(self.answers[0].body)]
 
     def change(self) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import DONE, JobTerms, Result
+from scaler.jobs.record import DONE, JobTerms, RowResult
 from scaler.jobs.value_files import IN_DATABASE_BYTES
-from scaler.jobs.values import Row, pack, pack_rows
-from scaler.jobs.writer import Clerk
+from scaler.jobs.values import RowArguments, pack, pack_rows
+from scaler.jobs.writer import JobWriter
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
 RANGE, N_RANGES = 40, 10
@@ -21,9 +21,9 @@ NEIGHBOURS = range(73, 80)
 """rows whose results come together"""
 
 
-def row_of(number: int) -> Row:
+def row_of(number: int) -> RowArguments:
     """Return the arguments of a row."""
-    return Row(b"%d" % number, b"", (bytes(IN_DATABASE_BYTES),) if number == RANGE else ())
+    return RowArguments(b"%d" % number, b"", (bytes(IN_DATABASE_BYTES),) if number == RANGE else ())
 
 
 def digests_of(first: int) -> bytes:
@@ -31,17 +31,17 @@ def digests_of(first: int) -> bytes:
     return b"".join((row + 1).to_bytes(8, "little") for row in range(first, first + RANGE))
 
 
-def result_of(number: int, is_again: bool = False) -> Result:
+def result_of(number: int, is_again: bool = False) -> RowResult:
     """Return how a row ends: each ninth fails the first time, and each fiftieth is large."""
     if number % 9 == 0 and not is_again:
-        return Result(number, 1, (b"failed %d" % number,))
+        return RowResult(number, 1, (b"failed %d" % number,))
     size = 3 * IN_DATABASE_BYTES if number % 50 == 1 else number % 300
-    return Result(number, 0, (b"%d:" % number + bytes(size),))
+    return RowResult(number, 0, (b"%d:" % number + bytes(size),))
 
 
-def together_of(numbers: range) -> Result:
+def together_of(numbers: range) -> RowResult:
     """Return how neighbours end whose results come together."""
-    return Result(numbers[0], 0, (pack([result_of(row).frames[0] for row in numbers]),), len(numbers))
+    return RowResult(numbers[0], 0, (pack([result_of(row).frames[0] for row in numbers]),), len(numbers))
 
 
 def main(folder: Path) -> None:
@@ -51,7 +51,7 @@ def main(folder: Path) -> None:
     def mark(what: str) -> Any:
         return lambda _value, error: os.write(marks, f"{what}\n".encode()) if error is None else sys.exit(str(error))
 
-    keep, clerk, chance = JobFolder(folder / "keep"), Clerk(has_thread=False), random.Random(3)
+    keep, clerk, chance = JobFolder(folder / "keep"), JobWriter(has_thread=False), random.Random(3)
     record = keep.create(TERMS)
     os.write(marks, b"created\n")
     for first in range(0, N_RANGES * RANGE, RANGE):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scaler.agent.link import Link
-from scaler.agent.messages import LinkCut
+from scaler.agent.link import AgentLink
+from scaler.agent.messages import LinkLost
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import ActorRef, Dispatcher
 from scaler.peer.times import PAUSE_MOST_SECONDS
@@ -24,7 +24,7 @@ from scaler.wire.messages.worker import (
     RunTask,
     WorkerHello,
 )
-from scaler.wire.session.dialling import Session
+from scaler.wire.session.dialling import DialledSession
 from tests.support.recorder import Recorder
 from tests.support.virtual_clock import VirtualClock
 
@@ -39,7 +39,7 @@ class RecordingDoor:
     def __init__(self) -> None:
         self.connections = 0
         self.set_aside_count = 0
-        self.session = Session(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
+        self.session = DialledSession(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
         self.is_up = False
         self._alone: list[Any] = []
         self._said: list[Any] = []
@@ -93,7 +93,7 @@ class Bench:
         self.objects = Recorder()
         self.ends: list[int] = []
         self.new_id = IdSource()
-        self.actor = Link(
+        self.actor = AgentLink(
             self.door,
             config=ClusterConfig(address, 2, death_timeout_seconds=death_timeout_seconds),
             names=("a", "b"),
@@ -127,7 +127,7 @@ class Bench:
         return self
 
     def reconnect(self, scheduler_id: bytes = SCHEDULER) -> WorkerHello:
-        self.tell(LinkCut("cut"))
+        self.tell(LinkLost("cut"))
         self.wait(PAUSE_MOST_SECONDS)
         [hello] = self.door.take()
         self.welcome(scheduler_id)

@@ -24,7 +24,7 @@ from scaler.wire.codec.columns import Rule, column_kinds
 from scaler.wire.codec.schemas import SCHEMAS, schema_directory
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.client import Task, TaskCancel
-from scaler.wire.messages.columns import ROWS_MOST, Most
+from scaler.wire.messages.columns import ROWS_MOST, UpperLimit
 from scaler.wire.messages.common import PROFILE
 from scaler.wire.messages.directions import (
     AGENT_TO_PROCESSOR,
@@ -102,7 +102,7 @@ def value(name: str, kind: str, rule: Rule, index: int) -> Any:
         return TEXTS.get(name, f"the {name}") if index == 0 else ""
     if kind == "frames":
         return FRAMES[index % 3]
-    if isinstance(rule, Most):
+    if isinstance(rule, UpperLimit):
         return min(NUMBERS[kind][index % 3], rule.most)
     return (BYTES.get(name, SHORT) if kind == "bytes" else NUMBERS[kind])[index % 3]
 

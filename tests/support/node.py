@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import psutil
 
-from scaler.executors.messages import NeedObject, ObjectFound, StoredObject
-from scaler.executors.processes.pool.pool import Pool
+from scaler.executors.messages import CachedObject, NeedObject, ObjectFound
+from scaler.executors.processes.pool.pool import ProcessorPool
 from scaler.executors.processes.slot.processors import ProcessorRecord
 from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import IdSource, ObjectId, TaskId, content_id
@@ -43,8 +43,8 @@ class Node:
             dispatcher.spawn(Slot(name, index, link, objects, asked)) for index, name in enumerate(names)
         )
         config = ClusterConfig("tcp://127.0.0.1:1", n_workers, **settings)
-        self.pool = dispatcher.spawn(Pool(self.shell, config, names, self.slots, AGENT_TOKEN))
-        self.stored: dict[ObjectId, StoredObject] = {}
+        self.pool = dispatcher.spawn(ProcessorPool(self.shell, config, names, self.slots, AGENT_TOKEN))
+        self.stored: dict[ObjectId, CachedObject] = {}
         self.results: list[RunResult] = []
         self._condition: Callable[[], Any] = lambda: True
         self._deadline = 0.0
@@ -79,7 +79,7 @@ class Node:
     def task(self, function: Callable[..., Any], worker: int = 0) -> RunTask:
         frames = [bytes(frame) for frame in function_to_frames(DefaultSerializer(), function)]
         function_id = content_id(frames)
-        self.stored[function_id] = StoredObject(function_id, frames, None)
+        self.stored[function_id] = CachedObject(function_id, frames, None)
         return RunTask(TaskId(self._new_id()), worker, 1, function_id, b"", b"")
 
     def run(self, *tasks: RunTask) -> None:

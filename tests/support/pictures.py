@@ -11,9 +11,9 @@ from typing import Any
 
 from scaler.endpoint import Endpoint
 from scaler.monitor.model.model import News
-from scaler.monitor.top.frame import Moment, draw
+from scaler.monitor.top.frame import FrameInput, draw
 from scaler.monitor.top.grid import Grid
-from scaler.monitor.top.view import Target, View
+from scaler.monitor.top.view import Target, TopView
 from tests.support import monitored_cluster as cluster
 from tests.support.monitored import news
 
@@ -37,8 +37,8 @@ class Picture:
 
     def draw(self) -> Grid:
         model = cluster.model_of(self.news(), now=HEARD_AT)
-        moment = Moment(HEARD_AT + self.seconds_later, Endpoint.parse(ADDRESS), **self.moment)
-        return draw(model, View(**self.view), self.width, self.height, moment)
+        moment = FrameInput(HEARD_AT + self.seconds_later, Endpoint.parse(ADDRESS), **self.moment)
+        return draw(model, TopView(**self.view), self.width, self.height, moment)
 
 
 def nothing() -> Iterator[News]:

@@ -24,7 +24,7 @@ from scaler.pickling.serialization import (
 )
 from scaler.processor.channel import Channel
 from scaler.processor.lifecycle.signals import INTERRUPT_SIGNAL
-from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.progress_page import ProgressPage, new_progress_page
 from scaler.settings import ClusterConfig, LoggingConfig
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.codec.structs import TaskFailure
@@ -68,7 +68,7 @@ class Driver:
         theirs.close()
         ours.settimeout(None)
         self.channel = Channel(ours)
-        self.progress = Progress(page)
+        self.progress = ProgressPage(page)
         os.close(page)
         self.arrived: list[tuple[float, RunResult]] = []
         self.kinds: list[type] = []

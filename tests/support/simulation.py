@@ -52,14 +52,14 @@ from scaler.wire.messages.client import (
     GraphTask,
     GraphTaskCancel,
     InfoResponse,
-    Known,
-    ObjectInfo,
+    InputKnowledge,
+    ObjectDetails,
     OutputLine,
     OutputResponse,
     Task,
     TaskCancel,
     TaskResult,
-    WorkerInfo,
+    WorkerDetails,
 )
 from scaler.wire.messages.common import (
     FOUND,
@@ -108,7 +108,7 @@ from scaler.wire.messages.worker import (
     WorkerHello,
     WorkersClosed,
 )
-from scaler.wire.session.dialling import Session
+from scaler.wire.session.dialling import DialledSession
 from scaler.wire.session.pipe import Message, Pipe
 from tests.support.audit import Audit
 from tests.support.configs import scheduler_config
@@ -398,7 +398,7 @@ class SimulatedPeer:
         """whether it would go on with its session on a new connection; else it begins anew and says all again"""
         self.user = ""
         """whose it is; empty: nobody knows"""
-        self.session = Session(self.incoming, self.outgoing, on_heard=self.on_heard)
+        self.session = DialledSession(self.incoming, self.outgoing, on_heard=self.on_heard)
 
     def on_heard(self, items: Sequence[Any]) -> None:
         """The scheduler has heard some items."""
@@ -511,8 +511,8 @@ _NEWS = (
     ClientHeartbeatEcho,
     ClientShutdownResponse,
     InfoResponse,
-    ObjectInfo,
-    WorkerInfo,
+    ObjectDetails,
+    WorkerDetails,
     ExplainResponse,
     OutputLine,
     OutputResponse,
@@ -589,7 +589,7 @@ class SimulatedClient(SimulatedPeer):
         """Return what the client knows of a task whose result a graph needs."""
         result, task = self.results.get(task_id), self.open.get(task_id)
         if result is not None:
-            known = Known.STORED if result.size else Known.HERE
+            known = InputKnowledge.STORED if result.size else InputKnowledge.HERE
             return GraphInput(graph_id, position, task_id, GraphId(NO_ID), 0, known, result.payload, result.status)
         if task is None or isinstance(task, Task):
             return GraphInput(graph_id, position, task_id, GraphId(NO_ID))

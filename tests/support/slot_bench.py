@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from math import inf
 
-from scaler.executors.messages import NeedObject, ObjectFound, StoredObject
+from scaler.executors.messages import CachedObject, NeedObject, ObjectFound
 from scaler.executors.processes.messages import (
-    HandTasks,
+    ProcessorBlocked,
     ProcessorComing,
     ProcessorDown,
+    ProcessorResumable,
     ProcessorUp,
     ResumeProcessor,
-    TaskAsks,
-    TaskBlocks,
+    SendTasks,
     TasksFinished,
 )
 from scaler.executors.processes.slot.slot import Slot
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import Dispatcher
-from scaler.processor.progress_page import Progress
+from scaler.processor.progress_page import ProgressPage
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import pack
@@ -81,7 +81,7 @@ class SlotBench:
         """A ready processor that has the functions."""
         self.processor_up()
         for function in functions or (FUNCTION,):
-            self.tell(ObjectFound(StoredObject(function, [b"x"], None)))
+            self.tell(ObjectFound(CachedObject(function, [b"x"], None)))
         self.processor.messages.clear()
         return self
 
@@ -133,7 +133,7 @@ class SlotBench:
         self.tell(ProcessorDown(self.number, executing, "died: signal SIGKILL"))
 
     def handed(self) -> list[RunTask]:
-        return [task for hand in self.processor.take(HandTasks) for task in hand.tasks]
+        return [task for hand in self.processor.take(SendTasks) for task in hand.tasks]
 
     def answers(self) -> list[tuple[bytes, TaskStatus]]:
         return [(r.task_id, TaskStatus(r.status)) for results in self.link.take(Batch[RunResult]) for r in results]
@@ -152,7 +152,7 @@ class WaitingBench(SlotBench):
 
     def __init__(self, waiting_most: float = inf) -> None:
         super().__init__(waiting_most=waiting_most)
-        self.pages: dict[int, Progress] = {}
+        self.pages: dict[int, ProgressPage] = {}
         self.results_of: dict[int, int] = {}
         self.up(is_extra=False)
 
@@ -164,19 +164,19 @@ class WaitingBench(SlotBench):
     def tell(self, message: object) -> None:
         super().tell(message)
         for need in self.objects.take(NeedObject):
-            super().tell(ObjectFound(StoredObject(need.object_id, [b"x"], None)))
+            super().tell(ObjectFound(CachedObject(need.object_id, [b"x"], None)))
 
     def handed_to(self) -> list[tuple[int, list[RunTask]]]:
-        return [(hand.number, list(hand.tasks)) for hand in self.processor.take(HandTasks)]
+        return [(hand.number, list(hand.tasks)) for hand in self.processor.take(SendTasks)]
 
     def wait_for_others(self, number: int, is_stuck: bool = True) -> None:
         """The task that this processor executes begins to wait."""
         task = self.results_of[number] + 1
         self.pages[number].words[0] = task
-        self.tell(TaskBlocks(number, task, is_stuck))
+        self.tell(ProcessorBlocked(number, task, is_stuck))
 
     def ask(self, number: int) -> None:
-        self.tell(TaskAsks(number, self.results_of[number] + 1))
+        self.tell(ProcessorResumable(number, self.results_of[number] + 1))
 
     def end(self, number: int, task: RunTask, status: TaskStatus = TaskStatus.SUCCESS) -> None:
         self.results_of[number] += 1

@@ -13,7 +13,7 @@ import zmq
 
 from scaler.endpoint import Endpoint
 from scaler.keys.finding import keys_for
-from scaler.keys.folder import Pair
+from scaler.keys.folder import KeyPair
 from scaler.keys.key_file import CLIENT
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"CURVE".ljust(20, b"\0") + bytes(32)
@@ -31,7 +31,7 @@ COMMANDS = [
 
 def knock(address: str, context: zmq.Context[zmq.Socket[bytes]]) -> None:
     """Come with a key that is on no list, say something, and wait until that is refused."""
-    stranger = Pair.new()
+    stranger = KeyPair.new()
     with context.socket(zmq.DEALER) as peer:
         peer.setsockopt(zmq.LINGER, 0)
         peer.setsockopt_string(zmq.CURVE_SERVERKEY, keys_for(Endpoint.parse(address), CLIENT)[0].servers[0])

@@ -1,4 +1,4 @@
-"""Awaited: which graphs of a client wait for the results of its tasks, or of nodes of its other graphs.
+"""AwaitedTasks: which graphs of a client wait for the results of its tasks, or of nodes of its other graphs.
 
 Kept by its client session, which tells it how tasks and nodes end.
 """
@@ -15,7 +15,7 @@ NO_GRAPH = GraphId(NO_ID)
 """of a task that is no node of a graph"""
 
 
-class Awaited:
+class AwaitedTasks:
     """The open tasks for which graphs wait, and these graphs."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 
-from scaler.actors.graphs.graph_node import Node, for_others, input_node
+from scaler.actors.graphs.graph_node import GraphNodeState, for_others, input_node
 from scaler.actors.graphs.graph_values import GraphValues
 from scaler.actors.graphs.graph_view import find_nodes, show_graph, tell_ended
 from scaler.actors.insight.explanations import follow
@@ -29,8 +29,8 @@ from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import (
     AwaitResult,
     BalancerRestarted,
+    CancelForAdmin,
     CancelGraph,
-    CancelOfAny,
     CancelTask,
     ExplainNode,
     GraphEnded,
@@ -46,7 +46,7 @@ from scaler.ids import NO_ID, TaskId, public_id
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.accounts import owner_of
-from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, Known, Task, TaskResult
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, InputKnowledge, Task, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 
@@ -65,7 +65,7 @@ class GraphActor(Actor):
         self._spec = spec
         self._session = context.session
         self._context = context
-        self._nodes: list[Node] = []
+        self._nodes: list[GraphNodeState] = []
         self._readiness = Readiness()
         self._running: dict[TaskId, tuple[int, ActorRef]] = {}
         self._inputs: dict[TaskId, GraphInput] = {}
@@ -113,7 +113,7 @@ class GraphActor(Actor):
                 adoption.send(NodesWait(self.actor_ref, owner_of(self._context.account), waiting))
         self._look_if_complete()
 
-    def _may_tell(self, node: Node) -> bool:
+    def _may_tell(self, node: GraphNodeState) -> bool:
         """Return whether a node has ended; not because this graph is to be said again, which its client will hear."""
         return node.status is not None and not (self._lost and node.status == TaskStatus.CANCELED)
 
@@ -143,7 +143,7 @@ class GraphActor(Actor):
         return len(self._nodes) == self._spec.node_count
 
     def _add(self, item: GraphNode, position: int) -> None:
-        node, nodes = Node(item), self._nodes
+        node, nodes = GraphNodeState(item), self._nodes
         self._open_count += 1
         self._values.hold_arguments(node)
         if item.function_id == NO_ID:  # it has run, and nobody needs its result any more
@@ -168,7 +168,7 @@ class GraphActor(Actor):
             assert cause.status is not None
             self._end(node, cause.status, for_others(cause, cause.status, cause.payload))
 
-    def _add_ended(self, node: Node, status: TaskStatus, payload: bytes) -> None:
+    def _add_ended(self, node: GraphNodeState, status: TaskStatus, payload: bytes) -> None:
         self._readiness.add(())
         self._nodes.append(node)
         self._fail(len(self._nodes) - 1, status, payload)
@@ -186,11 +186,11 @@ class GraphActor(Actor):
 
     def _learn(self, item: GraphInput) -> None:
         """The client says how another task has ended; or that it is open, and was not when this graph asked."""
-        if item.known == Known.AWAITED:
+        if item.known == InputKnowledge.AWAITED:
             if item.task_id in self._inputs:
                 self._session.send(AwaitResult(item, self.actor_ref))
             return
-        size = int(item.known == Known.STORED)
+        size = int(item.known == InputKnowledge.STORED)
         self._take_input(TaskDone(TaskResult(item.task_id, item.status, item.payload, size), ()))
 
     def _take_input(self, done: TaskDone) -> None:
@@ -225,11 +225,11 @@ class GraphActor(Actor):
         self._give_up(TaskStatus.CANCELED, b"")
         self._end_if_over()
 
-    @handles(CancelOfAny)
-    def _cancel_if_named(self, cancel: CancelOfAny) -> None:
+    @handles(CancelForAdmin)
+    def _cancel_if_named(self, cancel: CancelForAdmin) -> None:
         """A client would cancel the whole graph, too, if it wants the value of a node no more."""
 
-        def look(node: Node) -> None:
+        def look(node: GraphNodeState) -> None:
             if not self._given_up and node.status is None and public_id(node.task_id) in cancel.short_ids:
                 self._cancel(CancelGraph())
 
@@ -258,7 +258,7 @@ class GraphActor(Actor):
         self._slices.add(lambda node: self._end_waiting(node, status, payload), waiting)
         self._slices.add(self._drop, self._nodes)
 
-    def _end_waiting(self, node: Node, status: TaskStatus, payload: bytes) -> None:
+    def _end_waiting(self, node: GraphNodeState, status: TaskStatus, payload: bytes) -> None:
         options, is_call = self._spec.options, node.function_id != NO_ID  # or the result of another task
         if options and is_call and status == TaskStatus.CANCELED:
             said = self._context.read_options(options)
@@ -350,7 +350,7 @@ class GraphActor(Actor):
     # Ends
 
     def _end(
-        self, node: Node, status: int, payload: bytes, frames: Frames = (), worker: ActorRef | None = None
+        self, node: GraphNodeState, status: int, payload: bytes, frames: Frames = (), worker: ActorRef | None = None
     ) -> None:
         node.status, node.payload, node.block = status, payload, b""
         if node.frames:
@@ -366,7 +366,7 @@ class GraphActor(Actor):
         if node.object_ids or not node.needed_by:
             self._drop(node)
 
-    def _drop(self, node: Node) -> None:
+    def _drop(self, node: GraphNodeState) -> None:
         """Drop what no node needs, nor may one that comes."""
         if node.status is not None and (self._is_complete() or self._given_up):
             self._values.drop(node)

@@ -26,7 +26,7 @@ _graph_id_of = attrgetter("graph_id")
 _Item = TypeVar("_Item", GraphNode, GraphInput)
 
 
-class Node:
+class GraphNodeState:
     """One node: its call and its state."""
 
     __slots__ = (
@@ -59,24 +59,24 @@ class Node:
         return TaskResult(self.task_id, self.status, self.payload, self.size, self.profile)
 
 
-def for_others(node: Node, status: int, payload: bytes) -> bytes:
+def for_others(node: GraphNodeState, status: int, payload: bytes) -> bytes:
     """Return the payload of all nodes that end because they need one that has failed: a sentence says which."""
     if status in (TaskStatus.FAILED, TaskStatus.CANCELED):  # a failure names its task itself
         return payload
     return of_needed(node.task_id, payload)
 
 
-def input_node(item: GraphInput) -> Node:
+def input_node(item: GraphInput) -> GraphNodeState:
     """Return the node of a result that is not made in its graph."""
-    return Node(GraphNode(item.graph_id, item.task_id, ObjectId(NO_ID), b"", b"", b"", wanted=0))
+    return GraphNodeState(GraphNode(item.graph_id, item.task_id, ObjectId(NO_ID), b"", b"", b"", wanted=0))
 
 
-def where_most_is(nodes: Sequence[Node], node: Node) -> ActorRef | None:
+def where_most_is(nodes: Sequence[GraphNodeState], node: GraphNodeState) -> ActorRef | None:
     """Return the worker that made the largest result that a node needs, if that is worth a preference."""
     return max(map(nodes.__getitem__, node.dependencies), key=lambda each: each.size).made_by
 
 
-def worth_storing(nodes: Sequence[Node], node: Node) -> list[Node]:
+def worth_storing(nodes: Sequence[GraphNodeState], node: GraphNodeState) -> list[GraphNodeState]:
     """Return the nodes whose results must become objects before a node that needs them runs: those that many nodes
     need, and the larger ones if all exceed one message.
     """
@@ -92,7 +92,7 @@ def worth_storing(nodes: Sequence[Node], node: Node) -> list[Node]:
     return stored
 
 
-def _is_large(node: Node) -> bool:
+def _is_large(node: GraphNodeState) -> bool:
     return len(node.payload) >= WORTH_AN_OBJECT_BYTES
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from scaler.actors.graphs.graph_node import Node, where_most_is, worth_storing
+from scaler.actors.graphs.graph_node import GraphNodeState, where_most_is, worth_storing
 from scaler.actors.messages.objects import CountArguments, ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.tasks import KeepResult
 from scaler.actors.objects.located import LocatedFrames
@@ -44,7 +44,7 @@ class GraphValues:
 
     def __init__(
         self,
-        nodes: Sequence[Node],
+        nodes: Sequence[GraphNodeState],
         object_store: ActorRef,
         owner: Owner,
         client_id: ClientId,
@@ -57,26 +57,26 @@ class GraphValues:
         self._has_large = False
         """whether any result was large enough to become an object because of who needs it"""
 
-    def hold_arguments(self, node: Node) -> None:
+    def hold_arguments(self, node: GraphNodeState) -> None:
         """A node has come: the objects among its arguments stay until it has ended."""
         if node.object_ids:
             self._object_store.send(UseObjects(node.object_ids))
         if node.frames:
             self._object_store.send(CountArguments(size_of(node.frames), self._owner))
 
-    def take_frames(self, node: Node) -> Frames:
+    def take_frames(self, node: GraphNodeState) -> Frames:
         """Take the frames of a node's arguments: its task has them from now on, or nobody needs them."""
         frames, node.frames = node.frames, ()
         if frames:
             self._object_store.send(CountArguments(-size_of(frames), self._owner))
         return frames
 
-    def hold_stored(self, node: Node) -> None:
+    def hold_stored(self, node: GraphNodeState) -> None:
         """The result of a node is an object already."""
         node.is_stored = True
         self._object_store.send(UseObjects(ObjectId(node.task_id), self.graph))
 
-    def keep(self, node: Node, frames: Frames, worker: ActorRef | None) -> None:
+    def keep(self, node: GraphNodeState, frames: Frames, worker: ActorRef | None) -> None:
         """Keep a large result for its consumers, and where it was made.
 
         Raises:
@@ -94,7 +94,7 @@ class GraphValues:
         if len(payload) >= WORTH_AN_OBJECT_BYTES:
             self._has_large = True
 
-    def arguments(self, node: Node) -> tuple[bytes, bytes, ActorRef | None]:
+    def arguments(self, node: GraphNodeState) -> tuple[bytes, bytes, ActorRef | None]:
         """Return the arguments of a node with the results that it needs, its objects, and where it should run.
 
         Raises:
@@ -117,7 +117,7 @@ class GraphValues:
             raise ValueError(f"they name node {position}, which is not among the dependencies")
         return (OBJECT, node.task_id) if node.is_stored else (VALUE, node.payload)
 
-    def _store(self, node: Node, frames: Frames) -> None:
+    def _store(self, node: GraphNodeState, frames: Frames) -> None:
         """Keep a result as an object for its consumers. It belongs to no client and is deleted with their end."""
         if self._maker_of(ObjectId(node.task_id)) not in (None, self._client_id):
             raise ValueError(TAKEN)
@@ -135,7 +135,7 @@ class GraphValues:
         )
         self.hold_stored(node)
 
-    def drop(self, node: Node) -> None:
+    def drop(self, node: GraphNodeState) -> None:
         """A node has ended: drop what no other one needs. A small wanted result stays: it may be said again."""
         if node.object_ids:
             self._object_store.send(ReleaseObjects(node.object_ids))

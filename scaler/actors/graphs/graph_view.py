@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Container, Sequence
 from operator import attrgetter
 
-from scaler.actors.graphs.graph_node import Node
-from scaler.actors.messages.monitor import AskedNode, Backlog, GraphEndedFor, GraphSeen, NodeSeen
+from scaler.actors.graphs.graph_node import GraphNodeState
+from scaler.actors.messages.monitor import Backlog, GraphEndedFor, GraphSeen, NodeSeen, WatchedNode
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.task_states import READY, RUNNING, shown_state
 from scaler.ids import TaskId, public_id
@@ -31,7 +31,7 @@ def show_graph(
     backlog: Backlog,
     context: ClientContext,
     spec: GraphTask,
-    nodes: Sequence[Node],
+    nodes: Sequence[GraphNodeState],
     running: Collection[TaskId],
     open_count: int,
 ) -> None:
@@ -48,16 +48,16 @@ def show_graph(
         backlog.nodes[short_id] = [_node(position, node, running) for position, node in enumerate(nodes)]
 
 
-def find_nodes(backlog: Backlog, graph: ActorRef, nodes: Sequence[Node], running: Container[TaskId]) -> None:
+def find_nodes(backlog: Backlog, graph: ActorRef, nodes: Sequence[GraphNodeState], running: Container[TaskId]) -> None:
     """Say which of the nodes that are no tasks yet are asked for."""
     for position, node in enumerate(nodes[:NODES_MOST] if backlog.wants_tasks else ()):
         if node.status is None and node.task_id not in running:
             short_id = public_id(node.task_id)
             if short_id in backlog.wants_tasks:
-                backlog.asked_nodes[short_id] = AskedNode(node.task_id, node.function_id, graph, position)
+                backlog.asked_nodes[short_id] = WatchedNode(node.task_id, node.function_id, graph, position)
 
 
-def tell_ended(context: ClientContext, spec: GraphTask, nodes: Sequence[Node]) -> None:
+def tell_ended(context: ClientContext, spec: GraphTask, nodes: Sequence[GraphNodeState]) -> None:
     """A graph has ended: tell the monitor, if it shows graphs."""
     if context.events.of_graphs is not None:
         statuses: Counter[int | None] = Counter(map(_STATUS, nodes))
@@ -77,7 +77,7 @@ def _seen(
     return GraphSeen(short_id, spec.name, public_id(context.client_id), *counts, *whose)
 
 
-def _node(position: int, node: Node, running: Container[TaskId]) -> NodeSeen:
+def _node(position: int, node: GraphNodeState, running: Container[TaskId]) -> NodeSeen:
     if node.status is None:
         state = shown_state(RUNNING if node.task_id in running else READY)
     else:

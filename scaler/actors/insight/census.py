@@ -15,8 +15,8 @@ from dataclasses import replace
 from heapq import nlargest
 from itertools import islice
 
-from scaler.actors.messages.peers import AnswerInfo, InfoAsked, ReportStatistics, SessionEnded, WorkersCame
-from scaler.actors.messages.tasks import CancelOfAny
+from scaler.actors.messages.peers import AnswerInfo, InfoRequested, ReportStatistics, SessionEnded, WorkersArrived
+from scaler.actors.messages.tasks import CancelForAdmin
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.hellos import why_not_admin
@@ -27,7 +27,7 @@ from scaler.kit import Actor, ActorRef, charged_to, handles
 from scaler.message import message
 from scaler.process.report import Report
 from scaler.wire.messages.capabilities import as_text
-from scaler.wire.messages.client import OBJECTS, WORKERS, InfoRequest, InfoResponse, ObjectInfo, WorkerInfo
+from scaler.wire.messages.client import OBJECTS, WORKERS, InfoRequest, InfoResponse, ObjectDetails, WorkerDetails
 from scaler.wire.messages.directions import SCHEDULER_TO_AGENT, SCHEDULER_TO_CLIENT
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
@@ -50,7 +50,7 @@ _ANSWER = AnswerInfo()
 
 
 @message
-class _LookAgain:
+class _CheckWaiting:
     """Requests were put off some time ago."""
 
 
@@ -81,9 +81,9 @@ class Census(Actor):
         self._total = Report()
         self._by_agent: list[tuple[Peer, Report]] = []
 
-    @handles(InfoAsked)
+    @handles(InfoRequested)
     @charged_to("peer.session")
-    def _ask(self, asked: InfoAsked) -> None:
+    def _ask(self, asked: InfoRequested) -> None:
         for request in asked.requests:
             waiting = self._waiting.setdefault(asked.peer, {})
             waiting.pop(request.number, None)
@@ -121,7 +121,7 @@ class Census(Actor):
         ids = frozenset(bytes.fromhex(each) for each in filter(is_public_id, short_ids))
         for peer in self._directory.peers.values():
             if peer.outgoing is SCHEDULER_TO_CLIENT:
-                peer.session.send(CancelOfAny(ids, admin))
+                peer.session.send(CancelForAdmin(ids, admin))
 
     def _restart_workers(self) -> None:
         for peer in self._agents():
@@ -154,18 +154,18 @@ class Census(Actor):
     def _look_later(self) -> None:
         if not self._will_look:
             self._will_look = True
-            self.schedule(LOOK_SECONDS, _LookAgain())
+            self.schedule(LOOK_SECONDS, _CheckWaiting())
 
-    @handles(_LookAgain)
-    def _look_again(self, _look: _LookAgain) -> None:
+    @handles(_CheckWaiting)
+    def _look_again(self, _look: _CheckWaiting) -> None:
         self._will_look, self._n_described = False, 0
         put_off, self._put_off = self._put_off, {}
         for peer, requests in put_off.items():
             for request in requests.values():
                 self._take(peer, request)
 
-    @handles(WorkersCame)
-    def _workers_came(self, _came: WorkersCame) -> None:
+    @handles(WorkersArrived)
+    def _workers_came(self, _came: WorkersArrived) -> None:
         for peer, waiting in list(self._waiting.items()):
             for request in list(waiting.values()):
                 self._answer_soon(peer, replace(request, detailed=0, restart=0, leave="", cancel=""))
@@ -220,7 +220,7 @@ class Census(Actor):
         of_agent = (identity.python_version, identity.package_version, as_text(identity.capabilities))
         for name, counts in report.of("worker"):
             tasks = (counts["tasks"], counts["blocked_tasks"])
-            self._outbox.put(peer, WorkerInfo(number, name, cluster, *tasks, *of_agent))
+            self._outbox.put(peer, WorkerDetails(number, name, cluster, *tasks, *of_agent))
 
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:
@@ -238,12 +238,12 @@ def _is_order(request: InfoRequest) -> bool:
     return bool(request.restart or request.leave or request.cancel)
 
 
-def described(table: ObjectTable, client: ClientId, number: int) -> Iterator[ObjectInfo]:
+def described(table: ObjectTable, client: ClientId, number: int) -> Iterator[ObjectDetails]:
     """Go through the objects of a client, the largest first, as the answer to the request with that number."""
     owned = islice(table.owned.get(client, ()), OBJECTS_SEEN)
     known = [(object_id, table.objects[object_id]) for object_id in owned]
     for object_id, stored in nlargest(OBJECTS_MOST, known, key=lambda each: each[1].size_bytes):
-        yield ObjectInfo(
+        yield ObjectDetails(
             number,
             object_id,
             stored.name,

@@ -92,7 +92,7 @@ class PeerIdentity:
 
 
 @message
-class PeerCame:
+class PeerJoined:
     """A peer was welcomed. `session`: its actor; `workers`: the actors of those of an agent's workers that have begun,
     in the order of names; news of the others follows.
     """
@@ -114,7 +114,7 @@ class PeerChanged:
 
 
 @message
-class PeerCut:
+class PeerDisconnected:
     """The connection of a peer was lost; it may come back on another one."""
 
     session: ActorRef
@@ -122,14 +122,14 @@ class PeerCut:
 
 
 @message
-class PeerBack:
+class PeerReconnected:
     """A peer said hello again, on another connection, and goes on where it was."""
 
     session: ActorRef
 
 
 @message
-class PeerWent:
+class PeerLeft:
     """A peer is gone for good, and an agent's workers with it."""
 
     session: ActorRef

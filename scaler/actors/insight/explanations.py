@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from scaler.actors.graphs.graph_node import Node
+from scaler.actors.graphs.graph_node import GraphNodeState
 from scaler.actors.insight.recent_runs import RecentRuns
 from scaler.actors.messages.tasks import (
     NOT_KNOWN,
+    ExplainForAdmin,
     ExplainInput,
     ExplainNode,
-    ExplainOfAny,
     ExplainRun,
     ExplainTask,
     Tries,
@@ -102,7 +102,7 @@ def ask_next(question: ExplainTask, sessions: Iterator[ActorRef], recent_runs: R
     if session is None:
         question.asker.send(not_here(question, recent_runs.worker_of(question.task_id)))
     else:
-        session.send(ExplainOfAny(question, sessions))
+        session.send(ExplainForAdmin(question, sessions))
 
 
 def in_the_queue(found: Capacity) -> tuple[Reason, str]:
@@ -232,7 +232,7 @@ def _at_worker(name: str, tasks: int, is_blocked: bool, is_canceled: bool, is_cu
 
 def follow(
     asked: ExplainNode,
-    nodes: Sequence[Node],
+    nodes: Sequence[GraphNodeState],
     running: Mapping[TaskId, tuple[int, ActorRef]],
     inputs: Mapping[TaskId, GraphInput],
     session: ActorRef,
@@ -270,7 +270,7 @@ def follow(
     explain_node(question, INPUTS, f"more than {STEPS_MOST} nodes, one after the other, come before it")
 
 
-def missing_inputs(node: Node, nodes: Sequence[Node]) -> list[int]:
+def missing_inputs(node: GraphNodeState, nodes: Sequence[GraphNodeState]) -> list[int]:
     """Return which results a node still needs, as positions; not all, if there are very many."""
     return [each for each in islice(node.dependencies, DEPENDENCIES_MOST) if nodes[each].status is None]
 

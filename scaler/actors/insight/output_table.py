@@ -40,7 +40,7 @@ class KeptLine(NamedTuple):
         return LINE_BYTES + len(self.text)
 
 
-class TaskOutput:
+class TaskOutputRecord:
     """What is kept of one task."""
 
     __slots__ = ("account", "at", "dropped", "lines", "name", "report", "short_id", "size")
@@ -69,7 +69,7 @@ class OutputTable:
 
     def __init__(self, retention_seconds: float) -> None:
         self._retention_seconds = retention_seconds
-        self._tasks: OrderedDict[TaskId, TaskOutput] = OrderedDict()
+        self._tasks: OrderedDict[TaskId, TaskOutputRecord] = OrderedDict()
         self._by_short: dict[bytes, TaskId] = {}
         self._size = 0
         self._numbers = 0
@@ -88,7 +88,7 @@ class OutputTable:
     def _keep(self, task_id: TaskId, line: KeptLine, account: int, name: str, now: float) -> None:
         task = self._tasks.get(task_id)
         if task is None:
-            task = self._tasks[task_id] = TaskOutput(account, name, public_id(task_id))
+            task = self._tasks[task_id] = TaskOutputRecord(account, name, public_id(task_id))
             self._by_short[task.short_id] = task_id
             self._size += task.size
         else:
@@ -129,7 +129,7 @@ class OutputTable:
         """Return the id of a task, if something of it is kept."""
         return self._by_short.get(short_id)
 
-    def find(self, task_id: TaskId) -> TaskOutput | None:
+    def find(self, task_id: TaskId) -> TaskOutputRecord | None:
         """Return what is kept of a task."""
         return self._tasks.get(task_id)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 
 from scaler.actors.insight.output_table import KeptLine, OutputTable
-from scaler.actors.messages.outputs import OutputAsked, RunsPrinted
+from scaler.actors.messages.outputs import OutputRequested, RunsPrinted
 from scaler.actors.messages.peers import ReportStatistics, SessionEnded
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.peers.outbox import Outbox
@@ -32,7 +32,7 @@ LOOK_SECONDS = 0.25
 
 
 @message
-class _LookAgain:
+class _CheckReaders:
     """Requests wait for clients that have not heard the answers before."""
 
 
@@ -41,7 +41,7 @@ class _ExpireDue:
     """What a task has written may be too old."""
 
 
-class Reader:
+class OutputReader:
     """A client that asks for output."""
 
     __slots__ = ("dropped", "number", "peer", "pipe", "unheard", "unheard_lines", "waiting")
@@ -81,8 +81,8 @@ class OutputState:
 
     def __init__(self, retention_seconds: float) -> None:
         self.table = OutputTable(retention_seconds)
-        self.readers: dict[Peer, Reader] = {}
-        self.streams: dict[int, Reader] = {}
+        self.readers: dict[Peer, OutputReader] = {}
+        self.streams: dict[int, OutputReader] = {}
         """by account: who gets all lines of its tasks"""
 
 
@@ -124,7 +124,7 @@ class TaskOutputs(Actor):
         stored = None if spec.name else self._objects.functions.get(spec.function_id)
         return spec.name if stored is None else stored.name
 
-    def _stream(self, reader: Reader, task_id: TaskId, name: str, line: KeptLine) -> None:
+    def _stream(self, reader: OutputReader, task_id: TaskId, name: str, line: KeptLine) -> None:
         assert reader.number is not None
         if reader.peer.connection == NO_CONNECTION or not reader.has_room():
             reader.dropped += 1 + line.dropped
@@ -147,12 +147,12 @@ class TaskOutputs(Actor):
 
     # Requests
 
-    @handles(OutputAsked)
+    @handles(OutputRequested)
     @charged_to("peer.session")
-    def _asked(self, asked: OutputAsked) -> None:
+    def _asked(self, asked: OutputRequested) -> None:
         reader = self._state.readers.get(asked.peer)
         if reader is None:
-            reader = self._state.readers[asked.peer] = Reader(asked.peer)
+            reader = self._state.readers[asked.peer] = OutputReader(asked.peer)
         for request in asked.requests:
             if request.task_id != NO_ID:
                 reader.waiting.append((asked.accounts, request))
@@ -163,13 +163,13 @@ class TaskOutputs(Actor):
             self._outbox.put(reader.peer, OutputResponse(reader.waiting.popleft()[1].number, 0))
         self._serve(reader)
 
-    def _serve(self, reader: Reader) -> None:
+    def _serve(self, reader: OutputReader) -> None:
         while reader.waiting and reader.has_room():
             self._serve_one(reader, *reader.waiting.popleft())
         if reader.waiting:
             self._look_later()
 
-    def _serve_one(self, reader: Reader, accounts: frozenset[int] | None, request: OutputRequest) -> None:
+    def _serve_one(self, reader: OutputReader, accounts: frozenset[int] | None, request: OutputRequest) -> None:
         peer, task = reader.peer, self._table.find(request.task_id)
         dropped = 0
         if task is not None and (accounts is None or task.account in accounts):
@@ -183,10 +183,10 @@ class TaskOutputs(Actor):
     def _look_later(self) -> None:
         if not self._will_look:
             self._will_look = True
-            self.schedule(LOOK_SECONDS, _LookAgain())
+            self.schedule(LOOK_SECONDS, _CheckReaders())
 
-    @handles(_LookAgain)
-    def _look_again(self, _look: _LookAgain) -> None:
+    @handles(_CheckReaders)
+    def _look_again(self, _look: _CheckReaders) -> None:
         self._will_look = False
         for reader in self._state.readers.values():
             self._serve(reader)

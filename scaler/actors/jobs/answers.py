@@ -10,13 +10,13 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from scaler.actors.messages.jobs import JobAsked
+from scaler.actors.messages.jobs import RequestJob
 from scaler.ids import ID_BYTES, PREFIX_BYTES, random_id
-from scaler.jobs.record import JobTerms, Result
+from scaler.jobs.record import JobTerms, RowResult
 from scaler.jobs.terms import KEEP_SECONDS
-from scaler.jobs.values import Row, pack_sizes
+from scaler.jobs.values import RowArguments, pack_sizes
 from scaler.texts import read_json
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 RESULT_HEAD = struct.Struct("<QIBI")
 """Of neighbours that have ended alike: the first row, how many, their status, the number of frames. The sizes of these
@@ -25,10 +25,10 @@ follow, 8 bytes each. Of several rows there is one frame, in which theirs are pa
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
     """Return what is known of a job."""
-    return JobResponse(request.number, JobStatus.KNOWN, 0, 0, json.dumps(info).encode())
+    return JobResponse(request.number, JobAnswerKind.KNOWN, 0, 0, json.dumps(info).encode())
 
 
-def refused(request: JobRequest, reason: str, status: JobStatus = JobStatus.REFUSED) -> JobResponse:
+def refused(request: JobRequest, reason: str, status: JobAnswerKind = JobAnswerKind.REFUSED) -> JobResponse:
     """Return a refusal, with its reason as a sentence."""
     return JobResponse(request.number, status, 0, 0, b"", reason[:1000])
 
@@ -36,36 +36,36 @@ def refused(request: JobRequest, reason: str, status: JobStatus = JobStatus.REFU
 def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, Any] | None = None) -> JobResponse:
     """Return an answer that consists of frames, with facts or without; or an acknowledgement."""
     body = json.dumps(facts or {}).encode()
-    return JobResponse(request.number, JobStatus.KNOWN, request.first, 0, body, "", tuple(frames))
+    return JobResponse(request.number, JobAnswerKind.KNOWN, request.first, 0, body, "", tuple(frames))
 
 
 def waits(request: JobRequest, reason: str) -> JobResponse:
     """Return why the job is idle on which the answer to a request depends; an empty reason if it no longer is."""
-    return JobResponse(request.number, JobStatus.WAITS, 0, 0, b"", reason[:1000])
+    return JobResponse(request.number, JobAnswerKind.WAITS, 0, 0, b"", reason[:1000])
 
 
 def conflict(request: JobRequest, row: int, reason: str) -> JobResponse:
     """Return that a row differs from the one that is kept."""
-    return JobResponse(request.number, JobStatus.CONFLICT, row, 0, b"", reason[:1000])
+    return JobResponse(request.number, JobAnswerKind.CONFLICT, row, 0, b"", reason[:1000])
 
 
 def changed(request: JobRequest, reason: str) -> JobResponse:
     """Return that the job has another revision than the one that the client has compared."""
-    return JobResponse(request.number, JobStatus.CHANGED, 0, 0, b"", reason[:1000])
+    return JobResponse(request.number, JobAnswerKind.CHANGED, 0, 0, b"", reason[:1000])
 
 
-def results_of(request: JobRequest, results: Sequence[Result], first: int) -> JobResponse:
+def results_of(request: JobRequest, results: Sequence[RowResult], first: int) -> JobResponse:
     """Return how rows have ended; none: no further rows end."""
     return _rows(request, first, results)
 
 
-def failures_of(request: JobRequest, found: Sequence[tuple[Result, Row]]) -> JobResponse:
+def failures_of(request: JobRequest, found: Sequence[tuple[RowResult, RowArguments]]) -> JobResponse:
     """Return failed rows: the frame of each failure, and the block of its arguments."""
-    each = (Result(result.row, result.status, (*result.frames, row.payload)) for result, row in found)
+    each = (RowResult(result.row, result.status, (*result.frames, row.payload)) for result, row in found)
     return _rows(request, request.first, each)
 
 
-def _rows(request: JobRequest, first: int, results: Iterable[Result]) -> JobResponse:
+def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobResponse:
     heads: list[bytes] = []
     bodies: list[Any] = []
     count = 0
@@ -74,7 +74,7 @@ def _rows(request: JobRequest, first: int, results: Iterable[Result]) -> JobResp
         bodies += frames
         count += n_rows
     blob = b"".join(bodies)
-    return JobResponse(request.number, JobStatus.ROWS, first, count, b"".join(heads), "", (blob,) if blob else ())
+    return JobResponse(request.number, JobAnswerKind.ROWS, first, count, b"".join(heads), "", (blob,) if blob else ())
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
@@ -83,7 +83,7 @@ def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResp
     if asked_id and asked_id != record_id:
         reason = f"that job {request.name!r} was forgotten, and another one has its name now"
         is_gone = request.verb == JobVerb.FORGET
-        return known(request) if is_gone else refused(request, reason, JobStatus.NOT_FOUND)
+        return known(request) if is_gone else refused(request, reason, JobAnswerKind.NOT_FOUND)
     if work and int.from_bytes(work, "little") != terms.work:
         program = terms.program or "another program"
         return conflict(request, 0, f"{program} has changed the job {request.name!r}: look it up again")
@@ -125,7 +125,7 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def terms_of(
-    asked: JobAsked, owner: str, read_options: Callable[[bytes], object], keep_seconds: float = KEEP_SECONDS
+    asked: RequestJob, owner: str, read_options: Callable[[bytes], object], keep_seconds: float = KEEP_SECONDS
 ) -> JobTerms:
     """Return the terms of a new job, or of a new version of a job.
 

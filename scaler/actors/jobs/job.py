@@ -15,16 +15,23 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from scaler.actors.jobs.job_catalog import JobShelf
-from scaler.actors.jobs.job_requests import Desk
-from scaler.actors.jobs.job_state import Standing
+from scaler.actors.jobs.job_catalog import JobCatalog
+from scaler.actors.jobs.job_requests import JobRequests
+from scaler.actors.jobs.job_state import JobState
 from scaler.actors.jobs.row_sizes import RowSizes, pieces_of
-from scaler.actors.jobs.row_values import LargeResults, store_objects
-from scaler.actors.jobs.submitted_rows import SaidRows
-from scaler.actors.messages.adoption import AskForRuns, NotHeld, RunsAreHeld
-from scaler.actors.messages.jobs import Due, GoOn, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
+from scaler.actors.jobs.row_values import JobResults, store_objects
+from scaler.actors.jobs.submitted_rows import SubmittedRows
+from scaler.actors.messages.adoption import FindRuns, NotHeld, RunsAreHeld
+from scaler.actors.messages.jobs import ContinueJob, JobDue, JobEnded, OrderDone, OwnersChanged, ReaderLeft, RequestJob
 from scaler.actors.messages.objects import ObjectLost, OwnerLeft, SupplyObject, ValueRefused
-from scaler.actors.messages.tasks import BalancerRestarted, BeginRun, CancelTask, RunHeld, RunNotBegun, TaskDone
+from scaler.actors.messages.tasks import (
+    BalancerRestarted,
+    CancelTask,
+    RunNotStarted,
+    StartRequested,
+    StartRun,
+    TaskDone,
+)
 from scaler.actors.peers.owners import UNBOUNDED, RoomInQuota
 from scaler.actors.services import Services
 from scaler.actors.tasks.adoption import HOLD_SECONDS
@@ -32,7 +39,7 @@ from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.retries import NOT_AGAIN
 from scaler.ids import ClientId, TaskId, index_of, random_id
-from scaler.jobs.record import DONE, OPEN, STOPPED, JobRecord, Object, Result
+from scaler.jobs.record import DONE, OPEN, STOPPED, JobObject, JobRecord, RowResult
 from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.values import Arguments
 from scaler.kit import Actor, ActorRef, ChildFailed, handles
@@ -87,15 +94,15 @@ class JobActor(Actor):
     """
 
     def __init__(
-        self, record: JobRecord, standing: Standing, shelf: JobShelf, services: Services, keeper: ActorRef
+        self, record: JobRecord, standing: JobState, shelf: JobCatalog, services: Services, keeper: ActorRef
     ) -> None:
         self._record, self._shelf, self._services, self._keeper = record, shelf, services, keeper
         self._standing, self._rows = standing, standing.rows
         self._has_objects = standing.is_new
         """whether the object store has its functions"""
-        self._held: dict[int, RunHeld] = {}
+        self._held: dict[int, StartRequested] = {}
         """for `at_most_once`: rows that are about to begin, and wait for their marks"""
-        self._results: list[Result] = []
+        self._results: list[RowResult] = []
         """of rows that have ended, and that the clerk does not have"""
         self._is_writing = self._is_loading = self._is_going_on = self._has_turn = self._is_moving = False
         self._is_reading_objects = False
@@ -125,22 +132,24 @@ class JobActor(Actor):
         self._context.notes_begins = self._standing.is_at_most_once = options.at_most_once
         self._standing.lockout = self._shelf.lockout(terms)
         self._tasks = OpenTasks[int](owner)
-        self._said = SaidRows(self.spawn, self._context, self._tasks, options.said_again(), self._record)
-        self._large = LargeResults(self.actor_ref, client_id, owner, services.object_store)
+        self._said = SubmittedRows(self.spawn, self._context, self._tasks, options.said_again(), self._record)
+        self._large = JobResults(self.actor_ref, client_id, owner, services.object_store)
         self._sizes = RowSizes(self._most_together() if options.suit_rows else 1)
-        self._desk = Desk(self, self._record, self._standing, self._shelf, services.outbox, services.read_options)
+        self._desk = JobRequests(
+            self, self._record, self._standing, self._shelf, services.outbox, services.read_options
+        )
         if adoption is not None and owner.has_quota:
             self._awaits_agents = True
-            adoption.send(AskForRuns(owner.tag, self.actor_ref, prefix=terms.prefix))
+            adoption.send(FindRuns(owner.tag, self.actor_ref, prefix=terms.prefix))
         if is_asked:
             patience = services.config.client_timeout_seconds if options.at_most_once else HOLD_SECONDS
-            self.schedule(patience, Due(self._stop_asking))
+            self.schedule(patience, JobDue(self._stop_asking))
         self.look()  # its last scheduler may have died between its last result and its end
         self._load_objects()
         self._report_lost()
         self.go_on_soon()
-        self.schedule(PROGRAM_SECONDS, Due(self._no_longer_fresh))
-        self.schedule(REST_SECONDS, Due(self._rest))
+        self.schedule(PROGRAM_SECONDS, JobDue(self._no_longer_fresh))
+        self.schedule(REST_SECONDS, JobDue(self._rest))
 
     def _report_lost(self) -> None:
         """Report acknowledged changes that the disk has lost, and stop the job if it has the option `at_most_once`."""
@@ -177,10 +186,10 @@ class JobActor(Actor):
         self._orders += 1
         record = self._record
 
-        def obey() -> tuple[Any, list[Result]]:
+        def obey() -> tuple[Any, list[RowResult]]:
             return order(), record.take_damaged()
 
-        def go_on(found: tuple[Any, list[Result]] | None, error: BaseException | None) -> None:
+        def go_on(found: tuple[Any, list[RowResult]] | None, error: BaseException | None) -> None:
             value, damaged = found or (None, [])
             if damaged:
                 self._lose(damaged)
@@ -188,7 +197,7 @@ class JobActor(Actor):
 
         self._shelf.order(self.actor_ref, None if alone else record, obey, go_on)
 
-    def _lose(self, damaged: list[Result]) -> None:
+    def _lose(self, damaged: list[RowResult]) -> None:
         """Count rows with damaged results as failed, or run them again at once while a map needs them."""
         standing, rows = self._standing, [each.row for each in damaged]
         what = f"the results of {len(rows)} rows on disk are damaged or missing; the first is row {rows[0]}"
@@ -207,7 +216,9 @@ class JobActor(Actor):
             record.move(OPEN)
         return record.state, record.reason
 
-    def _has_reopened(self, damaged: list[Result], state: tuple[str, str] | None, error: BaseException | None) -> None:
+    def _has_reopened(
+        self, damaged: list[RowResult], state: tuple[str, str] | None, error: BaseException | None
+    ) -> None:
         rows = [each.row for each in damaged]
         self._desk.reading.to_run_again.difference_update(rows)
         if state is not None:
@@ -219,13 +230,13 @@ class JobActor(Actor):
         self._desk.answer_parked()
         self.go_on_soon()
 
-    @handles(Obeyed)
-    def _obeyed(self, news: Obeyed) -> None:
+    @handles(OrderDone)
+    def _obeyed(self, news: OrderDone) -> None:
         self._orders -= 1
         news.then(news.value, news.error)
 
-    @handles(Due)
-    def _due(self, due: Due) -> None:
+    @handles(JobDue)
+    def _due(self, due: JobDue) -> None:
         due.then()
 
     def _rest(self) -> None:
@@ -233,11 +244,11 @@ class JobActor(Actor):
         is_needed = self._asked_until_now or self._desk.reading.parked or self._desk.may_run
         self._asked_until_now = 0
         if is_needed or self._orders or self._tasks or self._results:
-            self.schedule(REST_SECONDS, Due(self._rest))
+            self.schedule(REST_SECONDS, JobDue(self._rest))
         else:
             self.stop_now()
 
-    def _objects_are_here(self, objects: list[Object] | None, error: BaseException | None) -> None:
+    def _objects_are_here(self, objects: list[JobObject] | None, error: BaseException | None) -> None:
         self._is_reading_objects = False
         if objects is None and not isinstance(error, (RecordError, ValueError)):
             self._is_in_trouble(f"its functions cannot be read: {error}")
@@ -261,10 +272,10 @@ class JobActor(Actor):
         """Say further rows, and have results written, when what is in the mailbox is read."""
         if not self._is_going_on:
             self._is_going_on = True
-            self.actor_ref.send(GoOn())
+            self.actor_ref.send(ContinueJob())
 
-    @handles(GoOn)
-    def _go_on(self, _go_on: GoOn) -> None:
+    @handles(ContinueJob)
+    def _go_on(self, _go_on: ContinueJob) -> None:
         self._is_going_on = False
         self._write_results()
         if (not self._standing.is_open or self._standing.lockout is not None) and not self.is_settling():
@@ -326,7 +337,7 @@ class JobActor(Actor):
     @handles(RoomInQuota)
     def _has_room_in_quota(self, _news: RoomInQuota) -> None:
         self._has_turn = True
-        self._go_on(GoOn())
+        self._go_on(ContinueJob())
         self._has_turn = False
         self._context.owner.wake()  # others, if there is still room
 
@@ -342,23 +353,23 @@ class JobActor(Actor):
         workers = self._services.directory.workers
         return WINDOW_ROWS if self._sizes.is_known else min(FIRST_ROWS + FIRST_PER_WORKER * workers, WINDOW_ROWS)
 
-    @handles(RunHeld)
-    def _is_held(self, held: RunHeld) -> None:
+    @handles(StartRequested)
+    def _is_held(self, held: StartRequested) -> None:
         """A row that may run once is about to begin: when that is on disk."""
         self._held[index_of(held.task_id)] = held
         self.go_on_soon()
 
-    def _are_marked(self, held: dict[int, RunHeld], _nothing: None, error: BaseException | None) -> None:
+    def _are_marked(self, held: dict[int, StartRequested], _nothing: None, error: BaseException | None) -> None:
         if error is not None:
             self._held = {**held, **self._held}
             self._is_in_trouble(f"rows cannot be marked: {error}")
             return
         self._said.marks.update(held)
         for each in held.values():
-            each.worker.send(BeginRun(each.task_id, each.attempt))
+            each.worker.send(StartRun(each.task_id, each.attempt))
 
-    @handles(RunNotBegun)
-    def _has_not_begun(self, news: RunNotBegun) -> None:
+    @handles(RunNotStarted)
+    def _has_not_begun(self, news: RunNotStarted) -> None:
         """Such a row has come back from its worker."""
         row = index_of(news.task_id)
         self._said.marks.discard(row)
@@ -441,9 +452,9 @@ class JobActor(Actor):
     def _keep(self, task_id: TaskId, status: int, frames: Any, duration_us: int = 0) -> None:
         row = index_of(task_id)
         if self._tasks.end(row):
-            self._end(Result(row, status, frames, 1, duration_us))
+            self._end(RowResult(row, status, frames, 1, duration_us))
 
-    def _end(self, piece: Result) -> None:
+    def _end(self, piece: RowResult) -> None:
         if piece.status == TaskStatus.CANCELED and piece.row not in self._said.marks:
             self._is_open_again(piece.row)
             return
@@ -467,12 +478,12 @@ class JobActor(Actor):
         self.order(write, partial(self._written, results))
 
     def _written(
-        self, results: list[Result], known: tuple[int, float, int] | None, error: BaseException | None
+        self, results: list[RowResult], known: tuple[int, float, int] | None, error: BaseException | None
     ) -> None:
         if known is None or self._standing.is_at_most_once:  # what is not on disk fails when the scheduler is lost
             self._is_writing = False
         else:
-            self.schedule(WRITE_SECONDS, Due(self._write_next))
+            self.schedule(WRITE_SECONDS, JobDue(self._write_next))
         if known is None:
             self._results = [*results, *self._results]
             self._is_in_trouble(f"results cannot be written: {error}")
@@ -497,7 +508,7 @@ class JobActor(Actor):
         if reason != self._told_trouble:
             logger.error("the job %s pauses: %s", self._standing.terms.name, reason)
         if not self._standing.trouble:
-            self.schedule(TRY_AGAIN_SECONDS, Due(self._try_again))
+            self.schedule(TRY_AGAIN_SECONDS, JobDue(self._try_again))
         self._standing.trouble = self._told_trouble = reason
         self._show_on_screens()
         self._desk.answer_parked()
@@ -591,8 +602,8 @@ class JobActor(Actor):
 
     # What clients ask
 
-    @handles(JobAsked)
-    def _asked(self, asked: JobAsked) -> None:
+    @handles(RequestJob)
+    def _asked(self, asked: RequestJob) -> None:
         self._asked_until_now += 1
         self._desk.ask(asked)
 
@@ -621,7 +632,7 @@ class JobActor(Actor):
         """Cancel all rows that were said, or those of them that have not begun."""
         self._tasks.tell(CancelTask(waiting))
 
-    def store(self, objects: list[Object]) -> None:
+    def store(self, objects: list[JobObject]) -> None:
         """Functions and values of its rows are here."""
         store_objects(objects, self._client_id, self._context.owner, self.actor_ref, self._services.object_store)
 
@@ -653,7 +664,7 @@ class JobActor(Actor):
             rows = range(first, first + self._tasks.ranges.get(first, 1))
             self._tasks.end(first)
             for row in rows:
-                self._end(Result(row, TaskStatus.INTERNAL_ERROR, (sentence,)))
+                self._end(RowResult(row, TaskStatus.INTERNAL_ERROR, (sentence,)))
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:

@@ -1,4 +1,4 @@
-"""JobShelf: where the jobs of a scheduler are kept, by whom, and how much room there is.
+"""JobCatalog: where the jobs of a scheduler are kept, by whom, and how much room there is.
 
 Made by the scheduler process; used by the job keeper and the jobs. Must never: wait for the disk.
 """
@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from scaler.actors.messages.jobs import JobAsked, Obeyed
+from scaler.actors.messages.jobs import OrderDone, RequestJob
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import OPEN, JobRecord, JobTerms, Summary
+from scaler.jobs.record import OPEN, JobRecord, JobSummary, JobTerms
 from scaler.jobs.terms import BY_KEY, PAUSED
-from scaler.jobs.writer import Clerk
+from scaler.jobs.writer import JobWriter
 from scaler.keys.allowed import Lockout
 from scaler.kit import ActorRef
 
-SeenJobs: TypeAlias = dict[Path, Summary]
+SeenJobs: TypeAlias = dict[Path, JobSummary]
 """How far each job is, by its place: changed by actors alone, the job keeper and the jobs; read by the monitor."""
 
 
@@ -27,7 +27,7 @@ def no_lockout(_owner: str) -> Lockout | None:
     """Return None: there is no list of keys."""
 
 
-class JobShelf:
+class JobCatalog:
     """The folder of jobs and its clerk.
 
     Args:
@@ -41,7 +41,7 @@ class JobShelf:
     def __init__(
         self,
         folder: JobFolder,
-        clerk: Clerk,
+        clerk: JobWriter,
         post: Callable[[ActorRef, Any], None],
         owner: str,
         most_bytes: int,
@@ -59,18 +59,18 @@ class JobShelf:
         """jobs whose next actor need not ask agents for runs, because a new version has begun"""
         self.given: set[Path] = set()
         """jobs whose record was transferred or changed, and that continue when it is opened again"""
-        self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, JobAsked]] = {}
+        self.unanswered: dict[tuple[ActorRef, int], tuple[ActorRef, RequestJob]] = {}
         """questions that jobs have, by session and number: written by the job keeper, taken out by who answers"""
         self.n_unanswered: Counter[ActorRef] = Counter()
         """number of requests of each session that have no answer yet"""
 
-    def answered(self, asked: JobAsked) -> None:
+    def answered(self, asked: RequestJob) -> None:
         """Count a request as answered."""
         self.unanswered.pop((asked.session, asked.request.number), None)
         if asked.session in self.n_unanswered:  # else it has left
             self.n_unanswered[asked.session] -= 1
 
-    def is_unanswered(self, asked: JobAsked) -> bool:
+    def is_unanswered(self, asked: RequestJob) -> bool:
         """Return whether the client of a request still waits for its answer."""
         return (asked.session, asked.request.number) in self.unanswered
 
@@ -83,13 +83,13 @@ class JobShelf:
     ) -> None:
         """Have an order obeyed by the clerk, and go on with its answer as the actor."""
         post = self._post
-        self._clerk.order(record, order, lambda value, error: post(actor, Obeyed(then, value, error)))
+        self._clerk.order(record, order, lambda value, error: post(actor, OrderDone(then, value, error)))
 
     def lockout(self, terms: JobTerms) -> Lockout | None:
         """Return why the owner of a job is locked out; None if nothing keeps the job from running."""
         return self._lockout_of(terms.owner) if terms.door == BY_KEY else None
 
-    def shown(self, summary: Summary) -> Summary:
+    def shown(self, summary: JobSummary) -> JobSummary:
         """Return the summary of a job that is not in memory, with the state `PAUSED` if its owner is locked out."""
         if summary.state not in (OPEN, PAUSED):
             return summary

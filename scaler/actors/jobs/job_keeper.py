@@ -17,21 +17,21 @@ from typing import Any, TypeAlias
 
 from scaler.actors.jobs.answers import known, refused, terms_of
 from scaler.actors.jobs.job import JobActor
-from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.actors.jobs.job_reads import only_reads
-from scaler.actors.jobs.job_state import Standing
+from scaler.actors.jobs.job_state import JobState
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.reader import JobReader, LeftJobError, needs_program
-from scaler.actors.messages.jobs import JobAsked, JobEnded, LookAtAges, Obeyed, OwnersChanged, ReaderLeft
-from scaler.actors.messages.peers import GiveUp, ReportStatistics
+from scaler.actors.messages.jobs import CheckExpiry, JobEnded, OrderDone, OwnersChanged, ReaderLeft, RequestJob
+from scaler.actors.messages.peers import EndSession, ReportStatistics
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
 from scaler.errors import ProtocolError
 from scaler.jobs.folder import JobInUseError, is_over_age, read_jobs
-from scaler.jobs.record import JobRecord, JobTerms, Summary
+from scaler.jobs.record import JobRecord, JobSummary, JobTerms
 from scaler.kit import Actor, ActorRef, ChildFailed, Timer, charged_to, handles
-from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import JobAnswerKind, JobResponse, JobVerb
 
 logger = logging.getLogger(__name__)
 
@@ -46,8 +46,8 @@ REQUESTS_MOST = 4096
 LISTS_MOST = 16
 """The same for lists of jobs, each of which takes as long as all jobs together."""
 
-Opened: TypeAlias = "tuple[JobRecord, Standing]"
-Looked: TypeAlias = "tuple[list[tuple[Path, Summary | None]], bool]"
+Opened: TypeAlias = "tuple[JobRecord, JobState]"
+Looked: TypeAlias = "tuple[list[tuple[Path, JobSummary | None]], bool]"
 """The places and summaries of the jobs that were looked at, and whether there are more; see `JobFolder.look`."""
 
 
@@ -59,12 +59,12 @@ class JobKeeper(Actor):
         services: for their tasks.
     """
 
-    def __init__(self, shelf: JobShelf, services: Services) -> None:
+    def __init__(self, shelf: JobCatalog, services: Services) -> None:
         self._shelf, self._services = shelf, services
         self._jobs: dict[Path, ActorRef] = {}
-        self._opening: dict[Path, list[JobAsked]] = {}
+        self._opening: dict[Path, list[RequestJob]] = {}
         """jobs that are being opened, and what is asked of them meanwhile"""
-        self._lists: dict[str | None, list[JobAsked]] = {}
+        self._lists: dict[str | None, list[RequestJob]] = {}
         """owners whose jobs are being listed, and the requests for the next list; None: all owners"""
         self._excess: Counter[ActorRef] = Counter()
         """number of requests of each session that were too many"""
@@ -73,15 +73,15 @@ class JobKeeper(Actor):
 
     def on_start(self) -> None:
         if not self._shelf.is_shared:
-            self._look_for_expired(LookAtAges())
+            self._look_for_expired(CheckExpiry())
 
-    @handles(LookAtAges)
-    def _look_for_expired(self, _look: LookAtAges) -> None:
+    @handles(CheckExpiry)
+    def _look_for_expired(self, _look: CheckExpiry) -> None:
         """Remove expired jobs. The first look also finds the jobs that are to go on."""
         if self._next_look is None or self._shelf.is_shared:
             self._order(self._shelf.folder.note_jobs, _nothing)
         self._look()
-        self._next_look = self.schedule(LOOK_SECONDS, LookAtAges())
+        self._next_look = self.schedule(LOOK_SECONDS, CheckExpiry())
 
     def _look(self) -> None:
         self._order(self._shelf.folder.look, self._looked)
@@ -89,8 +89,8 @@ class JobKeeper(Actor):
     def _order(self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
         self._shelf.order(self.actor_ref, None, order, then)
 
-    @handles(Obeyed)
-    def _obeyed(self, news: Obeyed) -> None:
+    @handles(OrderDone)
+    def _obeyed(self, news: OrderDone) -> None:
         news.then(news.value, news.error)
 
     def _looked(self, looked: Looked | None, error: BaseException | None) -> None:
@@ -137,7 +137,7 @@ class JobKeeper(Actor):
             return
         self._begin(place, JobActor(*opened, self._shelf, self._services, self.actor_ref), waiting)
 
-    def _begin(self, place: Path, job: JobActor | JobReader, waiting: list[JobAsked]) -> None:
+    def _begin(self, place: Path, job: JobActor | JobReader, waiting: list[RequestJob]) -> None:
         self._jobs[place] = ref = self.spawn(job)
         for asked in waiting:
             self._hand_on(ref, asked)
@@ -153,11 +153,11 @@ class JobKeeper(Actor):
             f"damaged. To be rid of it, end the scheduler and remove {place}"
         )
 
-    def _hand_on(self, job: ActorRef, asked: JobAsked) -> None:
+    def _hand_on(self, job: ActorRef, asked: RequestJob) -> None:
         self._shelf.unanswered[asked.session, asked.request.number] = job, asked
         job.send(asked)
 
-    def _tell(self, asked: JobAsked, response: JobResponse) -> None:
+    def _tell(self, asked: RequestJob, response: JobResponse) -> None:
         self._shelf.answered(asked)
         self._services.outbox.put(asked.peer, response)
 
@@ -165,25 +165,25 @@ class JobKeeper(Actor):
     def _report_statistics(self, ask: ReportStatistics) -> None:
         ask.report.add("jobs", "", {"jobs": len(self._jobs)})
 
-    @handles(JobAsked)
+    @handles(RequestJob)
     @charged_to("session")
-    def _asked(self, asked: JobAsked) -> None:
+    def _asked(self, asked: RequestJob) -> None:
         if self._next_look is None:
-            self._next_look = self.schedule(FIRST_LOOK_SECONDS, LookAtAges())
+            self._next_look = self.schedule(FIRST_LOOK_SECONDS, CheckExpiry())
         self._shelf.n_unanswered[asked.session] += 1
         if self._shelf.n_unanswered[asked.session] > REQUESTS_MOST:
             self._refuse(asked, f"this client has {REQUESTS_MOST:,} requests about jobs without an answer")
         else:
             self._handle(asked)
 
-    def _refuse(self, asked: JobAsked, reason: str) -> None:
+    def _refuse(self, asked: RequestJob, reason: str) -> None:
         """Refuse a request that is one too many; a client that goes on and on loses its session."""
         self._tell(asked, refused(asked.request, f"{reason}: wait for these first"))
         self._excess[asked.session] += 1
         if self._excess[asked.session] == REQUESTS_MOST:
-            asked.session.send(GiveUp(f"{REQUESTS_MOST:,} of its requests about jobs were too many: {reason}"))
+            asked.session.send(EndSession(f"{REQUESTS_MOST:,} of its requests about jobs were too many: {reason}"))
 
-    def _handle(self, asked: JobAsked, *, is_read: bool = True) -> None:
+    def _handle(self, asked: RequestJob, *, is_read: bool = True) -> None:
         """Hand on a request. `is_read`: whether all requests that follow at once only read, too."""
         request = asked.request
         if request.verb == JobVerb.LIST:
@@ -211,9 +211,9 @@ class JobKeeper(Actor):
         elif request.verb == JobVerb.FORGET and request.record:  # it was forgotten before, if the answer was lost
             self._tell(asked, known(request))
         else:
-            self._tell(asked, refused(request, self._why_missing(asked), JobStatus.NOT_FOUND))
+            self._tell(asked, refused(request, self._why_missing(asked), JobAnswerKind.NOT_FOUND))
 
-    def _why_missing(self, asked: JobAsked) -> str:
+    def _why_missing(self, asked: RequestJob) -> str:
         name, folder = asked.request.name, self._shelf.folder
         if asked.request.record:
             return f"there is no job {name!r} any longer: it was forgotten, or has expired (keep_for)"
@@ -222,7 +222,7 @@ class JobKeeper(Actor):
             return _of_another(folder.path, other, asked)
         return f"there is no job {name!r} of {asked.owner} here: it was forgotten, has expired, or has another name"
 
-    def _place_of(self, asked: JobAsked) -> Path:
+    def _place_of(self, asked: RequestJob) -> Path:
         """Return where a job is that is asked of. An admin may name somebody else's as OWNER/NAME."""
         folder, request = self._shelf.folder, asked.request
         place = folder.place_of(asked.owner, request.name)
@@ -235,7 +235,7 @@ class JobKeeper(Actor):
             return given if given.is_dir() else place
         return place
 
-    def _make(self, place: Path, asked: JobAsked) -> None:
+    def _make(self, place: Path, asked: RequestJob) -> None:
         try:
             terms = terms_of(asked, asked.owner, self._services.read_options)
         except (ValueError, ProtocolError) as error:
@@ -250,7 +250,7 @@ class JobKeeper(Actor):
         self._open(place, partial(_create, self._shelf, terms, _named(asked.program)), is_new=True)
         self._opening[place].append(asked)
 
-    def _list_jobs(self, asked: JobAsked, owner: str | None) -> None:
+    def _list_jobs(self, asked: RequestJob, owner: str | None) -> None:
         """Have the jobs of an owner listed: at once, or by the list that follows the one that is being made."""
         if owner not in self._lists:
             self._lists[owner] = []
@@ -260,11 +260,11 @@ class JobKeeper(Actor):
         else:
             self._refuse(asked, f"this client waits for {LISTS_MOST} lists of jobs")
 
-    def _order_list(self, owner: str | None, requests: list[JobAsked]) -> None:
+    def _order_list(self, owner: str | None, requests: list[RequestJob]) -> None:
         self._order(partial(_list, self._shelf, owner), partial(self._listed, owner, requests))
 
     def _listed(
-        self, owner: str | None, requests: list[JobAsked], found: list[Any] | None, error: BaseException | None
+        self, owner: str | None, requests: list[RequestJob], found: list[Any] | None, error: BaseException | None
     ) -> None:
         body = json.dumps(found).encode()
         for asked in requests:
@@ -272,7 +272,7 @@ class JobKeeper(Actor):
             if found is None:
                 self._tell(asked, refused(asked.request, f"the jobs cannot be read: {error}"))
             else:
-                self._tell(asked, JobResponse(number, JobStatus.KNOWN, 0, len(found), body))
+                self._tell(asked, JobResponse(number, JobAnswerKind.KNOWN, 0, len(found), body))
         waiting = self._lists.pop(owner)
         if waiting:
             self._lists[owner] = []
@@ -314,7 +314,7 @@ class JobKeeper(Actor):
         given, self._shelf.given = self._shelf.given, set()
         self._open_all(given)
 
-    def _take_unanswered(self, job: ActorRef) -> list[JobAsked]:
+    def _take_unanswered(self, job: ActorRef) -> list[RequestJob]:
         unanswered = self._shelf.unanswered
         found = [(key, asked) for key, (of, asked) in unanswered.items() if of is job]
         for key, _ in found:
@@ -330,7 +330,7 @@ class JobKeeper(Actor):
         self._job_ended(JobEnded(failed.child))
 
 
-def _of_another(folder: Path, other: str, asked: JobAsked) -> str:
+def _of_another(folder: Path, other: str, asked: RequestJob) -> str:
     """Return that a job in the folder of a local cluster has another owner, and what to do about it."""
     name = asked.request.name
     return (
@@ -351,7 +351,9 @@ def _nothing(_value: None, _error: BaseException | None) -> None:
 # In the clerk's thread
 
 
-def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path, program: str, is_read: bool) -> Opened:
+def _open(
+    shelf: JobCatalog, read_options: Callable[[bytes], object], place: Path, program: str, is_read: bool
+) -> Opened:
     record = shelf.folder.open(place, program)
     try:
         read_options(record.terms.options)
@@ -359,7 +361,7 @@ def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path,
         shelf.folder.shut(record)
         raise
     is_new_version = place in shelf.fresh
-    standing = Standing(record, OpenRows.of(record), False, is_new_version)
+    standing = JobState(record, OpenRows.of(record), False, is_new_version)
     if is_read and shelf.is_shared and not is_new_version and needs_program(standing):
         shelf.folder.shut(record)
         raise LeftJobError
@@ -367,16 +369,16 @@ def _open(shelf: JobShelf, read_options: Callable[[bytes], object], place: Path,
     return record, standing
 
 
-def _create(shelf: JobShelf, terms: JobTerms, program: str) -> Opened:
+def _create(shelf: JobCatalog, terms: JobTerms, program: str) -> Opened:
     record = shelf.folder.create(terms, program)
     is_new = record.record_id == terms.prefix  # else another program has made it in the meantime
-    return record, Standing(record, OpenRows.of(record), is_new)
+    return record, JobState(record, OpenRows.of(record), is_new)
 
 
-def _list(shelf: JobShelf, owner: str | None) -> list[dict[str, Any]]:
+def _list(shelf: JobCatalog, owner: str | None) -> list[dict[str, Any]]:
     folder = shelf.folder
     if not folder.path.exists():
         return []
-    read = [(place, each) for place, each in read_jobs(folder.path) if isinstance(each, Summary)]
+    read = [(place, each) for place, each in read_jobs(folder.path) if isinstance(each, JobSummary)]
     kept = [each for place, each in read if not is_over_age(each) or folder.is_used(place)]
     return [shelf.shown(each).info() for each in kept if owner in (None, each.terms.owner)]

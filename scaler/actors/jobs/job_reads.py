@@ -1,4 +1,4 @@
-"""Reading: answers to clients that read a job; requests that cannot be answered yet wait here.
+"""JobReads: answers to clients that read a job; requests that cannot be answered yet wait here.
 
 Used by the job, and by the view of a job that another program has open. Results are read from the record, so only what
 is on disk is announced.
@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from scaler.actors.jobs.answers import failures_of, info_of, known, refused, results_of
-from scaler.actors.jobs.job_state import Standing
-from scaler.actors.messages.jobs import JobAsked
+from scaler.actors.jobs.job_state import JobState
+from scaler.actors.messages.jobs import RequestJob
 from scaler.ids import random_id
-from scaler.jobs.record import JobRecord, Result, n_bytes
+from scaler.jobs.record import JobRecord, RowResult, n_bytes
 from scaler.jobs.tables.schema import RecordError
-from scaler.jobs.values import Row
+from scaler.jobs.values import RowArguments
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import AT_END, VERSIONS, JobRequest, JobResponse, JobVerb
 
@@ -35,7 +35,7 @@ Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
 """Yields orders for the clerk, each with what a client hears if it fails, and goes on with what they return."""
 
 
-class Reading:
+class JobReads:
     """What clients read of one job.
 
     Args:
@@ -49,26 +49,26 @@ class Reading:
     def __init__(
         self,
         record: JobRecord,
-        standing: Standing,
-        tell: Callable[[JobAsked, JobResponse], None],
-        park: Callable[[JobAsked], None],
+        standing: JobState,
+        tell: Callable[[RequestJob, JobResponse], None],
+        park: Callable[[RequestJob], None],
         info: Callable[[], dict[str, Any]],
     ) -> None:
         self._tell, self._park, self._info = tell, park, info
         self.renew(record, standing)
-        self.parked: list[JobAsked] = []
+        self.parked: list[RequestJob] = []
         """requests that are answered when more is known"""
         self.to_run_again: set[int] = set()
         """rows that run again because their results on disk are damaged; results read before are not returned"""
         self._log = array("Q")
         """rows in the order in which their results reached the disk"""
         self.log_id = random_id().hex()
-        self.verbs: dict[int, Callable[[JobAsked], Steps | None]] = {
+        self.verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
             verb: partial(answer, self) for verb, answer in _VERBS.items()
         }
         """requests that change nothing: they are answered also while another program has the job open"""
 
-    def renew(self, record: JobRecord, standing: Standing) -> None:
+    def renew(self, record: JobRecord, standing: JobState) -> None:
         """Read from now on what another program has written."""
         self._record, self._standing = record, standing
 
@@ -81,18 +81,18 @@ class Reading:
         """How many results have reached the disk since this scheduler has the job."""
         return len(self._log)
 
-    def take_parked(self) -> list[JobAsked]:
+    def take_parked(self) -> list[RequestJob]:
         """Return all requests that wait: they are looked at again."""
         parked, self.parked = self.parked, []
         return parked
 
-    def take_attending(self, session: ActorRef) -> list[JobAsked]:
+    def take_attending(self, session: ActorRef) -> list[RequestJob]:
         """Return the waiting requests of a client that have the job run when they are looked at again."""
         taken = [asked for asked in self.parked if asked.session is session and asked.request.body == ATTEND]
         self.parked = [asked for asked in self.parked if asked not in taken]
         return taken
 
-    def take_rows(self, call: bytes) -> list[JobAsked]:
+    def take_rows(self, call: bytes) -> list[RequestJob]:
         """Return the waiting requests that submit rows of a call. `call`: its token."""
         taken = [
             each for each in self.parked if each.request.verb == JobVerb.ROWS and each.request.body.startswith(call)
@@ -104,7 +104,7 @@ class Reading:
         """Drop the requests of a client that is gone."""
         self.parked = [asked for asked in self.parked if asked.session is not session]
 
-    def read(self, asked: JobAsked) -> Steps:
+    def read(self, asked: RequestJob) -> Steps:
         """Answer with the next rows, when the first of them has ended."""
         request, rows = asked.request, self._standing.rows
         first, is_scan = request.first, request.body == SCAN
@@ -133,12 +133,12 @@ class Reading:
         standing = self._standing
         return standing.is_open and (not standing.is_sealed or row < standing.rows.rows)
 
-    def _valid(self, results: list[Result]) -> list[Result]:
+    def _valid(self, results: list[RowResult]) -> list[RowResult]:
         """Return results without those of rows that run again because what is on disk is damaged."""
         again = self.to_run_again
         return [each for each in results if each.row not in again] if again else results
 
-    def read_new(self, asked: JobAsked) -> Steps:
+    def read_new(self, asked: RequestJob) -> Steps:
         """Answer with rows in the order in which they came to be on disk."""
         request = asked.request
         if request.body.hex() != self.log_id:
@@ -152,7 +152,7 @@ class Reading:
         results, n_rows = yield lambda: self._record.results_of(rows, READ_BYTES), NOT_READ
         self._tell(asked, results_of(request, self._valid(results), request.first + n_rows))
 
-    def show(self, asked: JobAsked) -> Steps:
+    def show(self, asked: RequestJob) -> Steps:
         """Answer with the state of the job: now, or when it has ended."""
         amount = asked.request.amount
         if amount == AT_END and self._standing.is_open:
@@ -179,45 +179,45 @@ class Reading:
             "record": self._record.record_id.hex(), "version": standing.terms.version,
         }  # fmt: skip
 
-    def read_failures(self, asked: JobAsked) -> Steps:
+    def read_failures(self, asked: RequestJob) -> Steps:
         """Answer with rows that have failed, and their arguments."""
         record, request = self._record, asked.request
 
-        def read() -> list[tuple[Result, Row]]:
+        def read() -> list[tuple[RowResult, RowArguments]]:
             failed = record.failures(request.first, min(request.amount, FAILURES_MOST))
             return [(each, _arguments_of(record, each.row)) for each in failed]
 
         found = yield read, "failures cannot be read"
         self._tell(asked, failures_of(request, found))
 
-    def read_digests(self, asked: JobAsked) -> Steps:
+    def read_digests(self, asked: RequestJob) -> Steps:
         """Answer with the digests of the rows of a range, and a byte for each that says whether it has ended."""
         record, first = self._record, asked.request.first
         found = yield lambda: (record.row_digests(first), bytes(record.ended_rows(first))), "digests cannot be read"
         self._tell(asked, known(asked.request, found))
 
-    def read_arguments(self, asked: JobAsked) -> Steps:
+    def read_arguments(self, asked: RequestJob) -> Steps:
         """Answer with the arguments of one row: its block, the ids of its objects, and frames; and with its call."""
         record, row = self._record, asked.request.first
         found = yield lambda: (record.arguments_of(row), _call_of(record, row)), "arguments cannot be read"
         (payload, object_ids, frames), call = found
         self._tell(asked, known(asked.request, (payload, object_ids, *frames), call))
 
-    def read_stored(self, asked: JobAsked) -> Steps:
+    def read_stored(self, asked: RequestJob) -> Steps:
         """Answer with the frames of a function, or of a value that rows use."""
         object_id = asked.request.body
         found = yield lambda: self._record.object(object_id), "a part of the job cannot be read"
         self._tell(asked, known(asked.request, found.frames))
 
 
-_VERBS: dict[int, Callable[[Reading, JobAsked], Steps | None]] = {
-    JobVerb.READ: Reading.read,
-    JobVerb.READ_NEW: Reading.read_new,
-    JobVerb.SHOW: Reading.show,
-    JobVerb.FAILURES: Reading.read_failures,
-    JobVerb.DIGESTS: Reading.read_digests,
-    JobVerb.ARGUMENTS: Reading.read_arguments,
-    JobVerb.STORED: Reading.read_stored,
+_VERBS: dict[int, Callable[[JobReads, RequestJob], Steps | None]] = {
+    JobVerb.READ: JobReads.read,
+    JobVerb.READ_NEW: JobReads.read_new,
+    JobVerb.SHOW: JobReads.show,
+    JobVerb.FAILURES: JobReads.read_failures,
+    JobVerb.DIGESTS: JobReads.read_digests,
+    JobVerb.ARGUMENTS: JobReads.read_arguments,
+    JobVerb.STORED: JobReads.read_stored,
 }
 
 
@@ -235,15 +235,15 @@ def _call_of(record: JobRecord, row: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _arguments_of(record: JobRecord, row: int) -> Row:
+def _arguments_of(record: JobRecord, row: int) -> RowArguments:
     """Return the arguments of a row; nothing if they are damaged on disk."""
     try:
         return record.arguments_of(row)
     except RecordError:
-        return Row(b"")
+        return RowArguments(b"")
 
 
-def _without_gaps(results: list[Result], first: int) -> list[Result]:
+def _without_gaps(results: list[RowResult], first: int) -> list[RowResult]:
     """Return the results of the rows from `first` on up to one that has none: it was to run again."""
     for at, each in enumerate(results):
         if each.row != first:

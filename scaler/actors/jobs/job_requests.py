@@ -1,7 +1,7 @@
-"""Desk: answers requests about one job.
+"""JobRequests: answers requests about one job.
 
 Owned by the job, which passes on what the job keeper delivers. A request that cannot be answered yet waits in
-`Reading`. Each change is one order for the clerk; memory and the answer follow when it is on disk.
+`JobReads`. Each change is one order for the clerk; memory and the answer follow when it is on disk.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from scaler.actors.jobs.answers import (
     token_of,
     waits,
 )
-from scaler.actors.jobs.job_catalog import JobShelf
-from scaler.actors.jobs.job_reads import ATTEND, NOT_READ, Reading, Steps
-from scaler.actors.jobs.job_state import Standing
-from scaler.actors.messages.jobs import JobAsked
+from scaler.actors.jobs.job_catalog import JobCatalog
+from scaler.actors.jobs.job_reads import ATTEND, NOT_READ, JobReads, Steps
+from scaler.actors.jobs.job_state import JobState
+from scaler.actors.messages.jobs import RequestJob
 from scaler.actors.peers.outbox import Outbox
 from scaler.errors import ProtocolError
 from scaler.jobs.record import (
@@ -33,16 +33,16 @@ from scaler.jobs.record import (
     ENDED_WELL,
     OPEN,
     STOPPED,
+    JobObject,
     JobRecord,
+    JobSummary,
     JobTerms,
-    Object,
-    Result,
+    RowResult,
     RowsDiffer,
-    Summary,
 )
 from scaler.kit import ActorRef
 from scaler.texts import counted
-from scaler.wire.messages.client import TOKEN_BYTES, JobRequest, JobResponse, JobStatus, JobVerb, JobWish
+from scaler.wire.messages.client import TOKEN_BYTES, JobAnswerKind, JobOpenFlags, JobRequest, JobResponse, JobVerb
 from scaler.wire.messages.common import TaskStatus
 
 T = TypeVar("T")
@@ -59,11 +59,11 @@ ANEW = 'forget the job, or run its program again with on_change="restart"'
 FORGOTTEN = "it was forgotten"
 
 
-class RevisionError(Exception):
+class JobRevisionError(Exception):
     """The job has another revision than the one that a client has compared."""
 
 
-class Doer(Protocol):
+class RequestedJob(Protocol):
     """The job, as far as it does what clients ask for."""
 
     def order(
@@ -92,7 +92,7 @@ class Doer(Protocol):
     def has_begun(self) -> bool:
         """Return whether a worker has had a row under this scheduler."""
 
-    def store(self, objects: list[Object]) -> None:
+    def store(self, objects: list[JobObject]) -> None:
         """Give functions and values of rows to the object store."""
 
     def end_tasks(self, *, waiting: bool = False) -> None:
@@ -102,7 +102,7 @@ class Doer(Protocol):
         """End the actor."""
 
 
-class Program(NamedTuple):
+class JobProgram(NamedTuple):
     """A client at work on a job: it makes or continues it, or waits for its results."""
 
     label: str
@@ -113,7 +113,7 @@ class Program(NamedTuple):
     """how many calls of it have opened the job"""
 
 
-class Desk:
+class JobRequests:
     """The requests about one job.
 
     Args:
@@ -124,27 +124,27 @@ class Desk:
 
     def __init__(
         self,
-        job: Doer,
+        job: RequestedJob,
         record: JobRecord,
-        standing: Standing,
-        shelf: JobShelf,
+        standing: JobState,
+        shelf: JobCatalog,
         outbox: Outbox,
         read_options: Callable[[bytes], object],
     ) -> None:
         self._job, self._record, self._standing, self._shelf, self._outbox = job, record, standing, shelf, outbox
         self._read_options = read_options
-        self._programs: dict[ActorRef, Program] = {}
+        self._programs: dict[ActorRef, JobProgram] = {}
         """by the sessions of their clients"""
-        self.reading = Reading(record, standing, self._tell, self._park, self._info)
+        self.reading = JobReads(record, standing, self._tell, self._park, self._info)
         self._refused_calls: set[bytes] = set()
         """tokens of calls whose rows were refused, by the clerk or here"""
-        self._deferred: list[JobAsked] = []
+        self._deferred: list[RequestJob] = []
         """requests that arrived while the record was being closed; the job keeper answers them if closing succeeds"""
         self._told_idle = ""
         """the reason for which the job was idle when parked requests were last looked at"""
         self.is_closing = False
         """whether the record is being closed or replaced; requests are deferred and nothing else is written"""
-        self._verbs: dict[int, Callable[[JobAsked], Steps | None]] = {
+        self._verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
             JobVerb.OPEN: self._open,
             JobVerb.ROWS: self._take_rows,
             JobVerb.REPLACE: self._replace_rows,
@@ -182,7 +182,7 @@ class Desk:
             "" if self.is_wanted else NOT_SUBMITTED if not standing.is_sealed else NO_PROGRAM
         )
 
-    def ask(self, asked: JobAsked) -> None:
+    def ask(self, asked: RequestJob) -> None:
         """Answer now, or later."""
         if self.is_closing:
             self._deferred.append(asked)
@@ -200,7 +200,7 @@ class Desk:
         terms = self._standing.terms
         return f"{terms.program or 'another program'} has changed the job {terms.name!r}: look it up again"
 
-    def _go_on(self, asked: JobAsked, steps: Steps, value: Any = None) -> None:
+    def _go_on(self, asked: RequestJob, steps: Steps, value: Any = None) -> None:
         """Continue until the next order for the clerk, or to the end."""
         try:
             order, failing = steps.send(value)
@@ -218,7 +218,7 @@ class Desk:
 
         self._job.order(order, then)
 
-    def _take_following(self, failed: JobRequest) -> list[JobAsked]:
+    def _take_following(self, failed: JobRequest) -> list[RequestJob]:
         """Return the parked rows of a call whose earlier rows are not kept, and refuse its further rows."""
         if failed.verb != JobVerb.ROWS:
             return []
@@ -237,11 +237,11 @@ class Desk:
             self.ask(asked)
         self._told_idle = self.why_idle()
 
-    def _tell(self, asked: JobAsked, response: JobResponse) -> None:
+    def _tell(self, asked: RequestJob, response: JobResponse) -> None:
         self._shelf.answered(asked)
         self._outbox.put(asked.peer, response)
 
-    def _park(self, asked: JobAsked) -> None:
+    def _park(self, asked: RequestJob) -> None:
         """Keep a request until it can be answered, and tell its client why the job is idle, if it is."""
         why = self.why_idle()
         if not self._standing.is_sealed and why == NOT_SUBMITTED:
@@ -253,36 +253,36 @@ class Desk:
 
     # Programs
 
-    def _note_program(self, asked: JobAsked, *, needs_run: bool) -> None:
-        label, ran, n_calls = self._programs.get(asked.session) or Program(asked.program)
+    def _note_program(self, asked: RequestJob, *, needs_run: bool) -> None:
+        label, ran, n_calls = self._programs.get(asked.session) or JobProgram(asked.program)
         is_call = asked.request.verb == JobVerb.OPEN and not asked.request.amount
-        self._programs[asked.session] = Program(label, ran or needs_run, n_calls + is_call)
+        self._programs[asked.session] = JobProgram(label, ran or needs_run, n_calls + is_call)
         if needs_run and not ran:
             self._job.go_on_soon()
 
-    def _others(self, asked: JobAsked) -> str:
+    def _others(self, asked: RequestJob) -> str:
         """Return the labels of the other programs at work on the job, separated by commas."""
         return ", ".join(each.label or "?" for key, each in self._programs.items() if key is not asked.session)
 
-    def _is_alone(self, asked: JobAsked) -> bool:
+    def _is_alone(self, asked: RequestJob) -> bool:
         """Return whether one call of this client alone is at work on the job."""
         mine = self._programs.get(asked.session)
         return not self._others(asked) and (mine is None or mine.n_calls <= 1)
 
-    def _open(self, asked: JobAsked) -> Steps:
+    def _open(self, asked: RequestJob) -> Steps:
         wish, standing = asked.request.amount, self._standing
-        if wish & JobWish.NEW_VERSION:
+        if wish & JobOpenFlags.NEW_VERSION:
             yield from self._check_and_begin_version(asked)
             return
-        if wish & JobWish.RUN and self._why_never_again():
+        if wish & JobOpenFlags.RUN and self._why_never_again():
             self._tell(asked, refused(asked.request, self._why_never_again()))
             return
-        if wish & JobWish.RETRY and self._job.is_settling():
+        if wish & JobOpenFlags.RETRY and self._job.is_settling():
             self._park_or_refuse(asked)
             return
         self._note_program(asked, needs_run=False)
         record = self._record
-        if wish & JobWish.RUN:
+        if wish & JobOpenFlags.RUN:
             standing.max_failures = term_of(asked.request, "max_failures", standing.max_failures)
             keep_seconds = term_of(asked.request, "keep_seconds", None)
 
@@ -292,7 +292,7 @@ class Desk:
                     record.keep_for(keep_seconds)
                 if not record.is_sealed and token_of(asked.request) != record.terms.token:
                     record.note_compared()
-                return record.terms, self._run_again(wish & JobWish.RETRY)
+                return record.terms, self._run_again(wish & JobOpenFlags.RETRY)
 
             standing.terms, reopened = yield run, "its failed rows cannot be opened"
             self._note_program(asked, needs_run=True)
@@ -309,13 +309,13 @@ class Desk:
     def _check_revision(self, revision: int) -> None:
         """Raise `RowsDiffer` unless rows and terms are those that a client has compared. Called by the clerk."""
         if self._record.revision != revision:
-            raise RevisionError(CHANGED)
+            raise JobRevisionError(CHANGED)
 
     def _check_may_replace(self, revision: int) -> None:
-        """Raise `RevisionError` if known rows must not change: another call relies on them. Called by the clerk."""
+        """Raise `JobRevisionError` if known rows must not change: another call relies on them. Called by the clerk."""
         self._check_revision(revision)
         if self._record.is_compared:
-            raise RevisionError(CHANGED)
+            raise JobRevisionError(CHANGED)
 
     def _why_never_again(self) -> str:
         """Return why no row may run: the disk has lost which at-most-once rows have begun. Empty if they may."""
@@ -354,11 +354,11 @@ class Desk:
         self._job.look()
         self._job.go_on_soon()
 
-    def _attend(self, asked: JobAsked) -> None:
+    def _attend(self, asked: RequestJob) -> None:
         self._note_program(asked, needs_run=bool(asked.request.amount))
         self._tell(asked, info_of(asked.request, self._info()))
 
-    def _park_or_refuse(self, asked: JobAsked) -> None:
+    def _park_or_refuse(self, asked: RequestJob) -> None:
         if self._standing.trouble:
             self._tell(asked, refused(asked.request, self._standing.trouble))
         else:
@@ -367,14 +367,14 @@ class Desk:
     def _info(self) -> dict[str, Any]:
         return self.reading.info(self.why_idle(), (each.label for each in self._programs.values()))
 
-    def _tell_kept(self, asked: JobAsked) -> None:
+    def _tell_kept(self, asked: RequestJob) -> None:
         self._tell(asked, info_of(asked.request, self._info()))
         self.answer_parked()
         self._job.go_on_soon()
 
     # Rows and what they need
 
-    def _take_rows(self, asked: JobAsked) -> Steps:
+    def _take_rows(self, asked: RequestJob) -> Steps:
         request, record = asked.request, self._record
         why = self._shelf.why_full() or ("" if len(request.frames) == 2 else "its rows did not come whole")
         if why:
@@ -413,7 +413,7 @@ class Desk:
         self._job.look()
         self._tell_kept(asked)
 
-    def _replace_rows(self, asked: JobAsked) -> Steps:
+    def _replace_rows(self, asked: RequestJob) -> Steps:
         """Replace the arguments of known rows. Refused while rows run: their results would count for the new ones."""
         request, record = asked.request, self._record
         if self._job.is_settling():
@@ -446,9 +446,9 @@ class Desk:
         """Whether rows may be at workers."""
         return self._standing.is_open and self.is_wanted
 
-    def _take_object(self, asked: JobAsked) -> Steps:
+    def _take_object(self, asked: RequestJob) -> Steps:
         request = asked.request
-        new = Object(request.body, request.amount, "", tuple(request.frames))
+        new = JobObject(request.body, request.amount, "", tuple(request.frames))
 
         def add() -> JobTerms:
             self._record.add_object(new)
@@ -458,14 +458,14 @@ class Desk:
         self._job.store([new])
         self._tell_kept(asked)
 
-    def _seal(self, asked: JobAsked) -> Steps:
+    def _seal(self, asked: RequestJob) -> Steps:
         record, n_rows = self._record, asked.request.first
         yield lambda: record.seal(n_rows), NOT_KEPT
         self._standing.is_sealed = True
         self._job.look()
         self._tell_kept(asked)
 
-    def _truncate(self, asked: JobAsked) -> Steps:
+    def _truncate(self, asked: RequestJob) -> Steps:
         if self.is_running:
             self._tell(asked, conflict(asked.request, asked.request.first, RUNNING))
             return
@@ -481,33 +481,33 @@ class Desk:
         revision = yield truncate, NOT_KEPT
         self._restart(asked, revision)
 
-    def _restart(self, asked: JobAsked, revision: int) -> None:
+    def _restart(self, asked: RequestJob, revision: int) -> None:
         """End this actor; the next one opens the record and rebuilds its tables."""
         self.is_closing = True
         self._shelf.fresh.add(self._record.folder)
         self._tell(asked, info_of(asked.request, {**self._info(), "revision": revision}))
         self._job.stop_now()
 
-    def _why_no_version(self, asked: JobAsked) -> str:
+    def _why_no_version(self, asked: RequestJob) -> str:
         """Return why a new version cannot begin now, as a sentence; empty if it can."""
         others, standing = self._others(asked), self._standing
         if others:
             return f"{others} works on it at the moment: wait for its end, or stop it"
-        if asked.request.amount & JobWish.SAME_ROWS:
+        if asked.request.amount & JobOpenFlags.SAME_ROWS:
             return self._why_no_rerun() or ("" if standing.is_sealed else NOT_SUBMITTED)
         runs_alone = standing.is_open and standing.is_sealed and not standing.terms.is_attended
         has_begun = standing.rows.done or standing.rows.failed or (runs_alone and self._job.has_begun())
-        return "its rows have begun" if asked.request.amount & JobWish.IF_NONE_ENDED and has_begun else ""
+        return "its rows have begun" if asked.request.amount & JobOpenFlags.IF_NONE_ENDED and has_begun else ""
 
-    def _new_terms(self, asked: JobAsked) -> JobTerms | None:
+    def _new_terms(self, asked: RequestJob) -> JobTerms | None:
         """Return the terms of a new version; None if it cannot begin, or has begun already: this is answered."""
-        request, known, same_rows = asked.request, self._standing.terms, asked.request.amount & JobWish.SAME_ROWS
+        request, known, same_rows = asked.request, self._standing.terms, asked.request.amount & JobOpenFlags.SAME_ROWS
         why = self._why_no_version(asked)
         if why:
             self._tell(asked, refused(request, why))
             return None
         try:
-            work = known.work if request.amount & JobWish.SAME_WORK else known.version + 1
+            work = known.work if request.amount & JobOpenFlags.SAME_WORK else known.version + 1
             terms = replace(terms_of(asked, known.owner, self._read_options, known.keep_seconds), work=work)
         except (ValueError, ProtocolError) as error:
             self._tell(asked, refused(request, f"its terms cannot be read: {error}"))
@@ -520,33 +520,33 @@ class Desk:
             return None
         return terms
 
-    def _check_and_begin_version(self, asked: JobAsked) -> Steps:
+    def _check_and_begin_version(self, asked: RequestJob) -> Steps:
         """Begin a new version, unless it is another function for rows none of which may run again."""
         record, standing = self._record, self._standing
-        if asked.request.amount & JobWish.SAME_ROWS and standing.is_at_most_once and standing.state == DONE:
+        if asked.request.amount & JobOpenFlags.SAME_ROWS and standing.is_at_most_once and standing.state == DONE:
             can_run = yield lambda: not record.failed or record.has_failed(TaskStatus.NO_WORKER), NOT_READ
             if not can_run:
                 self._tell(asked, refused(asked.request, self._why_not_again()))
                 return
         self._begin_version(asked)
 
-    def _begin_version(self, asked: JobAsked) -> None:
+    def _begin_version(self, asked: RequestJob) -> None:
         """Begin a new version of the job. Its actor is the one that opens the record next."""
         request, record, standing, terms = asked.request, self._record, self._standing, self._new_terms(asked)
         if terms is None:
             return
         wish = request.amount
-        has_same_rows = bool(wish & JobWish.SAME_ROWS)
+        has_same_rows = bool(wish & JobOpenFlags.SAME_ROWS)
         self.is_closing = True
-        once = standing.is_at_most_once and not wish & JobWish.DROP
+        once = standing.is_at_most_once and not wish & JobOpenFlags.DROP
         sentence = b"it had begun when another version of the job came, and has the option at_most_once"
 
         def change() -> int:
             if not has_same_rows:  # else the client has compared no rows
                 self._check_revision(request.first)
             if once and record.marked:
-                record.add_results([Result(row, TaskStatus.CANCELED, (sentence,)) for row in sorted(record.marked)])
-            if wish & JobWish.DROP:
+                record.add_results([RowResult(row, TaskStatus.CANCELED, (sentence,)) for row in sorted(record.marked)])
+            if wish & JobOpenFlags.DROP:
                 record.drop_results()
                 record.forget_lost()
             record.add_version(terms)
@@ -566,14 +566,14 @@ class Desk:
 
     # Reading
 
-    def _read(self, asked: JobAsked) -> Steps:
+    def _read(self, asked: RequestJob) -> Steps:
         if asked.request.body == ATTEND:
             self._note_program(asked, needs_run=True)
         return self.reading.read(asked)
 
     # Changes of its state
 
-    def _retry(self, asked: JobAsked) -> Steps:
+    def _retry(self, asked: RequestJob) -> Steps:
         if self._job.is_settling():
             self._park_or_refuse(asked)
             return
@@ -599,7 +599,7 @@ class Desk:
         self._has_reopened(rows, state, reason)
         self._tell_kept(asked)
 
-    def _cancel(self, asked: JobAsked) -> Steps:
+    def _cancel(self, asked: RequestJob) -> Steps:
         record = self._record
 
         def cancel() -> tuple[str, str]:
@@ -611,7 +611,7 @@ class Desk:
         self._job.enter(*state)
         self._tell_kept(asked)
 
-    def _forget(self, asked: JobAsked) -> None:
+    def _forget(self, asked: RequestJob) -> None:
         folder, record, rows = self._shelf.folder, self._record, self._standing.rows
         has_ended = rows.done or rows.failed or self._job.has_unwritten()
         if asked.request.amount and (has_ended or self._standing.is_sealed or not self._is_alone(asked)):
@@ -621,11 +621,11 @@ class Desk:
         def is_gone(_nothing: None) -> None:
             self._shelf.seen.pop(record.folder, None)
             for parked in self.reading.take_parked():
-                self._tell(parked, refused(parked.request, FORGOTTEN, JobStatus.NOT_FOUND))
+                self._tell(parked, refused(parked.request, FORGOTTEN, JobAnswerKind.NOT_FOUND))
 
         self._close(asked, lambda: folder.remove(record), is_gone)
 
-    def _give(self, asked: JobAsked) -> None:
+    def _give(self, asked: RequestJob) -> None:
         """Transfer the job to another owner, who opens it anew."""
         folder, record, owner = self._shelf.folder, self._record, asked.request.body.decode(errors="replace")
         if owner == self._standing.terms.owner:  # it was given before, and the answer was lost
@@ -638,7 +638,7 @@ class Desk:
             self._tell(asked, refused(asked.request, "the job runs: cancel it, transfer it, and run it on with retry"))
             return
 
-        def is_given(given: Summary) -> None:
+        def is_given(given: JobSummary) -> None:
             seen = self._shelf.seen
             seen.pop(record.folder, None)
             place = folder.place_of(given.terms.owner, given.terms.name)
@@ -648,7 +648,7 @@ class Desk:
 
         self._close(asked, lambda: folder.give(record, owner), is_given)
 
-    def _close(self, asked: JobAsked, order: Callable[[], T], is_done: Callable[[T], None]) -> None:
+    def _close(self, asked: RequestJob, order: Callable[[], T], is_done: Callable[[T], None]) -> None:
         """Have the record moved or removed after all earlier orders; the job continues if that fails."""
         self.is_closing = True
 
@@ -662,7 +662,7 @@ class Desk:
 
         self._job.order(order, then, alone=True)
 
-    def _stay_open(self, asked: JobAsked, answer: JobResponse) -> None:
+    def _stay_open(self, asked: RequestJob, answer: JobResponse) -> None:
         """Refuse a request to close or change the record, which has failed, and continue."""
         self.is_closing = False
         self._tell(asked, answer)
@@ -671,7 +671,7 @@ class Desk:
             self.ask(each)
         self._job.go_on_soon()
 
-    def _leave(self, asked: JobAsked) -> None:
+    def _leave(self, asked: RequestJob) -> None:
         for left in self.reading.take_attending(asked.session):
             self._tell(left, refused(left.request, "its client no longer needs the job"))
         self._detach(asked.session)
@@ -693,4 +693,6 @@ def _failed(request: JobRequest, error: BaseException, failing: str) -> JobRespo
     """Return the answer to a request whose order has failed. `failing`: what has failed, for people."""
     if isinstance(error, RowsDiffer):
         return conflict(request, error.row, str(error))
-    return changed(request, str(error)) if isinstance(error, RevisionError) else refused(request, f"{failing}: {error}")
+    return (
+        changed(request, str(error)) if isinstance(error, JobRevisionError) else refused(request, f"{failing}: {error}")
+    )

@@ -1,4 +1,4 @@
-"""Standing: what is known of one job in memory: its state, how many rows have ended, and what it takes.
+"""JobState: what is known of one job in memory: its state, how many rows have ended, and what it takes.
 
 Made by the job keeper, changed by the job, read by whoever is told of it. Must never: touch the disk.
 """
@@ -10,13 +10,13 @@ from typing import Any
 
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.jobs.failures import exceeds, too_many
-from scaler.jobs.record import FAILURES_SHOWN, OPEN, JobRecord, Result, Summary
+from scaler.jobs.record import FAILURES_SHOWN, OPEN, JobRecord, JobSummary, RowResult
 from scaler.jobs.terms import PAUSED
 from scaler.keys.allowed import Lockout
 from scaler.wire.messages.common import TaskStatus
 
 
-class Standing:
+class JobState:
     """How a job stands.
 
     Args:
@@ -55,7 +55,7 @@ class Standing:
         """Why no row may begin, as a sentence; empty if rows may."""
         return self.lockout.reason if self.lockout is not None and self.is_open else self.trouble
 
-    def end(self, results: Sequence[Result]) -> Iterator[Sequence[int]]:
+    def end(self, results: Sequence[RowResult]) -> Iterator[Sequence[int]]:
         """These are on disk. Go through the rows that had not ended before."""
         for result in results:
             is_failure = result.status != TaskStatus.SUCCESS
@@ -70,7 +70,7 @@ class Standing:
         self.failures = [each for each in self.failures if each.row not in again]
         self.rows.reopen(rows, n_done)
 
-    def lose(self, damaged: Sequence[Result]) -> None:
+    def lose(self, damaged: Sequence[RowResult]) -> None:
         """Note that the results of these rows, which had ended well, cannot be read: they have failed."""
         self.rows.done -= len(damaged)
         self.rows.failed += len(damaged)
@@ -84,10 +84,10 @@ class Standing:
         is_end = self.is_sealed and not self.rows.n_open
         return too_many(most, failed, ended, "rows") if exceeds(most, failed, ended, is_end) else ""
 
-    def summary(self) -> Summary:
+    def summary(self) -> JobSummary:
         """Return it in a line, for screens."""
         rows, state = self.rows, PAUSED if self.lockout is not None and self.is_open else self.state
-        return Summary(
+        return JobSummary(
             self.terms, state, self.reason or self.why_paused, self.is_sealed, rows.rows, rows.done, rows.failed,
             self.size_bytes, self.changed, tuple(self.failures), rows.n_said, self.record_id,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from scaler.jobs.record import JobRecord, Range
+from scaler.jobs.record import JobRecord, RowRange
 from scaler.jobs.values import Arguments
 from scaler.wire.messages.rows import RANGE_BYTES
 
@@ -36,7 +36,7 @@ class OpenRows:
         ended: of those of them that have ended in part: 1 for each row that has, else 0.
     """
 
-    def __init__(self, ranges: Iterable[Range], ended: Mapping[int, bytearray]) -> None:
+    def __init__(self, ranges: Iterable[RowRange], ended: Mapping[int, bytearray]) -> None:
         self._firsts: list[int] = []
         self._counts: list[int] = []
         self._open: list[int] = []

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from scaler.actors.jobs.answers import known, other_job, refused, waits
-from scaler.actors.jobs.job_catalog import JobShelf
-from scaler.actors.jobs.job_reads import Reading, Steps, only_reads
+from scaler.actors.jobs.job_catalog import JobCatalog
+from scaler.actors.jobs.job_reads import JobReads, Steps, only_reads
 from scaler.actors.jobs.job_requests import NO_PROGRAM
-from scaler.actors.jobs.job_state import Standing
+from scaler.actors.jobs.job_state import JobState
 from scaler.actors.jobs.open_rows import OpenRows
-from scaler.actors.messages.jobs import Due, JobAsked, JobEnded, Obeyed, OwnersChanged, ReaderLeft
+from scaler.actors.messages.jobs import JobDue, JobEnded, OrderDone, OwnersChanged, ReaderLeft, RequestJob
 from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.peers.outbox import Outbox
 from scaler.jobs.folder import UNREADABLE, JobFolder, JobInUseError
 from scaler.jobs.record import JobRecord
 from scaler.kit import Actor, ActorRef, handles
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 LOOK_SECONDS = 0.5
 """How often the record is read again while a request waits."""
@@ -38,7 +38,7 @@ for a moment longer; and while it runs, its scheduler was killed, and the next o
 """
 
 
-def needs_program(standing: Standing) -> bool:
+def needs_program(standing: JobState) -> bool:
     """Return whether the job is a map that goes on only when its program runs again. Reading does not lock it."""
     return standing.is_open and standing.is_sealed and standing.terms.is_attended
 
@@ -66,15 +66,15 @@ class JobView:
         self._ending_since: float | None = None
         """when that program, or its scheduler, was found to have ended; None: neither has"""
 
-    _standing: Standing
-    _reading: Reading
+    _standing: JobState
+    _reading: JobReads
     """both from the first opening of the record"""
     _answer: JobResponse
     """to the latest request"""
     _is_left = False
     """whether no program had the job open at the latest request"""
 
-    def answer(self, asked: JobAsked, now: float) -> JobResponse:
+    def answer(self, asked: RequestJob, now: float) -> JobResponse:
         """Return the answer to a request, or that it waits.
 
         Args:
@@ -121,7 +121,7 @@ class JobView:
         self._ending_since = now if self._ending_since is None else self._ending_since
         return now - self._ending_since <= ENDING_SECONDS
 
-    def _renewed(self) -> tuple[JobRecord, Reading]:
+    def _renewed(self) -> tuple[JobRecord, JobReads]:
         """Return the record as it is at this moment, until it rests."""
         former = self._record
         if former is not None and former.renew():
@@ -133,12 +133,12 @@ class JobView:
             if self._place.is_dir():
                 raise
             raise JobFreeError from None
-        standing = Standing(record, OpenRows.of(record), is_new=False)
+        standing = JobState(record, OpenRows.of(record), is_new=False)
         if former is not None and former.record_id == record.record_id:
             self._reading.note(standing.rows.ended_since(self._standing.rows))
             self._reading.renew(record, standing)
         else:
-            self._reading = Reading(record, standing, self._take, _stay, self._info)
+            self._reading = JobReads(record, standing, self._take, _stay, self._info)
         self._standing = standing
         return record, self._reading
 
@@ -156,7 +156,7 @@ class JobView:
                 steps.close()
                 self._answer = refused(request, f"{failing}: {error}")
 
-    def _take(self, _asked: JobAsked, response: JobResponse) -> None:
+    def _take(self, _asked: RequestJob, response: JobResponse) -> None:
         self._answer = response
 
     def _why_idle(self) -> str:
@@ -176,7 +176,7 @@ class JobView:
             self._record = None
 
 
-def _stay(_asked: JobAsked) -> None:
+def _stay(_asked: RequestJob) -> None:
     """Leave a request without an answer: the job reader asks again."""
 
 
@@ -188,34 +188,36 @@ class JobReader(Actor):
         keeper: the job keeper.
     """
 
-    def __init__(self, place: Path, shelf: JobShelf, outbox: Outbox, keeper: ActorRef) -> None:
+    def __init__(self, place: Path, shelf: JobCatalog, outbox: Outbox, keeper: ActorRef) -> None:
         self._shelf, self._outbox, self._keeper = shelf, outbox, keeper
         self._view = JobView(shelf.folder, place)
-        self._waiting: list[tuple[JobAsked, str]] = []
+        self._waiting: list[tuple[RequestJob, str]] = []
         """requests that are answered when more is on disk, and the reasons that their clients know"""
         self._asked_until_now = 0
         """the number of requests since the last check whether there are any"""
 
     def on_start(self) -> None:
-        self.schedule(LOOK_SECONDS, Due(self._look))
-        self.schedule(IDLE_SECONDS, Due(self._rest))
+        self.schedule(LOOK_SECONDS, JobDue(self._look))
+        self.schedule(IDLE_SECONDS, JobDue(self._rest))
 
-    @handles(JobAsked)
-    def _asked(self, asked: JobAsked) -> None:
+    @handles(RequestJob)
+    def _asked(self, asked: RequestJob) -> None:
         self._asked_until_now += 1
         self._ask(asked)
 
-    def _ask(self, asked: JobAsked, told: str = "") -> None:
+    def _ask(self, asked: RequestJob, told: str = "") -> None:
         """Order the answer to a request. `told`: the reason for waiting that was last sent to its client."""
         then = partial(self._answered, asked, told)
         self._shelf.order(self.actor_ref, None, partial(self._view.answer, asked, self.now()), then)
 
-    def _answered(self, asked: JobAsked, told: str, response: JobResponse | None, error: BaseException | None) -> None:
+    def _answered(
+        self, asked: RequestJob, told: str, response: JobResponse | None, error: BaseException | None
+    ) -> None:
         if isinstance(error, JobFreeError):
             self.stop_now()
             return
         answer = response or refused(asked.request, f"the job cannot be read: {error}")
-        if answer.status != JobStatus.WAITS:
+        if answer.status != JobAnswerKind.WAITS:
             self._shelf.answered(asked)
             self._outbox.put(asked.peer, answer)
         elif self._shelf.is_unanswered(asked):
@@ -228,22 +230,22 @@ class JobReader(Actor):
         waiting, self._waiting = self._waiting, []
         for asked, told in waiting:
             self._ask(asked, told)
-        self.schedule(LOOK_SECONDS, Due(self._look))
+        self.schedule(LOOK_SECONDS, JobDue(self._look))
 
     def _rest(self) -> None:
         """Close the record if there were no requests."""
         if self._asked_until_now or self._waiting:
             self._asked_until_now = 0
-            self.schedule(IDLE_SECONDS, Due(self._rest))
+            self.schedule(IDLE_SECONDS, JobDue(self._rest))
         else:
             self.stop_now()
 
-    @handles(Obeyed)
-    def _obeyed(self, news: Obeyed) -> None:
+    @handles(OrderDone)
+    def _obeyed(self, news: OrderDone) -> None:
         news.then(news.value, news.error)
 
-    @handles(Due)
-    def _due(self, due: Due) -> None:
+    @handles(JobDue)
+    def _due(self, due: JobDue) -> None:
         due.then()
 
     @handles(ReaderLeft)

@@ -7,7 +7,7 @@ many together as take some milliseconds. Must never: keep a row that has failed 
 from __future__ import annotations
 
 from scaler.ids import index_of
-from scaler.jobs.record import Result
+from scaler.jobs.record import RowResult
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import pack, results_of, rows_together
@@ -41,25 +41,25 @@ class RowSizes:
         return rows_together(self._most, self._mean_us, n_open)
 
 
-def pieces_of(result: TaskResult) -> list[Result]:
+def pieces_of(result: TaskResult) -> list[RowResult]:
     """Return how the rows of a range have ended: neighbours that have ended well together, each other one alone."""
     first = index_of(result.task_id)
     if result.rows > 1 and result.status == TaskStatus.SUCCESS and not any(result.statuses):
-        return [Result(first, TaskStatus.SUCCESS, (result.payload,), result.rows, result.duration_us)]
-    pieces: list[Result] = []
+        return [RowResult(first, TaskStatus.SUCCESS, (result.payload,), result.rows, result.duration_us)]
+    pieces: list[RowResult] = []
     wells: list[TaskResult] = []
     for row, each in enumerate(results_of(result), first):
         if each.status == TaskStatus.SUCCESS:
             wells.append(each)
             continue
         pieces += _together(row, wells)
-        pieces.append(Result(row, each.status, (each.payload,), 1, each.duration_us))
+        pieces.append(RowResult(row, each.status, (each.payload,), 1, each.duration_us))
         wells = []
     return [*pieces, *_together(first + result.rows, wells)]
 
 
-def _together(end: int, wells: list[TaskResult]) -> list[Result]:
+def _together(end: int, wells: list[TaskResult]) -> list[RowResult]:
     blocks, n_rows = [each.payload for each in wells], len(wells)
     frames = (pack(blocks),) if n_rows > 1 else tuple(blocks)
     duration_us = sum(each.duration_us for each in wells)
-    return [Result(end - n_rows, TaskStatus.SUCCESS, frames, n_rows, duration_us)] if wells else []
+    return [RowResult(end - n_rows, TaskStatus.SUCCESS, frames, n_rows, duration_us)] if wells else []

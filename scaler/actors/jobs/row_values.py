@@ -13,7 +13,7 @@ from scaler.actors.messages.objects import DeleteObject, FetchObject, StoreObjec
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.peers.owners import Owner
 from scaler.ids import ClientId, ObjectId, TaskId, content_id
-from scaler.jobs.record import Object
+from scaler.jobs.record import JobObject
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.common import FOUND, InstructionKind, ObjectResponse
@@ -22,7 +22,7 @@ from scaler.wire.session.lost_frames import LostFrames
 logger = logging.getLogger(__name__)
 
 
-class Reader:
+class StoreReader:
     """Takes what the object store sends to a peer, and gives it to an actor of the scheduler instead."""
 
     def __init__(self, actor: ActorRef, client_id: ClientId) -> None:
@@ -32,7 +32,7 @@ class Reader:
         self.key = ("job", client_id)
 
 
-class LargeResults:
+class JobResults:
     """Those that are with their agents.
 
     Args:
@@ -43,7 +43,7 @@ class LargeResults:
 
     def __init__(self, actor: ActorRef, client_id: ClientId, owner: Owner, store: ActorRef) -> None:
         self._actor, self._client_id, self._owner, self._store = actor, client_id, owner, store
-        self._reader: Any = Reader(actor, client_id)
+        self._reader: Any = StoreReader(actor, client_id)
         self._awaited: dict[ObjectId, int] = {}
         """with the microseconds of their runs"""
 
@@ -75,7 +75,9 @@ class LargeResults:
         return self._awaited.pop(object_id, None) is not None
 
 
-def store_objects(objects: Iterable[Object], client_id: ClientId, owner: Owner, job: ActorRef, store: ActorRef) -> None:
+def store_objects(
+    objects: Iterable[JobObject], client_id: ClientId, owner: Owner, job: ActorRef, store: ActorRef
+) -> None:
     """Give the object store what the rows of a job need. Functions are shared by all owners."""
     for each in objects:
         is_function = each.kind == InstructionKind.CREATE_FUNCTION

@@ -1,4 +1,4 @@
-"""SaidRows: says rows of a job to tasks of their own.
+"""SubmittedRows: says rows of a job to tasks of their own.
 
 Owned by the job. Must never: know what becomes of a row.
 """
@@ -13,14 +13,14 @@ from scaler.actors.tasks.client_context import Begun, ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ObjectId, TaskId, index_of
-from scaler.jobs.record import JobRecord, JobTerms, Result
-from scaler.jobs.values import Row
+from scaler.jobs.record import JobRecord, JobTerms, RowResult
+from scaler.jobs.values import RowArguments
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.rows import calls_of
 
 
-class SaidRows:
+class SubmittedRows:
     """Makes the tasks of rows.
 
     Args:
@@ -52,7 +52,7 @@ class SaidRows:
         """Make the task of a row, or of rows that travel together."""
         first, n_rows, context, options = rows.first, rows.n_rows, self._context, terms.options
         if n_rows > 1:
-            call = Row(rows.arguments.cut(rows.at, rows.at + n_rows))
+            call = RowArguments(rows.arguments.cut(rows.at, rows.at + n_rows))
         else:
             call = rows.arguments.one(rows.at)
             options = self._options_again if first in self.marks else options
@@ -63,7 +63,7 @@ class SaidRows:
         )  # fmt: skip
         self._tasks.add(first, self._spawn(TaskActor(task, context)), n_rows)
 
-    def have_ended(self, results: Iterable[Result]) -> None:
+    def have_ended(self, results: Iterable[RowResult]) -> None:
         """The results of these rows are on disk."""
         for each in results:
             self.marks.discard(each.row)

@@ -1,6 +1,6 @@
 """Adoption: a task finds its run at an agent that has another scheduler, or another session, behind it.
 
-agent session --RunsHeld--> Adoption <--AskForRun-- task, <--NodesWait-- graph, <--AskForRuns-- client session, job
+agent session --RunsHeld--> Adoption <--FindRun-- task, <--NodesWait-- graph, <--FindRuns-- client session, job
 worker proxy --RunsLost-->     |
                                +--RunsAreHeld, NotHeld--> client session, job
                                +--RunFound, NotHeld--> task --AdoptRun--> worker proxy --RunAdopted, NotHeld--> task
@@ -35,7 +35,7 @@ class RunsLost:
 
 
 @message
-class AskForRun:
+class FindRun:
     """task -> adoption: my client had another scheduler, and says me again. Does an agent have a run of me?
     `patient`: I may have been started, and must not be started again.
     """
@@ -58,7 +58,7 @@ class NodesWait:
 
 
 @message
-class AskForRuns:
+class FindRuns:
     """client session or job -> adoption: these tasks of an owner wait here for room in its quota, or those whose ids
     have a prefix. Which have runs at agents? Each run is answered to one asker.
     """
@@ -111,7 +111,7 @@ class NotHeld:
 
 
 @message
-class AgentsAreBack:
+class AgentsReturned:
     """client session -> itself, by timer: agents that had runs of my client's tasks are back by now."""
 
 

@@ -12,7 +12,7 @@ from scaler.wire.messages.client import JobRequest
 
 
 @message
-class JobAsked:
+class RequestJob:
     """client session -> job keeper -> job or job reader: my client asks this."""
 
     session: ActorRef
@@ -39,7 +39,7 @@ class ReaderLeft:
 
 
 @message
-class Obeyed:
+class OrderDone:
     """clerk -> job keeper, job or job reader: an order was obeyed, and what it changed is on disk; or it has failed."""
 
     then: Callable[[Any, BaseException | None], None]
@@ -49,19 +49,19 @@ class Obeyed:
 
 
 @message
-class GoOn:
+class ContinueJob:
     """job -> itself: say further rows, or have results written."""
 
 
 @message
-class Due:
+class JobDue:
     """job or job reader -> itself, by timer: do this now."""
 
     then: Callable[[], None]
 
 
 @message
-class LookAtAges:
+class CheckExpiry:
     """job keeper -> itself, by timer: look for jobs that have expired."""
 
 

@@ -12,7 +12,7 @@ from scaler.message import message
 if TYPE_CHECKING:
     from scaler.actors.insight.events import PeerIdentity
     from scaler.actors.peers.peer import Peer
-    from scaler.actors.policy.interface import Group
+    from scaler.actors.policy.interface import ResourceGroup
     from scaler.kit import ActorRef
     from scaler.wire.messages.worker import AgentState
 
@@ -91,7 +91,7 @@ class GraphEndedFor:
     nodes: list[NodeSeen]
 
 
-class AskedNode(NamedTuple):
+class WatchedNode(NamedTuple):
     """A node that a viewer looks at."""
 
     task_id: TaskId
@@ -109,7 +109,7 @@ class Backlog:
     workers: int = 0
     accounts: dict[int, int] = field(default_factory=dict)
     """waiting tasks by account; empty if clients take no turns"""
-    groups: list[Group] = field(default_factory=list)
+    groups: list[ResourceGroup] = field(default_factory=list)
     """these tasks, by what they ask for"""
     open: Counter[ClientId] = field(default_factory=Counter)
     """open tasks, by client"""
@@ -123,7 +123,7 @@ class Backlog:
     """of the graphs that were asked for, by short id"""
     wants_tasks: frozenset[bytes] = frozenset()
     """short ids of tasks that the monitor cannot find otherwise"""
-    asked_nodes: dict[bytes, AskedNode] = field(default_factory=dict)
+    asked_nodes: dict[bytes, WatchedNode] = field(default_factory=dict)
     """those of them that are nodes of graphs and no tasks yet"""
 
 
@@ -143,7 +143,7 @@ class ReportOpen:
 
 
 @message
-class ShowDue:
+class PublishDue:
     """monitor -> itself: all have answered."""
 
     topics: tuple[str, ...]

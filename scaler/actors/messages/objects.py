@@ -63,7 +63,7 @@ class ObjectCame:
 
 
 @message
-class PartWanted:
+class RequestPart:
     """object store -> agent session: readers need the part at `offset` of a value that your agent has: of the result at
     this location, or, without one, of a copy.
     """
@@ -204,14 +204,14 @@ class OwnerLeft:
 
 
 @message
-class OwnerSaysAgain:
+class OwnerResubmits:
     """client session -> object store: this client had another scheduler, and says again what it has stored."""
 
     owner: ClientId
 
 
 @message
-class OwnerHasSaidAll:
+class OwnerResubmitted:
     """client session -> object store: all of that has come. None, to itself: who has not come back by now is late."""
 
     owner: ClientId | None

@@ -25,7 +25,7 @@ class RunsPrinted:
 
 
 @message
-class OutputAsked:
+class OutputRequested:
     """client session -> outputs: my client asks what tasks have written.
 
     It may see tasks of `accounts`, None: of all, and has a stream of the tasks of the account `stream_of`; None: none,

@@ -60,7 +60,7 @@ class Resumed:
 
 
 @message
-class GiveUp:
+class EndSession:
     """acceptor or job keeper -> session: your peer cannot be talked to, or asks too much; end."""
 
     reason: str
@@ -115,14 +115,14 @@ class SessionEnded:
 
 
 @message
-class ShutdownAsked:
+class ShutdownRequested:
     """client session -> acceptor: my client wants everything to end."""
 
     peer: Peer
 
 
 @message
-class InfoAsked:
+class InfoRequested:
     """client session -> census: my client asks who is there."""
 
     peer: Peer
@@ -130,7 +130,7 @@ class InfoAsked:
 
 
 @message
-class WorkersCame:
+class WorkersArrived:
     """acceptor -> census: an agent is here, or is back, or has more workers than before."""
 
 
@@ -184,7 +184,7 @@ class ReportStatistics:
 
 
 @message
-class SendAway:
+class DismissClient:
     """acceptor -> client session: send your client away, no worker can run its functions."""
 
     reason: str

@@ -20,7 +20,7 @@ class TaskReady:
     """task -> balancer: I can run. `goes_first`: a retry, or the next node of a running graph; queued ahead of new
     tasks. `near_worker`: the worker on whose host most of my data is. `account`: whose share I use. `is_new`: I was
     never accepted, and may be refused. `context`: of a range, to split it where it runs; of a task that is held before
-    it begins (`RunHeld`), whom to ask. `needs`: what I need beside a free worker.
+    it begins (`StartRequested`), whom to ask. `needs`: what I need beside a free worker.
     """
 
     task: ActorRef
@@ -79,7 +79,7 @@ class TaskAssigned:
 
 
 @message
-class RunHeld:
+class StartRequested:
     """worker proxy -> job: a worker has a place for this attempt at a row that may run once. I hold the order until you
     have noted on disk that it may begin.
     """
@@ -90,7 +90,7 @@ class RunHeld:
 
 
 @message
-class BeginRun:
+class StartRun:
     """job -> worker proxy: it is noted. Have this attempt begin."""
 
     task_id: TaskId
@@ -98,7 +98,7 @@ class BeginRun:
 
 
 @message
-class RunNotBegun:
+class RunNotStarted:
     """task -> job: the attempt that was held, or ordered, has come back to me, and has not begun."""
 
     task_id: TaskId
@@ -245,7 +245,7 @@ class ExplainTask:
 
 
 @message
-class ExplainOfAny:
+class ExplainForAdmin:
     """client session of an admin -> the others, one after the other: is this a task of your client? If not, the next
     one of `others` is asked.
     """
@@ -255,7 +255,7 @@ class ExplainOfAny:
 
 
 @message
-class CancelOfAny:
+class CancelForAdmin:
     """census -> all client sessions -> their graphs: an admin has tasks cancelled, by the short ids of monitors."""
 
     short_ids: frozenset[bytes]
@@ -397,7 +397,7 @@ class WorkerForgotten:
 
 
 @message
-class WorkersHeldAt:
+class WorkersPausedAt:
     """agent session -> balancer: so many workers of this agent begin nothing, because there is no room for results."""
 
     host: ActorRef
@@ -435,14 +435,14 @@ class AmountsChanged:
 
 
 @message
-class AllAsked:
+class ReportsRequested:
     """balancer -> itself, when it has all report again: tasks said what lies before this in its mailbox earlier."""
 
     attempt: int
 
 
 @message
-class LookAtBalance:
+class CheckBalance:
     """balancer -> itself, by timer: ask the policy again, for time has passed."""
 
 

@@ -1,4 +1,4 @@
-"""Agents: the topics `workers`, `processors` and `bins`: what agents report of their workers.
+"""WatchedAgents: the topics `workers`, `processors` and `bins`: what agents report of their workers.
 
 Used by the monitor, which tells it of each report. The rows of workers are handed on unread, so a worker costs nothing
 here. Must never: read a row.
@@ -38,7 +38,7 @@ class _Agent:
         """those of the reports since the topic was said last"""
 
 
-class Agents:
+class WatchedAgents:
     """All agents that were asked, by session."""
 
     def __init__(self) -> None:

@@ -9,12 +9,12 @@ from collections import deque
 
 from scaler.actors.insight.events import (
     PartRestarted,
-    PeerBack,
-    PeerCame,
-    PeerCut,
+    PeerDisconnected,
     PeerIdentity,
+    PeerJoined,
+    PeerLeft,
+    PeerReconnected,
     PeerRefused,
-    PeerWent,
     Role,
 )
 from scaler.actors.monitor.board import Shown
@@ -25,7 +25,7 @@ from scaler.wire.messages.monitor import StateEvent
 KEPT_MOST = 500
 _NAMED_MOST = 3
 
-PeerEvent = PeerCame | PeerCut | PeerBack | PeerWent | PeerRefused | PartRestarted
+PeerEvent = PeerJoined | PeerDisconnected | PeerReconnected | PeerLeft | PeerRefused | PartRestarted
 
 
 class EventLog:
@@ -46,10 +46,10 @@ class EventLog:
         self.total += 1
 
     def _read(self, event: PeerEvent) -> tuple[str, str, str]:
-        if type(event) is PeerCame:
+        if type(event) is PeerJoined:
             subject = self._subjects[event.session] = _subject(event.role, event.identity)
             return "came", subject, ""
-        if type(event) is PeerWent:
+        if type(event) is PeerLeft:
             self._subjects.pop(event.session, None)
             reason = f"{event.departure}: {event.reason}" if event.reason else event.departure
             return "went", _subject(event.role, event.identity), reason
@@ -57,9 +57,9 @@ class EventLog:
             return "refused", _subject(event.role, event.identity), event.reason
         if type(event) is PartRestarted:
             return "restarted", event.part, event.reason
-        assert isinstance(event, PeerCut | PeerBack)
+        assert isinstance(event, PeerDisconnected | PeerReconnected)
         subject = self._subjects.get(event.session, "")
-        return ("cut", subject, event.reason) if type(event) is PeerCut else ("back", subject, "")
+        return ("cut", subject, event.reason) if type(event) is PeerDisconnected else ("back", subject, "")
 
     def shown(self, is_first: bool) -> Shown | None:
         """Return what the topic shows, the oldest first; None if nothing is new."""

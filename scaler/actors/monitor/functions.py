@@ -1,4 +1,4 @@
-"""Functions: the topic `functions`: the tasks of each function, as agents count their runs and the balancer what waits.
+"""FunctionTotals: the topic `functions`: the tasks of each function, as agents count their runs and the balancer what waits.
 
 Used by the monitor, which tells it of each report. Agents send one row for each function of which they have a task or
 ended one, so this is the only part of a report that is read here. Must never: keep more functions than its bound.
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from scaler.actors.insight.explanations import in_the_queue
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.objects.object_table import ObjectTable
-from scaler.actors.policy.interface import Group
+from scaler.actors.policy.interface import ResourceGroup
 from scaler.ids import ObjectId, public_id
 from scaler.wire.messages.monitor import DURATIONS, FUNCTION_ROW, StateFunction
 from scaler.wire.messages.worker import AgentState
@@ -37,7 +37,7 @@ class _Total:
         """success, failed, canceled, other, microseconds, buckets"""
 
 
-class Functions:
+class FunctionTotals:
     """All functions, by short id; the empty one is that of all those that have no row of their own."""
 
     def __init__(self, table: ObjectTable) -> None:
@@ -98,7 +98,7 @@ class Functions:
 
     def items(self, backlog: Backlog) -> tuple[list[StateFunction], int]:
         """Return the items of the topic, and how many functions there are."""
-        waiting: dict[bytes, list[tuple[int, Group]]] = {}
+        waiting: dict[bytes, list[tuple[int, ResourceGroup]]] = {}
         for group in backlog.groups:
             for function_id, count in group.functions.items():
                 waiting.setdefault(self._short_of(function_id), []).append((count, group))
@@ -111,7 +111,7 @@ class Functions:
             items.append(self._item(rest, waiting))
         return items, len(known)
 
-    def work(self, group: Group) -> tuple[int, int]:
+    def work(self, group: ResourceGroup) -> tuple[int, int]:
         """Return how many microseconds the open tasks of a group will take, as far as that is known, and of how many
         of them it is not.
         """
@@ -137,14 +137,14 @@ class Functions:
         known = self._short.get(function_id)
         return public_id(function_id) if known is None else known
 
-    def _rank(self, short_id: bytes, waiting: dict[bytes, list[tuple[int, Group]]]) -> tuple[int, int]:
+    def _rank(self, short_id: bytes, waiting: dict[bytes, list[tuple[int, ResourceGroup]]]) -> tuple[int, int]:
         total = self._totals.get(short_id)
         ended = 0 if total is None else sum(total.counts[:_OUTCOMES])
         return self._running[short_id] + sum(count for count, _ in waiting.get(short_id, ())), ended
 
-    def _item(self, short_ids: Iterable[bytes], waiting: dict[bytes, list[tuple[int, Group]]]) -> StateFunction:
+    def _item(self, short_ids: Iterable[bytes], waiting: dict[bytes, list[tuple[int, ResourceGroup]]]) -> StateFunction:
         """Return the item of one function, or of all the others."""
-        counts, waits, runs, first = [0] * 37, list[tuple[int, Group]](), 0, None
+        counts, waits, runs, first = [0] * 37, list[tuple[int, ResourceGroup]](), 0, None
         for short_id in short_ids:
             first = short_id if first is None else _REST
             waits += waiting.get(short_id, ())

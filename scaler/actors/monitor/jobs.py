@@ -11,7 +11,7 @@ from heapq import nlargest
 from scaler.actors.jobs.job_catalog import SeenJobs
 from scaler.actors.monitor.board import Board
 from scaler.ids import public_id
-from scaler.jobs.record import OPEN, Result, Summary
+from scaler.jobs.record import OPEN, JobSummary, RowResult
 from scaler.jobs.terms import PAUSED
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import StateJob
@@ -28,7 +28,7 @@ def job_items(board: Board, jobs: SeenJobs) -> tuple[list[StateJob], int]:
     return [_item(board, each) for each in shown], len(jobs)
 
 
-def _item(board: Board, job: Summary) -> StateJob:
+def _item(board: Board, job: JobSummary) -> StateJob:
     terms = job.terms
     failures = "\n".join(_lines(board, job.failures))
     return StateJob(
@@ -38,7 +38,7 @@ def _item(board: Board, job: Summary) -> StateJob:
     )  # fmt: skip
 
 
-def _lines(board: Board, failures: Iterable[Result]) -> Iterator[str]:
+def _lines(board: Board, failures: Iterable[RowResult]) -> Iterator[str]:
     for row, status, frames, *_ in failures:
         payload = bytes(frames[0])
         raised = board.read_failure(payload) if status == TaskStatus.FAILED else payload.decode("utf-8", "replace")

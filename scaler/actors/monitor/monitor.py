@@ -20,44 +20,44 @@ from scaler.actors.insight.events import (
     ObjectGone,
     ObjectStored,
     PartRestarted,
-    PeerBack,
-    PeerCame,
     PeerChanged,
-    PeerCut,
+    PeerDisconnected,
+    PeerJoined,
+    PeerLeft,
+    PeerReconnected,
     PeerRefused,
-    PeerWent,
     TaskMoved,
 )
 from scaler.actors.messages.monitor import (
     AgentSeen,
     Backlog,
     GraphEndedFor,
+    PublishDue,
     ReportBacklog,
     ReportOpen,
-    ShowDue,
     SubscriptionsChanged,
     Tick,
     WatchAgent,
 )
 from scaler.actors.monitor import topics
-from scaler.actors.monitor.agents import Agents
+from scaler.actors.monitor.agents import WatchedAgents
 from scaler.actors.monitor.board import Board, Shown, Sources
 from scaler.actors.monitor.event_log import EventLog, PeerEvent
 from scaler.actors.monitor.failures import Failures
-from scaler.actors.monitor.functions import Functions
+from scaler.actors.monitor.functions import FunctionTotals
 from scaler.actors.monitor.graphs import Graphs
 from scaler.actors.monitor.jobs import job_items
 from scaler.actors.monitor.names import Names
-from scaler.actors.monitor.overview import Objects, client_items, scheduler_items
+from scaler.actors.monitor.overview import LargestObjects, client_items, scheduler_items
 from scaler.actors.monitor.sampler import Sampler
-from scaler.actors.monitor.tasks import Outputs, Tasks, rows_of
+from scaler.actors.monitor.tasks import SampledTasks, WatchedOutputs, rows_of
 from scaler.actors.monitor.topics import TOPICS, Subscriptions
 from scaler.ids import TaskId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import ExplainResponse
 from scaler.wire.messages.monitor import RUN_ROW
 from scaler.wire.messages.vocabulary import FAILURES
-from scaler.wire.messages.worker import Part
+from scaler.wire.messages.worker import WatchedPart
 
 TICK_SECONDS = 1.0
 
@@ -81,20 +81,20 @@ class Monitor(Actor):
         self._board = board
         self._sources = sources
         self._subscriptions = Subscriptions(())
-        self._agents = Agents()
-        self._functions = Functions(sources.objects)
+        self._agents = WatchedAgents()
+        self._functions = FunctionTotals(sources.objects)
         self._event_log = EventLog()
         self._names = Names(sources.objects)
         self._failures = Failures(self._names, board.read_traceback)
-        self._tasks = Tasks(self._names)
+        self._tasks = SampledTasks(self._names)
         self._sampler = Sampler(sources.events, self._tasks)
         self._graphs = Graphs(self._names)
-        self._objects = Objects(sources.objects)
-        self._outputs = Outputs(sources.outputs)
+        self._objects = LargestObjects(sources.objects)
+        self._outputs = WatchedOutputs(sources.outputs)
         self._asked: dict[ActorRef, int] = {}
         """agent sessions that were asked to have their agents report, and the visit in which they were asked"""
         self._interval_ms = 0
-        self._parts = Part(0)
+        self._parts = WatchedPart(0)
         self._counts_functions = False
         """whether the balancer counts the functions of the tasks that wait"""
         self._ticks = 0
@@ -165,7 +165,7 @@ class Monitor(Actor):
 
     @handles(Tick)
     def _tick(self, tick: Tick) -> None:
-        """Ask those who know what is to be shown. They have answered when `ShowDue` is read."""
+        """Ask those who know what is to be shown. They have answered when `PublishDue` is read."""
         if not tick.number:
             self._is_soon = False
             due = self._subscriptions.topics
@@ -181,7 +181,7 @@ class Monitor(Actor):
         for knows, question in self._tasks.questions(self.actor_ref, self.now()):
             knows.send(question)
         if due or self._subscriptions.tasks or self._subscriptions.graphs:
-            self.actor_ref.send(ShowDue(tuple(due), self._ask(due, not tick.number), not tick.number))
+            self.actor_ref.send(PublishDue(tuple(due), self._ask(due, not tick.number), not tick.number))
 
     def _ask(self, due: frozenset[str], is_first: bool) -> Backlog:
         """Ask for what must be counted."""
@@ -208,8 +208,8 @@ class Monitor(Actor):
             self._sampler.look(self.now(), wants_sample=topics.TASKS in wants.topics, wants_some=bool(wants.tasks))
             events.of_graphs = self.actor_ref if topics.GRAPHS in wants.topics or wants.graphs else None
 
-    @handles(ShowDue)
-    def _show(self, due: ShowDue) -> None:
+    @handles(PublishDue)
+    def _show(self, due: PublishDue) -> None:
         self._tasks.found(due.backlog.asked_nodes)
         for topic in due.topics:
             found = self._makers[topic](due.backlog, due.is_first)
@@ -217,7 +217,7 @@ class Monitor(Actor):
                 self._board.publish(topic, *found)
         self._show_asked(due)
 
-    def _show_asked(self, due: ShowDue) -> None:
+    def _show_asked(self, due: PublishDue) -> None:
         """Show the tasks and graphs that viewers have asked for."""
         for short_id in self._subscriptions.tasks:
             moves = self._tasks.of_task(short_id, due.is_first)
@@ -251,15 +251,15 @@ class Monitor(Actor):
                 name, began_us = self._functions.name_of(function), now_us - 1000 * milliseconds
                 self._tasks.saw(TaskId(task_id), function, name, worker_names[worker], began_us)
 
-    @handles(PeerCame, PeerCut, PeerBack, PeerWent, PeerRefused, PartRestarted)
+    @handles(PeerJoined, PeerDisconnected, PeerReconnected, PeerLeft, PeerRefused, PartRestarted)
     def _happened(self, event: PeerEvent) -> None:
         self._event_log.add(event, self._board.time_us())
-        if type(event) is PeerCame:
+        if type(event) is PeerJoined:
             self._names.came(event)
-        elif type(event) is PeerWent:
+        elif type(event) is PeerLeft:
             self._names.went(event)
-        is_new = type(event) is PeerCame and event.role is AGENT
-        if self._parts and (is_new or (type(event) is PeerBack and event.session in self._asked)):
+        is_new = type(event) is PeerJoined and event.role is AGENT
+        if self._parts and (is_new or (type(event) is PeerReconnected and event.session in self._asked)):
             self._watch_agents()
 
     @handles(PeerChanged)

@@ -5,7 +5,7 @@ Used by the topics of single things. Must never: keep what is gone for long.
 
 from __future__ import annotations
 
-from scaler.actors.insight.events import PeerCame, PeerChanged, PeerWent
+from scaler.actors.insight.events import PeerChanged, PeerJoined, PeerLeft
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.ids import ObjectId, public_id
 from scaler.kit import ActorRef
@@ -22,7 +22,7 @@ class Names:
         self._of_session: dict[ActorRef, tuple[ActorRef, ...]] = {}
         self._short: dict[bytes, bytes] = {}
 
-    def came(self, came: PeerCame) -> None:
+    def came(self, came: PeerJoined) -> None:
         """An agent and its workers are there."""
         if came.workers:
             self._of_session[came.session] = came.workers
@@ -33,7 +33,7 @@ class Names:
         self._of_session[changed.session] = self._of_session.get(changed.session, ()) + changed.workers
         self._workers.update(zip(changed.workers, changed.names, strict=True))
 
-    def went(self, went: PeerWent) -> None:
+    def went(self, went: PeerLeft) -> None:
         """They are gone."""
         for worker in self._of_session.pop(went.session, ()):
             self._workers.pop(worker, None)

@@ -13,7 +13,7 @@ from typing import Any
 from scaler.actors.insight.explanations import OF_NODES, in_the_queue
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board, Sources
-from scaler.actors.monitor.functions import Functions
+from scaler.actors.monitor.functions import FunctionTotals
 from scaler.actors.objects.object_table import ObjectTable, StoredObject
 from scaler.actors.peers.owners import Owner
 from scaler.ids import ClientId, ObjectId, public_id
@@ -39,7 +39,7 @@ OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 
-def scheduler_items(board: Board, sources: Sources, backlog: Backlog, functions: Functions) -> list[Any]:
+def scheduler_items(board: Board, sources: Sources, backlog: Backlog, functions: FunctionTotals) -> list[Any]:
     """Return the items of the topic `scheduler`."""
     about, gauges, table = board.about, board.gauges(), sources.objects
     agents = sum(key[0] == "cluster" for key in sources.directory.peers)
@@ -69,7 +69,9 @@ def _counts(sources: Sources) -> Iterator[StateCount]:
             yield StateCount(group, name, amount)
 
 
-def _waiting(backlog: Backlog, functions: Functions, address: str, owners: Iterable[Owner]) -> Iterator[StateWaiting]:
+def _waiting(
+    backlog: Backlog, functions: FunctionTotals, address: str, owners: Iterable[Owner]
+) -> Iterator[StateWaiting]:
     for group in backlog.groups:
         reason, sentence = in_the_queue(group.capacity) if group.waiting else ("", "")
         sentence = sentence.replace("ADDRESS", address)
@@ -125,7 +127,7 @@ def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[S
     return items, len(clients)
 
 
-class Objects:
+class LargestObjects:
     """The largest objects."""
 
     def __init__(self, table: ObjectTable) -> None:

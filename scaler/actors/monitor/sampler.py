@@ -6,7 +6,7 @@ Used by the monitor. It sets `Events.followed`, and nothing else. Must never: le
 from __future__ import annotations
 
 from scaler.actors.insight.events import EVERY_TASK, Events
-from scaler.actors.monitor.tasks import Tasks
+from scaler.actors.monitor.tasks import SampledTasks
 
 ALL_BELOW, SOME_ABOVE = 150, 200
 """Tasks that end in a second: below the first number all are followed, until there are more than the second."""
@@ -21,7 +21,7 @@ STEPS_MOST = 1000
 class Sampler:
     """Decides after each tick."""
 
-    def __init__(self, events: Events, tasks: Tasks) -> None:
+    def __init__(self, events: Events, tasks: SampledTasks) -> None:
         self._events = events
         self._tasks = tasks
         self._last: tuple[float, int] | None = None

@@ -1,4 +1,4 @@
-"""Tasks: the topics `tasks` and `task/ID`: single tasks, as a sample, and those that viewers have asked for.
+"""SampledTasks: the topics `tasks` and `task/ID`: single tasks, as a sample, and those that viewers have asked for.
 
 Used by the monitor, which reports moves of tasks and the runs that agents saw. While few tasks end, the monitor follows
 all; otherwise those that agents saw running for a while, and those that viewers asked for. Tasks that failed or were
@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from scaler.actors.insight.events import SUBMITTED, TaskMoved
 from scaler.actors.insight.output_table import KeptLine, OutputTable
-from scaler.actors.messages.monitor import AskedNode
+from scaler.actors.messages.monitor import WatchedNode
 from scaler.actors.messages.tasks import ExplainNode, ExplainTask
 from scaler.actors.monitor.names import Names
 from scaler.actors.tasks.task_states import ASSIGNED, FAILED, shown_state
@@ -85,7 +85,7 @@ class _Record:
         self.reason = result.failure or self.reason
 
 
-class Tasks:
+class SampledTasks:
     """The tasks that are remembered."""
 
     def __init__(self, names: Names) -> None:
@@ -177,7 +177,7 @@ class Tasks:
             reason = record.reason
             moves.append(StateMove(short_id, now_us, moved.event, moved.state, record.worker, record.attempt, reason))
 
-    def found(self, nodes: Mapping[bytes, AskedNode]) -> None:
+    def found(self, nodes: Mapping[bytes, WatchedNode]) -> None:
         """These nodes of graphs were asked for, and are no tasks yet."""
         for short_id, node in nodes.items():
             if short_id in self._asked:
@@ -291,7 +291,7 @@ def rows_of(moved: TaskMoved) -> Iterator[TaskMoved]:
         yield replace(moved, spec=spec, state=state, result=ended)
 
 
-class Outputs:
+class WatchedOutputs:
     """The lines that tasks have written, of those that viewers look at."""
 
     def __init__(self, table: OutputTable) -> None:

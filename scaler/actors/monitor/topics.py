@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from scaler.ids import is_public_id
-from scaler.wire.messages.worker import Part
+from scaler.wire.messages.worker import WatchedPart
 
 SCHEDULER, CLIENTS, WORKERS, PROCESSORS = "scheduler", "clients", "workers", "processors"
 FUNCTIONS, BINS, FAILURES, TASKS = "functions", "bins", "failures", "tasks"
@@ -21,7 +21,7 @@ class Topic:
 
     ticks: int = 1
     """it is published every so many ticks"""
-    part: Part = Part(0)  # noqa: RUF009 - a flag, which does not change
+    part: WatchedPart = WatchedPart(0)  # noqa: RUF009 - a flag, which does not change
     """what agents report for it"""
     of_balancer: bool = False
     """whether the balancer counts for it what waits"""
@@ -34,12 +34,12 @@ class Topic:
 TOPICS = {
     SCHEDULER: Topic(of_balancer=True, of_functions=True, of_clients=True),
     CLIENTS: Topic(of_balancer=True, of_clients=True),
-    WORKERS: Topic(ticks=2, part=Part.WORKERS),
-    PROCESSORS: Topic(ticks=2, part=Part.PROCESSORS),
-    FUNCTIONS: Topic(part=Part.FUNCTIONS, of_balancer=True, of_functions=True),
-    BINS: Topic(part=Part.BINS),
+    WORKERS: Topic(ticks=2, part=WatchedPart.WORKERS),
+    PROCESSORS: Topic(ticks=2, part=WatchedPart.PROCESSORS),
+    FUNCTIONS: Topic(part=WatchedPart.FUNCTIONS, of_balancer=True, of_functions=True),
+    BINS: Topic(part=WatchedPart.BINS),
     FAILURES: Topic(),
-    TASKS: Topic(part=Part.RUNS),
+    TASKS: Topic(part=WatchedPart.RUNS),
     GRAPHS: Topic(ticks=2, of_clients=True),
     OBJECTS: Topic(ticks=2),
     EVENTS: Topic(),
@@ -65,9 +65,9 @@ class Subscriptions:
         return topic.startswith(self._prefixes)
 
     @property
-    def parts(self) -> Part:
+    def parts(self) -> WatchedPart:
         """What agents must report."""
-        parts = Part.RUNS if self.tasks else Part(0)
+        parts = WatchedPart.RUNS if self.tasks else WatchedPart(0)
         for topic in self.topics:
             parts |= TOPICS[topic].part
         return parts

@@ -40,12 +40,12 @@ from scaler.actors.messages.objects import (
     HostLeft,
     ObjectCame,
     ObjectLost,
-    OwnerHasSaidAll,
     OwnerLeft,
-    OwnerSaysAgain,
+    OwnerResubmits,
+    OwnerResubmitted,
     PartCame,
-    PartWanted,
     ReleaseObjects,
+    RequestPart,
     RetentionEnded,
     StoreObject,
     SupplyObject,
@@ -65,7 +65,7 @@ from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import size_at
 from scaler.wire.messages.common import FOUND, LOST, NOT_FOUND, ObjectResponse
 from scaler.wire.session.lost_frames import LostFrames
-from scaler.wire.session.streamed import Source, Stream, StreamedFrames, frames_in, stream_of
+from scaler.wire.session.streamed import Source, StreamedFrames, ValueStream, frames_in, stream_of
 
 LATE_SECONDS = 2.5
 """How long the owners of objects may take to come back to a new scheduler before what they have stored is missing."""
@@ -95,7 +95,7 @@ class ObjectStore(Actor):
     def on_start(self) -> None:
         self._slices.add(self._disown_one, self._those_who_left())
         if None in self._table.early.owners:
-            self.schedule(LATE_SECONDS, OwnerHasSaidAll(None))
+            self.schedule(LATE_SECONDS, OwnerResubmitted(None))
         for host in [host for host in self._table.located if host.is_stopped()]:
             self._host_left(HostLeft(host))
         self._wait_for_first()
@@ -304,7 +304,7 @@ class ObjectStore(Actor):
             else:
                 self._stream_to(fetch, stored.stream)
 
-    def _stream_to(self, fetch: FetchObject, stream: Stream) -> None:
+    def _stream_to(self, fetch: FetchObject, stream: ValueStream) -> None:
         peer, object_id, on_all = fetch.peer, fetch.object_id, None
         if fetch.host is not None:
             on_all = partial(self.actor_ref.send, HostHasAll(object_id, fetch.host))
@@ -328,7 +328,7 @@ class ObjectStore(Actor):
 
     @handles(OwnerLeft)
     def _owner_left(self, left: OwnerLeft) -> None:
-        self._owner_has_said_all(OwnerHasSaidAll(left.owner))
+        self._owner_has_said_all(OwnerResubmitted(left.owner))
         if left.owner in self._table.owned:
             self._table.leaving[left.owner] = None
             self._slices.add(self._disown_one, self._those_who_left())
@@ -434,7 +434,7 @@ class ObjectStore(Actor):
         if sum(each.whole == fetch.whole for each in stored.waiting.values()) == 1:  # else it is on its way
             self._ask_for(fetch.object_id, stored)
 
-    def _join(self, fetch: FetchObject, stored: StoredObject, stream: Stream) -> None:
+    def _join(self, fetch: FetchObject, stored: StoredObject, stream: ValueStream) -> None:
         """Let one more read. A host that is late waits: else its maker would send a value to each of many hosts."""
         before = [each for each in stream.readers if each.reader.peer is fetch.peer]
         if before:  # it has begun anew
@@ -444,13 +444,13 @@ class ObjectStore(Actor):
         else:
             self._stream_to(fetch, stream)
 
-    @handles(OwnerSaysAgain)
-    def _owner_says_again(self, news: OwnerSaysAgain) -> None:
+    @handles(OwnerResubmits)
+    def _owner_says_again(self, news: OwnerResubmits) -> None:
         """After a restart a task may come before the object that it needs, which another client has stored."""
         self._table.early.owners.add(news.owner)
 
-    @handles(OwnerHasSaidAll)
-    def _owner_has_said_all(self, news: OwnerHasSaidAll) -> None:
+    @handles(OwnerResubmitted)
+    def _owner_has_said_all(self, news: OwnerResubmitted) -> None:
         for fetch in self._table.early.has_said_all(news.owner):
             self._fetch(fetch)
 
@@ -541,7 +541,7 @@ class ObjectStore(Actor):
 
 def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
     host, location = source
-    host.send(PartWanted(object_id, location, offset))
+    host.send(RequestPart(object_id, location, offset))
 
 
 def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:

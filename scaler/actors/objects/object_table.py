@@ -8,14 +8,14 @@ from __future__ import annotations
 from scaler.actors.messages.objects import FetchObject, StoreObject
 from scaler.actors.objects.copies import Copies, Retained
 from scaler.actors.objects.located import LocatedFrames
-from scaler.actors.objects.pending_requests import Early
+from scaler.actors.objects.pending_requests import PendingRequests
 from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import size_at
-from scaler.wire.session.streamed import Stream
+from scaler.wire.session.streamed import ValueStream
 
 _VALUE, _FUNCTION, _ARGUMENT, _RESULT = range(4)
 _HERE, _AT_CLIENT, _AT_AGENT, _LOST = range(4)
@@ -36,7 +36,7 @@ class StoredObject:
         self.is_result = False
         self.waiting: dict[Peer, FetchObject] = {}
         """those that wait for the bytes, in their order: who is back on a new connection asks again"""
-        self.stream: Stream | None = None
+        self.stream: ValueStream | None = None
         """the bytes on their way from their agent to who cannot open their location"""
         self.put(frames)
         self.owners: set[ClientId] = set()
@@ -149,7 +149,7 @@ class ObjectTable:
         """graphs that need objects, and are told if these are lost"""
         self.functions: dict[ObjectId, StoredObject] = {}
         """those of the objects that are functions"""
-        self.early = Early()
+        self.early = PendingRequests()
         self.lost_last: dict[ObjectId, str] = {}
         """the results that were lost last, and why: a client may ask for one before it hears that"""
         self.size_bytes = 0

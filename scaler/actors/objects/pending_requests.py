@@ -1,4 +1,4 @@
-"""Early: what agents ask for before all clients have said what they had stored at another scheduler.
+"""PendingRequests: what agents ask for before all clients have said what they had stored at another scheduler.
 
 Part of the object table; the object store alone writes to it.
 """
@@ -12,7 +12,7 @@ from scaler.ids import ClientId, ObjectId
 from scaler.kit import ActorRef
 
 
-class Early:
+class PendingRequests:
     """The requests that wait for an object which may still be said.
 
     Attributes:

@@ -20,16 +20,16 @@ from scaler.actors.insight.events import AGENT, CLIENT, PeerRefused
 from scaler.actors.messages.peers import (
     AgentArrived,
     ClientArrived,
-    GiveUp,
+    DismissClient,
+    EndSession,
     KeysEnded,
     NestedArrived,
     ReportStatistics,
     Resumed,
-    SendAway,
     SessionEnded,
-    ShutdownAsked,
+    ShutdownRequested,
     StopAgent,
-    WorkersCame,
+    WorkersArrived,
     WorkersChanged,
 )
 from scaler.actors.messages.tasks import BalancerRestarted
@@ -183,7 +183,7 @@ class Acceptor(Actor):
         if peer.garbled >= TRIES_MOST:
             reason = f"{TRIES_MOST} times in a row, a message of this {peer.key[0]} or one for it was unreadable"
             self._refuse(arrived, peer.outgoing, reason)
-            peer.session.send(GiveUp(reason))
+            peer.session.send(EndSession(reason))
             return
         self._directory.reconnect(peer, arrived.connection)
         peer.heard_at = self.now()  # its time-out may be over in this very turn
@@ -236,7 +236,7 @@ class Acceptor(Actor):
     @handles(WorkersChanged)
     def _workers_changed(self, changed: WorkersChanged) -> None:
         self._directory.describe(changed.peer, changed.identity)
-        self._census.send(WorkersCame())
+        self._census.send(WorkersArrived())
 
     def _reply(self, peer: Peer, *, is_resumed: bool) -> None:
         config = self._config
@@ -248,7 +248,7 @@ class Acceptor(Actor):
         peer.met_at = self.now()
         self._refusals.pop(peer.key[1], None)
         if not is_client:
-            self._census.send(WorkersCame())
+            self._census.send(WorkersArrived())
         window = self._window(peer.owner) if is_client else (0, 0)
         peer.tasks_told = max(peer.tasks_told, window[0])
         account = number_of(self._directory.accounts.of(peer.key[1])) if is_client else 0
@@ -336,7 +336,7 @@ class Acceptor(Actor):
             return False
         for peer in self._directory.peers.values():
             if peer.outgoing is SCHEDULER_TO_CLIENT and peer.python not in ("", python):
-                peer.session.send(SendAway(wrong_python("client", peer.python, python)))
+                peer.session.send(DismissClient(wrong_python("client", peer.python, python)))
         self._waiting.append(arrived)
         return True
 
@@ -377,7 +377,7 @@ class Acceptor(Actor):
         for peer in self._directory.peers.values():
             if peer.permit is not None and peer.permit.public in ended.keys:
                 reason = f"the key of {peer.permit.name} is no longer valid, or has another role or owner now"
-                peer.session.send(GiveUp(reason))
+                peer.session.send(EndSession(reason))
 
     @handles(SessionEnded)
     def _session_ended(self, ended: SessionEnded) -> None:
@@ -409,9 +409,9 @@ class Acceptor(Actor):
 
     # Shutdown
 
-    @handles(ShutdownAsked)
+    @handles(ShutdownRequested)
     @charged_to("peer.session")
-    def _shutdown_asked(self, asked: ShutdownAsked) -> None:
+    def _shutdown_asked(self, asked: ShutdownRequested) -> None:
         if self._config.protected:
             reason = "the scheduler is protected: start it with --no-protected to let clients shut it down"
             self._outbox.put(asked.peer, ClientShutdownResponse(0, reason))

@@ -40,7 +40,7 @@ KNOWN_MOST = 200_000
 """The most tasks that are remembered. One that is not is not started again."""
 
 
-class Unstarted:
+class UnstartedRuns:
     """The last ones."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Directory:
         self.next_attempt = next_attempt
         """gives each run a number of its own"""
         self.attempt_times = AttemptTimes()
-        self.unstarted = Unstarted()
+        self.unstarted = UnstartedRuns()
         self.recent_runs = RecentRuns()
         self.peers: dict[PeerKey, Peer] = {}
         """all that have a session"""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from scaler.keys.allowed import USUAL, Terms
+from scaler.keys.allowed import USUAL, OwnerTerms
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.wire.messages.accounts import tag_of
@@ -48,7 +48,7 @@ class Owner:
 
     __slots__ = ("_terms", "_waiting", "clients", "held", "n_bytes", "name", "tag", "tasks")
 
-    def __init__(self, name: str, terms: Terms = USUAL, tag: int | None = None) -> None:
+    def __init__(self, name: str, terms: OwnerTerms = USUAL, tag: int | None = None) -> None:
         self.name = name
         self.tag = tag_of(name) if tag is None else tag
         self._terms = terms
@@ -65,12 +65,12 @@ class Owner:
         return self._terms.share
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> OwnerTerms:
         """What it may have."""
         return self._terms
 
     @terms.setter
-    def terms(self, terms: Terms) -> None:
+    def terms(self, terms: OwnerTerms) -> None:
         if terms != self._terms:
             self._terms = terms
             self.wake()
@@ -150,7 +150,7 @@ class Owners:
         """Nobody needs a key: what this user keeps belongs to the one owner of all connections."""
         self._by_name[name] = self._by_tag[tag_of(name)] = self.nobody
 
-    def of(self, name: str, terms: Terms | None = None) -> Owner:
+    def of(self, name: str, terms: OwnerTerms | None = None) -> Owner:
         """Return the owner with a name.
 
         Args:

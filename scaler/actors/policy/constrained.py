@@ -6,7 +6,7 @@ clients and nodes there are; it grows with the number of classes, which is bound
 
 A node that did not fit a class is rechecked only after a worker or an amount was freed there.
 
-Tasks that ask for nothing wait elsewhere; `Turns` says whose task goes next, so that neither holds up the other.
+Tasks that ask for nothing wait elsewhere; `ClassTurns` says whose task goes next, so that neither holds up the other.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from scaler.actors.policy.fair_share import FairShare
-from scaler.actors.policy.interface import Capacity, Group
+from scaler.actors.policy.interface import Capacity, ResourceGroup
 from scaler.actors.policy.needs import Amounts, Needs, Offer, in_words
-from scaler.actors.policy.nodes import Node, Nodes
+from scaler.actors.policy.nodes import NodeResources, Nodes
 from scaler.actors.policy.worker_loads import WorkerLoads
 from scaler.amounts import CALL, amount_text
 from scaler.ids import ObjectId
@@ -178,7 +178,7 @@ class ConstrainedQueue:
         if host is not None:
             self._changed[host] = None
 
-    def _count_able(self, node: Node, sign: int) -> None:
+    def _count_able(self, node: NodeResources, sign: int) -> None:
         for resource_class in self.classes.values():
             resource_class.able += sign * node.could_take(resource_class.needs)
 
@@ -217,7 +217,7 @@ class ConstrainedQueue:
             del resource_class.may_fit[host]
         return None
 
-    def _loads_of(self, node: Node) -> WorkerLoads:
+    def _loads_of(self, node: NodeResources) -> WorkerLoads:
         return self._call_loads if node.named_only else self._loads
 
     # Patience
@@ -253,7 +253,7 @@ class ConstrainedQueue:
 
     # What viewers and clients see
 
-    def groups(self, plain: Group) -> list[Group]:
+    def groups(self, plain: ResourceGroup) -> list[ResourceGroup]:
         """Return the tasks that wait or run, by what they ask for: first `plain`, which ask for nothing, and then those
         that are most. Of many groups the last ones are those that some worker could take, and those that none could.
         """
@@ -285,17 +285,17 @@ class ConstrainedQueue:
 
     def _group(
         self,
-        plain: Group,
+        plain: ResourceGroup,
         some: list[Amounts],
         classes: dict[Amounts, list[ResourceClass]],
         running: Counter[Amounts],
-    ) -> Group:
+    ) -> ResourceGroup:
         needs, chosen = (
             Needs(some[0]),
             [resource_class for amounts in some for resource_class in classes.get(amounts, ())],
         )
         able = self._nodes.able(needs)
-        return Group(
+        return ResourceGroup(
             ",".join(f"{name}={amount_text(amount)}" for name, amount in needs.amounts),
             sum(len(resource_class.queue) for resource_class in chosen),
             sum(running[amounts] for amounts in some),
@@ -310,7 +310,7 @@ class ConstrainedQueue:
         """Return what a task that asks for this has to wait for."""
         return self._capacity(needs, self._nodes.able(needs))
 
-    def _capacity(self, needs: Needs, able: list[Node]) -> Capacity:
+    def _capacity(self, needs: Needs, able: list[NodeResources]) -> Capacity:
         both = (self._loads, self._call_loads) if needs.is_call else (self._loads,)
         missing = "" if able else self._what_is_missing(needs)
         free = [node for node in able if node.can_take(needs)]
@@ -350,7 +350,7 @@ class ConstrainedQueue:
 _by_turn = attrgetter("turn")
 
 
-class Turns:
+class ClassTurns:
     """The order of classes.
 
     Args:

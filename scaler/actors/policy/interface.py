@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 
-class Group(NamedTuple):
+class ResourceGroup(NamedTuple):
     """Tasks that ask for the same resources."""
 
     asks: str

@@ -14,7 +14,7 @@ from scaler.actors.policy.needs import Needs, Offer
 from scaler.kit import ActorRef
 
 
-class Node:
+class NodeResources:
     """One node, with the workers of it that are here."""
 
     __slots__ = ("_awaited", "_running", "_taken", "_unsure", "free", "named_only", "total")
@@ -97,22 +97,22 @@ class Nodes:
     """All nodes with workers that are here."""
 
     def __init__(self) -> None:
-        self._nodes: dict[Hashable, Node] = {}
+        self._nodes: dict[Hashable, NodeResources] = {}
         self._host_of: dict[ActorRef, Hashable] = {}
         self.running: Counter[Needs] = Counter()
         """how many runs of each class there are on all of them"""
 
     def join(
         self, worker: ActorRef, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], is_unsure: bool
-    ) -> Node | None:
+    ) -> NodeResources | None:
         """Add a worker to its node. Returns the node if it is new."""
         known = self._nodes.get(host)
-        node = self._nodes[host] = Node(offer, self.running) if known is None else known
+        node = self._nodes[host] = NodeResources(offer, self.running) if known is None else known
         self._host_of[worker] = host
         node.join(worker, taken, is_unsure)
         return node if known is None else None
 
-    def leave(self, worker: ActorRef) -> Node | None:
+    def leave(self, worker: ActorRef) -> NodeResources | None:
         """Remove a worker. Returns its node if that has no workers any more."""
         if worker not in self._host_of:
             return None
@@ -125,11 +125,11 @@ class Nodes:
         """Return the host of a worker; None: it is not here."""
         return self._host_of.get(worker)
 
-    def get(self, host: Hashable) -> Node | None:
+    def get(self, host: Hashable) -> NodeResources | None:
         """Return the node of a host, if it is here."""
         return self._nodes.get(host)
 
-    def of_worker(self, worker: ActorRef) -> Node | None:
+    def of_worker(self, worker: ActorRef) -> NodeResources | None:
         """Return the node of a worker, if it is here."""
         return self._nodes.get(self._host_of[worker]) if worker in self._host_of else None
 
@@ -137,7 +137,7 @@ class Nodes:
         """Return all hosts."""
         return self._nodes.keys()
 
-    def able(self, needs: Needs) -> list[Node]:
+    def able(self, needs: Needs) -> list[NodeResources]:
         """Return the nodes that could take such a task if nothing of them were taken."""
         return [node for node in self._nodes.values() if node.could_take(needs)]
 

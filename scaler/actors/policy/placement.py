@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from scaler.actors.peers.owners import Owner
 from scaler.actors.policy.admission import Admission, refusal
-from scaler.actors.policy.constrained import ConstrainedQueue, Turns
+from scaler.actors.policy.constrained import ClassTurns, ConstrainedQueue
 from scaler.actors.policy.fair_share import FairShare, owner_of_all
-from scaler.actors.policy.interface import Capacity, Decisions, Group
+from scaler.actors.policy.interface import Capacity, Decisions, ResourceGroup
 from scaler.actors.policy.needs import NO_OFFER, Needs, Offer
 from scaler.actors.policy.rounds import Rounds
 from scaler.actors.policy.worker_loads import WORK_AHEAD_US, WorkerLoads
@@ -65,7 +65,7 @@ class Placement:
         self._new_order = new_order
         self._queue = new_order()
         self._begin()
-        self._turns = Turns(self._queue)
+        self._turns = ClassTurns(self._queue)
         self._unplaceable: list[tuple[TaskReady, str]] = []
         """tasks that can not even wait, and why"""
         self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
@@ -367,7 +367,7 @@ class Placement:
         backlog.accounts = dict(self._constrained.by_account() + Counter(self._queue.by_account()))
         counted: Counter[ObjectId] = Counter() if self._functions is None else self._functions
         of_plain = (backlog.running, len(self._loads), self.capacity(None), counted, self._durations.known_us, None)
-        plain = Group("", len(self._queue), *of_plain)
+        plain = ResourceGroup("", len(self._queue), *of_plain)
         backlog.groups = self._constrained.groups(plain)
 
     def _count_functions(self, is_wanted: bool) -> None:

@@ -27,7 +27,7 @@ from scaler.actors.messages.objects import (
     HostLeft,
     ObjectCame,
     PartCame,
-    PartWanted,
+    RequestPart,
     SupplyObject,
 )
 from scaler.actors.messages.peers import (
@@ -43,12 +43,12 @@ from scaler.actors.messages.peers import (
     StopWorker,
     WorkersChanged,
 )
-from scaler.actors.messages.tasks import BalancerRestarted, WorkersHeldAt
+from scaler.actors.messages.tasks import BalancerRestarted, WorkersPausedAt
 from scaler.actors.objects.located import LocatedFrames
 from scaler.actors.peers.hellos import HeldRun, listed, offer_of, runs_by_worker, runs_of_workers
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
-from scaler.actors.sessions.session import Farewell, Session
+from scaler.actors.sessions.session import Session, SessionTeardown
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.ids import ObjectId
@@ -87,7 +87,7 @@ from scaler.wire.messages.worker import (
     WorkerHeartbeat,
     WorkerHeartbeatEcho,
     WorkersClosed,
-    WorkersHeld,
+    WorkersPaused,
 )
 from scaler.wire.session.streamed import PART_BYTES, SIZE_MOST, StreamedFrames
 
@@ -362,14 +362,14 @@ class AgentSession(Session):
         self._tell_watcher(None)
         self._open_later()
 
-    @handles(Batch[WorkersHeld])
-    def _workers_held(self, batch: Batch[WorkersHeld]) -> None:
+    @handles(Batch[WorkersPaused])
+    def _workers_held(self, batch: Batch[WorkersPaused]) -> None:
         """There is no room for results at its host, or there is again."""
         self._n_held = batch[-1].held
         self._tell_held()
 
     def _tell_held(self) -> None:
-        self._services.balancer.send(WorkersHeldAt(self.actor_ref, self._n_held))
+        self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_held))
 
     def _tell_changed(self, known: int) -> None:
         """Tell the listener how many workers take tasks, and which workers it does not know."""
@@ -430,8 +430,8 @@ class AgentSession(Session):
     def _supply(self, supply: SupplyObject) -> None:
         self._outbox.put(self._peer, ObjectRequest(supply.object_id, 1))
 
-    @handles(PartWanted)
-    def _part_wanted(self, wanted: PartWanted) -> None:
+    @handles(RequestPart)
+    def _part_wanted(self, wanted: RequestPart) -> None:
         self._outbox.put(self._peer, PartRequest(wanted.object_id, wanted.location, wanted.offset, PART_BYTES))
 
     @handles(BalancerRestarted)
@@ -488,7 +488,7 @@ class AgentSession(Session):
         super()._leave()
 
     def _lose_values(self) -> None:
-        self._services.balancer.send(WorkersHeldAt(self.actor_ref, 0))
+        self._services.balancer.send(WorkersPausedAt(self.actor_ref, 0))
         reason = f"it was lost with the cluster of {listed(self._identity.worker_names)}"
         for reference in self._values.values():
             frames = reference()
@@ -513,7 +513,7 @@ class AgentSession(Session):
             (worker, StopWorker(was_lost, orders.get(number, ()), values, awaited))
             for number, worker in enumerate(workers)
         )
-        self.spawn(Farewell(stops, self._slices))
+        self.spawn(SessionTeardown(stops, self._slices))
 
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:

@@ -18,7 +18,7 @@ from scaler.actors.sessions.client_objects import FOREIGN, ClientObjects
 from scaler.actors.sessions.resubmission import Resubmission
 from scaler.ids import GraphId
 from scaler.kit import ActorRef
-from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, Known, TaskResult
+from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, InputKnowledge, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 
@@ -144,9 +144,9 @@ class ClientGraphs:
 
     def _readable(self, item: GraphInput) -> GraphInput:
         """Return an input; as failed, if it is an object that the client may not read."""
-        if item.known != Known.STORED or not self._objects.is_foreign(item.task_id):
+        if item.known != InputKnowledge.STORED or not self._objects.is_foreign(item.task_id):
             return item
-        return replace(item, known=Known.HERE, payload=FOREIGN.encode(), status=TaskStatus.MISSING_OBJECTS)
+        return replace(item, known=InputKnowledge.HERE, payload=FOREIGN.encode(), status=TaskStatus.MISSING_OBJECTS)
 
     def _will_refuse(self, graph_id: GraphId, status: TaskStatus, sentence: str) -> None:
         self._refused[graph_id] = status, sentence

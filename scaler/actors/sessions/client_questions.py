@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scaler.actors.insight.explanations import ask_next, not_here
-from scaler.actors.messages.tasks import ExplainNode, ExplainOfAny, ExplainTask
+from scaler.actors.messages.tasks import ExplainForAdmin, ExplainNode, ExplainTask
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.peer import Peer
 from scaler.actors.sessions.client_graphs import ClientGraphs
@@ -55,7 +55,7 @@ class ClientQuestions:
         else:
             self.hand_on(question, task_id, request.graph_id, request.position)
 
-    def of_admin(self, asked: ExplainOfAny) -> None:
+    def of_admin(self, asked: ExplainForAdmin) -> None:
         """An admin asks about a task of whoever has it."""
         question = asked.question
         if question.task_id in self._held:

@@ -3,7 +3,7 @@
 Written to by the edge (batches from the client), the acceptor (the client is back on another connection), its tasks,
 its graphs and the object store; sends to these, the acceptor and, through the outbox, to the client. It supervises its
 tasks and graphs: one that fails inside the scheduler is reported as failed, without other effects. Between graphs
-stands what one needs of another, or of a task: `Awaited`. Objects are in the object store.
+stands what one needs of another, or of a task: `AwaitedTasks`. Objects are in the object store.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any, ClassVar
 
-from scaler.actors.graphs.awaited import NO_GRAPH, Awaited
+from scaler.actors.graphs.awaited import NO_GRAPH, AwaitedTasks
 from scaler.actors.graphs.graph import GraphActor
 from scaler.actors.graphs.graph_values import TAKEN
 from scaler.actors.insight.events import CLIENT, LEFT, SENT_AWAY, PeerIdentity
-from scaler.actors.messages.adoption import AgentsAreBack, AskForRuns, NotHeld, RunsAreHeld
-from scaler.actors.messages.jobs import JobAsked, ReaderLeft
+from scaler.actors.messages.adoption import AgentsReturned, FindRuns, NotHeld, RunsAreHeld
+from scaler.actors.messages.jobs import ReaderLeft, RequestJob
 from scaler.actors.messages.monitor import ReportOpen, ReportTask
 from scaler.actors.messages.objects import (
     ObjectLost,
-    OwnerHasSaidAll,
     OwnerLeft,
-    OwnerSaysAgain,
+    OwnerResubmits,
+    OwnerResubmitted,
     ReleaseObjects,
     SupplyObject,
     UseObjects,
     ValueRefused,
 )
-from scaler.actors.messages.outputs import OutputAsked
-from scaler.actors.messages.peers import InfoAsked, ReportStatistics, Resumed, SendAway, ShutdownAsked
+from scaler.actors.messages.outputs import OutputRequested
+from scaler.actors.messages.peers import DismissClient, InfoRequested, ReportStatistics, Resumed, ShutdownRequested
 from scaler.actors.messages.tasks import (
     AwaitResult,
     BalancerRestarted,
+    CancelForAdmin,
     CancelGraph,
-    CancelOfAny,
     CancelTask,
+    ExplainForAdmin,
     ExplainInput,
-    ExplainOfAny,
     GraphEnded,
     GraphNodeDone,
     InputKnown,
@@ -53,7 +53,7 @@ from scaler.actors.sessions.client_objects import FOREIGN, ClientObjects
 from scaler.actors.sessions.client_questions import ClientQuestions
 from scaler.actors.sessions.held_tasks import HeldTasks
 from scaler.actors.sessions.resubmission import Resubmission
-from scaler.actors.sessions.session import Farewell, Session
+from scaler.actors.sessions.session import Session, SessionTeardown
 from scaler.actors.sessions.task_bounds import TaskBounds
 from scaler.actors.slices import NextSlice, Slices
 from scaler.actors.tasks.client_context import Begun, ClientContext
@@ -76,9 +76,9 @@ from scaler.wire.messages.client import (
     GraphTask,
     GraphTaskCancel,
     InfoRequest,
+    JobAnswerKind,
     JobRequest,
     JobResponse,
-    JobStatus,
     OutputRequest,
     Task,
     TaskCancel,
@@ -134,7 +134,7 @@ class ClientSession(Session):
         self._adoption = services.adoption if is_back else None
         self._says_again = is_back
         """whether it may still say what it had stored at another scheduler"""
-        self._awaited = Awaited()
+        self._awaited = AwaitedTasks()
         self._resubmission: Resubmission | None = None
         """after its session began anew, until it has said all again"""
 
@@ -153,13 +153,13 @@ class ClientSession(Session):
         own = (self._tasks, self._held, self._graphs)
         self._questions = ClientQuestions(session, peer, services.directory, put, *own)
         if self._adoption is not None:
-            self.schedule(self._timeout_seconds, AgentsAreBack())
-            self._object_store.send(OwnerSaysAgain(self._client_id))
+            self.schedule(self._timeout_seconds, AgentsReturned())
+            self._object_store.send(OwnerResubmits(self._client_id))
             self._held.awaits_agents = self._owner.has_quota
         self._tell_came()
 
-    @handles(AgentsAreBack)
-    def _agents_are_back(self, _news: AgentsAreBack) -> None:
+    @handles(AgentsReturned)
+    def _agents_are_back(self, _news: AgentsReturned) -> None:
         """No agent has a run of its new tasks."""
         self._context.adoption = None
 
@@ -197,7 +197,7 @@ class ClientSession(Session):
             adoption = self._context.adoption
             if adoption is not None:
                 waiting = [spec.task_id for spec in within if spec.task_id in self._held]
-                adoption.send(AskForRuns(self._owner.tag, self.actor_ref, waiting))
+                adoption.send(FindRuns(self._owner.tag, self.actor_ref, waiting))
         self._begin(specs)
 
     def _begin(self, specs: Iterable[Task]) -> None:
@@ -250,8 +250,8 @@ class ClientSession(Session):
         elif task_id in self._held:  # else its result is on the way
             self._cancel_held(task_id)
 
-    @handles(CancelOfAny)
-    def _cancel_as_admin(self, wish: CancelOfAny) -> None:
+    @handles(CancelForAdmin)
+    def _cancel_as_admin(self, wish: CancelForAdmin) -> None:
         """An admin has some tasks cancelled, and maybe these are among them."""
         found: dict[TaskId, TaskCancel] = {}
         task_ids, ranges = [*self._tasks, *self._held], dict(self._tasks.ranges)
@@ -406,14 +406,14 @@ class ClientSession(Session):
             self._resubmission = None
         if self._says_again and not (batch[-1].has_unsaid or self._peer.pipe.arriving_bytes):
             self._says_again = False
-            self._object_store.send(OwnerHasSaidAll(self._client_id))
+            self._object_store.send(OwnerResubmitted(self._client_id))
         for heartbeat in batch:
             self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns, self._services.value_bytes()))
 
     @handles(Batch[ClientDisconnect])
     def _disconnect(self, batch: Batch[ClientDisconnect]) -> None:
         if any(goodbye.kind == GoodbyeKind.SHUTDOWN for goodbye in batch):
-            self._services.acceptor.send(ShutdownAsked(self._peer))
+            self._services.acceptor.send(ShutdownRequested(self._peer))
         else:
             self._depart(LEFT, "")
 
@@ -423,12 +423,12 @@ class ClientSession(Session):
 
     @handles(Batch[InfoRequest])
     def _ask_who_is_there(self, batch: Batch[InfoRequest]) -> None:
-        self._services.census.send(InfoAsked(self._peer, batch))
+        self._services.census.send(InfoRequested(self._peer, batch))
 
     @handles(Batch[OutputRequest])
     def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
         accounts = None if self._peer.is_admin else frozenset({self._account})
-        self._services.outputs.send(OutputAsked(self._peer, batch, accounts, self._account))
+        self._services.outputs.send(OutputRequested(self._peer, batch, accounts, self._account))
 
     @handles(Batch[JobRequest])
     def _ask_of_jobs(self, batch: Batch[JobRequest]) -> None:
@@ -437,17 +437,17 @@ class ClientSession(Session):
         about = (owner, self._identity.label, BY_KEY if peer.permit is not None else door)
         for request in batch:
             if jobs is not None:
-                jobs.send(JobAsked(self.actor_ref, peer, request, *about))
+                jobs.send(RequestJob(self.actor_ref, peer, request, *about))
             else:
-                self._put(JobResponse(request.number, JobStatus.REFUSED, reason=_NO_JOBS))
+                self._put(JobResponse(request.number, JobAnswerKind.REFUSED, reason=_NO_JOBS))
 
     @handles(Batch[ExplainRequest])
     def _explain(self, batch: Batch[ExplainRequest]) -> None:
         for request in batch:
             self._questions.ask(request, self.now())
 
-    @handles(ExplainOfAny)
-    def _explain_of_any(self, asked: ExplainOfAny) -> None:
+    @handles(ExplainForAdmin)
+    def _explain_of_any(self, asked: ExplainForAdmin) -> None:
         self._questions.of_admin(asked)
 
     @handles(ExplainInput)
@@ -477,8 +477,8 @@ class ClientSession(Session):
         for graph in self._graphs:
             graph.send(restarted)
 
-    @handles(SendAway)
-    def _send_away(self, away: SendAway) -> None:
+    @handles(DismissClient)
+    def _send_away(self, away: DismissClient) -> None:
         """Its next hello is refused for the same reason."""
         self._outbox.put_alone(self._peer, HelloRequest(away.reason))
         self._depart(SENT_AWAY, away.reason)
@@ -512,7 +512,7 @@ class ClientSession(Session):
         cancels += [(graph, CancelGraph()) for graph in self._graphs.take_all()]
         self._held.clear()
         if cancels:
-            self.spawn(Farewell(cancels))
+            self.spawn(SessionTeardown(cancels))
         self._object_store.send(OwnerLeft(self._client_id))
         if self._services.jobs is not None:
             self._services.jobs.send(ReaderLeft(self.actor_ref))

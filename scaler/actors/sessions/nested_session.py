@@ -17,8 +17,8 @@ import logging
 from typing import Any
 
 from scaler.actors.insight.events import NESTED_CLIENT, PROCESSOR_ENDED, Departure
-from scaler.actors.messages.adoption import AgentsAreBack
-from scaler.actors.messages.outputs import OutputAsked
+from scaler.actors.messages.adoption import AgentsReturned
+from scaler.actors.messages.outputs import OutputRequested
 from scaler.actors.messages.peers import EndNested, ItemsWaiting
 from scaler.actors.peers.owners import NOBODY, Owner
 from scaler.actors.peers.peer import Peer
@@ -80,10 +80,10 @@ class NestedSession(ClientSession):
     @handles(Batch[OutputRequest])
     def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
         """Its process runs tasks of several clients, one after the other: it may ask about those that it works for."""
-        self._services.outputs.send(OutputAsked(self._peer, batch, frozenset(self._contexts), None))
+        self._services.outputs.send(OutputRequested(self._peer, batch, frozenset(self._contexts), None))
 
-    @handles(AgentsAreBack)
-    def _agents_are_back(self, news: AgentsAreBack) -> None:
+    @handles(AgentsReturned)
+    def _agents_are_back(self, news: AgentsReturned) -> None:
         super()._agents_are_back(news)
         self._contexts.clear()
 

@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scaler.actors.messages.jobs import JobAsked
+from scaler.actors.messages.jobs import RequestJob
 from scaler.actors.messages.objects import FetchObject
-from scaler.actors.messages.outputs import OutputAsked
-from scaler.actors.messages.peers import InfoAsked, ShutdownAsked
+from scaler.actors.messages.outputs import OutputRequested
+from scaler.actors.messages.peers import InfoRequested, ShutdownRequested
 from scaler.wire.messages.client import (
     ClientShutdownResponse,
     InfoResponse,
+    JobAnswerKind,
     JobResponse,
-    JobStatus,
     OutputResponse,
 )
 from scaler.wire.messages.common import LOST, ObjectResponse
 
 _ANSWERS: dict[type, Callable[[Any, str], Sequence[Any]]] = {
     FetchObject: lambda fetch, reason: [ObjectResponse(fetch.object_id, LOST, (), reason=reason)],
-    InfoAsked: lambda asked, reason: [InfoResponse(each.number, 0, 0, 0, 0, reason) for each in asked.requests],
-    JobAsked: lambda asked, reason: [JobResponse(asked.request.number, JobStatus.REFUSED, reason=reason)],
-    OutputAsked: lambda asked, _reason: [OutputResponse(each.number, 0) for each in asked.requests],
-    ShutdownAsked: lambda _asked, reason: [ClientShutdownResponse(0, reason)],
+    InfoRequested: lambda asked, reason: [InfoResponse(each.number, 0, 0, 0, 0, reason) for each in asked.requests],
+    RequestJob: lambda asked, reason: [JobResponse(asked.request.number, JobAnswerKind.REFUSED, reason=reason)],
+    OutputRequested: lambda asked, _reason: [OutputResponse(each.number, 0) for each in asked.requests],
+    ShutdownRequested: lambda _asked, reason: [ClientShutdownResponse(0, reason)],
 }
 
 

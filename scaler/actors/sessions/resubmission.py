@@ -15,7 +15,7 @@ from scaler.wire.messages.common import LOST, ObjectResponse, TaskStatus
 from scaler.wire.messages.rows import row_ids
 
 
-class Either:
+class EitherLookup:
     """What is in one of two places."""
 
     def __init__(self, *places: Container[TaskId]) -> None:

@@ -16,14 +16,14 @@ from scaler.actors.insight.events import (
     FAILED,
     SILENT,
     Departure,
-    PeerBack,
-    PeerCame,
-    PeerCut,
+    PeerDisconnected,
     PeerIdentity,
-    PeerWent,
+    PeerJoined,
+    PeerLeft,
+    PeerReconnected,
     Role,
 )
-from scaler.actors.messages.peers import CheckSilence, ConnectionLost, GiveUp, Resumed, SessionEnded
+from scaler.actors.messages.peers import CheckSilence, ConnectionLost, EndSession, Resumed, SessionEnded
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
 from scaler.actors.sessions.refusals import answers_to
@@ -95,7 +95,7 @@ class Session(Actor):
         self._say("began")
         listener = self._services.events.listener
         if listener is not None:
-            listener.send(PeerCame(self.actor_ref, self.role, self._identity, workers))
+            listener.send(PeerJoined(self.actor_ref, self.role, self._identity, workers))
 
     def _heard_beat(self, sent_ns: int) -> None:
         self._last_heard = self.now()
@@ -118,7 +118,7 @@ class Session(Actor):
         self._last_heard = self.now()
         self._check_silence_in(self._timeout_seconds, SILENT)
         if self._services.events.listener is not None:
-            self._services.events.listener.send(PeerBack(self.actor_ref))
+            self._services.events.listener.send(PeerReconnected(self.actor_ref))
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
@@ -137,7 +137,7 @@ class Session(Actor):
         self._last_heard = self.now() - self._timeout_seconds + seconds
         self._check_silence_in(seconds, departure)
         if self._services.events.listener is not None:
-            self._services.events.listener.send(PeerCut(self.actor_ref, lost.reason))
+            self._services.events.listener.send(PeerDisconnected(self.actor_ref, lost.reason))
 
     @handles(CheckSilence)
     def _check_silence(self, check: CheckSilence) -> None:
@@ -155,8 +155,8 @@ class Session(Actor):
             self._say_lost()
             self._depart(check.departure, "")
 
-    @handles(GiveUp)
-    def _give_up(self, give_up: GiveUp) -> None:
+    @handles(EndSession)
+    def _give_up(self, give_up: EndSession) -> None:
         logger.error("%s is given up: %s", self._title, give_up.reason)
         self._depart(FAILED, give_up.reason)
 
@@ -192,7 +192,7 @@ class Session(Actor):
         self._say("ended", f"{departure}: {reason}" if reason else departure)
         listener = self._services.events.listener
         if listener is not None:
-            listener.send(PeerWent(self.actor_ref, self.role, self._identity, departure, reason))
+            listener.send(PeerLeft(self.actor_ref, self.role, self._identity, departure, reason))
 
     def _level(self) -> int:
         """Return how loud its end is said. A program that ends before its hello is answered cannot say goodbye, and has
@@ -221,7 +221,7 @@ class Session(Actor):
         self._services.acceptor.send(SessionEnded(self._peer))
 
 
-class Farewell(Actor):
+class SessionTeardown(Actor):
     """Tells the tasks, graphs or worker proxies of a session that has ended, a slice at a time, and then ends.
 
     Args:

@@ -13,7 +13,7 @@ from scaler.actors.peers.owners import Owner
 from scaler.actors.peers.peer import Peer
 from scaler.actors.services import Services
 from scaler.actors.sessions.held_tasks import HeldTasks
-from scaler.actors.sessions.resubmission import Either, Resubmission
+from scaler.actors.sessions.resubmission import EitherLookup, Resubmission
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.ids import TaskId
 from scaler.wire.messages.client import Task, TaskResult
@@ -66,7 +66,7 @@ class TaskBounds:
         if has_ranges:
             batch = self._taken_apart(batch, again)
         if again is not None:
-            batch = again.still_to_run(batch, Either(self._begun, self._held))
+            batch = again.still_to_run(batch, EitherLookup(self._begun, self._held))
         most = self.most
         if self._owner.has_quota:
             most = min(most, TASKS_BEYOND_WINDOW * self._peer.tasks_told)

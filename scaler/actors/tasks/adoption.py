@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from scaler.actors.messages.adoption import (
-    AskForRun,
-    AskForRuns,
     CheckHeld,
+    FindRun,
+    FindRuns,
     NodesWait,
     NotHeld,
     RunFound,
@@ -138,9 +138,9 @@ class Adoption(Actor):
                 self._offer(task_id, task, worker, attempt)
         self._look_later()
 
-    @handles(AskForRun)
+    @handles(FindRun)
     @charged_to("task")
-    def _ask(self, ask: AskForRun) -> None:
+    def _ask(self, ask: FindRun) -> None:
         table = self._table
         key = ask.owner, ask.task_id
         self._know(key, ask.task)
@@ -163,8 +163,8 @@ class Adoption(Actor):
         else:
             self._table.waiting.pop(news.graph, None)
 
-    @handles(AskForRuns)
-    def _ask_for_all(self, ask: AskForRuns) -> None:
+    @handles(FindRuns)
+    def _ask_for_all(self, ask: FindRuns) -> None:
         """Tasks that wait for room in a quota have begun if an agent has runs of them."""
         table, now = self._table, self.now()
         keys = [(ask.owner, task_id) for task_id in ask.task_ids]

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from scaler.actors.insight.events import BROKE, SEEN, SUBMITTED, TaskMoved
 from scaler.actors.insight.explanations import explain_other
-from scaler.actors.messages.adoption import AdoptRun, AskForRun, NotHeld, RunAdopted, RunFound
+from scaler.actors.messages.adoption import AdoptRun, FindRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.monitor import ReportTask
 from scaler.actors.messages.objects import CountArguments, ReleaseObjects, UseObjects
 from scaler.actors.messages.tasks import (
@@ -29,7 +29,7 @@ from scaler.actors.messages.tasks import (
     RecallRun,
     RetryDue,
     RunLost,
-    RunNotBegun,
+    RunNotStarted,
     RunRecalled,
     TaskAssigned,
     TaskDone,
@@ -236,7 +236,7 @@ class TaskActor(Actor):
 
     def _say_not_begun(self) -> None:
         if self._context.notes_begins:
-            self._context.session.send(RunNotBegun(self._spec.task_id))
+            self._context.session.send(RunNotStarted(self._spec.task_id))
 
     @handles(RangeTooLong)
     def _too_long(self, news: RangeTooLong) -> None:
@@ -339,7 +339,7 @@ class TaskActor(Actor):
             offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, context.account, self._needs()))
         elif context.adoption is not None:
             context.adoption.send(
-                AskForRun(
+                FindRun(
                     owner_of(context.account),
                     spec.task_id,
                     self.actor_ref,

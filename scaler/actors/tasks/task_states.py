@@ -180,7 +180,7 @@ def shown_state(state: State, status: int | None = None) -> str:
     return _SHOWN[state]
 
 
-class IllegalTransitionError(RuntimeError):
+class IllegalTaskTransitionError(RuntimeError):
     """An event that cannot happen in this state."""
 
 
@@ -188,7 +188,7 @@ def next_state(state: State, event: Event) -> State | None:
     """Return the state after `event`, or None if the event is to be ignored.
 
     Raises:
-        IllegalTransitionError: if the event cannot happen in `state`.
+        IllegalTaskTransitionError: if the event cannot happen in `state`.
     """
     following = TRANSITIONS[state].get(event)
     if following is None:
@@ -197,6 +197,6 @@ def next_state(state: State, event: Event) -> State | None:
 
 
 def check_ignored(state: State, event: Event) -> None:
-    """Raise `IllegalTransitionError` unless an event that changes nothing in `state` is to be ignored there."""
+    """Raise `IllegalTaskTransitionError` unless an event that changes nothing in `state` is to be ignored there."""
     if (state, event) not in IGNORED:
-        raise IllegalTransitionError(f"a task that is {state} cannot be {event}")
+        raise IllegalTaskTransitionError(f"a task that is {state} cannot be {event}")

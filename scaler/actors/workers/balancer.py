@@ -25,16 +25,16 @@ from scaler.actors.insight.explanations import explain, in_the_queue, of_low_pri
 from scaler.actors.messages.monitor import ReportBacklog
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import (
-    AllAsked,
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
+    CheckBalance,
     ExplainWaiting,
     LoadFreed,
     LoadResumed,
-    LookAtBalance,
     RangeTooLong,
     RecallTasks,
+    ReportsRequested,
     TaskNotWaiting,
     TaskReady,
     TaskRefused,
@@ -45,14 +45,14 @@ from scaler.actors.messages.tasks import (
     WorkerForgotten,
     WorkerJoined,
     WorkerLeft,
-    WorkersHeldAt,
+    WorkersPausedAt,
 )
 from scaler.actors.policy import Placement
 from scaler.actors.tasks.task_states import READY
 from scaler.kit import Actor, ActorRef, Timer, handles
 from scaler.wire.messages.priority import MOST, with_wish
 
-_LOOK = LookAtBalance()
+_LOOK = CheckBalance()
 _FORGOTTEN = WorkerForgotten()
 
 
@@ -93,11 +93,11 @@ class Balancer(Actor):
 
     def _ask_all(self) -> None:
         self._asked = self._next_attempt()
-        self.actor_ref.send(AllAsked(self._asked))
+        self.actor_ref.send(ReportsRequested(self._asked))
         self._acceptor.send(BalancerRestarted(self._asked))
 
-    @handles(AllAsked)
-    def _all_asked(self, asked: AllAsked) -> None:
+    @handles(ReportsRequested)
+    def _all_asked(self, asked: ReportsRequested) -> None:
         """Drop what tasks had reported before they were asked: they report it again."""
         if asked.attempt == self._asked:
             self._asked = None
@@ -163,8 +163,8 @@ class Balancer(Actor):
     def _load_resumed(self, taken: LoadResumed) -> None:
         self._policy.resumed(taken.worker, taken.count, taken.expected_us)
 
-    @handles(WorkersHeldAt)
-    def _workers_held(self, news: WorkersHeldAt) -> None:
+    @handles(WorkersPausedAt)
+    def _workers_held(self, news: WorkersPausedAt) -> None:
         self._policy.held(news.host, news.held)
 
     @handles(AmountsChanged)
@@ -172,8 +172,8 @@ class Balancer(Actor):
         if self._policy.amounts_changed(changed.worker, changed.changes, changed.is_unsure):
             self._will_place = True
 
-    @handles(LookAtBalance)
-    def _look(self, _look: LookAtBalance) -> None:
+    @handles(CheckBalance)
+    def _look(self, _look: CheckBalance) -> None:
         self._look_at = math.inf
         self._will_place = True
 

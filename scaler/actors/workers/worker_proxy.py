@@ -30,7 +30,6 @@ from scaler.actors.messages.tasks import (
     AnswerOverdue,
     AssignTasks,
     BalancerRestarted,
-    BeginRun,
     CancelRun,
     ExplainRun,
     KeepResult,
@@ -38,9 +37,10 @@ from scaler.actors.messages.tasks import (
     LoadResumed,
     RecallRun,
     RecallTasks,
-    RunHeld,
     RunLost,
     RunRecalled,
+    StartRequested,
+    StartRun,
     TaskAssigned,
     TaskReady,
     TasksRecalled,
@@ -192,7 +192,7 @@ class WorkerProxy(Actor):
                     continue
             elif ready.context is not None:
                 run.is_held = True
-                ready.context.session.send(RunHeld(self.actor_ref, task_id, attempt))
+                ready.context.session.send(StartRequested(self.actor_ref, task_id, attempt))
                 attempts[task] = attempt
                 continue
             orders.append(order_of(spec, index, attempt, account))
@@ -215,8 +215,8 @@ class WorkerProxy(Actor):
         if not self._peer.connection:
             self._leave_balancer()  # the news of that comes when other workers have had theirs
 
-    @handles(BeginRun)
-    def _begin(self, begin: BeginRun) -> None:
+    @handles(StartRun)
+    def _begin(self, begin: StartRun) -> None:
         run = self._runs.get(begin.task_id)
         if run is None or run.attempt != begin.attempt or not run.is_held:
             return

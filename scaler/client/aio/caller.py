@@ -15,12 +15,12 @@ from scaler.client.aio import queries
 from scaler.client.aio.core import AsyncCore
 from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.job import AsyncJob, in_thread, through
-from scaler.client.aio.rows import Rows
+from scaler.client.aio.rows import AsyncMapRows
 from scaler.client.aio.stream import Items, TaskStream
 from scaler.client.calls.items import check_items, not_of_map
 from scaler.client.calls.job_names import WINDOW, OnChange, job_of_map, job_of_start, window_of_map
 from scaler.client.calls.options import TakesOptions, TaskOptions, effective, for_each_worker, for_one, named_as
-from scaler.client.calls.tolerance import Tolerance
+from scaler.client.calls.tolerance import FailureTolerance
 from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
 from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
@@ -225,11 +225,11 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     starmap = map  # noqa: A003 - the name is that of the other client
 
     async def _attend(self, fn: Callable[..., Any], items: Items, tolerant: bool, *named: Any) -> Job:
-        """Open the job of a map. `named`: the last fields of `Wish`."""
+        """Open the job of a map. `named`: the last fields of `OpenJobCall`."""
         _, core, options = self._caller
         if not isinstance(items, Iterable):
             raise TypeError("the rows of a job must be an ordinary iterable, because all are stored before it runs")
-        return await in_thread(job_calls.attend, core, job_calls.Wish(fn, items, options, *named), tolerant)
+        return await in_thread(job_calls.attend, core, job_calls.OpenJobCall(fn, items, options, *named), tolerant)
 
     async def start(
         self,
@@ -248,7 +248,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         check_items("start", fn, items)
         found = job_of_start(job, name)
         _, core, options = self._caller
-        wish = job_calls.Wish(fn, items, options, found, on_change, keep_for)
+        wish = job_calls.OpenJobCall(fn, items, options, found, on_change, keep_for)
         return AsyncJob(await in_thread(job_calls.start, core, wish))
 
     async def job(self, name: str) -> AsyncJob:
@@ -322,16 +322,16 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
                 yield _outcome(future, tolerance, n_ended, index)
         tolerance.judge(n_ended, is_end=True)
 
-    def _tolerance(self, fn: Callable[..., Any], return_exceptions: bool) -> Tolerance:
+    def _tolerance(self, fn: Callable[..., Any], return_exceptions: bool) -> FailureTolerance:
         _, core, options = self._caller
-        return Tolerance(return_exceptions, options.max_failures, core.functions.get(fn).instruction.name)
+        return FailureTolerance(return_exceptions, options.max_failures, core.functions.get(fn).instruction.name)
 
     def _stream(self, fn: Callable[..., Any], items: Items, window: int) -> TaskStream:
         most = check_number("window", window, 1)
         client, core, options = self._caller
         terms = core.terms(options, spawns=True)
         core.functions.look()
-        rows = Rows(core.link, core.function_of(fn, terms), terms)
+        rows = AsyncMapRows(core.link, core.function_of(fn, terms), terms)
         return TaskStream(lambda index, item: core.submit(client, fn, item, {}, terms, (rows, index)), items, most)
 
     async def get(self, graph: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
@@ -366,7 +366,7 @@ class AsyncClientWithOptions(AsyncCaller):
         return self._client, self._core, self.task_options
 
 
-def _outcome(future: AsyncFuture[Any], tolerance: Tolerance, n_ended: int, index: int) -> Any:
+def _outcome(future: AsyncFuture[Any], tolerance: FailureTolerance, n_ended: int, index: int) -> Any:
     """Return the result of a future, or its error if `tolerance` permits it."""
     error = future.exception()
     if error is None:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from scaler.client.aio.future import LARGE_BYTES, AsyncFuture
 from scaler.client.aio.link import AsyncLink
-from scaler.client.aio.rows import Rows
+from scaler.client.aio.rows import AsyncMapRows
 from scaler.client.calls.entry import Entry, GraphEntry
 from scaler.client.calls.functions import NAME, Terms
 from scaler.client.calls.graph import pack_graph
@@ -48,7 +48,7 @@ class AsyncCore(CallMaker[AsyncLink, AsyncFuture[Any]]):
         args: Sequence[Any],
         kwargs: dict[str, Any],
         terms: Terms,
-        row: tuple[Rows, int] | None = None,
+        row: tuple[AsyncMapRows, int] | None = None,
     ) -> AsyncFuture[T]:
         """Submit one task, or a row of a map. Its future keeps `owner` alive."""
         link = self.link

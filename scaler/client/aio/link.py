@@ -22,8 +22,8 @@ from concurrent.futures import CancelledError
 from functools import partial
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver
-from scaler.client.link.link import Command, Link
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ResultReceiver
+from scaler.client.link.link import ClientLink, Command
 from scaler.client.outcome import client_ended
 from scaler.endpoint import Endpoint
 from scaler.ids import ClientId, ObjectId
@@ -33,7 +33,7 @@ COMMANDS_A_TURN = 128
 """More wait for the next turn, so that the loop is never held up for long."""
 
 
-class AsyncLink(Link):
+class AsyncLink(ClientLink):
     """The connection of one client.
 
     Args:
@@ -95,7 +95,7 @@ class AsyncLink(Link):
                 task_context.current.submitted(task_id, self.cancel)
         self._put(partial(self._work.add_graph, graph))
 
-    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
+    def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
         """Ask for a large result."""
         if self.closed_because:
             receiver.fail(self._ending)

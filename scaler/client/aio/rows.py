@@ -1,4 +1,4 @@
-"""Rows: those rows of a map of the asyncio client that travel together, and the sink of their results.
+"""AsyncMapRows: those rows of a map of the asyncio client that travel together, and the sink of their results.
 
 Used by `map` and `map_unordered`, in the thread of the loop. Each row has its future; what is special goes alone. Must
 never: hold a row back for a later one.
@@ -13,14 +13,14 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
-from scaler.client.ranges import Drawn, TakenRows, has_only_frames, unreadable
+from scaler.client.ranges import DrawnRows, TakenRows, has_only_frames, unreadable
 from scaler.ids import PREFIX_BYTES, TaskId, index_of, random_id
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.rows import RowsError, results_of, rows_together
 
 
-class Rows:
+class AsyncMapRows:
     """The rows of one map.
 
     Args:
@@ -33,7 +33,7 @@ class Rows:
         self._terms = terms
         self._may_be_together = RunOptions.decode(terms[RUN_OPTIONS]).suit_rows and not link.is_nested
         self._prefix = random_id()[:PREFIX_BYTES]
-        self._drawn: deque[Drawn] = deque()
+        self._drawn: deque[DrawnRows] = deque()
         """rows that follow one another, and then others"""
         self._futures: dict[TaskId, AsyncFuture[object]] = {}
         """of the rows that this is the sink of"""
@@ -55,7 +55,7 @@ class Rows:
         if not drawn:
             self._link.submit_rows(self._take)
         if not drawn or index != drawn[-1].first + len(drawn[-1].rows):
-            drawn.append(Drawn(index))
+            drawn.append(DrawnRows(index))
         drawn[-1].rows.append(entry if task.frames else task.payload)
 
     def _take(self) -> Iterator[Entry]:

@@ -51,7 +51,7 @@ class Sink(Protocol):
         """The message was read to its end: a good time to wake a thread."""
 
 
-class Receiver(Sink, Protocol):
+class ResultReceiver(Sink, Protocol):
     """Receives a requested large result. Called by the link's thread: must not block.
 
     If the result was lost with its scheduler, the task runs again, and this is its sink: it may end in another way.
@@ -61,10 +61,10 @@ class Receiver(Sink, Protocol):
         """Take the frames; None if the result is not stored any more."""
 
 
-class Fetcher(Protocol):
+class ResultFetcher(Protocol):
     """The part of a link that fetches large results."""
 
-    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
+    def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
         """Ask for a large result; `keep`: the scheduler keeps it."""
 
 

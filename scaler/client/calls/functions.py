@@ -21,7 +21,7 @@ from scaler.client.calls.arguments import ArgumentPacker, Pack, check_needed, is
 from scaler.client.calls.client_pickling import in_a_task_for
 from scaler.client.calls.entry import Entry, GraphEntry, Sink
 from scaler.client.calls.hints import hints
-from scaler.client.calls.imports import Imports
+from scaler.client.calls.imports import RequiredModules
 from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.calls.options import OPTIONS
 from scaler.client.calls.stale_modules import StaleModules
@@ -29,9 +29,9 @@ from scaler.client.foreign_words import of_keyword
 from scaler.client.object_reference import NestedReferenceError, ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
-from scaler.graph.gathering import Gathering, take_apart
+from scaler.graph.gathering import GatheringCall, take_apart
 from scaler.ids import GraphId, TaskId, content_id
-from scaler.pickling.loaded_modules import Watch
+from scaler.pickling.loaded_modules import ReloadWatch
 from scaler.pickling.pickled_functions import read_from, what_pickle_depends_on
 from scaler.pickling.serialization import (
     JSON_SERIALIZER,
@@ -232,7 +232,7 @@ class Function:
     def _gather(self) -> Function:
         """Return the function that puts results and objects into containers, and calls this one with them."""
         if self._gathering is None:
-            gathering = Gathering(self._function, self.instruction.name)
+            gathering = GatheringCall(self._function, self.instruction.name)
             with in_a_task_for(self._packer.address):
                 self._gathering = Function(gathering, None, self._serializer, self._packer, self._modules)
         return self._gathering
@@ -244,7 +244,7 @@ class Function:
     def _with_name(self, problem: str) -> str:
         number = problem.removeprefix("argument ").partition(":")[0]
         function = getattr(self, "_function", None)
-        if type(function) is Gathering:
+        if type(function) is GatheringCall:
             function = function.function
         parameters = list(getattr(_signature(function), "parameters", {}).values())
         if not number.isdigit() or not 0 < int(number) <= len(parameters):
@@ -378,7 +378,7 @@ def options_of_call(options: bytes, name: str) -> bytes:
     return run_options._replace(capabilities=tuple(sorted((*run_options.capabilities, (call_of(name), 0))))).encode()
 
 
-class Functions:
+class ClientFunctions:
     """The functions of one client. Safe to use from several threads.
 
     Args:
@@ -400,10 +400,10 @@ class Functions:
         self._named: dict[str, NamedFunction] = {}
         self._packer_of_named = ArgumentPacker(JSON_SERIALIZER, self._address, limit=packer.limit)
         self._stale_modules = StaleModules(self._shipped)
-        self._imports = Imports(endpoint)
-        self._watch: Watch | None = None
+        self._imports = RequiredModules(endpoint)
+        self._watch: ReloadWatch | None = None
         if not (endpoint.is_in_process or task_context.current.address):  # tasks load nothing anew
-            self._watch = Watch(self._look)
+            self._watch = ReloadWatch(self._look)
 
     def named(self, name: object) -> NamedFunction:
         """Return the function that is called by this name.

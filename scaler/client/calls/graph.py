@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments, check_needed
 from scaler.client.calls.entry import GraphEntry, node_id
-from scaler.client.calls.functions import NO_FRAMES, NO_TERMS, RUN_OPTIONS, Function, Functions, Terms
+from scaler.client.calls.functions import NO_FRAMES, NO_TERMS, RUN_OPTIONS, ClientFunctions, Function, Terms
 from scaler.client.calls.inputs import Keys, KeysWithHints
 from scaler.client.object_reference import ObjectReference
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
@@ -43,7 +43,7 @@ _POSITION = struct.Struct("<I")
 def pack_graph(
     graph: Mapping[str, Any],
     keys: Iterable[str],
-    functions: Functions,
+    functions: ClientFunctions,
     packer: ArgumentPacker,
     terms: Terms = NO_TERMS,
 ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
@@ -68,7 +68,9 @@ def pack_graph(
 class _GraphPacker:
     """Packs one graph."""
 
-    def __init__(self, graph: Mapping[str, Any], functions: Functions, packer: ArgumentPacker, terms: Terms) -> None:
+    def __init__(
+        self, graph: Mapping[str, Any], functions: ClientFunctions, packer: ArgumentPacker, terms: Terms
+    ) -> None:
         self._graph = graph
         self._terms = terms
         self._get_function = functions.get

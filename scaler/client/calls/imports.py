@@ -1,4 +1,4 @@
-"""Imports: tells the local cluster of this program which installed modules its first functions need.
+"""RequiredModules: tells the local cluster of this program which installed modules its first functions need.
 
 The fork server of that cluster takes the list when it starts, some tenths of a second after the client was made, and
 imports them once for all worker processes (`processor/lifecycle/imports.py`). What comes later tasks import themselves.
@@ -14,7 +14,7 @@ from scaler.endpoint import Endpoint
 from scaler.pickling.loaded_modules import is_installed
 from scaler.pickling.serialization import Frames
 from scaler.pickling.versions import modules_of
-from scaler.transport.private import Imports as Place
+from scaler.transport.private import ImportsFile as Place
 
 FUNCTIONS_MOST = 8
 """A program that makes functions all the time is not held up for each of them: by then its cluster has started."""
@@ -22,7 +22,7 @@ LOOKED_AT_BYTES = 1 << 16
 """Of a function with much data: each loaded module is looked for in it, which takes 0.2 us for each KiB."""
 
 
-class Imports:
+class RequiredModules:
     """The installed modules that the functions of a client need.
 
     Args:

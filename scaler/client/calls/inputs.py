@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from scaler.ids import NO_ID, GraphId, TaskId
-from scaler.wire.messages.client import GraphInput, Known, TaskResult
+from scaler.wire.messages.client import GraphInput, InputKnowledge, TaskResult
 
 
 class FutureArgumentError(TypeError):
@@ -75,8 +75,8 @@ class Input:
         if result is None:
             return GraphInput(*where)
         if result.size:
-            return GraphInput(*where, Known.STORED)
-        return GraphInput(*where, Known.HERE, result.payload, result.status)
+            return GraphInput(*where, InputKnowledge.STORED)
+        return GraphInput(*where, InputKnowledge.HERE, result.payload, result.status)
 
 
 class KeysWithHints(dict[int, str]):
@@ -127,7 +127,7 @@ class ResultArgument:
         )
 
 
-class Ended(Protocol):
+class EndedFuture(Protocol):
     """A future of either client, whose end is asked for."""
 
     def done(self) -> bool: ...
@@ -137,7 +137,7 @@ class Ended(Protocol):
     def exception(self) -> BaseException | None: ...
 
 
-def error_of(future: Ended) -> BaseException:
+def error_of(future: EndedFuture) -> BaseException:
     """Return why a future has no result, for the tasks that need it."""
     error = None if future.cancelled() else future.exception()
     return CancelledError() if error is None else error

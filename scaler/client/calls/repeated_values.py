@@ -1,4 +1,4 @@
-"""Repeated: sends large values that several calls of one map share once for all of them.
+"""RepeatedValues: sends large values that several calls of one map share once for all of them.
 
 Used by maps over a list or a tuple: these keep their values alive, so identity tells them apart. All calls get a value
 as it was when the first of them was made; a task may change its array, so each gets a private mapping. Must never: take
@@ -21,7 +21,7 @@ KEPT_BYTES = 256 * 1024 * 1024
 """The most bytes of such values that are kept for further calls, except for those of the last one."""
 
 
-class Repeated:
+class RepeatedValues:
     """Packs the arguments of the calls of one map.
 
     Args:

@@ -13,7 +13,7 @@ from typing import Any
 
 from scaler.config import ConfigError
 from scaler.errors import SerializeObjectError
-from scaler.pickling.loaded_modules import Version, Versions, file_of, needed_by, now_ns, own_modules
+from scaler.pickling.loaded_modules import ModuleVersions, Version, file_of, needed_by, now_ns, own_modules
 from scaler.pickling.serialization import Frames, name_of
 from scaler.pickling.shipped_modules import Shipped
 
@@ -32,7 +32,7 @@ class StaleModules:
 
     def __init__(self, shipped: Shipped) -> None:
         self._shipped = shipped
-        self._versions = Versions()
+        self._versions = ModuleVersions()
         self._files: dict[str, str] = {}
         self._stuck: dict[str, str] = {}
         """the modules that were edited and cannot travel, and why"""

@@ -1,4 +1,4 @@
-"""Tolerance: the number of tasks of a map that may fail before the map fails.
+"""FailureTolerance: the number of tasks of a map that may fail before the map fails.
 
 Used by the maps of both clients, in the thread that reads results.
 """
@@ -12,7 +12,7 @@ from scaler.jobs.failures import exceeds, too_many
 __tracebackhide__ = has_ended_a_task
 
 
-class Tolerance:
+class FailureTolerance:
     """The counter of failed tasks of one map.
 
     Args:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, fields, replace
 
-from scaler.client.calls.inputs import Ended
-from scaler.client.link.link import Link
+from scaler.client.calls.inputs import EndedFuture
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import Answer
 from scaler.ids import ID_BYTES, TaskId
 from scaler.texts import described, shown
@@ -79,7 +79,7 @@ def checked_task_id(task: object) -> TaskId:
     return TaskId(task)
 
 
-def tell(link: Link, task_id: TaskId, name: str, future: Ended | None, seconds: float) -> Story:
+def tell(link: ClientLink, task_id: TaskId, name: str, future: EndedFuture | None, seconds: float) -> Story:
     """Return the story of a task. The scheduler is asked about it: where it ran, if it has ended.
 
     Args:
@@ -94,7 +94,7 @@ def tell(link: Link, task_id: TaskId, name: str, future: Ended | None, seconds: 
     return story_of(task_id, name, future, answer, seconds)
 
 
-def may_know(link: Link, future: Ended) -> bool:
+def may_know(link: ClientLink, future: EndedFuture) -> bool:
     """Return whether the scheduler may know where a task ran that has ended."""
     return not (link.closed_because or future.cancelled())
 
@@ -104,7 +104,7 @@ def question() -> Answer[ExplainResponse]:
     return Answer(lambda answer: answer)
 
 
-def _ask(link: Link, task_id: TaskId, seconds: float) -> ExplainResponse | None:
+def _ask(link: ClientLink, task_id: TaskId, seconds: float) -> ExplainResponse | None:
     answer = question()
     link.ask(task_id, answer.take)
     try:
@@ -113,7 +113,9 @@ def _ask(link: Link, task_id: TaskId, seconds: float) -> ExplainResponse | None:
         return None
 
 
-def story_of(task_id: TaskId, name: str, future: Ended | None, answer: ExplainResponse | None, seconds: float) -> Story:
+def story_of(
+    task_id: TaskId, name: str, future: EndedFuture | None, answer: ExplainResponse | None, seconds: float
+) -> Story:
     """Return the story of a task: how it ended, or the scheduler's answer; None: none came within so many seconds."""
     if future is not None and future.done():
         return replace(_from_end(task_id, name, future), worker="" if answer is None else answer.worker)
@@ -127,7 +129,7 @@ def story_of(task_id: TaskId, name: str, future: Ended | None, answer: ExplainRe
     return Story(task_id, name, answer.state or "inactive", *known)
 
 
-def _from_end(task_id: TaskId, name: str, future: Ended) -> Story:
+def _from_end(task_id: TaskId, name: str, future: EndedFuture) -> Story:
     if future.cancelled():
         return Story(task_id, name, "canceled", ENDED, "it was cancelled")
     error = future.exception()
@@ -136,7 +138,7 @@ def _from_end(task_id: TaskId, name: str, future: Ended) -> Story:
     return Story(task_id, name, "failed", ENDED, f"it has failed: {described(error)}"[:400])
 
 
-def late(link: Link, future: Ended, task_id: TaskId, name: str, timeout: float) -> str:
+def late(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, timeout: float) -> str:
     """Return the text of a `TimeoutError`: which task was not ready, and why if there is time to ask."""
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
     if timeout < WORTH_ASKING_SECONDS:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from scaler.client.insight.task_log import LogLine, read_line
-from scaler.client.link.requests import Stream
+from scaler.client.link.requests import OutputListener
 from scaler.wire.messages.client import OutputLine
 
 WAITING_MOST = 10_000
@@ -28,7 +28,7 @@ class OutputPrinter:
         follow: has it get all lines that the tasks of a client write from now on.
     """
 
-    def __init__(self, follow: Callable[[Stream], None]) -> None:
+    def __init__(self, follow: Callable[[OutputListener], None]) -> None:
         self._lines: SimpleQueue[LogLine | None] = SimpleQueue()
         self._dropped = 0
         self._thread = threading.Thread(target=self._run, name="scaler-output", daemon=True)

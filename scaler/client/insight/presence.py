@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 from scaler import starters, task_context
 from scaler.client.insight import markup
 from scaler.client.insight.explanation import checked_task_id
-from scaler.client.link.link import Link
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import Inquiry
 from scaler.config import ConfigError, check_timeout, check_whole_number
 from scaler.ids import PUBLIC_ID_BYTES, is_public_id, public_id
 from scaler.texts import shown
 from scaler.wire.messages.capabilities import as_text, from_text
 from scaler.wire.messages.client import OBJECTS, WORKERS, InfoResponse
-from scaler.wire.messages.client import ObjectInfo as SentObject
-from scaler.wire.messages.client import WorkerInfo as SentWorker
+from scaler.wire.messages.client import ObjectDetails as SentObject
+from scaler.wire.messages.client import WorkerDetails as SentWorker
 
 T = TypeVar("T")
 
@@ -178,7 +178,7 @@ def enough(address: str, n_workers: int) -> Inquiry[SchedulerInfo]:
     return Inquiry(lambda response, _: _read_info(address, response), workers=wanted)
 
 
-def wait(link: Link, asked: Inquiry[T], timeout: float | None = None) -> T:
+def wait(link: ClientLink, asked: Inquiry[T], timeout: float | None = None) -> T:
     """Ask, and wait for the answer in this thread.
 
     Raises:
@@ -198,7 +198,7 @@ def wait(link: Link, asked: Inquiry[T], timeout: float | None = None) -> T:
             link.withdraw(asked)
 
 
-def late_for(link: Link, asked: Inquiry[Any], timeout: float | None) -> TimeoutError:
+def late_for(link: ClientLink, asked: Inquiry[Any], timeout: float | None) -> TimeoutError:
     """Return the error of a wait for workers that took too long."""
     assert timeout is not None, "else it waits on"
     if asked.found is None:
@@ -212,7 +212,7 @@ def late_for(link: Link, asked: Inquiry[Any], timeout: float | None) -> TimeoutE
     )
 
 
-def wait_for_workers(link: Link, n_workers: int, timeout: float | None) -> SchedulerInfo:
+def wait_for_workers(link: ClientLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
     """Wait until so many workers are connected.
 
     Raises:

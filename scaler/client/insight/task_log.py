@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar, overload
 
-from scaler.client.link.link import Link
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import Answer
 from scaler.config import check_timeout
 from scaler.ids import TaskId
@@ -138,21 +138,21 @@ def read_progress(lines: Sequence[OutputLine], _dropped: int = 0) -> TaskProgres
     return None
 
 
-def ask_log(link: Link, task_id: TaskId) -> Answer[TaskLog]:
+def ask_log(link: ClientLink, task_id: TaskId) -> Answer[TaskLog]:
     """Ask what a task has written."""
     answer = Answer(read_log)
     link.read_output(task_id, answer.take)
     return answer
 
 
-def ask_progress(link: Link, task_id: TaskId) -> Answer[TaskProgress | None]:
+def ask_progress(link: ClientLink, task_id: TaskId) -> Answer[TaskProgress | None]:
     """Ask for the latest report of a task."""
     answer = Answer(read_progress)
     link.read_output(task_id, answer.take, report=True)
     return answer
 
 
-def wait(link: Link, answer: Answer[T], timeout: float | None) -> T:
+def wait(link: ClientLink, answer: Answer[T], timeout: float | None) -> T:
     """Wait for an answer in this thread.
 
     Raises:

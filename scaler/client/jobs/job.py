@@ -21,7 +21,7 @@ from scaler.client.foreign_words import OF_JOBS, answers, without_foreign_words
 from scaler.client.insight import markup
 from scaler.client.jobs.job_bar import JobBar
 from scaler.client.jobs.job_requests import Info, RowEnd, ask, read_info, read_rows, wait
-from scaler.client.link.link import Link
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
 from scaler.client.outcome import headline, read_error, read_value, unread_result
 from scaler.config import check_timeout
@@ -154,7 +154,7 @@ class Job:
         name: the name of the job.
     """
 
-    def __init__(self, name: str, link: Link, serializer: Serializer, info: Info) -> None:
+    def __init__(self, name: str, link: ClientLink, serializer: Serializer, info: Info) -> None:
         self.name = name
         self._link, self._serializer = link, serializer
         self.heard = info
@@ -494,14 +494,14 @@ def arguments_text(serializer: Serializer, block: bytes) -> str:
     return shown_arguments(positional, keywords)
 
 
-class _Elsewhere:
+class _AbsentObject:
     """A placeholder for an object that rows refer to."""
 
     def __repr__(self) -> str:
         return "an object"
 
 
-_ELSEWHERE = _Elsewhere()
+_ELSEWHERE = _AbsentObject()
 
 
 def _without_functions(_info: Info, _work: bytes, _fn: Callable[..., Any]) -> None:

@@ -17,8 +17,8 @@ from scaler.client.jobs.in_use import jobs_of
 from scaler.client.jobs.job import ATTEND, Job
 from scaler.client.jobs.job_requests import Info, JobChangedError, ask, read_info
 from scaler.client.jobs.new_function import replace_function
-from scaler.client.jobs.opening import Opening, Work
-from scaler.client.link.link import Link
+from scaler.client.jobs.opening import JobWork, Opening
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
 from scaler.client.maker import CallMaker
 from scaler.errors import JobConflictError, TooManyFailuresError
@@ -31,7 +31,7 @@ OPENINGS_MOST = 3
 Items = Iterable[Sequence[Any]]
 
 
-class Wish(NamedTuple):
+class OpenJobCall(NamedTuple):
     """The arguments of a call that opens a job."""
 
     fn: Callable[..., Any]
@@ -42,7 +42,7 @@ class Wish(NamedTuple):
     keep_for: float | str | None
 
 
-def start(core: CallMaker[Any, Any], wish: Wish) -> Job:
+def start(core: CallMaker[Any, Any], wish: OpenJobCall) -> Job:
     """Create or find a job that runs without a client. Return when all its rows are on disk."""
     kept = (False, seconds_of("keep_for", wish.keep_for), wish.options.max_failures)
     job = _open(core, wish, kept, None)
@@ -50,7 +50,7 @@ def start(core: CallMaker[Any, Any], wish: Wish) -> Job:
     return job
 
 
-def attend(core: CallMaker[Any, Any], wish: Wish, return_exceptions: bool, timeout: float | None = None) -> Job:
+def attend(core: CallMaker[Any, Any], wish: OpenJobCall, return_exceptions: bool, timeout: float | None = None) -> Job:
     """Create or find the job of a map. By default it stops at its first failure."""
     most = wish.options.max_failures
     most_now = 0 if most is None and not return_exceptions else most
@@ -59,7 +59,7 @@ def attend(core: CallMaker[Any, Any], wish: Wish, return_exceptions: bool, timeo
 
 
 def _open(
-    core: CallMaker[Any, Any], wish: Wish, kept: tuple[bool, float | None, float | None], deadline: float | None
+    core: CallMaker[Any, Any], wish: OpenJobCall, kept: tuple[bool, float | None, float | None], deadline: float | None
 ) -> Job:
     """Open a job and count it as in use until `Job.leave` is called."""
     fn, items, options, name, on_change, _ = wish
@@ -79,7 +79,7 @@ def _open(
         n_calls = partial(here.n_calls, name)
         terms = core.terms(options, spawns=True)
         about = (name, fn, function, sources, items, terms, *kept, on_change, n_calls, deadline)
-        job = _opened(partial(Opening, link, core.serializer, Work(*about), core.stored, here.digest_of), items)
+        job = _opened(partial(Opening, link, core.serializer, JobWork(*about), core.stored, here.digest_of), items)
     except BaseException:  # raised again
         leave()
         raise
@@ -152,7 +152,7 @@ def raise_first(error: TooManyFailuresError, max_failures: float | None) -> None
 def find(core: CallMaker[Any, Any], name: str) -> Job:
     """Return the job of this name. Raises `JobError` if there is no such job."""
     check_job_name(name)
-    link: Link = core.link
+    link: ClientLink = core.link
     link.check_open()
     return _handle(core, name, read_info(ask(link, JobQuestion(JobVerb.SHOW, name))))
 
@@ -165,7 +165,7 @@ def _handle(core: CallMaker[Any, Any], name: str, info: Info) -> Job:
 
 def find_all(core: CallMaker[Any, Any]) -> list[Job]:
     """Return all jobs of this owner. Raises `JobError` if the scheduler keeps no jobs."""
-    link: Link = core.link
+    link: ClientLink = core.link
     link.check_open()
     known: list[Info] = read_info(ask(link, JobQuestion(JobVerb.LIST, "")))
     return [_handle(core, info["name"], info) for info in known]

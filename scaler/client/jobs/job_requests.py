@@ -15,12 +15,12 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from math import inf
 from typing import Any, NamedTuple
 
-from scaler.client.link.link import Link
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
 from scaler.client.progress.bar import REDRAW_SECONDS
 from scaler.errors import JobConflictError, JobError
 from scaler.pickling.serialization import Frames
-from scaler.wire.messages.client import JobResponse, JobStatus
+from scaler.wire.messages.client import JobAnswerKind, JobResponse
 from scaler.wire.messages.rows import unpack
 
 _HEAD = struct.Struct("<QIBI")
@@ -76,18 +76,18 @@ def seconds_left(deadline: float | None) -> float:
 
 def checked(response: JobResponse) -> JobResponse:
     """Return an answer. Raises `JobConflictError` or `JobError` if it is a conflict, a refusal, or "not found"."""
-    if response.status == JobStatus.CHANGED:
+    if response.status == JobAnswerKind.CHANGED:
         raise JobChangedError(response.reason)
-    if response.status == JobStatus.CONFLICT:
+    if response.status == JobAnswerKind.CONFLICT:
         raise JobConflictError(response.reason)
-    if response.status == JobStatus.NOT_FOUND:
+    if response.status == JobAnswerKind.NOT_FOUND:
         raise JobMissingError(response.reason)
-    if response.status == JobStatus.REFUSED:
+    if response.status == JobAnswerKind.REFUSED:
         raise JobError(response.reason)
     return response
 
 
-def ask(link: Link, question: JobQuestion, deadline: float | None = None) -> JobResponse:
+def ask(link: ClientLink, question: JobQuestion, deadline: float | None = None) -> JobResponse:
     """Send a request and wait for its answer. Raises as `wait` does."""
     link.ask_job(question)
     return wait(question, deadline)

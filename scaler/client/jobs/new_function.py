@@ -12,14 +12,14 @@ from typing import Any
 from scaler.client.jobs.comparing.fingerprint import differences, fingerprint
 from scaler.client.jobs.in_use import jobs_of
 from scaler.client.jobs.job_requests import Info, ask
-from scaler.client.jobs.opening import PYTHON, Work, other_python, warn_not_compared
+from scaler.client.jobs.opening import PYTHON, JobWork, other_python, warn_not_compared
 from scaler.client.link.requests import JobQuestion
 from scaler.client.maker import CallMaker
 from scaler.config import ConfigError
 from scaler.errors import JobConflictError, JobError
 from scaler.ids import PREFIX_BYTES
 from scaler.texts import shown
-from scaler.wire.messages.client import JobVerb, JobWish
+from scaler.wire.messages.client import JobOpenFlags, JobVerb
 
 
 def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: bytes, fn: Callable[..., Any]) -> None:
@@ -57,8 +57,8 @@ def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: byt
         raise JobError(f"{refusal}: only its owner, {info['owner']}, can replace it")
     terms = info["priority"], info["task_name"], bytes.fromhex(info["options"]), 0, 0
     kept = info["attended"], None, info["max_failures"]
-    body = json.dumps(Work(name, fn, function, sources, (), terms, *kept).described(found.parts)).encode()
-    new, wish = function.instruction, JobWish.NEW_VERSION | JobWish.SAME_ROWS
+    body = json.dumps(JobWork(name, fn, function, sources, (), terms, *kept).described(found.parts)).encode()
+    new, wish = function.instruction, JobOpenFlags.NEW_VERSION | JobOpenFlags.SAME_ROWS
     record, known = work[:PREFIX_BYTES], int.from_bytes(work[PREFIX_BYTES:], "little")
     # The function comes first, so that a version always has one.
     ask(link, JobQuestion(JobVerb.OBJECT, name, 0, int(new.kind), new.object_id, new.frames, record))

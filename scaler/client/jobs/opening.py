@@ -25,8 +25,8 @@ from scaler.client.jobs.comparing.fingerprint import Fingerprint, differences, f
 from scaler.client.jobs.comparing.row_digests import NOT_COMPARED, RowDigests
 from scaler.client.jobs.job import Job, arguments_text
 from scaler.client.jobs.job_requests import Info, JobChangedError, ask, read_info, wait
-from scaler.client.jobs.row_ranges import NewRange, RangeMaker, item_of
-from scaler.client.link.link import Link
+from scaler.client.jobs.row_ranges import PackedRange, RangeMaker, item_of
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
 from scaler.client.object_reference import ObjectReference, check_stored
 from scaler.config import ConfigError
@@ -35,7 +35,7 @@ from scaler.ids import ObjectId, TaskId, random_id
 from scaler.pickling.serialization import Serializer
 from scaler.texts import NAME_CHARACTERS, printable, shown
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import TOKEN_BYTES, JobResponse, JobVerb, JobWish
+from scaler.wire.messages.client import TOKEN_BYTES, JobOpenFlags, JobResponse, JobVerb
 from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.messages.seeds import shown_seed
 
@@ -57,7 +57,7 @@ _NO_LIMIT = 2**62
 
 
 @dataclass(frozen=True)
-class Work:
+class JobWork:
     """The work of a job: its function, items and options.
 
     Args:
@@ -125,9 +125,9 @@ class Opening:
 
     def __init__(
         self,
-        link: Link,
+        link: ClientLink,
         serializer: Serializer,
-        work: Work,
+        work: JobWork,
         stored: Mapping[ObjectId, ObjectInstruction],
         digest_of: Callable[[ObjectReference], bytes],
     ) -> None:
@@ -189,7 +189,7 @@ class Opening:
         function = work.function.instruction
         if self._has_version or not info["objects"]:
             self._send_object(function)
-        wish = JobWish.RUN | JobWish.RETRY if work.is_attended or self._has_version else JobWish.RUN
+        wish = JobOpenFlags.RUN | JobOpenFlags.RETRY if work.is_attended or self._has_version else JobOpenFlags.RUN
         self._info = self._ask_open(wish)
         if rest is not None:
             n_rows = self._send_rows(rest, n_rows)
@@ -290,9 +290,9 @@ class Opening:
             return
         if work.n_calls() > 1:
             raise self._conflict(f"{difference or repair}, and another call of this program uses it")
-        wish = JobWish.NEW_VERSION | (JobWish.DROP if is_drop else 0)
-        wish |= JobWish.IF_NONE_ENDED if difference and work.on_change == RAISE else 0
-        wish |= 0 if difference else JobWish.SAME_WORK
+        wish = JobOpenFlags.NEW_VERSION | (JobOpenFlags.DROP if is_drop else 0)
+        wish |= JobOpenFlags.IF_NONE_ENDED if difference and work.on_change == RAISE else 0
+        wish |= 0 if difference else JobOpenFlags.SAME_WORK
         self._terms["token"] = _new_token()
         try:
             self._ask_open(wish)
@@ -381,7 +381,7 @@ class Opening:
 
     # Rows
 
-    def _send_objects(self, new: NewRange) -> None:
+    def _send_objects(self, new: PackedRange) -> None:
         """Send the objects that rows refer to."""
         unsent, self._unsent = self._unsent, []
         for each in (*unsent, *new.objects):

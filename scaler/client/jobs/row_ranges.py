@@ -14,7 +14,7 @@ from scaler.client.calls.items import UNFIT, check_item, of_item
 from scaler.client.jobs.comparing.row_digests import RowDigests, range_digest
 from scaler.client.jobs.comparing.shapes import PLAIN
 from scaler.client.object_reference import ObjectReference
-from scaler.jobs.values import Row, pack_rows
+from scaler.jobs.values import RowArguments, pack_rows
 from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
@@ -26,7 +26,7 @@ _UNCHANGING = PLAIN | {ObjectReference}
 """Classes of arguments that their source cannot change after yielding them."""
 
 
-class NewRange(NamedTuple):
+class PackedRange(NamedTuple):
     """A range of serialised rows, with the digests by which they are compared."""
 
     first: int
@@ -39,14 +39,14 @@ class NewRange(NamedTuple):
     """the objects that these rows refer to"""
 
 
-class MadeRow(NamedTuple):
+class PackedRow(NamedTuple):
     """A row serialised when its source yielded it, because the source may change a value afterwards."""
 
     item: Sequence[Any]
     digest: bytes
     trouble: str
     """the part of the row that cannot be compared; empty if all can"""
-    block: Row
+    block: RowArguments
     objects: Sequence[ObjectInstruction]
 
 
@@ -67,7 +67,7 @@ class RangeMaker:
     ) -> None:
         self._digests, self._block_of, self._make = digests, block_of, make
         self._are_made = False
-        """whether some rows may be `MadeRow`s"""
+        """whether some rows may be `PackedRow`s"""
         self.n_not_compared = 0
         """the number of rows, of all ranges made, that cannot be compared"""
         self.first_not_compared = (0, "")
@@ -97,9 +97,11 @@ class RangeMaker:
         block, objects = self._block(row, arguments)
         digest, not_compared = self._digests.of_rows((arguments,)), self._digests.not_compared
         trouble = not_compared[0][1] if not_compared else ""
-        return MadeRow(arguments, digest, trouble, block if isinstance(block, Row) else Row(block), objects)
+        return PackedRow(
+            arguments, digest, trouble, block if isinstance(block, RowArguments) else RowArguments(block), objects
+        )
 
-    def _block(self, row: int, item: Sequence[Any]) -> tuple[bytes | Row, Sequence[ObjectInstruction]]:
+    def _block(self, row: int, item: Sequence[Any]) -> tuple[bytes | RowArguments, Sequence[ObjectInstruction]]:
         try:
             block = self._block_of(item)
             if block is not None:
@@ -107,9 +109,9 @@ class RangeMaker:
             task, _, _, objects, _ = self._make(row, item)
         except UNFIT as error:
             raise of_item(error, row) from error.__cause__
-        return Row(task.payload, task.object_ids, task.frames), objects
+        return RowArguments(task.payload, task.object_ids, task.frames), objects
 
-    def ranges(self, rows: Iterator[tuple[Any, ...]], first: int) -> Iterator[NewRange]:
+    def ranges(self, rows: Iterator[tuple[Any, ...]], first: int) -> Iterator[PackedRange]:
         """Make ranges of the remaining rows, the next of which has the number `first`.
 
         Raises:
@@ -122,15 +124,15 @@ class RangeMaker:
 
     def next_range(
         self, rows: Iterator[tuple[Any, ...]], first: int, most_rows: int, most_bytes: int
-    ) -> NewRange | None:
+    ) -> PackedRange | None:
         """Make a range of the next rows, at most `most_rows`; None at the end of the rows. Raises as `ranges`."""
-        blocks: list[bytes | Row] = []
+        blocks: list[bytes | RowArguments] = []
         taken: list[tuple[Any, ...]] = []
         objects: list[ObjectInstruction] = []
         n_bytes = 0
         for item in islice(rows, most_rows):
-            if type(item) is MadeRow:
-                block: bytes | Row = item.block
+            if type(item) is PackedRow:
+                block: bytes | RowArguments = item.block
                 needed = item.objects
             else:
                 block, needed = self._block(first + len(blocks), item)
@@ -146,23 +148,23 @@ class RangeMaker:
         if not_compared and not self.n_not_compared:
             self.first_not_compared = first + not_compared[0][0], not_compared[0][1]
         self.n_not_compared += len(not_compared)
-        return NewRange(first, len(blocks), digest, row_digests, pack_rows(blocks), objects)
+        return PackedRange(first, len(blocks), digest, row_digests, pack_rows(blocks), objects)
 
     def digests_of(self, rows: Sequence[tuple[Any, ...]]) -> tuple[bytes, bytes, list[tuple[int, str]]]:
         """Return the digest of a range, those of its rows, and (index, reason) of rows that cannot be compared."""
-        if MadeRow not in {*map(type, rows)}:
+        if PackedRow not in {*map(type, rows)}:
             return *self._digests.of_both(rows), self._digests.not_compared
-        parts = [row.digest if type(row) is MadeRow else self._digests.of_rows((row,)) for row in rows]
-        troubles = [(at, row.trouble) for at, row in enumerate(rows) if type(row) is MadeRow and row.trouble]
+        parts = [row.digest if type(row) is PackedRow else self._digests.of_rows((row,)) for row in rows]
+        troubles = [(at, row.trouble) for at, row in enumerate(rows) if type(row) is PackedRow and row.trouble]
         row_digests = b"".join(parts)
         return b"" if troubles else range_digest(row_digests), row_digests, troubles
 
     def digest_of(self, rows: Sequence[tuple[Any, ...]]) -> bytes:
         """Return the digest of a range of rows; empty if one of them cannot be compared."""
-        is_made = self._are_made and MadeRow in {*map(type, rows)}
+        is_made = self._are_made and PackedRow in {*map(type, rows)}
         return self.digests_of(rows)[0] if is_made else self._digests.of_range(rows)
 
 
 def item_of(row: tuple[Any, ...]) -> Sequence[Any]:
     """Return the arguments of a row, for display."""
-    return row.item if isinstance(row, MadeRow) else row
+    return row.item if isinstance(row, PackedRow) else row

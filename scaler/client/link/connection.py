@@ -1,4 +1,4 @@
-"""Connection: the current socket of a client, if any, and its session; items in, batches out.
+"""ClientConnection: the current socket of a client, if any, and its session; items in, batches out.
 
 Used by the link, by one thread at a time. A lost connection is replaced by a new socket, on which the session
 goes on or begins anew. What the items mean is unknown here.
@@ -16,14 +16,14 @@ from scaler.transport.interface import Dialer, PeerGoneError, Transport
 from scaler.wire.codec.codec import UNWRITABLE
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.session.dialling import Session
+from scaler.wire.session.dialling import DialledSession
 from scaler.wire.session.pipe import Message, Unwritable
 from scaler.wire.session.transfer import window_at
 
 WAIT_MOST_SECONDS = 3600.0
 
 
-class Connection:
+class ClientConnection:
     """The one connection of a link.
 
     Args:
@@ -36,7 +36,7 @@ class Connection:
         self._wake_descriptors = wake_descriptors
         self.dial_count = 0
         window_bytes = window_at(transport.endpoint)
-        self.session = Session(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, window_bytes=window_bytes)
+        self.session = DialledSession(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, window_bytes=window_bytes)
         self._transport = transport
         self._socket: Dialer | None = None
         self._aside: Dialer | None = None
@@ -154,7 +154,7 @@ class Connection:
             raise ProtocolError(f"it cannot be read: {error!r}") from error
 
     def send_hello(self, hello: Any, **said: Any) -> None:
-        """Send the first message of the connection, see `Session.hello`."""
+        """Send the first message of the connection, see `DialledSession.hello`."""
         self._send([self.session.hello(hello, **said)])
 
     def send_unnumbered(self, item: Any) -> None:

@@ -1,4 +1,4 @@
-"""LooseEnds: what a client warns of when it ends: tasks that it cancels, and errors that were never read.
+"""EndWarnings: what a client warns of when it ends: tasks that it cancels, and errors that were never read.
 
 Futures report their errors, and the link what it cancels; each is one line of the log. Must never keep a future or a
 value alive, or cost a task that has not failed anything.
@@ -16,7 +16,7 @@ COUNTED_MOST = 10_000
 """The most errors that are kept in mind."""
 
 
-class LooseEnds:
+class EndWarnings:
     """The loose ends of one client.
 
     Args:

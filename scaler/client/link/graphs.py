@@ -92,7 +92,7 @@ _LOST = (
 )
 
 
-class Work(Protocol):
+class GraphWork(Protocol):
     """The part of the open work that this needs."""
 
     out: list[Any]
@@ -108,7 +108,7 @@ class Work(Protocol):
 class Dependents:
     """Which graphs need which results, and which are held."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: GraphWork) -> None:
         self._work = work
         self._inputs: WeakValueDictionary[TaskId, Input] = WeakValueDictionary()
         self._held: dict[GraphId, set[TaskId]] = {}

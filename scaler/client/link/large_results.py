@@ -24,7 +24,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, Protocol
 
-from scaler.client.calls.entry import Call, Entry, GraphEntry, MakeError, Receiver, Sink, call_of
+from scaler.client.calls.entry import Call, Entry, GraphEntry, MakeError, ResultReceiver, Sink, call_of
 from scaler.client.link.at_most_once import claim_of_node, claim_of_task, is_at_most_once
 from scaler.client.outcome import BECAUSE_OF_SCHEDULER, lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
@@ -36,7 +36,7 @@ from scaler.wire.messages.common import FOUND, LOST, ObjectRequest, ObjectRespon
 from scaler.wire.messages.priority import MOST, with_wish
 
 
-class State(Enum):
+class ResultState(Enum):
     """Where a large result is."""
 
     THERE = auto()
@@ -58,7 +58,7 @@ class State(Enum):
 class SharedReceiver:
     """Two receivers of one large result: the second requested it while it was on its way to the first."""
 
-    def __init__(self, first: Receiver, second: Receiver) -> None:
+    def __init__(self, first: ResultReceiver, second: ResultReceiver) -> None:
         self._both = first, second
 
     def deliver(self, result: TaskResult) -> None:
@@ -86,7 +86,7 @@ class SharedReceiver:
             each.notify()
 
 
-def shared(known: Receiver | None, receiver: Receiver) -> Receiver:
+def shared(known: ResultReceiver | None, receiver: ResultReceiver) -> ResultReceiver:
     """Return what receives a result for both; `known`: the receiver that waits for it already, if there is one."""
     return receiver if known is None or known is receiver else SharedReceiver(known, receiver)
 
@@ -111,22 +111,22 @@ class UnreadResult:
     def __init__(self, object_id: ObjectId, call: Call, table: UnreadResults) -> None:
         self.object_id = object_id
         self.call = call
-        self.state = State.THERE
+        self.state = ResultState.THERE
         self.times_lost = 0
         self.why = BECAUSE_OF_SCHEDULER
         self.make_error: MakeError | None = None
-        self._asked_by: weakref.ref[Receiver] | None = None
-        self._receiver: Receiver | None = None
+        self._asked_by: weakref.ref[ResultReceiver] | None = None
+        self._receiver: ResultReceiver | None = None
         self._outcome: TaskResult | None = None
         self._table = table
 
     @property
     def is_at_scheduler(self) -> bool:
         """Whether the scheduler may have it."""
-        return self.state is State.THERE or self.state is State.DOUBTED
+        return self.state is ResultState.THERE or self.state is ResultState.DOUBTED
 
     @property
-    def asked_by(self) -> Receiver | None:
+    def asked_by(self) -> ResultReceiver | None:
         """The last receiver that has asked for it since it was lost, while that lives: one that failed has an error,
         and so the frames of those that read it.
         """
@@ -137,7 +137,7 @@ class UnreadResult:
         """How its task has ended when it ran again, if not with a large result."""
         return self._outcome
 
-    def ask(self, receiver: Receiver) -> None:
+    def ask(self, receiver: ResultReceiver) -> None:
         """Hand the outcome of the call to `receiver`: now if it is known, else when it arrives."""
         if self.make_error is not None:
             receiver.fail(self.make_error)
@@ -149,16 +149,16 @@ class UnreadResult:
             receiver.notify()
 
     def deliver(self, result: TaskResult) -> None:
-        was_claimed, self._outcome = self.state is State.CLAIMED, result
+        was_claimed, self._outcome = self.state is ResultState.CLAIMED, result
         if was_claimed:
-            self.state = State.AGAIN
+            self.state = ResultState.AGAIN
             self._table.on_answered(self)
         if self._receiver is not None:
             self._hand_over(result, self._receiver)
 
     def refuse(self, result: TaskResult) -> None:
-        if self.state is State.CLAIMED:
-            self.state = State.LOST
+        if self.state is ResultState.CLAIMED:
+            self.state = ResultState.LOST
             self._table.on_answered(self)
         else:
             self.deliver(result)
@@ -170,7 +170,7 @@ class UnreadResult:
 
     def fail(self, make_error: MakeError) -> None:
         """The receiver fails. The next one that asks may succeed."""
-        self.state = State.CANCELED if make_error is CancelledError else State.LOST
+        self.state = ResultState.CANCELED if make_error is CancelledError else ResultState.LOST
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.fail(make_error)
@@ -178,14 +178,14 @@ class UnreadResult:
     def end(self, make_error: MakeError) -> None:
         """Fail the receiver, and all later ones: the task must not run again."""
         self.fail(make_error)
-        self.state, self.make_error = State.GONE, make_error
+        self.state, self.make_error = ResultState.GONE, make_error
 
     def notify(self) -> None:
         asked_by = self.asked_by
         if asked_by is not None:
             asked_by.notify()
 
-    def _hand_over(self, outcome: TaskResult, receiver: Receiver) -> None:
+    def _hand_over(self, outcome: TaskResult, receiver: ResultReceiver) -> None:
         self._table.pop(self.object_id, None)
         self._receiver = None
         if outcome.status:
@@ -210,7 +210,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         object_id = ObjectId(task_id)
         known = self.get(object_id)
         if known is not None:
-            was_claimed, known.state = known.state is State.CLAIMED, State.THERE
+            was_claimed, known.state = known.state is ResultState.CLAIMED, ResultState.THERE
             known.make_error = None
             if was_claimed:
                 self.on_answered(known)
@@ -226,27 +226,27 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         """Return all that the scheduler may have."""
         return [unread for unread in self.values() if unread.is_at_scheduler]
 
-    def in_state(self, state: State) -> list[UnreadResult]:
+    def in_state(self, state: ResultState) -> list[UnreadResult]:
         """Return all results in one state, in the order of their arrival."""
         return [unread for unread in self.values() if unread.state is state]
 
     def has_claims(self, call: Call) -> bool:
         """Return whether it is not known yet if agents have further results of a graph."""
         is_graph = isinstance(call, GraphEntry)
-        return is_graph and any(each.call is call and each.state is State.CLAIMED for each in self.values())
+        return is_graph and any(each.call is call and each.state is ResultState.CLAIMED for each in self.values())
 
     def doubt(self) -> None:
         """Note that the scheduler may have deleted all that it had: a new session begins."""
-        for unread in self.in_state(State.THERE):
-            unread.state = State.DOUBTED
+        for unread in self.in_state(ResultState.THERE):
+            unread.state = ResultState.DOUBTED
 
     def lose(self, on_their_way: Container[ObjectId]) -> None:
         """Mark all that the last scheduler, or the last session at the same scheduler, had as lost.
 
         The loss counts against those that were on their way to the client: they may be what ended the scheduler.
         """
-        for unread in self.in_state(State.DOUBTED):
-            unread.state, unread.why = State.LOST, BECAUSE_OF_SCHEDULER
+        for unread in self.in_state(ResultState.DOUBTED):
+            unread.state, unread.why = ResultState.LOST, BECAUSE_OF_SCHEDULER
             unread.times_lost += unread.object_id in on_their_way
 
     def drop_asked_by(self, receiver: object) -> list[UnreadResult]:
@@ -283,14 +283,14 @@ class LargeResults:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self.requests: dict[ObjectId, Receiver] = {}
+        self.requests: dict[ObjectId, ResultReceiver] = {}
         self.unread = UnreadResults(self._claim_answered)
         self._kept: set[ObjectId] = set()
         """results that are deleted only when their futures are gone"""
         self._waits_for_graph = False
         """whether a lost result is to be made again when its graph has ended"""
 
-    def request(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
+    def request(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
         """Ask for a large result. If it was lost with its scheduler, its task is submitted again.
 
         Args:
@@ -306,10 +306,10 @@ class LargeResults:
                 self._calls.out.append(as_request(object_id))
         else:
             unread.ask(receiver)
-            if unread.state is State.CANCELED:
+            if unread.state is ResultState.CANCELED:
                 self._make_again(self._with_its_graph(unread))
-            elif unread.state is State.LOST:
-                self._make_again(self.unread.in_state(State.LOST))  # all, so that they run in parallel
+            elif unread.state is ResultState.LOST:
+                self._make_again(self.unread.in_state(ResultState.LOST))  # all, so that they run in parallel
 
     def _make_again(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
         """Say the calls of lost results again. A graph that is open at the scheduler has to end first, unless all that
@@ -327,7 +327,7 @@ class LargeResults:
             if unread.times_lost >= TRIES_MOST or is_once:
                 unread.end(partial(unrepeatable_result if is_once else lost_result, unread.why, unread.times_lost))
                 continue
-            unread.state = State.AGAIN
+            unread.state = ResultState.AGAIN
             if isinstance(call, GraphEntry):
                 call.sinks[TaskId(unread.object_id)] = unread
                 graphs[call.spec.graph_id] = call
@@ -347,9 +347,9 @@ class LargeResults:
         is not known here.
         """
         unread = self.unread.get(object_id)
-        if unread is not None and unread.state is State.DOUBTED:
-            unread.state = State.LOST  # to ask whether it is there would take as long as most tasks
-        if unread is not None and unread.state in (State.LOST, State.CANCELED):
+        if unread is not None and unread.state is ResultState.DOUBTED:
+            unread.state = ResultState.LOST  # to ask whether it is there would take as long as most tasks
+        if unread is not None and unread.state in (ResultState.LOST, ResultState.CANCELED):
             lost = self._with_its_graph(unread)
             self._take_over(lost)  # an answer to a request on its way is not about the result that comes
             self._make_again(lost)
@@ -403,7 +403,7 @@ class LargeResults:
         unread = self.unread.get(response.object_id)
         if response.found == LOST and self._on_lost(response, unread):
             return
-        if not response.found and unread is not None and unread.state is State.DOUBTED:
+        if not response.found and unread is not None and unread.state is ResultState.DOUBTED:
             self._lose_unread({response.object_id})
             return
         if response.object_id not in self.requests:
@@ -424,10 +424,12 @@ class LargeResults:
 
     def _on_lost(self, response: ObjectResponse, unread: UnreadResult | None) -> bool:
         """A result went with its agent, or one that an open graph needs. Return whether that is all there is to it."""
-        if unread is None or unread.state is State.AGAIN:  # a call whose arguments are futures: its graph has its id
+        if (
+            unread is None or unread.state is ResultState.AGAIN
+        ):  # a call whose arguments are futures: its graph has its id
             return self._calls.say_graph_again(GraphId(response.object_id), response.reason)
         if unread.is_at_scheduler:
-            unread.state, unread.times_lost = State.LOST, unread.times_lost + 1
+            unread.state, unread.times_lost = ResultState.LOST, unread.times_lost + 1
             unread.why = f"{response.reason} (told at {time.strftime('%H:%M:%S')})"
             if self._take_over([unread]):
                 self._make_again([unread])
@@ -438,7 +440,7 @@ class LargeResults:
         if not self._waits_for_graph:
             return
         self._waits_for_graph = False
-        lost = self.unread.in_state(State.LOST)
+        lost = self.unread.in_state(ResultState.LOST)
         calls = {id(each.call) for each in lost if each.asked_by is not None}
         self._make_again([each for each in lost if id(each.call) in calls])
 
@@ -448,7 +450,7 @@ class LargeResults:
         Open graphs are sent again anyway, so their results are wanted again.
         """
         self.unread.doubt()
-        of_open_graphs = [each for each in self.unread.in_state(State.DOUBTED) if self._may_want_again(each)]
+        of_open_graphs = [each for each in self.unread.in_state(ResultState.DOUBTED) if self._may_want_again(each)]
         self._take_over(of_open_graphs)
         self._make_again(of_open_graphs, with_open_graphs=True)
 
@@ -470,20 +472,20 @@ class LargeResults:
         A graph that is open, or said again, says all its results again.
         """
         self.unread.doubt()
-        doubted = self.unread.in_state(State.DOUBTED)
+        doubted = self.unread.in_state(ResultState.DOUBTED)
         self.unread.lose(self.requests)
-        wanted = self._take_over(self.unread.in_state(State.LOST))
+        wanted = self._take_over(self.unread.in_state(ResultState.LOST))
         again = [each for each in wanted if each.call in self._calls.graphs or not is_at_most_once(_options(each))]
         calls = {id(each.call) for each in again}
-        lost = self.unread.in_state(State.LOST)
+        lost = self.unread.in_state(ResultState.LOST)
         again = [each for each in lost if id(each.call) in calls or each.call in self._calls.graphs]
         self._make_again(again, with_open_graphs=True)
-        self._claim([each for each in doubted if each.state is State.LOST and each.object_id in self.unread])
+        self._claim([each for each in doubted if each.state is ResultState.LOST and each.object_id in self.unread])
 
     def _claim(self, lost: Iterable[UnreadResult]) -> None:
         entries: list[Entry] = []
         for unread in lost:
-            unread.state = State.CLAIMED
+            unread.state = ResultState.CLAIMED
             if isinstance(unread.call, GraphEntry):
                 task, function = claim_of_node(unread.call, TaskId(unread.object_id))
             else:
@@ -493,7 +495,7 @@ class LargeResults:
 
     def _claim_answered(self, unread: UnreadResult) -> None:
         """It is known whether an agent has it."""
-        if unread.state is State.LOST and unread.asked_by is not None:
+        if unread.state is ResultState.LOST and unread.asked_by is not None:
             self._make_again(self._with_its_graph(unread))
         elif not self.unread.has_claims(unread.call):
             self._calls.on_graph_over()
@@ -501,12 +503,12 @@ class LargeResults:
     def is_claimed(self, object_id: ObjectId) -> bool:
         """Return whether it is not known yet if an agent still has a result."""
         unread = self.unread.get(object_id)
-        return unread is not None and unread.state is State.CLAIMED
+        return unread is not None and unread.state is ResultState.CLAIMED
 
     def _lose_unread(self, on_their_way: Container[ObjectId]) -> None:
         """Submit again what made the large results that are lost now, if one of them is requested."""
         self.unread.lose(on_their_way)
-        lost = self.unread.in_state(State.LOST)
+        lost = self.unread.in_state(ResultState.LOST)
         wanted = lost if self._take_over(lost) else [each for each in lost if each.call in self._calls.graphs]
         self._make_again(wanted, with_open_graphs=True)
 

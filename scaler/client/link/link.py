@@ -1,4 +1,4 @@
-"""Link: what the links of both clients have in common: the connection, the open work, and what is asked of these two.
+"""ClientLink: what the links of both clients have in common: the connection, the open work, and what is asked of these two.
 
 Called by clients, futures and references. `LinkThread` and `AsyncLink` say in which thread a command is obeyed, and
 when. Must never: touch the open work itself, which another thread may be changing.
@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 from scaler import task_context
 from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Sink
 from scaler.client.calls.value_limit import ValueLimit
-from scaler.client.link.connection import Connection
-from scaler.client.link.end_warnings import LooseEnds
+from scaler.client.link.connection import ClientConnection
+from scaler.client.link.end_warnings import EndWarnings
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.protocol import ClientProtocol, make_hello
-from scaler.client.link.requests import Answer, Inquiry, JobQuestion, OnOutput, Stream
+from scaler.client.link.requests import Answer, Inquiry, JobQuestion, OnOutput, OutputListener
 from scaler.client.link.waiting import OnAnswer, advised
 from scaler.durations import Durations
 from scaler.endpoint import Endpoint
@@ -58,7 +58,7 @@ WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
 changes something only where memory and disk for values are full."""
 
 
-class Link:
+class ClientLink:
     """The connection of one client. What says nothing else may be called from any thread, also by a garbage collection.
 
     Args:
@@ -94,14 +94,14 @@ class Link:
         """why nothing can be sent any more; empty while it can"""
         self.is_nested = self.address == task_context.current.address
         self.endpoint = task_context.as_of_agent(endpoint) if self.is_nested else endpoint
-        self.loose_ends = LooseEnds(advice, self.is_nested)
+        self.loose_ends = EndWarnings(advice, self.is_nested)
         self.limit = ValueLimit(self.address)
         self._work = OpenWork(self.limit)
         self._work.advised = partial(advised, address=self.address)
         self.durations = Durations(math.inf, FUNCTIONS_REMEMBERED)
         """how long the rows of maps took"""
         transport = open_transport(self.endpoint, WORKER if self.is_nested else CLIENT)
-        self._connection = Connection(transport, *wake_descriptors)
+        self._connection = ClientConnection(transport, *wake_descriptors)
         hello = make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label, name)
         self._protocol = ClientProtocol(hello, self._connection, patience, self._work)
         self.advice = self._protocol.advice
@@ -192,7 +192,7 @@ class Link:
         self.check_open()
         self._put(partial(self._protocol.ask_output, task_id, on_output, report))
 
-    def follow_output(self, stream: Stream) -> None:
+    def follow_output(self, stream: OutputListener) -> None:
         """Have each line that any task writes from now on go to `stream`."""
         self._put(partial(self._protocol.follow_output, stream))
 
@@ -201,7 +201,7 @@ class Link:
         self.closed_because = "this client belongs to the process that this one was forked from; make a new one here"
 
 
-links: weakref.WeakSet[Link] = weakref.WeakSet()
+links: weakref.WeakSet[ClientLink] = weakref.WeakSet()
 """all of this process"""
 
 

@@ -31,7 +31,7 @@ from scaler.client.link.objects import (
 from scaler.client.link.requests import Answer, Described, Inquiry, JobQuestion, Requests
 from scaler.client.link.window import Window
 from scaler.client.outcome import lost_result, missing_result
-from scaler.client.ranges import Ranges, split_entry
+from scaler.client.ranges import OpenRanges, split_entry
 from scaler.errors import ClientShutdownException
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
@@ -89,7 +89,7 @@ class OpenWork:
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
         """which tasks the scheduler has; the others wait for these to end"""
-        self._ranges = Ranges(self._tasks, self.window)
+        self._ranges = OpenRanges(self._tasks, self.window)
         self.rows_most = 1
         """how many rows of a map the scheduler takes as one task"""
         self.large = LargeResults(self)

@@ -29,10 +29,10 @@ from typing import Any
 import cloudpickle
 
 from scaler.client.calls.entry import MakeError
-from scaler.client.link.connection import Connection
+from scaler.client.link.connection import ClientConnection
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.requests import Follower, OnOutput, OutputAsker, Requests, Stream
-from scaler.client.link.waiting import Advice, OnAnswer, Questions, Watch
+from scaler.client.link.requests import OnOutput, OutputFollower, OutputListener, OutputQuery, Requests
+from scaler.client.link.waiting import ConnectionAdvice, OnAnswer, TaskQuestions, TaskWatch
 from scaler.client.outcome import not_sent
 from scaler.errors import ProtocolError
 from scaler.ids import NO_ID, ClientId, TaskId
@@ -54,12 +54,12 @@ from scaler.wire.messages.client import (
     GoodbyeKind,
     InfoResponse,
     JobResponse,
-    ObjectInfo,
+    ObjectDetails,
     OutputLine,
     OutputRequest,
     OutputResponse,
     TaskResult,
-    WorkerInfo,
+    WorkerDetails,
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
@@ -100,15 +100,17 @@ class ClientProtocol:
     _account = 0
     """the number of its account at the last scheduler"""
 
-    def __init__(self, hello: ClientHello, connection: Connection, patience: Patience, work: OpenWork) -> None:
+    def __init__(self, hello: ClientHello, connection: ClientConnection, patience: Patience, work: OpenWork) -> None:
         self._hello = hello
         self._connection = connection
-        self.advice = Advice(connection.endpoint, patience.timeout_seconds, is_nested=hello.agent_token != NO_ID)
+        self.advice = ConnectionAdvice(
+            connection.endpoint, patience.timeout_seconds, is_nested=hello.agent_token != NO_ID
+        )
         self._conversation = ConversationState(patience, work.is_waiting)
         self._work = work
-        self._questions = Questions(work, connection.endpoint, self.advice.nobody)
+        self._questions = TaskQuestions(work, connection.endpoint, self.advice.nobody)
         self._outputs: Requests[OutputLine, OutputResponse] = Requests(work.queue)
-        self.watch = Watch(work, self.ask, is_off=hello.agent_token != NO_ID)
+        self.watch = TaskWatch(work, self.ask, is_off=hello.agent_token != NO_ID)
         self.is_welcome = False
         """whether the scheduler has answered the hello of this connection"""
         self._no_scheduler_since = time.monotonic()
@@ -134,8 +136,8 @@ class ClientProtocol:
             Batch[ExplainResponse]: self._questions.on_answers,
             Batch[OutputLine]: self._outputs.on_rows,
             Batch[OutputResponse]: self._outputs.on_responses,
-            Batch[WorkerInfo]: work.inquiries.on_rows,
-            Batch[ObjectInfo]: work.inquiries.on_rows,
+            Batch[WorkerDetails]: work.inquiries.on_rows,
+            Batch[ObjectDetails]: work.inquiries.on_rows,
             Batch[InfoResponse]: work.inquiries.on_responses,
             Batch[JobResponse]: work.jobs.on_responses,
         }
@@ -410,9 +412,9 @@ class ClientProtocol:
     def ask_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
         """Ask what a task has written, or only what it has reported last."""
         requests = self._outputs
-        requests.add(OutputAsker(on_output), lambda number: OutputRequest(number, task_id, report))
+        requests.add(OutputQuery(on_output), lambda number: OutputRequest(number, task_id, report))
         if len(requests.open) > OUTPUTS_MOST:
-            oldest = (number for number, known in requests.open.items() if isinstance(known[1], OutputAsker))
+            oldest = (number for number, known in requests.open.items() if isinstance(known[1], OutputQuery))
             del requests.open[next(oldest)]
 
     def ask_oldest_report(self, on_output: OnOutput) -> None:
@@ -421,9 +423,9 @@ class ClientProtocol:
         if oldest is not None:
             self.ask_output(oldest, on_output, report=True)
 
-    def follow_output(self, stream: Stream) -> None:
+    def follow_output(self, stream: OutputListener) -> None:
         """Ask for all that tasks write from now on."""
-        follower = Follower(stream)
+        follower = OutputFollower(stream)
         self._outputs.add(follower, lambda number: OutputRequest(number, TaskId(NO_ID)), follower)
 
     # The clock

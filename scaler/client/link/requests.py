@@ -22,14 +22,14 @@ from scaler.wire.codec.codec import check_item
 from scaler.wire.messages.client import (
     InfoRequest,
     InfoResponse,
+    JobAnswerKind,
     JobRequest,
     JobResponse,
-    JobStatus,
     JobVerb,
-    ObjectInfo,
+    ObjectDetails,
     OutputLine,
     OutputResponse,
-    WorkerInfo,
+    WorkerDetails,
 )
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 NUMBERS = 2**32
 """The count of request numbers, which are sent as 32 bits."""
 
-Described: TypeAlias = WorkerInfo | ObjectInfo
+Described: TypeAlias = WorkerDetails | ObjectDetails
 T = TypeVar("T")
 Row = TypeVar("Row", Described, OutputLine)
 Reply_contra = TypeVar("Reply_contra", InfoResponse, OutputResponse, JobResponse, contravariant=True)
@@ -47,7 +47,7 @@ OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
 """A callback for the output lines of a task and the number of dropped lines, in the link's thread: must not block."""
 
 
-class Asker(Protocol[Row, Reply_contra]):
+class AnswerReceiver(Protocol[Row, Reply_contra]):
     """A receiver of the answers to one request. Called in the link's thread: must not block."""
 
     def hear(self, response: Reply_contra, rows: list[Row]) -> bool:
@@ -155,7 +155,7 @@ class JobQuestion(Answer[JobResponse]):
         return JobRequest(number, *self._request)
 
     def hear(self, response: JobResponse, _rows: object) -> bool:
-        if response.status != JobStatus.WAITS:
+        if response.status != JobAnswerKind.WAITS:
             self.take(response)
             return True
         if response.reason not in ("", self.waits_for):
@@ -164,7 +164,7 @@ class JobQuestion(Answer[JobResponse]):
         return False
 
 
-class Stream(Protocol):
+class OutputListener(Protocol):
     """A receiver of each output line of all tasks of the client. Called in the link's thread: must not block."""
 
     def take(self, line: OutputLine) -> None: ...
@@ -183,20 +183,20 @@ class Requests(Generic[Row, Reply_contra]):
     def __init__(self, send: Callable[[Any], None]) -> None:
         self._send = send
         self._numbers = count(1)
-        self.open: dict[int, tuple[Any, Asker[Row, Reply_contra], list[Row]]] = {}
+        self.open: dict[int, tuple[Any, AnswerReceiver[Row, Reply_contra], list[Row]]] = {}
         """read-only outside this class"""
         self._tries: dict[int, int] = {}
         """the number of unreadable messages received while each request was open"""
 
     def add(
-        self, asker: Asker[Row, Reply_contra], make_item: Callable[[int], Any], rows: list[Row] | None = None
+        self, asker: AnswerReceiver[Row, Reply_contra], make_item: Callable[[int], Any], rows: list[Row] | None = None
     ) -> None:
         """Send the item that `make_item` returns for the number of the request. Collect its rows in `rows` if given."""
         number = next(self._numbers) % NUMBERS
         self.open[number] = (make_item(number), asker, [] if rows is None else rows)
         self._send(self.open[number][0])
 
-    def withdraw(self, asker: Asker[Row, Reply_contra]) -> list[int]:
+    def withdraw(self, asker: AnswerReceiver[Row, Reply_contra]) -> list[int]:
         """Remove the requests of an asker. Return their numbers."""
         numbers = [number for number, known in self.open.items() if known[1] is asker]
         for number in numbers:
@@ -224,7 +224,9 @@ class Requests(Generic[Row, Reply_contra]):
         """Fail the requests that were open during `TRIES_MOST` messages that could not be read or written."""
         self._tries = {number: self._tries.get(number, 0) + 1 for number in self.open}
         for number, times in self._tries.items():
-            if times >= TRIES_MOST and not isinstance(self.open[number][1], Follower):  # a Follower is always open
+            if times >= TRIES_MOST and not isinstance(
+                self.open[number][1], OutputFollower
+            ):  # a Follower is always open
                 self.drop(number, make_error)
 
     def resend(self) -> None:
@@ -240,7 +242,7 @@ class Requests(Generic[Row, Reply_contra]):
             asker.fail(make_error)
 
 
-class OutputAsker:
+class OutputQuery:
     """A request for the output of a task."""
 
     def __init__(self, on_output: OnOutput) -> None:
@@ -254,10 +256,10 @@ class OutputAsker:
         self._on_output((), 0)
 
 
-class Follower(list[OutputLine]):
+class OutputFollower(list[OutputLine]):
     """A request for all further output of tasks. Passes rows to the stream at once; it is never answered."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: OutputListener) -> None:
         super().__init__()
         self._stream = stream
 

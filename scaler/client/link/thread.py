@@ -21,10 +21,10 @@ from functools import partial
 from typing import TypeVar
 
 from scaler import task_context
-from scaler.client.calls.entry import Entry, GraphEntry, MakeError, Receiver, Sink
+from scaler.client.calls.entry import Entry, GraphEntry, MakeError, ResultReceiver, Sink
 from scaler.client.link.callbacks import Callbacks
 from scaler.client.link.inbox import Inbox
-from scaler.client.link.link import Command, Link, Request
+from scaler.client.link.link import ClientLink, Command, Request
 from scaler.client.link.requests import Answer, OnOutput
 from scaler.client.link.waiting import OnAnswer
 from scaler.client.outcome import client_ended
@@ -43,7 +43,7 @@ LONE_SECONDS = 0.1
 """What follows a lone result may wait for so long."""
 
 
-class LinkThread(Link):
+class LinkThread(ClientLink):
     """The connection of one client. Its methods may be called from any thread, also by a garbage collection: no locks.
 
     Args:
@@ -164,7 +164,7 @@ class LinkThread(Link):
     def abandon(self, sink: Sink) -> None:
         self._put(partial(self._work.abandon, sink))
 
-    def fetch(self, object_id: ObjectId, receiver: Receiver, keep: bool = False) -> None:
+    def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
         """Ask for a large result. The receiver gets its frames or an error."""
         self._put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 

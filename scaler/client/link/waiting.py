@@ -54,7 +54,7 @@ def _as_arguments(command: re.Match[str]) -> str:
     return "those of this client start, or have died: its log says which"
 
 
-class Advice:
+class ConnectionAdvice:
     """What to tell users of a scheduler that does not answer.
 
     Args:
@@ -127,7 +127,7 @@ OnAnswer: TypeAlias = Callable[[ExplainResponse], None]
 """Takes an answer, in the link's thread: must not block."""
 
 
-class Questions:
+class TaskQuestions:
     """The open questions of a client.
 
     Args:
@@ -212,7 +212,7 @@ ASK_SECONDS_MOST = 60.0
 LOOK_SECONDS = 1.0
 
 
-class Watch:
+class TaskWatch:
     """Watches the oldest open task of a client.
 
     Args:

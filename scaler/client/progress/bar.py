@@ -13,7 +13,7 @@ from typing import TextIO
 
 from scaler.client.insight.task_log import read_progress
 from scaler.client.link.requests import OnOutput
-from scaler.client.progress.displays import Display, Summary, display_for
+from scaler.client.progress.displays import Display, ProgressSummary, display_for
 from scaler.errors import DisconnectedError
 from scaler.wire.messages.client import OutputLine
 
@@ -74,8 +74,8 @@ class Progress:
         rate = (done - self._done_before) / max(now - self._started, 1e-6)
         self._display.end(self._summary(done, failed, now, rate))
 
-    def _summary(self, done: int, failed: int, now: float, rate: float) -> Summary:
-        return Summary(done, self.total, failed, now - self._started, rate, self._concern())
+    def _summary(self, done: int, failed: int, now: float, rate: float) -> ProgressSummary:
+        return ProgressSummary(done, self.total, failed, now - self._started, rate, self._concern())
 
     def _rate(self, now: float, done: int) -> float:
         """Return how many end in a second, as of late."""

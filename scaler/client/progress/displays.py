@@ -24,7 +24,7 @@ BAR_WIDTH = 20
 
 
 @dataclass(frozen=True)
-class Summary:
+class ProgressSummary:
     """How far some tasks are at one moment.
 
     Attributes:
@@ -79,10 +79,10 @@ class Display(Protocol):
     pause_seconds: float
     """the least time between two of them"""
 
-    def show(self, summary: Summary) -> None:
+    def show(self, summary: ProgressSummary) -> None:
         """Show it."""
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: ProgressSummary) -> None:
         """Show it for the last time."""
 
 
@@ -113,10 +113,10 @@ class Terminal:
         self._stream = stream
         self._width = 0
 
-    def show(self, summary: Summary) -> None:
+    def show(self, summary: ProgressSummary) -> None:
         self._draw(summary.line(), "")
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: ProgressSummary) -> None:
         self._draw(summary.line(), "\n")
 
     def _draw(self, line: str, end: str) -> None:
@@ -141,7 +141,7 @@ class Log:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def show(self, summary: Summary) -> None:
+    def show(self, summary: ProgressSummary) -> None:
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(summary.line() + "\n")
             self._stream.flush()
@@ -158,7 +158,7 @@ class Notebook:
         display: Any = import_module("IPython.display").display  # only a notebook has it
         self._handle = display({"text/plain": ""}, raw=True, display_id=True)
 
-    def show(self, summary: Summary) -> None:
+    def show(self, summary: ProgressSummary) -> None:
         self._handle.update({"text/plain": summary.line()}, raw=True)
 
     end = show
@@ -180,14 +180,14 @@ class Tqdm:
 
         self._bar = tqdm(total=total, unit="task", file=stream, dynamic_ncols=True, mininterval=0)
 
-    def show(self, summary: Summary) -> None:
+    def show(self, summary: ProgressSummary) -> None:
         bar = self._bar
         bar.n, bar.total = summary.done, summary.total
         bar.set_postfix_str(", ".join(summary.notes), refresh=False)
         with contextlib.suppress(OSError, ValueError):
             bar.refresh()
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: ProgressSummary) -> None:
         self.show(summary)
         with contextlib.suppress(OSError, ValueError):
             self._bar.close()

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
-from scaler.processor.execution.place import Place, place_here
+from scaler.processor.execution.place import ProcessFacts, place_here
 from scaler.texts import NAME_CHARACTERS, printable
 
 NAMES_MOST = 12
 """The most names of variables in one line."""
 
 
-def report_differences(label: str, there: Place | None, function: Any, notes: Sequence[str] = ()) -> None:
+def report_differences(label: str, there: ProcessFacts | None, function: Any, notes: Sequence[str] = ()) -> None:
     """Print the differences between this process and the one in which a task failed.
 
     Args:
@@ -35,7 +35,7 @@ def report_differences(label: str, there: Place | None, function: Any, notes: Se
         sys.stderr.flush()
 
 
-def differences(there: Place | None, here: Place) -> list[str]:
+def differences(there: ProcessFacts | None, here: ProcessFacts) -> list[str]:
     """Return the differences as lines; empty if there are none."""
     if there is None:
         return ["unknown: the failure does not describe its process (host, Python, packages, environment variables)"]
@@ -53,7 +53,7 @@ def differences(there: Place | None, here: Place) -> list[str]:
     return lines
 
 
-def _packages(there: Place, here: Place) -> Iterator[str]:
+def _packages(there: ProcessFacts, here: ProcessFacts) -> Iterator[str]:
     for package, version in there.packages.items():
         own = here.packages.get(package) or _installed(package)
         if own != version:
@@ -68,7 +68,7 @@ def _installed(package: str) -> str:
         return ""
 
 
-def _missing(one: Place, other: Place) -> list[str]:
+def _missing(one: ProcessFacts, other: ProcessFacts) -> list[str]:
     """Return the variables that are set in one place only. Names behind the last one that is known are not compared."""
     end = other.variables[-1] if other.omitted and other.variables else None
     known = {*other.variables}

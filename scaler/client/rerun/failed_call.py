@@ -27,7 +27,7 @@ from scaler.pickling.serialization import (
     sent_with,
 )
 from scaler.pickling.shipped_modules import offer, other_sources
-from scaler.processor.execution.place import Place
+from scaler.processor.execution.place import ProcessFacts
 from scaler.processor.execution.random_generators import KeptState, RandomGenerators
 from scaler.processor.execution.values import reader_of
 from scaler.shared_memory import private_frames
@@ -82,7 +82,7 @@ class FailedCall:
     frames: Frames
     options: bytes
     objects: Mapping[bytes, Frames]
-    place: Place | None
+    place: ProcessFacts | None
     notes: Sequence[str] = field(default=())
 
     def read(self) -> ReadCall:

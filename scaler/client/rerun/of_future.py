@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scaler import task_context
-from scaler.client.calls.entry import FailedWork, Fetcher, GraphEntry
+from scaler.client.calls.entry import FailedWork, GraphEntry, ResultFetcher
 from scaler.client.calls.inputs import Input, Keys, ResultArgument
-from scaler.client.large_values import Arrival
+from scaler.client.large_values import ResultFetch
 from scaler.client.object_reference import ObjectReference
 from scaler.client.outcome import headline_of, read_error
 from scaler.client.rerun.failed_call import FailedCall, check_may_repeat
 from scaler.errors import ProtocolError, RerunError
 from scaler.ids import GraphId, ObjectId, TaskId, index_of, random_id
 from scaler.pickling.serialization import OBJECT, VALUE, Frames, put_results, read_arguments
-from scaler.processor.execution.place import Place
+from scaler.processor.execution.place import ProcessFacts
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import GraphNode, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction, TaskStatus
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from scaler.client.link.thread import LinkThread
 
 
-class RerunLink(Fetcher, Protocol):
+class RerunLink(ResultFetcher, Protocol):
     """The part of the link of a client that this needs."""
 
     def cancel(self, task_id: TaskId) -> None: ...
@@ -56,7 +56,7 @@ class FailedFuture(Protocol):
 
 
 @dataclass
-class Prepared:
+class PreparedCall:
     """A failed call, some of whose values are on their way here.
 
     Attributes:
@@ -66,7 +66,7 @@ class Prepared:
 
     call: FailedCall
     objects: dict[bytes, Frames]
-    arrivals: dict[ObjectId, tuple[str, Arrival]] = field(default_factory=dict)
+    arrivals: dict[ObjectId, tuple[str, ResultFetch]] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def cancelled_on_error(self, link: RerunLink) -> Iterator[None]:
@@ -120,7 +120,7 @@ async def fetched_in_loop(future: FailedFuture, link: AsyncLink, *, again: bool)
     return prepared.call
 
 
-def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> Prepared:
+def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> PreparedCall:
     """Return the call of a future whose task failed, and request the values that it needs.
 
     Raises:
@@ -142,15 +142,15 @@ def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> Prepared:
     return _prepare(failed, f"task {future.name}", future.keys, link, again=again)
 
 
-def _prepare(failed: FailedWork, label: str, keys: Keys, link: RerunLink, *, again: bool) -> Prepared:
+def _prepare(failed: FailedWork, label: str, keys: Keys, link: RerunLink, *, again: bool) -> PreparedCall:
     result, call = failed
     failure = _failure_of(result)
-    place = Place.decode(failure.place) if failure is not None else None
+    place = ProcessFacts.decode(failure.place) if failure is not None else None
     if isinstance(call, tuple):
         task, function, objects, references = call
         check_may_repeat(label, task.options, again=again)
         kept = _objects_of(task, objects, references, label)
-        return Prepared(_called(task, label, task.name, function, task.payload, task.options, kept, place), kept)
+        return PreparedCall(_called(task, label, task.name, function, task.payload, task.options, kept, place), kept)
     culprit = (failure.task_id if failure is not None else without_needed(result.payload)[0]) or result.task_id
     position = next((at for at, node in enumerate(call.nodes) if node.task_id == culprit), None)
     if position is None:
@@ -175,7 +175,7 @@ def _key_of(task_id: bytes, keys: Keys) -> str:
         return ""
 
 
-def _prepare_input(graph: GraphEntry, label: str, link: RerunLink, *, again: bool) -> Prepared:
+def _prepare_input(graph: GraphEntry, label: str, link: RerunLink, *, again: bool) -> PreparedCall:
     """Return the call of the task that failed before the one that needs its result."""
     for future in graph.keepers:
         if isinstance(future, ResultArgument) and future.failed is not None:
@@ -194,7 +194,7 @@ def _called(
     payload: bytes,
     options: bytes,
     objects: dict[bytes, Frames],
-    place: Place | None,
+    place: ProcessFacts | None,
 ) -> FailedCall:
     return FailedCall(label, name, node.task_id, function.frames, payload, node.frames, options, objects, place)
 
@@ -241,10 +241,10 @@ class _GraphCall:
     def __init__(self, graph: GraphEntry, index: int, label: str, link: RerunLink) -> None:
         self._graph, self._index, self._label, self._link = graph, index, label, link
         self._node = graph.nodes[index]
-        self._arrivals: dict[ObjectId, tuple[str, Arrival]] = {}
+        self._arrivals: dict[ObjectId, tuple[str, ResultFetch]] = {}
         self._made_again: dict[int, TaskId] = {}
 
-    def prepared(self, place: Place | None) -> Prepared:
+    def prepared(self, place: ProcessFacts | None) -> PreparedCall:
         graph, node = self._graph, self._node
         kept = _objects_of(node, graph.objects, graph.references, self._label)
         function = next(each for each in graph.functions if each.object_id == node.function_id)
@@ -252,14 +252,14 @@ class _GraphCall:
             self._make_again()
         payload, _ = put_results(node.payload, self._result)
         call = _called(node, self._label, graph.spec.name, function, payload, graph.spec.options, kept, place)
-        return Prepared(call, kept, self._arrivals)
+        return PreparedCall(call, kept, self._arrivals)
 
     def _make_again(self) -> None:
         """Submit the calls whose results the node needs: they stayed with the workers, and are gone."""
         graph = self._graph.needs_of(self._index, GraphId(random_id()))
         for position, node in enumerate(graph.nodes):
             if node.wanted:
-                arrival: Any = Arrival(self._link)
+                arrival: Any = ResultFetch(self._link)
                 graph.sinks[node.task_id] = arrival
                 what = f"the result of the node {_key_of(node.task_id, graph.keys)!r}"
                 self._arrivals[ObjectId(node.task_id)] = what, arrival
@@ -278,7 +278,7 @@ class _GraphCall:
             return VALUE, result.payload
         object_id = ObjectId(needed.task_id)
         if object_id not in self._arrivals:
-            arrival = Arrival(self._link)
+            arrival = ResultFetch(self._link)
             self._arrivals[object_id] = _what(needed), arrival
             self._link.fetch(object_id, arrival, True)
         return OBJECT, object_id

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from scaler.client.jobs.job_requests import JobMissingError, RowEnd, ask, read_rows
-from scaler.client.link.link import Link
+from scaler.client.link.link import ClientLink
 from scaler.client.link.requests import JobQuestion
 from scaler.client.rerun.failed_call import FailedCall, check_may_repeat
 from scaler.errors import JobConflictError, JobError, ProtocolError, RerunError
 from scaler.ids import split_ids
 from scaler.pickling.serialization import Frames
-from scaler.processor.execution.place import Place
+from scaler.processor.execution.place import ProcessFacts
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import JobResponse, JobVerb
 from scaler.wire.messages.common import TaskStatus
 
 
-def read_row(link: Link, job: str, work: bytes, row: int, *, again: bool) -> FailedCall:
+def read_row(link: ClientLink, job: str, work: bytes, row: int, *, again: bool) -> FailedCall:
     """Return the call of a failed row.
 
     Args:
@@ -42,7 +42,7 @@ def read_row(link: Link, job: str, work: bytes, row: int, *, again: bool) -> Fai
 class _Row:
     """The requests about one row."""
 
-    def __init__(self, link: Link, job: str, work: bytes, row: int) -> None:
+    def __init__(self, link: ClientLink, job: str, work: bytes, row: int) -> None:
         self._link, self._job, self._work, self._row = link, job, work, row
 
     def read(self, *, again: bool) -> FailedCall:
@@ -88,12 +88,12 @@ class _Row:
         return (f"function: version {latest} of the job here; version {ran} has run the row",)
 
 
-def _place_of(failure: RowEnd | None) -> Place | None:
+def _place_of(failure: RowEnd | None) -> ProcessFacts | None:
     """Return where a row failed; None if that is unknown."""
     if failure is None or failure.status != TaskStatus.FAILED:
         return None
     try:
-        return Place.decode(TaskFailure.decode(bytes(failure.frames[0])).place)
+        return ProcessFacts.decode(TaskFailure.decode(bytes(failure.frames[0])).place)
     except ProtocolError:
         return None
 

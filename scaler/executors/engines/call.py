@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from scaler.executors.inline.task_context import by_thread
 from scaler.ids import ObjectId
 from scaler.processor.execution.one_call import run_call
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.task_context import CurrentTask, TaskContext, WaitReporter
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
@@ -52,7 +52,7 @@ class CallContext(TaskContext):
         self.address, self.agent_token, self.processor = call.address, call.agent_token, call.processor
         self.account = call.task.account, call.task.owner
         self._task = call.task
-        self.values = Values()
+        self.values = LoadedValues()
         for object_id, frames in call.objects.items():
             self.values.store(object_id, frames)
         limit_ms = RunOptions.decode(call.task.options).timeout_ms
@@ -131,7 +131,7 @@ def run(call: EngineCall, new_context: type[CallContext] = CallContext) -> RunRe
 
 
 @contextmanager
-def in_context(call: EngineCall, new_context: type[CallContext] = CallContext) -> Iterator[Values]:
+def in_context(call: EngineCall, new_context: type[CallContext] = CallContext) -> Iterator[LoadedValues]:
     """This thread runs the task of a call, with these values."""
     context: Any = new_context(call)
     by_thread().enter(context)

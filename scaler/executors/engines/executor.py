@@ -13,7 +13,7 @@ from scaler.executors.engines.host import HostSettings
 from scaler.executors.engines.host_proxy import EngineHost
 from scaler.executors.engines.probe import ask_capacity
 from scaler.executors.engines.worker import EngineWorker
-from scaler.executors.executor import LINK, OBJECTS, Node, Part, worker_child
+from scaler.executors.executor import LINK, OBJECTS, ExecutorFeature, Node, worker_child
 from scaler.kit import ChildSpec, Peers
 
 HOST = "engine host"
@@ -22,7 +22,7 @@ HOST = "engine host"
 class ForeignEngine:
     """Runs each task in a foreign engine. Other engines derive from it and name what makes them."""
 
-    parts = frozenset({Part.CRASH, Part.WATCH})
+    parts = frozenset({ExecutorFeature.CRASH, ExecutorFeature.WATCH})
     capabilities: Mapping[str, int] = MappingProxyType({})
     maker: ClassVar[str]
     """`module:function`: makes the `Engine` of a text and a number of workers, in the host process"""
@@ -69,7 +69,7 @@ class Futures(ForeignEngine):
 class Dask(ForeignEngine):
     """A Dask cluster: `--engine dask://HOST:PORT`."""
 
-    parts = ForeignEngine.parts | {Part.ELASTIC}
+    parts = ForeignEngine.parts | {ExecutorFeature.ELASTIC}
     maker = "scaler.executors.engines.dask:dask_engine"
     prober = "scaler.executors.engines.dask:dask_capacity"
 
@@ -77,7 +77,7 @@ class Dask(ForeignEngine):
 class Ray(ForeignEngine):
     """A Ray cluster: `--engine ray://HOST:PORT`."""
 
-    parts = ForeignEngine.parts | {Part.ELASTIC}
+    parts = ForeignEngine.parts | {ExecutorFeature.ELASTIC}
     maker = "scaler.executors.engines.ray:ray_engine"
     prober = "scaler.executors.engines.ray:ray_capacity"
 

@@ -1,6 +1,6 @@
 """EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
 
-Workers write to it (`HandRun`, `DropRun`, `DropObjects`), and the host, over the channel. It tells each worker how its
+Workers write to it (`SubmitRun`, `DropRun`, `DropHostObjects`), and the host, over the channel. It tells each worker how its
 runs ended (`TaskEnded`), and the link which places of clients are gone. A host that dies is started again after a
 pause; what it ran has died with it.
 
@@ -35,7 +35,7 @@ from scaler.process import strays
 from scaler.process.interpreter import start_part
 from scaler.process.shell import Shell
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.transport.interface import Message
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.columns import Batch
@@ -55,13 +55,13 @@ EXIT_NO_ENGINE = 1
 
 
 @message
-class HandRun:
+class SubmitRun:
     """Have the engine run a task. The worker hears of its end as `TaskEnded`."""
 
     runner: Runner
     worker: ActorRef
     task: RunTask
-    values: Values
+    values: LoadedValues
 
 
 @message
@@ -72,14 +72,14 @@ class DropRun:
 
 
 @message
-class DropObjects:
+class DropHostObjects:
     """Tasks that begin from now on do not need these objects."""
 
     object_ids: Iterable[ObjectId]
 
 
 @message
-class _StartDue:
+class _HostStartDue:
     pass
 
 
@@ -95,8 +95,8 @@ class EngineHost(Actor):
         self._shell = shell
         self._settings = settings
         self._link = link
-        self._open: dict[RunKey, HandRun] = {}
-        self._waiting: list[HandRun] = []
+        self._open: dict[RunKey, SubmitRun] = {}
+        self._waiting: list[SubmitRun] = []
         """those that came while there was no host"""
         self._there: set[ObjectId] = set()
         """the objects that the host has"""
@@ -120,8 +120,8 @@ class EngineHost(Actor):
 
     # The process
 
-    @handles(_StartDue)
-    def _start_due(self, _due: _StartDue) -> None:
+    @handles(_HostStartDue)
+    def _start_due(self, _due: _HostStartDue) -> None:
         if self._process is None:
             self._start()
 
@@ -189,7 +189,7 @@ class EngineHost(Actor):
         sentence = f"the host of the engine died while it ran ({how})"
         for hand in lost.values():
             self._end(hand, ended(hand.task, TaskStatus.PROCESSOR_DIED, sentence))
-        self.schedule(self._pause_seconds, _StartDue())
+        self.schedule(self._pause_seconds, _HostStartDue())
         self._pause_seconds = min(2 * self._pause_seconds, PAUSE_MOST_SECONDS)
 
     def _end_process(self, seconds: float) -> str:
@@ -218,14 +218,14 @@ class EngineHost(Actor):
 
     # Runs
 
-    @handles(HandRun)
-    def _hand_run(self, hand: HandRun) -> None:
+    @handles(SubmitRun)
+    def _hand_run(self, hand: SubmitRun) -> None:
         if self._is_ready:
             self._hand(hand)
         else:
             self._waiting.append(hand)
 
-    def _hand(self, hand: HandRun) -> None:
+    def _hand(self, hand: SubmitRun) -> None:
         task = hand.task
         self._open[run_of(task)] = hand
         items: list[Any] = []
@@ -245,8 +245,8 @@ class EngineHost(Actor):
             self._waiting.remove(waiting)
             self._end(waiting, ended(waiting.task, TaskStatus.CANCELED))
 
-    @handles(DropObjects)
-    def _drop_objects(self, drop: DropObjects) -> None:
+    @handles(DropHostObjects)
+    def _drop_objects(self, drop: DropHostObjects) -> None:
         dropped = self._there.intersection(drop.object_ids)
         if dropped:
             self._there -= dropped
@@ -258,7 +258,7 @@ class EngineHost(Actor):
             if hand is not None:
                 self._end(hand, result)
 
-    def _end(self, hand: HandRun, result: RunResult) -> None:
+    def _end(self, hand: SubmitRun, result: RunResult) -> None:
         hand.worker.send(TaskEnded(hand.runner, result))
         self._link.send(ExecutorProcessGone(hand.task.attempt))
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scaler.executors.engines.host_proxy import DropObjects, DropRun, HandRun
-from scaler.executors.inline.thread import PreparedTask, TaskGoesOn, TaskWaits
+from scaler.executors.engines.host_proxy import DropHostObjects, DropRun, SubmitRun
+from scaler.executors.inline.thread import PreparedTask, ThreadBlocked, ThreadUnblocked
 from scaler.executors.inline.worker import InlineWorker
 from scaler.ids import ObjectId
 from scaler.kit import ActorRef, handles
@@ -33,7 +33,7 @@ class EngineRunner:
     def hand(self, prepared: PreparedTask) -> None:
         """Run a task; the one before has ended."""
         self._task = prepared.task
-        self._host.send(HandRun(self, self._worker, prepared.task, prepared.values))
+        self._host.send(SubmitRun(self, self._worker, prepared.task, prepared.values))
 
     def cancel(self) -> None:
         """The result of the task is not wanted any more. Engines that can, stop it."""
@@ -71,9 +71,9 @@ class EngineWorker(InlineWorker):
                 if run.task.attempt != news.processor:
                     continue
                 if news.has_news:
-                    self._task_goes_on(TaskGoesOn(runner, run.number))
+                    self._task_goes_on(ThreadUnblocked(runner, run.number))
                 else:
-                    self._task_waits(TaskWaits(runner, run.number))
+                    self._task_waits(ThreadBlocked(runner, run.number))
 
     def _has_room(self) -> bool:
         return super()._has_room() or (self._is_deeper_first and self._is_next_deeper())
@@ -89,5 +89,5 @@ class EngineWorker(InlineWorker):
     def _forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
         dropped = super()._forget(object_ids)
         if dropped:
-            self._host.send(DropObjects(dropped))
+            self._host.send(DropHostObjects(dropped))
         return dropped

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from scaler import task_context
-from scaler.executors.executor import LINK, OBJECTS, Node, Part, worker_child
+from scaler.executors.executor import LINK, OBJECTS, ExecutorFeature, Node, worker_child
 from scaler.executors.inline.task_context import by_thread
 from scaler.executors.inline.thread import TaskThread
 from scaler.executors.inline.worker import InlineWorker
@@ -27,7 +27,7 @@ AGENT_PROCESS = 1
 class LocalThreads:
     """Runs each task in a thread of this process."""
 
-    parts = frozenset({Part.WAITS, Part.WATCH})
+    parts = frozenset({ExecutorFeature.WAITS, ExecutorFeature.WATCH})
     capacity: int | None = None
     capabilities: Mapping[str, int] = MappingProxyType({})
 

@@ -1,7 +1,7 @@
 """What clients find around them in a process where some threads run tasks and others do not.
 
     user's thread ----+                 +--> what was there before
-    thread of a task -+--> ByThread ----+
+    thread of a task -+--> ContextByThread ----+
                                         +--> ProcessorTaskContext of that thread
 
 Asked by clients, in any thread. A thread that a task has started itself cannot be told from the user's own. When such a
@@ -23,7 +23,7 @@ from scaler.processor.execution.task_context import ProcessorTaskContext
 from scaler.task_context import TaskContext, WaitReporter
 
 
-class _OfThread(threading.local):
+class _ThreadContext(threading.local):
     context: TaskContext | None = None
 
 
@@ -32,7 +32,7 @@ def _of_thread(name: str) -> Any:
     return property(lambda self: getattr(self._here(), name))
 
 
-class ByThread(TaskContext):
+class ContextByThread(TaskContext):
     """Looks up who asks.
 
     Args:
@@ -41,7 +41,7 @@ class ByThread(TaskContext):
 
     def __init__(self, others: TaskContext) -> None:
         self._others = others
-        self._mine = _OfThread()
+        self._mine = _ThreadContext()
         self._inline: set[ProcessorTaskContext] = set()
 
     # For threads of tasks
@@ -121,11 +121,11 @@ def _expecting(contexts: list[ProcessorTaskContext]) -> Iterator[None]:
 _entering = threading.Lock()
 
 
-def by_thread() -> ByThread:
+def by_thread() -> ContextByThread:
     """Return the one of this process; from the first call on, clients ask it."""
     with _entering:
         current = task_context.current
-        if not isinstance(current, ByThread):
-            current = ByThread(current)
+        if not isinstance(current, ContextByThread):
+            current = ContextByThread(current)
             task_context.enter(current)
         return current

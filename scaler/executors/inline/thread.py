@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, Protocol
 
 import pykka
 
-from scaler.executors.inline.task_context import ByThread
+from scaler.executors.inline.task_context import ContextByThread
 from scaler.kit import ActorRef
 from scaler.message import message
 from scaler.processor.execution.one_call import run_call
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunResult, RunTask
 
@@ -45,7 +45,7 @@ class TaskEnded:
 
 
 @message
-class TaskWaits:
+class ThreadBlocked:
     """It waits for other tasks."""
 
     thread: Runner
@@ -53,7 +53,7 @@ class TaskWaits:
 
 
 @message
-class TaskAsks:
+class ThreadResumable:
     """What it waited for is there: it asks to go on, and stands still until it may."""
 
     thread: Runner
@@ -61,7 +61,7 @@ class TaskAsks:
 
 
 @message
-class TaskGoesOn:
+class ThreadUnblocked:
     """It does not wait any more, and did not ask."""
 
     thread: Runner
@@ -69,7 +69,7 @@ class TaskGoesOn:
 
 
 @message
-class TaskReports:
+class ThreadProgress:
     """It has said how far it is; `take_report` returns that."""
 
     thread: TaskThread
@@ -100,13 +100,13 @@ class PreparedTask(NamedTuple):
 
     number: int
     task: RunTask
-    values: Values
+    values: LoadedValues
 
 
 _NEWS: dict[type, Callable[[TaskThread, int], object]] = {
-    TaskBlocked: TaskWaits,
-    ResumeRequest: TaskAsks,
-    TaskUnblocked: TaskGoesOn,
+    TaskBlocked: ThreadBlocked,
+    ResumeRequest: ThreadResumable,
+    TaskUnblocked: ThreadUnblocked,
 }
 
 
@@ -119,7 +119,9 @@ class TaskThread:
         contexts: where clients look up what this thread does.
     """
 
-    def __init__(self, name: str, worker: ActorRef, spec: ProcessorSpec, address: str, contexts: ByThread) -> None:
+    def __init__(
+        self, name: str, worker: ActorRef, spec: ProcessorSpec, address: str, contexts: ContextByThread
+    ) -> None:
         self._worker = worker
         self._contexts = contexts
         self._words = [0] * 5
@@ -190,7 +192,7 @@ class TaskThread:
         self._reports.append((time.time_ns() // 1000, line))
         if not self._is_report_known:
             self._is_report_known = True
-            self._tell(TaskReports(self, self._words[0]))
+            self._tell(ThreadProgress(self, self._words[0]))
 
     def _say(self, items: list[Any]) -> None:
         for item in items:

@@ -26,21 +26,21 @@ from scaler.executors.answers import Answers, End
 from scaler.executors.inline.thread import (
     PreparedTask,
     Runner,
-    TaskAsks,
     TaskEnded,
-    TaskGoesOn,
-    TaskReports,
     TaskThread,
-    TaskWaits,
+    ThreadBlocked,
+    ThreadProgress,
+    ThreadResumable,
+    ThreadUnblocked,
 )
 from scaler.executors.messages import (
     CollectionDue,
     ForgetObjects,
     NeedObject,
     ObjectFound,
-    ObjectLost,
+    ObjectUnavailable,
     ProcessNow,
-    SayRuns,
+    ReportRuns,
 )
 from scaler.executors.supply import Stock, Supply
 from scaler.executors.task_queue import TaskQueue, run_of
@@ -48,7 +48,7 @@ from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
 from scaler.pickling.serialization import Named, serves_nothing
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream, TaskStatus
@@ -82,7 +82,7 @@ class _State(Enum):
 
 
 @dataclass(eq=False)
-class _Run:
+class _ThreadRun:
     """A task in a thread."""
 
     task: RunTask
@@ -94,7 +94,7 @@ class _Run:
 
 
 @message
-class LimitDue:
+class ThreadLimitDue:
     """A task in this thread may have run for longer than its options allow."""
 
     thread: Runner
@@ -103,7 +103,7 @@ class LimitDue:
 
 
 @message
-class ReportDue:
+class ProgressReportDue:
     """The task in this thread has said how far it is, some time ago."""
 
     thread: TaskThread
@@ -131,8 +131,8 @@ class InlineWorker(Actor):
         self._queue = TaskQueue()
         self._cache = objects
         self._supply, self._stock = Supply(self._ask_for_object), Stock()
-        self._values = Values(named)
-        self._runs: dict[Runner, _Run] = {}
+        self._values = LoadedValues(named)
+        self._runs: dict[Runner, _ThreadRun] = {}
         self._idle: list[Runner] = []
         self._next_number = count(1).__next__
 
@@ -154,15 +154,15 @@ class InlineWorker(Actor):
         self._not_here(cancels, taken)
         self._go_on()
 
-    def _abandon(self, run: _Run, end: End) -> None:
+    def _abandon(self, run: _ThreadRun, end: End) -> None:
         if run.state is _State.ASKS:
             run.thread.permit(run.number)
         run.state = _State.ABANDONED
         self._answers.end([run.task], end)
         run.thread.cancel()
 
-    @handles(LimitDue)
-    def _limit_due(self, due: LimitDue) -> None:
+    @handles(ThreadLimitDue)
+    def _limit_due(self, due: ThreadLimitDue) -> None:
         """Give up on a task that runs for longer than its options allow."""
         run = self._runs.get(due.thread)
         if run is not None and run.number == due.number and run.state is not _State.ABANDONED:
@@ -181,8 +181,8 @@ class InlineWorker(Actor):
         here = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
         self._answers.not_here(named, here)
 
-    @handles(SayRuns)
-    def _say_runs(self, say: SayRuns) -> None:
+    @handles(ReportRuns)
+    def _say_runs(self, say: ReportRuns) -> None:
         """The threads are those of the agent, or nobody knows the processes: only the runs can be said."""
         now = self.now()
         for run in self._runs.values():
@@ -204,8 +204,8 @@ class InlineWorker(Actor):
         self._queue.bring_back()
         self._go_on()
 
-    @handles(ObjectLost)
-    def _object_lost(self, lost: ObjectLost) -> None:
+    @handles(ObjectUnavailable)
+    def _object_lost(self, lost: ObjectUnavailable) -> None:
         failed = self._queue.take_out(self._supply.lost(lost.object_id, self._queue))
         self._answers.end(failed, End(TaskStatus.MISSING_OBJECTS, lost.sentence()))
         self._queue.bring_back()
@@ -243,16 +243,16 @@ class InlineWorker(Actor):
             self._link.send(Batch[RunResult]([ended.result]))
         self._go_on()
 
-    @handles(TaskWaits)
-    def _task_waits(self, waits: TaskWaits) -> None:
+    @handles(ThreadBlocked)
+    def _task_waits(self, waits: ThreadBlocked) -> None:
         run = self._run_if(waits)
         if run is not None and run.state is _State.RUNS:
             run.state = _State.WAITS
             self._answers.blocked(run.task)
             self._go_on()
 
-    @handles(TaskAsks)
-    def _task_asks(self, asks: TaskAsks) -> None:
+    @handles(ThreadResumable)
+    def _task_asks(self, asks: ThreadResumable) -> None:
         run = self._run_if(asks)
         if run is not None and run.state is _State.WAITS:
             run.state = _State.ASKS
@@ -260,25 +260,25 @@ class InlineWorker(Actor):
         else:  # its result is not wanted any more: it continues only to end
             asks.thread.permit(asks.number)
 
-    @handles(TaskGoesOn)
-    def _task_goes_on(self, goes_on: TaskGoesOn) -> None:
+    @handles(ThreadUnblocked)
+    def _task_goes_on(self, goes_on: ThreadUnblocked) -> None:
         run = self._run_if(goes_on)
         if run is not None and run.state is _State.WAITS:
             self._unblock(run)
 
-    @handles(TaskReports)
-    def _task_reports(self, reports: TaskReports) -> None:
+    @handles(ThreadProgress)
+    def _task_reports(self, reports: ThreadProgress) -> None:
         """Wait for what else it says meanwhile: only the latest counts."""
-        self.schedule(REPORT_SECONDS, ReportDue(reports.thread, reports.number))
+        self.schedule(REPORT_SECONDS, ProgressReportDue(reports.thread, reports.number))
 
-    @handles(ReportDue)
-    def _report_due(self, due: ReportDue) -> None:
+    @handles(ProgressReportDue)
+    def _report_due(self, due: ProgressReportDue) -> None:
         report, run = due.thread.take_report(), self._run_if(due)
         if report is not None and run is not None and run.state is not _State.ABANDONED:
             line = TaskOutput(run.number, OutputStream.REPORT, report[0], 0, report[1])
             self._answers.lines([(line, run.task)])
 
-    def _run_if(self, news: TaskWaits | TaskAsks | TaskGoesOn | ReportDue) -> _Run | None:
+    def _run_if(self, news: ThreadBlocked | ThreadResumable | ThreadUnblocked | ProgressReportDue) -> _ThreadRun | None:
         """Return the run that the news is of, if it has not ended."""
         run = self._runs.get(news.thread)
         return run if run is not None and run.number == news.number else None
@@ -299,14 +299,14 @@ class InlineWorker(Actor):
                 return
             thread = self._idle.pop() if self._idle else self._new_thread(self.actor_ref)
             number = self._next_number()
-            self._runs[thread] = _Run(task, number, thread, self.now())
+            self._runs[thread] = _ThreadRun(task, number, thread, self.now())
             thread.hand(PreparedTask(number, task, self._values))
             if task.options:
                 self._obey(RunOptions.decode(task.options), thread, number)
 
     def _obey(self, options: RunOptions, thread: Runner, number: int) -> None:
         if options.timeout_ms:
-            self.schedule(options.timeout_ms / 1000, LimitDue(thread, number, options.timeout_ms / 1000))
+            self.schedule(options.timeout_ms / 1000, ThreadLimitDue(thread, number, options.timeout_ms / 1000))
         if options.seed:
             _log_what_has_no_seed()
 
@@ -314,10 +314,10 @@ class InlineWorker(Actor):
         """Return whether one more task may run now."""
         return not self._running()
 
-    def _running(self) -> list[_Run]:
+    def _running(self) -> list[_ThreadRun]:
         return [run for run in self._runs.values() if run.state is _State.RUNS]
 
-    def _unblock(self, run: _Run) -> None:
+    def _unblock(self, run: _ThreadRun) -> None:
         run.state = _State.RUNS
         self._answers.unblocked(run.task)
 

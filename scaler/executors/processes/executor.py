@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from scaler.executors.executor import LINK, OBJECTS, Node, Part, worker_child
-from scaler.executors.processes.pool.pool import Pool
+from scaler.executors.executor import LINK, OBJECTS, ExecutorFeature, Node, worker_child
+from scaler.executors.processes.pool.pool import ProcessorPool
 from scaler.executors.processes.slot.slot import Slot
 from scaler.kit import ActorRef, ChildSpec, Peers
 from scaler.process.memory import free_bytes
@@ -24,7 +24,7 @@ WAITING_LEAST = 100
 class LocalProcesses:
     """Runs each task in a process of its worker."""
 
-    parts = frozenset(Part) - {Part.ELASTIC}
+    parts = frozenset(ExecutorFeature) - {ExecutorFeature.ELASTIC}
     capacity: int | None = None
     capabilities: Mapping[str, int] = MappingProxyType({})
 
@@ -48,7 +48,7 @@ class LocalProcesses:
 
             return ChildSpec(worker_child(index), Slot, slot)
 
-        def pool(peers: Peers) -> Pool:
-            return Pool(node.shell, node.config, names, slots(peers), node.agent_token)
+        def pool(peers: Peers) -> ProcessorPool:
+            return ProcessorPool(node.shell, node.config, names, slots(peers), node.agent_token)
 
-        return (ChildSpec(POOL, Pool, pool), *map(slot_spec, range(len(names))))
+        return (ChildSpec(POOL, ProcessorPool, pool), *map(slot_spec, range(len(names))))

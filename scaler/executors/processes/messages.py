@@ -17,9 +17,9 @@ from scaler.message import message
 from scaler.wire.messages.common import TaskStatus
 
 if TYPE_CHECKING:
-    from scaler.executors.messages import StoredObject
+    from scaler.executors.messages import CachedObject
     from scaler.kit import ActorRef
-    from scaler.processor.progress_page import Progress
+    from scaler.processor.progress_page import ProgressPage
     from scaler.wire.messages.columns import Batch
     from scaler.wire.messages.processor import TaskOutput
     from scaler.wire.messages.worker import RunResult, RunTask
@@ -82,7 +82,7 @@ class ProcessorUp:
 
     number: int
     proxy: ActorRef
-    progress: Progress
+    progress: ProgressPage
     is_extra: bool
     """a slot has asked for it: when it ends, no other one is started"""
     pid: int = 0
@@ -104,7 +104,7 @@ class ProcessorDown:
 
 
 @message
-class ProcessorStays:
+class ProcessorKept:
     """It was to end and does not, because it is needed."""
 
     number: int
@@ -117,7 +117,7 @@ class TasksFinished:
 
 
 @message
-class TaskBlocks:
+class ProcessorBlocked:
     """A task waits for others."""
 
     number: int
@@ -132,7 +132,7 @@ class TaskBlocks:
 
 
 @message
-class TasksSaid:
+class TasksPrinted:
     """Tasks have written lines."""
 
     number: int
@@ -140,7 +140,7 @@ class TasksSaid:
 
 
 @message
-class TaskAsks:
+class ProcessorResumable:
     """What a task waited for is there."""
 
     number: int
@@ -148,7 +148,7 @@ class TaskAsks:
 
 
 @message
-class TaskUnblocks:
+class ProcessorUnblocked:
     """No thread of the task waits any more."""
 
     number: int
@@ -171,7 +171,7 @@ class DismissProcessor:
 
 
 @message
-class HandTasks:
+class SendTasks:
     """The slot also tells itself so, when a task is handed that came alone."""
 
     number: int
@@ -179,9 +179,9 @@ class HandTasks:
 
 
 @message
-class HandObject:
+class SendObject:
     number: int
-    stored: StoredObject
+    stored: CachedObject
 
 
 @message

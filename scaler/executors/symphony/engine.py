@@ -34,7 +34,7 @@ from scaler.pickling.serialization import (
     size_of,
 )
 from scaler.processor.execution.failure import describe_failure
-from scaler.processor.execution.values import KnownFunction, Values
+from scaler.processor.execution.values import KnownFunction, LoadedValues
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
@@ -232,7 +232,7 @@ def _payload(call: EngineCall) -> tuple[bytes, Serializer]:
     if (options and options.profiling) or _may_hold_client(call):
         # A client is not to be read here, and needs to know where it is. Scaler must be at the service for it anyway.
         return cloudpickle.dumps((run, call)), DefaultSerializer()
-    values = Values()
+    values = LoadedValues()
     for object_id, frames in call.objects.items():
         values.store(object_id, frames)
     known: KnownFunction = values.read_function(call.task.function_id)

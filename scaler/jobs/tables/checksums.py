@@ -57,7 +57,7 @@ def sums_of(value: bytes, ends: Sequence[int], row: int, how: int) -> bytes:
     return struct.pack(f"<{n_rows}I", *map(zlib.crc32, blocks, range(seed, seed + n_rows)))
 
 
-class Damage:
+class DamagedValues:
     """The names of damaged ranges and objects of a job, until they are rewritten."""
 
     def __init__(self, facts: Facts) -> None:

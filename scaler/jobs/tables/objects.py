@@ -1,4 +1,4 @@
-"""Objects: the functions of a job, and the values that several of its rows use.
+"""JobObjects: the functions of a job, and the values that several of its rows use.
 
 Used by the record. Values stay pickled.
 """
@@ -9,8 +9,8 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 
-from scaler.jobs.tables.checksums import Damage, DamagedError, sum_of
-from scaler.jobs.terms import Object
+from scaler.jobs.tables.checksums import DamagedError, DamagedValues, sum_of
+from scaler.jobs.terms import JobObject
 from scaler.jobs.value_files import ValueFiles
 from scaler.jobs.values import Frames
 
@@ -23,13 +23,13 @@ def file_of(object_id: bytes) -> str:
     return f"object-{object_id.hex()}"
 
 
-class Objects:
+class JobObjects:
     """The objects of one job."""
 
-    def __init__(self, connection: sqlite3.Connection, files: ValueFiles, damage: Damage) -> None:
+    def __init__(self, connection: sqlite3.Connection, files: ValueFiles, damage: DamagedValues) -> None:
         self._connection, self._files, self._damage = connection, files, damage
 
-    def add(self, new: Object) -> None:
+    def add(self, new: JobObject) -> None:
         """Store an object, replacing a damaged one of the same id."""
         if new.object_id in self.ids():
             return
@@ -52,7 +52,7 @@ class Objects:
         """Return the ids of all undamaged objects."""
         return {each for each in self.all_ids() if file_of(each) not in self._damage.names}
 
-    def read(self, function_id: bytes) -> list[Object]:
+    def read(self, function_id: bytes) -> list[JobObject]:
         """Return all objects. Damaged functions of earlier versions are deleted: no row runs with them.
 
         Args:
@@ -61,7 +61,7 @@ class Objects:
         Raises:
             DamagedError: if an object is damaged, which is recorded.
         """
-        objects: list[Object] = []
+        objects: list[JobObject] = []
         for found, frames, why in self._read_all():
             name = file_of(found[0])
             if why and found[1] == FUNCTION and found[0] != function_id:
@@ -69,10 +69,10 @@ class Objects:
                 continue
             if why:
                 raise self._damaged(found[1], name, why)
-            objects.append(Object(*found, frames))
+            objects.append(JobObject(*found, frames))
         return objects
 
-    def one(self, object_id: bytes) -> Object:
+    def one(self, object_id: bytes) -> JobObject:
         """Return one object.
 
         Raises:
@@ -81,7 +81,7 @@ class Objects:
         for found, frames, why in self._read("SELECT * FROM objects WHERE id = ?", object_id):
             if why:
                 raise self._damaged(found[1], file_of(object_id), why)
-            return Object(*found, frames)
+            return JobObject(*found, frames)
         raise DamagedError(f"the job has no {file_of(object_id)}: run its program again to resend it")
 
     def _damaged(self, kind: int, name: str, why: str) -> DamagedError:

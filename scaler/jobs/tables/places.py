@@ -1,4 +1,4 @@
-"""Places: facts about the processes in which rows failed, once each.
+"""FailurePlaces: facts about the processes in which rows failed, once each.
 
 A failure is a message in the standard framing of Cap'n Proto, and behind it facts about its process, which many rows
 have in common. In the table of results a digest stands for them. Used by the record, which does not decode the facts.
@@ -18,7 +18,7 @@ PLACES_MOST = 1024
 """The most places that a job keeps. Failures in further places have none."""
 
 
-class Places:
+class FailurePlaces:
     """The places of one job, among its facts."""
 
     def __init__(self, facts: Facts) -> None:

@@ -1,4 +1,4 @@
-"""Ranges: the arguments of consecutive rows of a job, stored together, and the number of ended rows of each range.
+"""JobRanges: the arguments of consecutive rows of a job, stored together, and the number of ended rows of each range.
 
 Used by the record. Rows are compared by digests that clients compute; arguments stay pickled.
 """
@@ -12,11 +12,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from scaler.jobs.tables.checksums import SUM_BYTES, Damage, DamagedError, sum_of
+from scaler.jobs.tables.checksums import SUM_BYTES, DamagedError, DamagedValues, sum_of
 from scaler.jobs.tables.schema import RecordError
-from scaler.jobs.terms import Range
+from scaler.jobs.terms import RowRange
 from scaler.jobs.value_files import ValueFiles
-from scaler.jobs.values import Arguments, Row
+from scaler.jobs.values import Arguments, RowArguments
 
 DIGEST_BYTES = 8
 """Size of the digest of a row."""
@@ -33,7 +33,7 @@ class RowsDiffer(RecordError):  # noqa: N818 - part of normal use, no error of t
         self.row, self.sentence = row, sentence
 
 
-class NewRange(NamedTuple):
+class SubmittedRange(NamedTuple):
     """Submitted rows, new or known."""
 
     first: int
@@ -47,17 +47,17 @@ class NewRange(NamedTuple):
         if self.n_rows < 1 or len(self.row_digests) != DIGEST_BYTES * self.n_rows:
             raise ValueError(f"{len(self.row_digests)} bytes are not the digests of {self.n_rows} rows")
 
-    def part(self, begin: int, end: int) -> NewRange:
+    def part(self, begin: int, end: int) -> SubmittedRange:
         """Return the rows from `begin` to `end`, without a digest of the range: they are compared row by row."""
         block = Arguments(self.block, self.n_rows).part(begin, end)
         digests = self.row_digests[DIGEST_BYTES * begin : DIGEST_BYTES * end]
-        return NewRange(self.first + begin, end - begin, b"", digests, block)
+        return SubmittedRange(self.first + begin, end - begin, b"", digests, block)
 
 
-class Ranges:
+class JobRanges:
     """The ranges of one job."""
 
-    def __init__(self, connection: sqlite3.Connection, files: ValueFiles, damage: Damage) -> None:
+    def __init__(self, connection: sqlite3.Connection, files: ValueFiles, damage: DamagedValues) -> None:
         self._connection, self._files, self._damage = connection, files, damage
         self.read()
 
@@ -67,9 +67,9 @@ class Ranges:
             "SELECT ranges.first, count, digest, coalesce(done, 0), coalesce(failed, 0), coalesce(duration_us, 0) "
             "FROM ranges LEFT JOIN counts ON ranges.first = counts.first ORDER BY ranges.first"
         )
-        self.by_first: dict[int, Range] = {}
+        self.by_first: dict[int, RowRange] = {}
         for row in self._connection.execute(read):
-            known = Range(*row)
+            known = RowRange(*row)
             counts = (known.first, known.n_rows, known.done, known.failed)
             if not all(type(each) is int and each >= 0 for each in counts) or type(known.duration_us) is not int:
                 raise RecordError(f"its range from row {known.first} on is not counted by numbers")
@@ -102,7 +102,7 @@ class Ranges:
 
     # Changes
 
-    def add(self, new: NewRange, *, is_sealed: bool) -> int:
+    def add(self, new: SubmittedRange, *, is_sealed: bool) -> int:
         """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
@@ -122,20 +122,20 @@ class Ranges:
         self._insert(new.part(n_known, new.n_rows) if n_known else new)
         return new.n_rows - n_known
 
-    def _insert(self, new: NewRange, *, is_new: bool = True) -> None:
+    def _insert(self, new: SubmittedRange, *, is_new: bool = True) -> None:
         name = f"rows-{new.first}"
         sizes, value = self._files.place(name, (new.block,))
         row = (new.first, new.n_rows, new.digest, sizes, _sum_of(new.first, new.n_rows, (new.block,)),
                new.row_digests + sum_of((new.digest, new.row_digests), new.first), value)  # fmt: skip
         self._connection.execute("INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         self._damage.mend(name)
-        known = self.by_first.get(new.first, Range(new.first, 0, b""))
+        known = self.by_first.get(new.first, RowRange(new.first, 0, b""))
         self.by_first[new.first] = known._replace(n_rows=new.n_rows, digest=new.digest)
         if is_new:
             self._firsts.append(new.first)
             self.rows += new.n_rows
 
-    def _compare(self, new: NewRange, n_known: int) -> None:
+    def _compare(self, new: SubmittedRange, n_known: int) -> None:
         """Raise `RowsDiffer` if known rows have different arguments. Rewrite a damaged range that `new` equals."""
         end = new.first + n_known
         at = new.first
@@ -149,7 +149,7 @@ class Ranges:
                 self._insert(new, is_new=False)
             at = stop
 
-    def _compare_rows(self, new: NewRange, known: Range, at: int, stop: int) -> None:
+    def _compare_rows(self, new: SubmittedRange, known: RowRange, at: int, stop: int) -> None:
         mine = new.row_digests[DIGEST_BYTES * (at - new.first) : DIGEST_BYTES * (stop - new.first)]
         theirs = self.digests(known.first)[DIGEST_BYTES * (at - known.first) : DIGEST_BYTES * (stop - known.first)]
         changed = [at + each for each in rows_that_differ(mine, theirs)]
@@ -158,7 +158,7 @@ class Ranges:
             if row not in same:
                 raise RowsDiffer(row, f"row {row} has different arguments than the job has stored")
 
-    def _same_bytes(self, known: Range, new: NewRange, rows: list[int]) -> set[int]:
+    def _same_bytes(self, known: RowRange, new: SubmittedRange, rows: list[int]) -> set[int]:
         """Return the rows whose arguments have the same bytes. This recognizes resent rows that cannot be compared."""
         if not rows:
             return set()
@@ -169,7 +169,7 @@ class Ranges:
         now = Arguments(new.block, new.n_rows)
         return {row for row in rows if _is_same(old.one(row - known.first), now.one(row - new.first))}
 
-    def replace(self, new: NewRange, check: Callable[[list[int]], None], *, keep_uncompared: bool) -> list[int]:
+    def replace(self, new: SubmittedRange, check: Callable[[list[int]], None], *, keep_uncompared: bool) -> list[int]:
         """Replace the arguments of the rows of a range. Return the rows whose arguments changed.
 
         Args:
@@ -202,7 +202,7 @@ class Ranges:
             found = self._connection.execute("SELECT 1 FROM ranges WHERE first = ? AND value IS NULL", (first,))
             self._files.leave([name] if found.fetchone() else [])
 
-    def part_until(self, n_rows: int) -> NewRange | None:
+    def part_until(self, n_rows: int) -> SubmittedRange | None:
         """Return the remaining part of the range that a cut before row `n_rows` divides; None if it divides no range.
 
         Raises:
@@ -212,10 +212,10 @@ class Ranges:
         if first == n_rows:
             return None
         known = self.by_first[first]
-        whole = NewRange(first, known.n_rows, known.digest, self.digests(first), self._block(first))
+        whole = SubmittedRange(first, known.n_rows, known.digest, self.digests(first), self._block(first))
         return whole.part(0, n_rows - first)
 
-    def truncate(self, n_rows: int, part: NewRange | None) -> None:
+    def truncate(self, n_rows: int, part: SubmittedRange | None) -> None:
         """Drop the rows from `n_rows` on, after their results were dropped.
 
         Args:
@@ -327,7 +327,7 @@ def _numbers(digests: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(digests) // DIGEST_BYTES}Q", digests)
 
 
-def _is_same(one: Row, other: Row) -> bool:
+def _is_same(one: RowArguments, other: RowArguments) -> bool:
     return one[:2] == other[:2] and [bytes(each) for each in one.frames] == [bytes(each) for each in other.frames]
 
 

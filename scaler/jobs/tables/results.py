@@ -15,12 +15,12 @@ from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 from scaler.jobs.tables.checksums import HOW_SEED, SIGN, SUM_BYTES, DamagedError, number_of, seed_of, sum_of, sums_of
-from scaler.jobs.tables.places import Places
-from scaler.jobs.tables.ranges import Ranges
+from scaler.jobs.tables.places import FailurePlaces
+from scaler.jobs.tables.ranges import JobRanges
 from scaler.jobs.tables.schema import DAMAGED_TABLE, RESULTS
-from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, RAISED, Result, n_bytes
+from scaler.jobs.terms import DAMAGED, ENDED_WELL, FAILED, RAISED, RowResult, n_bytes
 from scaler.jobs.value_files import IN_DATABASE_BYTES, ValueFiles
-from scaler.jobs.values import Packed, pack
+from scaler.jobs.values import PackedBlocks, pack
 
 COLUMNS = "row, count, how, sizes, sums, value"
 
@@ -42,7 +42,7 @@ NO_SUM = bytes(SUM_BYTES)
 NOT_WRITTEN = "its checksum does not match"
 
 
-class Line(NamedTuple):
+class ResultLine(NamedTuple):
     """A line of the table: the outcome of one row, or of consecutive rows."""
 
     row: int
@@ -75,16 +75,21 @@ class Results:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, files: ValueFiles, ranges: Ranges, places: Places, is_writing: bool
+        self,
+        connection: sqlite3.Connection,
+        files: ValueFiles,
+        ranges: JobRanges,
+        places: FailurePlaces,
+        is_writing: bool,
     ) -> None:
         self._connection, self._files, self._ranges, self._is_writing = connection, files, ranges, is_writing
         self._places = places
-        self.became_failed: list[Result] = []
+        self.became_failed: list[RowResult] = []
         """failures of rows that were done and were found damaged or missing, until the record takes them"""
 
     # Changes
 
-    def add(self, results: Sequence[Result], version: int) -> int:
+    def add(self, results: Sequence[RowResult], version: int) -> int:
         """Store results; rows that have ended keep theirs. Return how many were added."""
         before, above = self._connection.total_changes, version << VERSION_SHIFT
         lines: list[tuple[Any, ...]] = []
@@ -114,7 +119,7 @@ class Results:
                 self._ranges.count(first, *counts)
         return n_added
 
-    def _lines_of_rare(self, result: Result, above: int) -> list[tuple[Any, ...]]:
+    def _lines_of_rare(self, result: RowResult, above: int) -> list[tuple[Any, ...]]:
         """Return the line of a result of several rows, several frames, or in a file; empty if the row has a line."""
         row, status, frames, n_rows, _ = result
         how = status | above
@@ -178,11 +183,11 @@ class Results:
         """Drop the results of rows; open rows are ignored."""
         self._take_out(rows, {})
 
-    def fail(self, failures: Mapping[int, Result]) -> None:
+    def fail(self, failures: Mapping[int, RowResult]) -> None:
         """Replace the results of ended rows by failures."""
         self._take_out(failures, failures)
 
-    def _take_out(self, rows: Iterable[int], failures: Mapping[int, Result]) -> None:
+    def _take_out(self, rows: Iterable[int], failures: Mapping[int, RowResult]) -> None:
         """Remove rows from their lines, and store the given failures."""
         waiting, counted = sorted(rows), set()
         at = 0
@@ -202,19 +207,19 @@ class Results:
         for first in counted:
             self.count_anew(first)
 
-    def _line_at(self, row: int) -> Line | None:
+    def _line_at(self, row: int) -> ResultLine | None:
         """Return the line that contains a row."""
         query = f"SELECT {COLUMNS} FROM results WHERE row <= ? ORDER BY row DESC LIMIT 1"  # noqa: S608 - a constant
         found = self._connection.execute(query, (row,)).fetchone()
         line = self._line(found) if found is not None else None
         return line if line is not None and row < line.row + line.n_rows else None
 
-    def _line(self, found: tuple[Any, ...]) -> Line:
+    def _line(self, found: tuple[Any, ...]) -> ResultLine:
         """Parse a line, even a damaged one. It ends at the end of its range at the latest."""
         row, count, how, sizes, sums, value = found
         known = self._ranges.by_first[self._ranges.first_of(row)]
         most = max(1, known.first + known.n_rows - row)
-        return Line(
+        return ResultLine(
             row,
             min(max(1, count), most) if type(count) is int else 1,
             how if type(how) is int else -1,
@@ -223,7 +228,7 @@ class Results:
             value if value is None or type(value) is bytes else b"",
         )
 
-    def _divide(self, line: Line, taken: set[int], failures: Mapping[int, Result]) -> None:
+    def _divide(self, line: ResultLine, taken: set[int], failures: Mapping[int, RowResult]) -> None:
         """Replace a line by lines of its remaining rows. Damaged ones among these fail, too."""
         rows = range(line.row, line.row + line.n_rows)
         blocks = dict(zip(rows, _blocks_of(line) if len(taken) < line.n_rows else (), strict=False))
@@ -237,7 +242,7 @@ class Results:
         )
         self._keep_failures(failed.values(), is_new=line.n_rows > 1 or not _had_failed(line))
 
-    def _keep_failures(self, failures: Iterable[Result], *, is_new: bool = True) -> None:
+    def _keep_failures(self, failures: Iterable[RowResult], *, is_new: bool = True) -> None:
         """Store failures of rows whose results were removed before."""
         found = list(failures)
         self._insert(
@@ -319,7 +324,7 @@ class Results:
             states[row - first : row - first + n_rows] = bytes((state,)) * n_rows
         return states
 
-    def read(self, first: int, count: int, most_bytes: int) -> list[Result]:
+    def read(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
         """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, at
         least one if there is any.
         """
@@ -331,23 +336,23 @@ class Results:
         end = first + count
         return self._read(self._connection.execute(query, {"first": first, "end": end}), most_bytes, first, end)
 
-    def failures(self, first: int, end: int, most: int) -> list[Result]:
+    def failures(self, first: int, end: int, most: int) -> list[RowResult]:
         """Return the first `most` failed rows from `first` to `end`."""
         query = f"SELECT {COLUMNS} FROM results WHERE {STATUS} != 0 AND row >= ? AND row < ? ORDER BY row LIMIT ?"  # noqa: S608
         found = self._read(self._connection.execute(query, (first, end, most)), 2**62, None, end)
         return [self._restored(each) if each.status == RAISED else each for each in found]
 
-    def _restored(self, failure: Result) -> Result:
+    def _restored(self, failure: RowResult) -> RowResult:
         return failure._replace(frames=self._places.restored(failure.frames))
 
-    def _read(self, found: Iterable[tuple[Any, ...]], most_bytes: int, first: int | None, end: int) -> list[Result]:
+    def _read(self, found: Iterable[tuple[Any, ...]], most_bytes: int, first: int | None, end: int) -> list[RowResult]:
         """Return the results of lines. Damaged and missing ones are failures.
 
         Args:
             first: the first requested row; None: only some rows were selected, and absent ones are not missing.
         """
-        results: list[Result] = []
-        damaged: dict[int, Result] = {}
+        results: list[RowResult] = []
+        damaged: dict[int, RowResult] = {}
         n_read, at = 0, end if first is None else first
         for line in found:
             whole = _whole(line, first or 0, end)
@@ -368,7 +373,7 @@ class Results:
             self.fail(damaged)
         return results
 
-    def _lost(self, begin: int, end: int, damaged: dict[int, Result]) -> list[Result]:
+    def _lost(self, begin: int, end: int, damaged: dict[int, RowResult]) -> list[RowResult]:
         """Return failures for ended rows without a result."""
         lost = [_failure(row, "it is missing") for row in self._missing(begin, end)]
         damaged.update((each.row, each) for each in lost)
@@ -385,8 +390,8 @@ class Results:
             begin = stop
 
     def _checked_part(
-        self, line: Line, first: int, end: int, damaged: dict[int, Result]
-    ) -> tuple[int, int, list[Result]]:
+        self, line: ResultLine, first: int, end: int, damaged: dict[int, RowResult]
+    ) -> tuple[int, int, list[RowResult]]:
         """Return the overlap of a line with the rows from `first` to `end`: first row, end, and results."""
         begin, stop = max(line.row, first), min(line.row + line.n_rows, end)
         if begin >= stop:
@@ -395,7 +400,7 @@ class Results:
         damaged.update(bad)
         return begin, stop, pieces
 
-    def _checked(self, line: Line, begin: int, stop: int) -> tuple[list[Result], dict[int, Result]]:
+    def _checked(self, line: ResultLine, begin: int, stop: int) -> tuple[list[RowResult], dict[int, RowResult]]:
         """Return the results of the rows of a line from `begin` to `stop`. If one is damaged, return the failures of
         all damaged rows of the line, too.
         """
@@ -414,13 +419,13 @@ class Results:
         pieces = [*_results_of(well), *(each for row, each in bad.items() if begin <= row < stop)]
         return sorted(pieces, key=lambda each: each.row), bad
 
-    def _checked_alone(self, line: Line) -> tuple[list[Result], dict[int, Result]]:
+    def _checked_alone(self, line: ResultLine) -> tuple[list[RowResult], dict[int, RowResult]]:
         name, why = file_of(line.row), NOT_WRITTEN
         is_in_file = line.value is None
         try:
             frames = (line.value,) if line.sizes is None else self._files.take(name, line.sizes, line.value)
             if sum_of(frames, seed_of(line.row, line.how)) == line.sums:
-                return [Result(line.row, line.status, frames)], {}
+                return [RowResult(line.row, line.status, frames)], {}
         except DamagedError as error:
             why = str(error)
         except _UNFIT:
@@ -465,7 +470,7 @@ _UNFIT = (TypeError, ValueError, OverflowError, IndexError, struct.error)
 """Exceptions that a damaged line can raise: any value in it may have been replaced by any other."""
 
 
-def _whole(found: tuple[Any, ...], first: int, end: int) -> Result | None:
+def _whole(found: tuple[Any, ...], first: int, end: int) -> RowResult | None:
     """Return the result of an undamaged line without a file that lies within the rows from `first` to `end`.
 
     This is the fast path for most lines; None: the line needs a closer look.
@@ -483,7 +488,7 @@ def _whole(found: tuple[Any, ...], first: int, end: int) -> Result | None:
             and sum_of((value,), seed_of(row, how)) == sums[-SUM_BYTES:]
             and not (how & STATUS_MASK or sums.startswith(NO_SUM))
         )
-    return Result(row, how & STATUS_MASK, (value,), n_rows) if is_whole else None
+    return RowResult(row, how & STATUS_MASK, (value,), n_rows) if is_whole else None
 
 
 def file_of(row: int) -> str:
@@ -496,12 +501,12 @@ def _n_rows_of(count: Any, most: int) -> int:
     return min(max(1, count), most) if type(count) is int else 1
 
 
-def _failure(row: int, why: str, file: str = "") -> Result:
+def _failure(row: int, why: str, file: str = "") -> RowResult:
     sentence = (
         f"the result of row {row} is damaged or missing on disk ({file or 'in the database'}: {why}): retry() of its "
         "job runs the row again, as does the next map or start under its name, but never a row with at_most_once"
     )
-    return Result(row, DAMAGED, (sentence.encode(),))
+    return RowResult(row, DAMAGED, (sentence.encode(),))
 
 
 def _sums_as_bytes(sums: Any) -> bytes:
@@ -526,7 +531,7 @@ def _sums_of_packed(value: Any, count: int, row: int, how: int) -> bytes:
         return b""
 
 
-def _had_failed(line: Line) -> bool:
+def _had_failed(line: ResultLine) -> bool:
     """Return whether a row had failed before its line was damaged, even if its status is damaged, too."""
     for status in range(STATUSES):
         if sum_of((line.packed,), seed_of(line.row, status)) == line.sums:
@@ -534,7 +539,7 @@ def _had_failed(line: Line) -> bool:
     return line.how > 0 and line.status != 0
 
 
-def _blocks_of(line: Line) -> list[bytes | None]:
+def _blocks_of(line: ResultLine) -> list[bytes | None]:
     """Return the results packed in a line; None for a damaged one.
 
     If one length is damaged, the later results are found by their distance from the end.
@@ -554,22 +559,22 @@ def _blocks_of(line: Line) -> list[bytes | None]:
     return blocks
 
 
-def _piece_of(line: Line, at: int, end: int) -> Result:
+def _piece_of(line: ResultLine, at: int, end: int) -> RowResult:
     if end - at == line.n_rows:
-        return Result(line.row, 0, (line.packed,), line.n_rows)
-    packed = Packed(line.packed, line.n_rows)
-    return Result(line.row + at, 0, (packed.one(at) if end - at == 1 else packed.cut(at, end),), end - at)
+        return RowResult(line.row, 0, (line.packed,), line.n_rows)
+    packed = PackedBlocks(line.packed, line.n_rows)
+    return RowResult(line.row + at, 0, (packed.one(at) if end - at == 1 else packed.cut(at, end),), end - at)
 
 
-def _results_of(blocks: Mapping[int, bytes]) -> Iterator[Result]:
+def _results_of(blocks: Mapping[int, bytes]) -> Iterator[RowResult]:
     """Pack the results of consecutive rows together."""
     for _, group in groupby(enumerate(sorted(blocks)), lambda each: each[1] - each[0]):
         rows = [row for _, row in group]
         frame = blocks[rows[0]] if len(rows) == 1 else pack([blocks[row] for row in rows])
-        yield Result(rows[0], 0, (frame,), len(rows))
+        yield RowResult(rows[0], 0, (frame,), len(rows))
 
 
-def _lines_of(line: Line, blocks: Mapping[int, bytes]) -> Iterator[tuple[Any, ...]]:
+def _lines_of(line: ResultLine, blocks: Mapping[int, bytes]) -> Iterator[tuple[Any, ...]]:
     """Yield lines for the remaining rows of a line, with their original checksums."""
     for each in _results_of(blocks):
         at = each.row - line.row

@@ -66,7 +66,7 @@ class RecordError(Exception):
     """Error for an unusable record."""
 
 
-class Connection(sqlite3.Connection):
+class RecordConnection(sqlite3.Connection):
     """A connection whose reads are limited by the size of the database, until `lift_limits`."""
 
     _steps = repeat(False, 0)
@@ -109,7 +109,7 @@ def create(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def open_writing(file: Path) -> Connection:
+def open_writing(file: Path) -> RecordConnection:
     """Open a database for writing.
 
     Raises:
@@ -121,7 +121,7 @@ def open_writing(file: Path) -> Connection:
     return connection
 
 
-def open_reading(file: Path) -> Connection:
+def open_reading(file: Path) -> RecordConnection:
     """Open a database read-only, also while a scheduler writes it, or on a read-only disk.
 
     Raises: as `open_writing`.
@@ -131,11 +131,11 @@ def open_reading(file: Path) -> Connection:
     return _checked(_connect(file, "ro&immutable=1" if is_still else "ro"), file)
 
 
-def _connect(file: Path, mode: str) -> Connection:
+def _connect(file: Path, mode: str) -> RecordConnection:
     # Transactions are explicit; the clerk's thread uses connections that another thread has opened.
     where = f"{file.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(
-        where, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True, factory=Connection
+        where, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True, factory=RecordConnection
     )
     connection.text_factory = lambda text: text.decode("utf-8", "replace")  # damaged text is detected by its checksum
     return connection
@@ -163,7 +163,7 @@ def size_of(file: Path) -> int:
     return n_bytes
 
 
-def _checked(connection: Connection, file: Path) -> Connection:
+def _checked(connection: RecordConnection, file: Path) -> RecordConnection:
     try:
         connection.limit(size_of(file))
         connection.execute("PRAGMA trusted_schema = OFF")

@@ -1,4 +1,4 @@
-"""Versions: the terms of a job, one row for each version; a corrected function begins a new version.
+"""JobVersions: the terms of a job, one row for each version; a corrected function begins a new version.
 
 Used by the record.
 """
@@ -21,7 +21,7 @@ from scaler.texts import NAME_CHARACTERS, printable
 COLUMNS = "number, terms, prefix, function_id, options, sum"
 
 
-class Versions:
+class JobVersions:
     """The versions of one job.
 
     Raises:

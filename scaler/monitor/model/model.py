@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from scaler.monitor.model.history import GAP, SERIES, History
 from scaler.monitor.model.jobs import JobRates
-from scaler.monitor.model.rates import Meter, Rates, by_outcome
-from scaler.monitor.model.remaining import Left
-from scaler.monitor.model.workers import Processor, Stuck, Worker, processors_of, workers_of
+from scaler.monitor.model.rates import RateMeter, Rates, by_outcome
+from scaler.monitor.model.remaining import RemainingWork
+from scaler.monitor.model.workers import ProcessorView, Stuck, WorkerView, processors_of, workers_of
 from scaler.texts import signature
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import OutputStream
@@ -108,15 +108,15 @@ class Model:
         """All tasks, by what they ask for, and those that wait for inputs."""
         self.clients: dict[bytes, StateClient] = {}
         self.agents: dict[bytes, StateAgent] = {}
-        self.workers: list[Worker] = []
-        self.processors: list[Processor] = []
+        self.workers: list[WorkerView] = []
+        self.processors: list[ProcessorView] = []
         self.functions: dict[bytes, StateFunction] = {}
         """By short id; the one of no bytes stands for all that have no item of their own."""
         self.graphs: dict[bytes, StateGraph] = {}
         self.objects: dict[bytes, StateObject] = {}
         self.jobs: dict[bytes, StateJob] = {}
         self.job_rates = JobRates()
-        self.meter = Meter()
+        self.meter = RateMeter()
         self.failures: dict[bytes, StateFailure] = {}
         self.tasks: dict[bytes, StateTask] = {}
         self.moves: dict[bytes, deque[StateMove]] = {}
@@ -126,7 +126,7 @@ class Model:
         self.heads: dict[str, StateHead] = {}
         """The last head of each topic: `shown` and `total` are in it."""
         self.stuck = Stuck()
-        self.left = Left()
+        self.left = RemainingWork()
         self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
         self._pages: dict[str, list[Any]] = {}
         self._names: dict[bytes, str] = {}

@@ -36,7 +36,7 @@ class Rates:
         return sum(self.ended.values()) if self.ended else None
 
 
-class Meter:
+class RateMeter:
     """The rates of the counters that one scheduler says again and again."""
 
     def __init__(self) -> None:

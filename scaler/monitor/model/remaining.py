@@ -23,7 +23,7 @@ def never(waiting: Sequence[StateWaiting]) -> str:
     )
 
 
-class Left:
+class RemainingWork:
     """How long the open tasks will take, where that can be estimated.
 
     Tasks that ask for the same share the workers that can take them, and all tasks share all workers: the longest of

@@ -28,7 +28,7 @@ SEEN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Worker:
+class WorkerView:
     """One worker. What is not known is None."""
 
     key: tuple[bytes, int]
@@ -77,7 +77,7 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Processor:
+class ProcessorView:
     """A process of a worker."""
 
     agent: bytes
@@ -92,7 +92,7 @@ class Processor:
     function: bytes
 
 
-def workers_of(agent: StateAgent, queue_size: int) -> Iterator[Worker]:
+def workers_of(agent: StateAgent, queue_size: int) -> Iterator[WorkerView]:
     """Yield the workers of an agent; without a report of it, those that its hello named."""
     names = agent.worker_names.split(",") if agent.worker_names else []
     rows = list(whole_rows(WORKER_ROW, agent.workers))
@@ -100,19 +100,19 @@ def workers_of(agent: StateAgent, queue_size: int) -> Iterator[Worker]:
         name = names[position] if position < len(names) else f"{agent.host}:{agent.pid}/{position}"
         key = (agent.agent, position)
         if position >= len(rows):
-            yield Worker(key, name, agent.host, agent)
+            yield WorkerView(key, name, agent.host, agent)
             continue
         cpu, sent, queued, suspended, flags, rss, function, running_ms, ended = rows[position]
         free = max(0, queue_size - sent) if queue_size else None
         load = (free, cpu, sent, queued, suspended, flags, rss)
-        yield Worker(key, name, agent.host, agent, *load, function if any(function) else b"", running_ms, ended)
+        yield WorkerView(key, name, agent.host, agent, *load, function if any(function) else b"", running_ms, ended)
 
 
-def processors_of(state: StateProcessors) -> Iterator[Processor]:
+def processors_of(state: StateProcessors) -> Iterator[ProcessorView]:
     """Yield the processes of an agent's workers."""
     for *numbers, task, function in whole_rows(PROCESSOR_ROW, state.processors):
         ids = (each if any(each) else b"" for each in (task, function))
-        yield Processor(state.agent, *numbers, *ids)
+        yield ProcessorView(state.agent, *numbers, *ids)
 
 
 def run_counts(durations: bytes) -> tuple[int, ...]:
@@ -143,7 +143,7 @@ class Stuck:
         self.reasons: dict[tuple[bytes, int], str] = {}
         """by the key of a worker"""
 
-    def see(self, workers: Iterable[Worker], functions: Mapping[bytes, StateFunction], now: float) -> None:
+    def see(self, workers: Iterable[WorkerView], functions: Mapping[bytes, StateFunction], now: float) -> None:
         """Look at a new snapshot."""
         quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
         self.reasons = {}
@@ -160,7 +160,7 @@ class Stuck:
         self._quiet_since = quiet_since
 
 
-def _reason(worker: Worker, function: StateFunction | None, quiet_seconds: float) -> str:
+def _reason(worker: WorkerView, function: StateFunction | None, quiet_seconds: float) -> str:
     if worker.seen_seconds > SEEN_SECONDS:
         return f"not heard for {worker.seen_seconds:.0f} s"
     if not worker.is_busy or (worker.reports and not worker.is_stopped):

@@ -10,7 +10,7 @@ from scaler.monitor import units
 from scaler.monitor.model.jobs import state_of
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.values import HostValues, values_by_host
-from scaler.monitor.model.workers import Worker, percentile_us
+from scaler.monitor.model.workers import WorkerView, percentile_us
 from scaler.monitor.top import grid
 from scaler.monitor.top.tables import owner_of, place_of, title_of
 from scaler.monitor.top.view import Target
@@ -82,12 +82,12 @@ def _for(milliseconds: int) -> str:
     return units.duration(milliseconds * 1000) if milliseconds else "<1ms"
 
 
-def _seen(worker: Worker) -> str:
+def _seen(worker: WorkerView) -> str:
     left = {1: ", is leaving", 2: ", its connection is lost"}.get(worker.agent.is_leaving, "")
     return f"heard {units.ago(worker.seen_seconds)}{'' if worker.seen_seconds < 1 else ' ago'}{left}"
 
 
-def _processors(model: Model, worker: Worker) -> list[Text]:
+def _processors(model: Model, worker: WorkerView) -> list[Text]:
     mine = [each for each in model.processors if (each.agent, each.position) == worker.key]
     if not mine:
         return [" no news of its processes yet" if "processors" not in model.heads else " none"]

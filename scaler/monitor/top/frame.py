@@ -20,7 +20,7 @@ from scaler.monitor.top.keys import HELP
 from scaler.monitor.top.panels import ROWS, draw_line, draw_panels
 from scaler.monitor.top.tables import Table, draw_side, draw_table, scrolled_to, table_of
 from scaler.monitor.top.text import fit, wrapped
-from scaler.monitor.top.view import FAILURES, VIEWS, View
+from scaler.monitor.top.view import FAILURES, VIEWS, TopView
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 10
 USUAL_WIDTH = 80
@@ -37,7 +37,7 @@ _TABLE_ROWS = 5
 
 
 @dataclass(frozen=True)
-class Moment:
+class FrameInput:
     """What a frame depends on beside model and view."""
 
     now: float
@@ -68,7 +68,7 @@ def silence_advice(endpoint: Endpoint, problem: str = "") -> list[str]:
     return lines
 
 
-def draw(model: Model, view: View, width: int, height: int, moment: Moment) -> Grid:
+def draw(model: Model, view: TopView, width: int, height: int, moment: FrameInput) -> Grid:
     """Return the frame for a screen of this size."""
     canvas = Grid(width, height)
     if width < LEAST_WIDTH or height < LEAST_HEIGHT:
@@ -105,7 +105,7 @@ def _table_width(canvas: Grid) -> int:
     return TABLE_WIDTH if _is_large(canvas) else canvas.width
 
 
-def _draw_top(canvas: Grid, model: Model, view: View, moment: Moment, table: Table | None) -> int:
+def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> int:
     """Draw what is above the table, as far as there is room; return the row where the table begins.
 
     Help and details take all the room of a small screen.
@@ -151,7 +151,7 @@ def _draw_top(canvas: Grid, model: Model, view: View, moment: Moment, table: Tab
     return y + 1
 
 
-def _draw_total(canvas: Grid, y: int, model: Model, view: View, moment: Moment, table: Table | None) -> None:
+def _draw_total(canvas: Grid, y: int, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> None:
     silent = model.silent_seconds(moment.now)
     if model.heard_at is None:
         canvas.put(0, y, fit(f"Waiting for the first news from {moment.endpoint}", canvas.width), grid.REVERSE)
@@ -178,14 +178,14 @@ def _draw_total(canvas: Grid, y: int, model: Model, view: View, moment: Moment, 
         x = canvas.put(x, y, part, _style_of(part, word, view, number == len(chosen) - 1))
 
 
-def _style_of(part: str, word: str, view: View, is_last: bool) -> str:
+def _style_of(part: str, word: str, view: TopView, is_last: bool) -> str:
     is_bad = part.startswith("no worker") or _WARNING.match(part) is not None
     if part == word or is_bad:
         return f"{grid.FAILED}_{grid.BOLD}" if is_bad else grid.BOLD
     return grid.BOLD if is_last and view.is_paused else grid.PLAIN
 
 
-def _total_parts(model: Model, view: View, moment: Moment, table: Table | None) -> list[str]:
+def _total_parts(model: Model, view: TopView, moment: FrameInput, table: Table | None) -> list[str]:
     restarted = model.restarted_us and model.heard_us - model.restarted_us < RESTART_SECONDS * 1_000_000
     if restarted:
         back = f"{model.worker_count} of {model.workers_before} workers back"
@@ -213,17 +213,17 @@ def _total_parts(model: Model, view: View, moment: Moment, table: Table | None) 
     return parts
 
 
-def _is_silent(model: Model, moment: Moment) -> bool:
+def _is_silent(model: Model, moment: FrameInput) -> bool:
     return model.silent_seconds(moment.now) is not None
 
 
-def _draw_advice(canvas: Grid, y: int, moment: Moment) -> None:
+def _draw_advice(canvas: Grid, y: int, moment: FrameInput) -> None:
     lines = [line for text in silence_advice(moment.endpoint, moment.problem) for line in wrap(text, canvas.width - 1)]
     for number, line in enumerate(lines):
         canvas.put(0, y + number, fit(f" {line}", canvas.width))
 
 
-def _draw_body(canvas: Grid, model: Model, view: View, y: int, rows: int, table: Table) -> None:
+def _draw_body(canvas: Grid, model: Model, view: TopView, y: int, rows: int, table: Table) -> None:
     width = _table_width(canvas)
     top, chosen = scrolled_to(view, table, rows)
     draw_table(canvas, table, y, rows, top, chosen)
@@ -234,12 +234,12 @@ def _draw_body(canvas: Grid, model: Model, view: View, y: int, rows: int, table:
     _draw_hint(canvas, view, table, y)
 
 
-def _draw_hint(canvas: Grid, view: View, table: Table, y: int) -> None:
+def _draw_hint(canvas: Grid, view: TopView, table: Table, y: int) -> None:
     if view.filter and table.total and not table.lines:
         canvas.put(1, y + 2, f"The filter is {view.filter!r}: press / and then Esc to remove it.")
 
 
-def _draw_details(canvas: Grid, model: Model, view: View, y: int, rows: int) -> None:
+def _draw_details(canvas: Grid, model: Model, view: TopView, y: int, rows: int) -> None:
     details = details_of(model, view.details[-1])
     canvas.put(0, y, fit(f"{details.title}   (Esc back)", canvas.width), grid.BOLD)
     view.line = max(0, min(view.line, len(details.lines) - 1))
@@ -255,7 +255,7 @@ def _draw_details(canvas: Grid, model: Model, view: View, y: int, rows: int) -> 
     _draw_more(canvas, y + rows, first + rows < len(parts))
 
 
-def _draw_help(canvas: Grid, y: int, rows: int, view: View) -> None:
+def _draw_help(canvas: Grid, y: int, rows: int, view: TopView) -> None:
     view.line = max(0, min(view.line, len(HELP) - rows))
     for number, text in enumerate(HELP[view.line : view.line + rows]):
         canvas.put(0, y + number, fit(text, canvas.width))
@@ -267,7 +267,7 @@ def _draw_more(canvas: Grid, y: int, is_more: bool) -> None:
         canvas.put(canvas.width - 8, y, " (more) ", grid.REVERSE)
 
 
-def _draw_keys(canvas: Grid, model: Model, view: View) -> None:
+def _draw_keys(canvas: Grid, model: Model, view: TopView) -> None:
     y = canvas.height - 1
     if view.is_typing:
         canvas.put(

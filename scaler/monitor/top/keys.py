@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scaler.monitor.columns import SORTED_BY
 from scaler.monitor.top.details import DetailLine
-from scaler.monitor.top.view import CADENCES, HOSTS, VIEWS, WORKERS, Target, View
+from scaler.monitor.top.view import CADENCES, HOSTS, VIEWS, WORKERS, Target, TopView
 
 _FILTER_MOST = 60
 QUITTING = frozenset({"q", "Q"})
@@ -45,7 +45,7 @@ HELP = (
 
 
 @dataclass(frozen=True)
-class Shown:
+class ScreenState:
     """What is on the screen when a key is pressed."""
 
     keys: Sequence[object]
@@ -58,7 +58,7 @@ class Shown:
     """of the rows, those that look stuck"""
 
 
-def press(view: View, key: str, shown: Shown) -> bool:
+def press(view: TopView, key: str, shown: ScreenState) -> bool:
     """Change the view as a key says: a character, or a name such as `KEY_UP`. Return False for the key that quits."""
     if view.is_typing:
         _type(view, key)
@@ -82,7 +82,7 @@ def press(view: View, key: str, shown: Shown) -> bool:
     return True
 
 
-def _next_marked(view: View, shown: Shown) -> None:
+def _next_marked(view: TopView, shown: ScreenState) -> None:
     """Go to the next worker that looks stuck, round and round; from another table, to the workers."""
     if view.name != WORKERS or view.details:
         view.show(WORKERS)
@@ -92,7 +92,7 @@ def _next_marked(view: View, shown: Shown) -> None:
         view.selected[name] = shown.marked[0 if index is None else (index + 1) % len(shown.marked)]
 
 
-def _type(view: View, key: str) -> None:
+def _type(view: TopView, key: str) -> None:
     if key in _ENTER:
         view.is_typing = False
     elif key in ("KEY_ESCAPE", "\x1b"):
@@ -103,19 +103,19 @@ def _type(view: View, key: str) -> None:
         view.filter += key
 
 
-def _show(name: str) -> Callable[[View], None]:
+def _show(name: str) -> Callable[[TopView], None]:
     return lambda view: view.show(name)
 
 
-def _next(view: View) -> None:
+def _next(view: TopView) -> None:
     view.show(VIEWS[(VIEWS.index(view.name) + 1) % len(VIEWS)])
 
 
-def _previous(view: View) -> None:
+def _previous(view: TopView) -> None:
     view.show(VIEWS[VIEWS.index(view.name) - 1])
 
 
-def _back(view: View) -> None:
+def _back(view: TopView) -> None:
     if view.details:
         view.details.pop()
         view.line = 0
@@ -125,43 +125,43 @@ def _back(view: View) -> None:
         view.selected.pop(HOSTS if view.is_by_host else view.name, None)
 
 
-def _pause(view: View) -> None:
+def _pause(view: TopView) -> None:
     view.is_paused = not view.is_paused
 
 
-def _per_second(view: View) -> None:
+def _per_second(view: TopView) -> None:
     view.per_second = not view.per_second
 
 
-def _by_host(view: View) -> None:
+def _by_host(view: TopView) -> None:
     view.show(WORKERS)
     view.by_host = not view.by_host
 
 
-def _type_filter(view: View) -> None:
+def _type_filter(view: TopView) -> None:
     view.details, view.is_typing = [], True
 
 
-def _help(view: View) -> None:
+def _help(view: TopView) -> None:
     view.is_help, view.line = True, 0
 
 
-def _scroll(step: int) -> Callable[[View], None]:
-    def scroll(view: View) -> None:
+def _scroll(step: int) -> Callable[[TopView], None]:
+    def scroll(view: TopView) -> None:
         view.column = max(0, min(9, view.column + step))
 
     return scroll
 
 
-def _cadence(step: int) -> Callable[[View], None]:
-    def change(view: View) -> None:
+def _cadence(step: int) -> Callable[[TopView], None]:
+    def change(view: TopView) -> None:
         index = CADENCES.index(view.cadence) + step
         view.cadence = CADENCES[max(0, min(len(CADENCES) - 1, index))]
 
     return change
 
 
-_KEYS: dict[str, Callable[[View], None]] = {
+_KEYS: dict[str, Callable[[TopView], None]] = {
     **{str(number): _show(name) for number, name in enumerate(VIEWS, 1)},
     "\t": _next,
     "KEY_TAB": _next,
@@ -198,7 +198,7 @@ OF_ROWS = _ENTER | _MOVES.keys() | {"*"}
 """Keys that say nothing without rows."""
 
 
-def _move(view: View, move: tuple[int, bool], shown: Shown) -> None:
+def _move(view: TopView, move: tuple[int, bool], shown: ScreenState) -> None:
     amount, is_pages = move
     step = amount * max(1, shown.rows - 1) if is_pages else amount
     if view.is_help:
@@ -220,7 +220,7 @@ def _index(key: object, keys: Sequence[object]) -> int | None:
     return keys.index(key) if key is not None and key in keys else None
 
 
-def _open(view: View, shown: Shown) -> None:
+def _open(view: TopView, shown: ScreenState) -> None:
     if view.details:
         here = shown.lines[view.line].target if view.line < len(shown.lines) else None
         target = here or next((line.target for line in shown.lines if line.target is not None), None)

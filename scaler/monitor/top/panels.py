@@ -11,7 +11,7 @@ from scaler.monitor.model.rates import CANCELED, FAILED, NOT_FOUND, SUCCESS
 from scaler.monitor.top import grid
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import fit, width_of
-from scaler.monitor.top.view import View
+from scaler.monitor.top.view import TopView
 
 ROWS = 8
 BARS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
@@ -32,7 +32,7 @@ _STYLES = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class PanelEntry:
     """A line of a panel: a label at the left, a value at the right; a title has no value."""
 
     label: str
@@ -41,34 +41,34 @@ class Entry:
     is_title: bool = False
 
 
-def title(text: str) -> Entry:
+def title(text: str) -> PanelEntry:
     """Return the first line of a panel."""
-    return Entry(text, style=grid.BOLD, is_title=True)
+    return PanelEntry(text, style=grid.BOLD, is_title=True)
 
 
-def scheduler_panel(model: Model) -> list[Entry]:
+def scheduler_panel(model: Model) -> list[PanelEntry]:
     """Processor time, memory, and how late its loop is."""
     state = model.scheduler
     return [
         title("scheduler"),
-        Entry("cpu", units.share(state.cpu_permille if state else None)),
-        Entry("rss", units.size(state.rss_bytes or None if state else None)),
-        Entry("rss_free", units.size(state.free_bytes or None if state else None)),
-        Entry("loop lag", units.duration(state.lag_most_us if state else None)),
+        PanelEntry("cpu", units.share(state.cpu_permille if state else None)),
+        PanelEntry("rss", units.size(state.rss_bytes or None if state else None)),
+        PanelEntry("rss_free", units.size(state.free_bytes or None if state else None)),
+        PanelEntry("loop lag", units.duration(state.lag_most_us if state else None)),
     ]
 
 
-def objects_panel(model: Model) -> list[Entry]:
+def objects_panel(model: Model) -> list[PanelEntry]:
     """What is stored."""
     state = model.scheduler
     return [
         title("object_manager"),
-        Entry("objects", units.count(state.objects if state else None)),
-        Entry("bytes", units.size(state.object_bytes if state else None)),
+        PanelEntry("objects", units.count(state.objects if state else None)),
+        PanelEntry("bytes", units.size(state.object_bytes if state else None)),
     ]
 
 
-def tasks_panel(model: Model, view: View, width: int) -> list[Entry]:
+def tasks_panel(model: Model, view: TopView, width: int) -> list[PanelEntry]:
     """Tasks by state, since the start of the scheduler or per second."""
     state = model.scheduler
     ended: Mapping[str, float | None] = model.outcomes
@@ -86,24 +86,28 @@ def tasks_panel(model: Model, view: View, width: int) -> list[Entry]:
     ]
 
 
-def _entry(name: str, amount: float | None, number: Callable[[float | None, int], str], width: int) -> Entry:
-    return Entry(name, number(amount, width - len(name) - 2), _STYLES.get(name, grid.PLAIN) if amount else grid.PLAIN)
+def _entry(name: str, amount: float | None, number: Callable[[float | None, int], str], width: int) -> PanelEntry:
+    return PanelEntry(
+        name, number(amount, width - len(name) - 2), _STYLES.get(name, grid.PLAIN) if amount else grid.PLAIN
+    )
 
 
-def messages_panel(name: str, totals: Mapping[str, int], rates: Mapping[str, float], per_second: bool) -> list[Entry]:
+def messages_panel(
+    name: str, totals: Mapping[str, int], rates: Mapping[str, float], per_second: bool
+) -> list[PanelEntry]:
     """Items by message name, the most frequent first, the rest in one line."""
     amounts: Mapping[str, float] = rates if per_second else totals
     number: Callable[[float | None, int], str] = units.rate if per_second else units.count
     ranked = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
     rest = ranked[_MESSAGES:]
     entries = [title(name + ("/s" if per_second else ""))]
-    entries += [Entry(label, number(amount, 11)) for label, amount in ranked[:_MESSAGES]]
+    entries += [PanelEntry(label, number(amount, 11)) for label, amount in ranked[:_MESSAGES]]
     if rest:
-        entries.append(Entry(f"{len(rest)} more", number(sum(amount for _, amount in rest), 11)))
+        entries.append(PanelEntry(f"{len(rest)} more", number(sum(amount for _, amount in rest), 11)))
     return entries
 
 
-def draw_panel(canvas: Grid, x: int, y: int, width: int, entries: Sequence[Entry]) -> None:
+def draw_panel(canvas: Grid, x: int, y: int, width: int, entries: Sequence[PanelEntry]) -> None:
     """Draw a panel. A number is never cut, so its label is."""
     for row, entry in enumerate(entries):
         if entry.is_title:
@@ -113,7 +117,7 @@ def draw_panel(canvas: Grid, x: int, y: int, width: int, entries: Sequence[Entry
         canvas.put(x, y + row, f" {fit(entry.label, max(0, room))} {entry.value}", entry.style, width)
 
 
-def draw_panels(canvas: Grid, model: Model, view: View, is_unicode: bool) -> None:
+def draw_panels(canvas: Grid, model: Model, view: TopView, is_unicode: bool) -> None:
     """Draw all panels side by side, as many as there is room for."""
     sent = messages_panel("scheduler_sent", model.sent, model.rates.sent, view.per_second)
     received = messages_panel("scheduler_received", model.received, model.rates.received, view.per_second)

@@ -9,9 +9,9 @@ from scaler.endpoint import Endpoint
 from scaler.monitor.model.model import Model
 from scaler.monitor.report import report
 from scaler.monitor.subscriber import Subscriber
-from scaler.monitor.top.frame import Moment, draw
+from scaler.monitor.top.frame import FrameInput, draw
 from scaler.monitor.top.panels import ROWS
-from scaler.monitor.top.view import View
+from scaler.monitor.top.view import TopView
 
 _AWAITED = frozenset({"scheduler", "clients", "workers", "functions"})
 _LINES_BESIDE = ROWS + 10
@@ -36,8 +36,8 @@ def listen(subscriber: Subscriber, timeout: float) -> Model | None:
 def page(model: Model, endpoint: Endpoint, width: int, is_unicode: bool) -> str:
     """Return a page with all workers."""
     height = _LINES_BESIDE + max(_ROWS_LEAST, len(model.workers))
-    moment = Moment(time.monotonic(), endpoint, is_unicode=is_unicode, is_plain=True)
-    lines = draw(model, View(), width, height, moment).lines()
+    moment = FrameInput(time.monotonic(), endpoint, is_unicode=is_unicode, is_plain=True)
+    lines = draw(model, TopView(), width, height, moment).lines()
     while lines and not lines[-1]:
         lines.pop()
     return "\n".join(lines)

@@ -12,11 +12,11 @@ from types import FrameType
 from scaler.monitor.model.model import Model
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.details import details_of, topic_of
-from scaler.monitor.top.frame import Moment, draw
-from scaler.monitor.top.keys import OF_ROWS, QUITTING, Shown, press
+from scaler.monitor.top.frame import FrameInput, draw
+from scaler.monitor.top.keys import OF_ROWS, QUITTING, ScreenState, press
 from scaler.monitor.top.screen import Screen
 from scaler.monitor.top.tables import STUCK, table_of
-from scaler.monitor.top.view import HOSTS, OBJECTS, WORKERS, View
+from scaler.monitor.top.view import HOSTS, OBJECTS, WORKERS, TopView
 
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events", "jobs")
 FRAME_SECONDS = 0.25
@@ -65,7 +65,7 @@ class Signals:
         os.close(self._writer)
 
 
-class Program:
+class TopProgram:
     """scaler_top on a terminal.
 
     Args:
@@ -78,7 +78,7 @@ class Program:
         self._subscriber = subscriber
         self._screen = screen
         self._model = Model()
-        self._view = View()
+        self._view = TopView()
         self._signals = Signals()
         self._began = time.monotonic()
         self._timeout = timeout
@@ -184,7 +184,7 @@ class Program:
             self._still = self._model.still(), time.monotonic()
         return self._still
 
-    def _shown(self) -> Shown:
+    def _shown(self) -> ScreenState:
         model, _ = self._model_and_now()
         width, height = self._screen.size
         view = self._view
@@ -192,7 +192,7 @@ class Program:
         rows = table_of(model, view, width).lines
         keys, marked = [line.key for line in rows], [line.key for line in rows if line.mark == STUCK]
         beside = _ROWS_BESIDE_PAGE if view.details or view.is_help else _ROWS_BESIDE_TABLE
-        return Shown(keys, lines, max(1, height - beside), marked)
+        return ScreenState(keys, lines, max(1, height - beside), marked)
 
     def _draw(self) -> None:
         model, now = self._model_and_now()
@@ -200,7 +200,7 @@ class Program:
         self._drawn_at = time.monotonic()
         width, height = self._screen.size
         is_late = now - self._began >= self._timeout
-        moment = Moment(
+        moment = FrameInput(
             now, self._subscriber.endpoint, self._subscriber.problem, self._screen.is_unicode, is_late=is_late
         )
         self._screen.show(draw(model, self._view, width, height, moment))

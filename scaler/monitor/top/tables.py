@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from scaler.monitor import units
-from scaler.monitor.columns import COLUMNS, MARKS, NAME, Column, Row, host_rows, in_order, matches, rows_of
+from scaler.monitor.columns import COLUMNS, MARKS, NAME, TableField, ViewRow, host_rows, in_order, matches, rows_of
 from scaler.monitor.model.jobs import OPEN, PAUSED, state_of
 from scaler.monitor.model.model import Model
 from scaler.monitor.model.workers import percentile_us
 from scaler.monitor.top import grid
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.text import cut_apart, fit, safe, width_of
-from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, JOBS, OBJECTS, View
+from scaler.monitor.top.view import CLIENTS, EVENTS, FAILURES, FUNCTIONS, JOBS, OBJECTS, TopView
 from scaler.wire.messages.monitor import StateClient, StateObject
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
@@ -26,7 +26,7 @@ _FIRST_FIELD = 24
 
 
 @dataclass(frozen=True)
-class Field:
+class DrawnField:
     """A column of a table as it is drawn, and what is in it of a thing."""
 
     title: str
@@ -41,7 +41,7 @@ STUCK = "*"
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A row of a table as it is drawn."""
 
     key: object
@@ -56,7 +56,7 @@ class Line:
         return self.make_texts()
 
 
-class Thing(NamedTuple):
+class RowSubject(NamedTuple):
     """What a row is of, and how it is marked."""
 
     key: object
@@ -69,15 +69,15 @@ class Thing(NamedTuple):
 class Table:
     """A table as it is drawn. The first field takes the room that is left, its texts are names."""
 
-    fields: Sequence[Field]
-    lines: Sequence[Line]
+    fields: Sequence[DrawnField]
+    lines: Sequence[TableLine]
     total: int
     """how many rows there are without the filter"""
     empty: Sequence[str] = field(default_factory=tuple)
     """what is said if there are no rows at all"""
 
 
-def table_of(model: Model, view: View, width: int) -> Table:
+def table_of(model: Model, view: TopView, width: int) -> Table:
     """Return the table of a view."""
     make = {
         FUNCTIONS: functions_table,
@@ -94,7 +94,7 @@ def table_of(model: Model, view: View, width: int) -> Table:
     return _workers_table(model, view, width)
 
 
-def _workers_table(model: Model, view: View, width: int) -> Table:
+def _workers_table(model: Model, view: TopView, width: int) -> Table:
     stuck = model.stuck.reasons
     rows = (host_rows if view.is_by_host else rows_of)(model.workers, stuck)
     names: dict[object, list[str]] = {
@@ -103,9 +103,11 @@ def _workers_table(model: Model, view: View, width: int) -> Table:
     kept = [row for row in rows if matches(view.filter, names.get(row.key, [row.name]))]
     ordered = in_order(kept, view.sort, view.is_reversed)
     columns, name_width = chosen_columns(width, view.sort, view.column)
-    fields = [Field(_heading(NAME, name_width - 1, view, "host" if view.is_by_host else ""), name_width, right=False)]
+    fields = [
+        DrawnField(_heading(NAME, name_width - 1, view, "host" if view.is_by_host else ""), name_width, right=False)
+    ]
     fields += [
-        Field(
+        DrawnField(
             _heading(column, column_width, view),
             column_width,
             style=grid.BOLD if column.name == view.sort else grid.PLAIN,
@@ -113,7 +115,7 @@ def _workers_table(model: Model, view: View, width: int) -> Table:
         for column, column_width in columns
     ]
     lines = [
-        Line(
+        TableLine(
             row.key,
             partial(_texts_of, row, columns),
             STUCK if row.is_stuck else " ",
@@ -127,11 +129,11 @@ def _workers_table(model: Model, view: View, width: int) -> Table:
     )
 
 
-def _texts_of(row: Row, columns: Sequence[tuple[Column, int]]) -> list[str]:
+def _texts_of(row: ViewRow, columns: Sequence[tuple[TableField, int]]) -> list[str]:
     return [row.name, *(column.text(row) for column, _ in columns)]
 
 
-def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[Column, int]], int]:
+def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[TableField, int]], int]:
     """Return the columns that there is room for, each with its width, and the width of the name."""
     columns = [*COLUMNS, MARKS]
     away = [column for column in columns if column.name != sort][:scrolled]
@@ -150,7 +152,7 @@ def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[Col
     return [(column, widths[column.name]) for column in columns], max(least, min(36, name_width))
 
 
-def _heading(column: Column, width: int, view: View, name: str = "") -> str:
+def _heading(column: TableField, width: int, view: TopView, name: str = "") -> str:
     text = name or column.title
     if column.name != view.sort:
         return text
@@ -159,32 +161,32 @@ def _heading(column: Column, width: int, view: View, name: str = "") -> str:
 
 
 _FUNCTIONS = (
-    Field("function", 0, lambda _, each: each.name if each.function else "all others"),
-    Field("open", 9, lambda _, each: units.count(each.waiting + each.running, 9)),
-    Field("running", 7, lambda _, each: units.count(each.running, 7)),
-    Field("mean", 6, lambda _, each: units.duration(each.mean_us or None)),
-    Field("p95", 6, lambda _, each: units.duration(percentile_us(each.durations, 0.95))),
-    Field("done", 9, lambda _, each: units.count(each.success, 9)),
-    Field("fail", 6, lambda _, each: units.count(each.failed + each.other, 6)),
-    Field("waits for", 13, lambda _, each: units.waits_for(each.waits_for, each.asks), right=False),
+    DrawnField("function", 0, lambda _, each: each.name if each.function else "all others"),
+    DrawnField("open", 9, lambda _, each: units.count(each.waiting + each.running, 9)),
+    DrawnField("running", 7, lambda _, each: units.count(each.running, 7)),
+    DrawnField("mean", 6, lambda _, each: units.duration(each.mean_us or None)),
+    DrawnField("p95", 6, lambda _, each: units.duration(percentile_us(each.durations, 0.95))),
+    DrawnField("done", 9, lambda _, each: units.count(each.success, 9)),
+    DrawnField("fail", 6, lambda _, each: units.count(each.failed + each.other, 6)),
+    DrawnField("waits for", 13, lambda _, each: units.waits_for(each.waits_for, each.asks), right=False),
 )
 
 
 def functions_table(model: Model, width: int) -> Table:
     """Tasks by function, the most open ones first."""
     ranked = sorted(model.functions.values(), key=lambda each: (not each.function, -(each.waiting + each.running)))
-    things = [Thing(each.function, each, "!" if each.failed + each.other else " ") for each in ranked]
+    things = [RowSubject(each.function, each, "!" if each.failed + each.other else " ") for each in ranked]
     empty = ("No function has open tasks, and none had since this began to watch.",)
     return _spread(model, _FUNCTIONS, things, width, empty, ("running", "done", "p95", "waits for", "fail"))
 
 
 _CLIENTS = (
-    Field("client", 0, lambda _, each: each.label or each.client.hex()),
-    Field("owner", 12, lambda _, each: each.owner or "-", right=False),
-    Field("open", 10, lambda _, each: units.count(each.open, 10)),
-    Field("waiting", 10, lambda _, each: units.count(each.waiting, 10)),
-    Field("seen", 5, lambda _, each: units.ago(each.seen_ms / 1000)),
-    Field("state", 10, lambda _, each: _state_of_client(each), right=False),
+    DrawnField("client", 0, lambda _, each: each.label or each.client.hex()),
+    DrawnField("owner", 12, lambda _, each: each.owner or "-", right=False),
+    DrawnField("open", 10, lambda _, each: units.count(each.open, 10)),
+    DrawnField("waiting", 10, lambda _, each: units.count(each.waiting, 10)),
+    DrawnField("seen", 5, lambda _, each: units.ago(each.seen_ms / 1000)),
+    DrawnField("state", 10, lambda _, each: _state_of_client(each), right=False),
 )
 
 
@@ -195,58 +197,60 @@ def _state_of_client(client: StateClient) -> str:
 def clients_table(model: Model, width: int) -> Table:
     """Clients, those with the most open tasks first."""
     ranked = sorted(model.clients.values(), key=lambda each: -each.open)
-    things = [Thing(each.client, each, "x" if each.is_away else " ") for each in ranked]
+    things = [RowSubject(each.client, each, "x" if each.is_away else " ") for each in ranked]
     less = ("seen", "state", "owner", "waiting")
     return _spread(model, _CLIENTS, things, width, ("No client is connected.",), less)
 
 
 _FAILURES = (
-    Field("failure", 0, lambda _, each: f"{each.type}: {each.message}" if each.message else each.type),
-    Field("count", 7, lambda _, each: units.count(each.times, 7)),
-    Field("last", 8, lambda _, each: units.clock(each.last_us)),
-    Field("function", 14, lambda _, each: each.function_name, right=False),
-    Field("example", 9, lambda _, each: f"#{each.task.hex()[:8]}" if each.task else "-", right=False),
-    Field("worker", 12, lambda _, each: each.worker or "-", right=False),
+    DrawnField("failure", 0, lambda _, each: f"{each.type}: {each.message}" if each.message else each.type),
+    DrawnField("count", 7, lambda _, each: units.count(each.times, 7)),
+    DrawnField("last", 8, lambda _, each: units.clock(each.last_us)),
+    DrawnField("function", 14, lambda _, each: each.function_name, right=False),
+    DrawnField("example", 9, lambda _, each: f"#{each.task.hex()[:8]}" if each.task else "-", right=False),
+    DrawnField("worker", 12, lambda _, each: each.worker or "-", right=False),
 )
 
 
 def failures_table(model: Model, width: int) -> Table:
     """Failures by kind, the latest first."""
     ranked = sorted(model.failures.values(), key=lambda each: -each.last_us)
-    things = [Thing(each.failure, each, "!", grid.FAILED) for each in ranked]
+    things = [RowSubject(each.failure, each, "!", grid.FAILED) for each in ranked]
     empty, less = ("No task has failed since the scheduler began.",), ("worker", "example", "function", "last")
     return _spread(model, _FAILURES, things, width, empty, less)
 
 
 _EVENTS = (
-    Field("event", 0, lambda _, each: f"{each.kind}: {each.subject}" + (f" ({each.reason})" if each.reason else "")),
-    Field("when", 14, lambda _, each: units.day_and_clock(each.time_us)),
+    DrawnField(
+        "event", 0, lambda _, each: f"{each.kind}: {each.subject}" + (f" ({each.reason})" if each.reason else "")
+    ),
+    DrawnField("when", 14, lambda _, each: units.day_and_clock(each.time_us)),
 )
 
 
 def events_table(model: Model, width: int) -> Table:
     """What happened, the latest first."""
     things = [
-        Thing((each.time_us, each.kind, each.subject), each, "!" if each.kind in _BAD_EVENTS else " ")
+        RowSubject((each.time_us, each.kind, each.subject), each, "!" if each.kind in _BAD_EVENTS else " ")
         for each in reversed(model.events)
     ]
     return _spread(model, _EVENTS, things, width, ("Nothing has happened since the scheduler began.",))
 
 
 _JOBS = (
-    Field("job", 0, lambda _, each: each.name),
-    Field("state", 12, lambda _, each: state_of(each), right=False),
-    Field("done", 9, lambda _, each: units.count(each.done, 9)),
-    Field(
+    DrawnField("job", 0, lambda _, each: each.name),
+    DrawnField("state", 12, lambda _, each: state_of(each), right=False),
+    DrawnField("done", 9, lambda _, each: units.count(each.done, 9)),
+    DrawnField(
         "rows", 9, lambda _, each: units.count(each.rows, 9) if each.all_rows_known else f"{units.count(each.rows, 8)}+"
     ),
-    Field("fail", 6, lambda _, each: units.count(each.failed, 6)),
-    Field("rows/s", 7, lambda model, each: units.rate(model.job_rates.per_second(each), 7)),
-    Field("left", 8, lambda model, each: model.job_rates.left(each)),
-    Field("kept", 6, lambda _, each: units.size(each.size_bytes)),
-    Field("age", 4, lambda model, each: units.ago(max(0, model.heard_us - each.created_us) / 1e6)),
-    Field("owner", 12, lambda _, each: each.owner or "-", right=False),
-    Field("program", 14, lambda _, each: each.program or "-", right=False),
+    DrawnField("fail", 6, lambda _, each: units.count(each.failed, 6)),
+    DrawnField("rows/s", 7, lambda model, each: units.rate(model.job_rates.per_second(each), 7)),
+    DrawnField("left", 8, lambda model, each: model.job_rates.left(each)),
+    DrawnField("kept", 6, lambda _, each: units.size(each.size_bytes)),
+    DrawnField("age", 4, lambda model, each: units.ago(max(0, model.heard_us - each.created_us) / 1e6)),
+    DrawnField("owner", 12, lambda _, each: each.owner or "-", right=False),
+    DrawnField("program", 14, lambda _, each: each.program or "-", right=False),
 )
 _NO_JOBS = (
     "No job is kept: client.map(price, rows, job=...) and client.start(...) make one",
@@ -257,7 +261,7 @@ _NO_JOBS = (
 def jobs_table(model: Model, width: int) -> Table:
     """Jobs: those that are open, then those that have changed last."""
     ranked = sorted(model.jobs.values(), key=lambda each: (each.state not in (OPEN, PAUSED), -each.changed_us))
-    things = [Thing(each.job, each, "!" if each.failed else " ") for each in ranked]
+    things = [RowSubject(each.job, each, "!" if each.failed else " ") for each in ranked]
     return _spread(model, _JOBS, things, width, _NO_JOBS, ("program", "owner", "age", "kept", "rows/s", "fail"))
 
 
@@ -268,12 +272,12 @@ def owner_of(model: Model, each: StateObject) -> str:
 
 
 _OBJECTS = (
-    Field("object", 0, lambda _, each: title_of(each)),
-    Field("size", 6, lambda _, each: units.size(each.size_bytes)),
-    Field("where", 9, lambda _, each: place_of(each), right=False),
-    Field("copies", 6, lambda _, each: units.count(each.copies, 6)),
-    Field("readers", 7, lambda _, each: units.count(each.users, 7)),
-    Field("owner", 12, owner_of, right=False),
+    DrawnField("object", 0, lambda _, each: title_of(each)),
+    DrawnField("size", 6, lambda _, each: units.size(each.size_bytes)),
+    DrawnField("where", 9, lambda _, each: place_of(each), right=False),
+    DrawnField("copies", 6, lambda _, each: units.count(each.copies, 6)),
+    DrawnField("readers", 7, lambda _, each: units.count(each.users, 7)),
+    DrawnField("owner", 12, owner_of, right=False),
 )
 
 
@@ -291,15 +295,15 @@ def place_of(each: StateObject) -> str:
 def objects_table(model: Model, width: int) -> Table:
     """The largest objects."""
     ranked = sorted(model.objects.values(), key=lambda each: -each.size_bytes)
-    things = [Thing(each.object, each, "x" if place_of(each) == "lost" else " ") for each in ranked]
+    things = [RowSubject(each.object, each, "x" if place_of(each) == "lost" else " ") for each in ranked]
     empty = ("No objects are stored." if "objects" in model.heads else "They are asked for, and come in a moment.",)
     return _spread(model, _OBJECTS, things, width, empty, ("owner", "readers", "copies", "where"))
 
 
 def _spread(
     model: Model,
-    fields: Sequence[Field],
-    things: Sequence[Thing],
+    fields: Sequence[DrawnField],
+    things: Sequence[RowSubject],
     width: int,
     empty: Sequence[str],
     less: Sequence[str] = (),
@@ -313,16 +317,17 @@ def _spread(
     first = replace(first, width=width - sum(each.width + 1 for each in kept), right=False)
     chosen = [first, *kept]
     lines = [
-        Line(thing.key, partial(_texts_in, chosen, model, thing.state), thing.mark, thing.style) for thing in things
+        TableLine(thing.key, partial(_texts_in, chosen, model, thing.state), thing.mark, thing.style)
+        for thing in things
     ]
     return Table(chosen, lines, len(lines), empty)
 
 
-def _texts_in(fields: Sequence[Field], model: Model, state: Any) -> list[str]:
+def _texts_in(fields: Sequence[DrawnField], model: Model, state: Any) -> list[str]:
     return [each.text(model, state) for each in fields]
 
 
-def scrolled_to(view: View, table: Table, rows: int) -> tuple[int, int]:
+def scrolled_to(view: TopView, table: Table, rows: int) -> tuple[int, int]:
     """Return the first row to show and the chosen one, and remember them; the choice sticks to its thing."""
     keys = [line.key for line in table.lines]
     name = "hosts" if view.is_by_host else view.name

@@ -1,4 +1,4 @@
-"""View: what the user has chosen to see. Keys change it, frames are drawn from it."""
+"""TopView: what the user has chosen to see. Keys change it, frames are drawn from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Target:
 
 
 @dataclass
-class View:
+class TopView:
     """The user's choices. `selected` is a thing and not a row: the selection stays with it when the order changes."""
 
     name: str = WORKERS

@@ -16,7 +16,7 @@ from aiohttp import WSMsgType, web
 
 from scaler.monitor.ui import views
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.views.page_request import Sent, Wish, WishError
+from scaler.monitor.ui.views.page_request import PageRequest, PageRequestError, SentState
 from scaler.texts import read_json
 
 logger = logging.getLogger(__name__)
@@ -40,8 +40,8 @@ class Browser:
         self._socket = socket
         self._feed = feed
         self._wake = asyncio.Event()
-        self._wish: Wish | None = None
-        self._sent = Sent()
+        self._wish: PageRequest | None = None
+        self._sent = SentState()
         self._frame = 0
         self._confirmed = 0
         self._hidden = False
@@ -56,7 +56,7 @@ class Browser:
                     break
                 self._hear(read_json(message.data))
                 self._wake.set()
-        except (WishError, ValueError, TypeError, OverflowError, RecursionError):
+        except (PageRequestError, ValueError, TypeError, OverflowError, RecursionError):
             await self._socket.close(code=1008, message=b"not understood")
         finally:
             self._feed.leave(self)
@@ -65,21 +65,21 @@ class Browser:
 
     def _hear(self, said: Any) -> None:
         if not isinstance(said, dict):
-            raise WishError("not an object")
+            raise PageRequestError("not an object")
         if "ack" in said:
             self._confirmed = max(self._confirmed, min(int(said["ack"]), self._frame))
         if "hidden" in said:
             self._hidden = bool(said["hidden"])
         if "wish" in said:
-            self._wish = Wish.of(said)
-            self._sent = Sent()
+            self._wish = PageRequest.of(said)
+            self._sent = SentState()
             self._confirmed = self._frame
             self._feed.want(self, views.topics(self._wish))
 
     async def _send_until_it_is_wrong(self) -> None:
         try:
             await self._send()
-        except WishError:
+        except PageRequestError:
             await self._socket.close(code=1008, message=b"not understood")
         except ConnectionError:
             return  # the page has gone

@@ -15,10 +15,10 @@ from itertools import islice
 
 from scaler.monitor.model.history import History
 from scaler.monitor.model.model import EVENTS_MOST, FAILURES_MOST, Model, News
-from scaler.monitor.model.workers import Worker
+from scaler.monitor.model.workers import WorkerView
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.bins import Bins
-from scaler.monitor.ui.store import Store
+from scaler.monitor.ui.store import HistoryStore
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.monitor import StateBins, StateEvent, StateFailure
 
@@ -34,10 +34,10 @@ GONE_SECONDS_MOST = 3600.0
 GONE_MOST = 10_000
 
 
-class State:
+class FeedState:
     """All that a view is made from."""
 
-    def __init__(self, address: str = "", store: Store | None = None) -> None:
+    def __init__(self, address: str = "", store: HistoryStore | None = None) -> None:
         self.address = address
         self.problem = ""
         self.refusal = ""
@@ -52,7 +52,7 @@ class State:
         self._last_event_us = 0
         self.number = 0
         """of changes, to notice one"""
-        self.gone: dict[tuple[bytes, int], tuple[Worker, float]] = {}
+        self.gone: dict[tuple[bytes, int], tuple[WorkerView, float]] = {}
         """workers that left, and when"""
         if store is not None:
             events, failures = store.load(self.history)
@@ -103,7 +103,7 @@ class State:
             logger.warning("nothing is shown: %s", refusal)
         self.refusal = refusal
 
-    def _see_who_left(self, before: list[Worker], now: float) -> None:
+    def _see_who_left(self, before: list[WorkerView], now: float) -> None:
         here = {worker.key for worker in self.model.workers}
         lost = {worker.key for worker in self.model.workers if worker.agent.is_leaving == LOST}
         for worker in before:
@@ -140,8 +140,8 @@ class Feed:
         store: where history is kept beside.
     """
 
-    def __init__(self, subscriber: Subscriber, store: Store | None = None) -> None:
-        self.state = State(subscriber.endpoint.address, store)
+    def __init__(self, subscriber: Subscriber, store: HistoryStore | None = None) -> None:
+        self.state = FeedState(subscriber.endpoint.address, store)
         self._subscriber = subscriber
         self._wanted: dict[object, frozenset[str]] = {}
         self._listeners: dict[object, Callable[[], None]] = {}

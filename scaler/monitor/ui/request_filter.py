@@ -1,4 +1,4 @@
-"""Gate: decides which requests may pass: those of browsers that know the token, sent to and from this server.
+"""RequestFilter: decides which requests may pass: those of browsers that know the token, sent to and from this server.
 
 The token is in a file that only its user can read. It is part of the first URL. The page keeps it in the storage of
 its origin, and sends it as the first message of each connection; programs send it as a bearer token. The cookie of the
@@ -74,7 +74,7 @@ def read_or_make_token(file: Path) -> str:
     return token
 
 
-class Gate:
+class RequestFilter:
     """Knows the token, and the names under which browsers may ask for the page.
 
     Args:

@@ -18,9 +18,9 @@ from aiohttp import web
 from scaler.config import ConfigError, whole_path
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.request_filter import Gate, read_or_make_token, token_file
+from scaler.monitor.ui.request_filter import RequestFilter, read_or_make_token, token_file
 from scaler.monitor.ui.server import make_app
-from scaler.monitor.ui.store import Store
+from scaler.monitor.ui.store import HistoryStore
 from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
@@ -33,7 +33,7 @@ _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - names for it, not a wish
 
 
 @dataclass(frozen=True)
-class Site:
+class PageSite:
     """Where the page is."""
 
     listener: socket.socket
@@ -43,7 +43,7 @@ class Site:
     """with the token"""
 
 
-def open_site(config: UiConfig) -> Site:
+def open_site(config: UiConfig) -> PageSite:
     """Take the port.
 
     Raises:
@@ -59,7 +59,7 @@ def open_site(config: UiConfig) -> Site:
         raise
     host = socket.gethostname() if config.host in _EVERYWHERE else config.host
     shown = f"[{host}]" if ":" in host else host
-    return Site(listener, token, file, f"http://{shown}:{port}/?token={token}")
+    return PageSite(listener, token, file, f"http://{shown}:{port}/?token={token}")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -84,7 +84,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def run_ui(config: UiConfig, ready: Callable[[Site], None], lifeline: int | None = None) -> int:
+def run_ui(config: UiConfig, ready: Callable[[PageSite], None], lifeline: int | None = None) -> int:
     """Serve until SIGINT or SIGTERM, or until the lifeline ends. Return the exit code.
 
     Args:
@@ -99,7 +99,7 @@ def run_ui(config: UiConfig, ready: Callable[[Site], None], lifeline: int | None
     try:
         subscriber = Subscriber(config.address, key_file=config.key_file, trust_users=config.trust_users)
         try:
-            store = Store(whole_path(config.store)) if config.store else None
+            store = HistoryStore(whole_path(config.store)) if config.store else None
         except ConfigError:
             subscriber.close()
             raise
@@ -110,7 +110,9 @@ def run_ui(config: UiConfig, ready: Callable[[Site], None], lifeline: int | None
             site.token_file.unlink(missing_ok=True)  # nobody asks for this port again
 
 
-async def _serve(config: UiConfig, site: Site, feed: Feed, ready: Callable[[Site], None], lifeline: int | None) -> int:
+async def _serve(
+    config: UiConfig, site: PageSite, feed: Feed, ready: Callable[[PageSite], None], lifeline: int | None
+) -> int:
     loop, end = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end.set)
@@ -122,7 +124,7 @@ async def _serve(config: UiConfig, site: Site, feed: Feed, ready: Callable[[Site
                 end.set()
 
         loop.add_reader(lifeline, look)
-    app = make_app(feed, Gate(site.token, config.host, config.names), not config.metrics_only, end.set)
+    app = make_app(feed, RequestFilter(site.token, config.host, config.names), not config.metrics_only, end.set)
     spoken: set[Any] = set()
 
     async def note(request: web.Request, _response: web.StreamResponse) -> None:

@@ -14,7 +14,7 @@ from aiohttp import WSMsgType, web
 from scaler.monitor.metrics import CONTENT_TYPE, exposition
 from scaler.monitor.ui.browsers import BROWSERS_MOST, MESSAGE_BYTES, Browser
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.request_filter import HEADERS, Gate
+from scaler.monitor.ui.request_filter import HEADERS, RequestFilter
 
 STATIC = Path(__file__).parent / "static"
 OPEN = frozenset({"/healthz"})
@@ -31,14 +31,14 @@ class Browsers(set[web.WebSocketResponse]):
 
 
 FEED = web.AppKey("feed", Feed)
-GATE = web.AppKey("gate", Gate)
+GATE = web.AppKey("gate", RequestFilter)
 BROWSERS = web.AppKey("browsers", Browsers)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def make_app(
-    feed: Feed, gate: Gate, has_page: bool = True, has_failed: Callable[[], None] = lambda: None
+    feed: Feed, gate: RequestFilter, has_page: bool = True, has_failed: Callable[[], None] = lambda: None
 ) -> web.Application:
     """Return the application; it runs the feed as long as it runs itself.
 
@@ -144,7 +144,7 @@ async def _socket(request: web.Request) -> web.StreamResponse:
     return socket
 
 
-async def _sends_token(socket: web.WebSocketResponse, gate: Gate) -> bool:
+async def _sends_token(socket: web.WebSocketResponse, gate: RequestFilter) -> bool:
     """Return whether the first message of a connection is the token."""
     try:
         message = await socket.receive(TOKEN_SECONDS)

@@ -1,4 +1,4 @@
-"""Store: keeps history, events and failures in a SQLite file, so that last night is there after a restart.
+"""HistoryStore: keeps history, events and failures in a SQLite file, so that last night is there after a restart.
 
 Bounded in age and size. Must never: have anything in it that is not on the monitor stream, or be read by other users.
 """
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS failures (failure BLOB PRIMARY KEY, last_us INTEGER, 
 """
 
 
-class Store:
+class HistoryStore:
     """One file.
 
     Args:

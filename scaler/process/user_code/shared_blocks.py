@@ -24,7 +24,7 @@ _KEY = "scaler_shared_blocks"
 _attaching = threading.local()
 
 
-class _Installed:
+class _BlockOwnership:
     """An entry of the configuration that `multiprocessing` hands to each child: a fresh interpreter reads it before it
     runs its target.
     """
@@ -33,10 +33,10 @@ class _Installed:
         return own_only_created_blocks, ()
 
 
-def own_only_created_blocks() -> _Installed:
+def own_only_created_blocks() -> _BlockOwnership:
     """Install this in the current process and all processes that `multiprocessing` starts from it. Call it once."""
     on_import(_MODULE, _patch)
-    installed = _Installed()
+    installed = _BlockOwnership()
     multiprocessing.current_process()._config[_KEY] = installed  # type: ignore[attr-defined]  # noqa: SLF001
     return installed
 

@@ -25,7 +25,7 @@ from scaler.pickling.culprits import unread
 from scaler.pickling.serialization import exception_from_parts, name_of, read_arguments, to_frames
 from scaler.pickling.versions import differences
 from scaler.processor.execution import terminal
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.wire.codec.structs import TaskFailure
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ def _unread(error: BaseException) -> str:
     """
     frames = [frame for frame, _ in islice(traceback.walk_tb(error.__traceback__), 2)]
     code = frames[-1].f_code
-    if code is Values.read_function.__code__:
+    if code is LoadedValues.read_function.__code__:
         return "the function"
     if code is not read_arguments.__code__:
         return ""

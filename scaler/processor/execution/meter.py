@@ -1,4 +1,4 @@
-"""Meter: measures wall time, CPU time and memory of a call. Used by the processor for profiled tasks.
+"""CallMeter: measures wall time, CPU time and memory of a call. Used by the processor for profiled tasks.
 
 On Linux the kernel keeps the peak memory of a process and resets it on request. On other systems a thread samples every
 few milliseconds during the call. Must never: change the result or the exception of the call.
@@ -18,7 +18,7 @@ from scaler.wire.messages.common import PROFILE
 SAMPLE_SECONDS = 0.005
 
 
-class Meter:
+class CallMeter:
     """Stands for a function: calls it, and measures the call.
 
     Attributes:

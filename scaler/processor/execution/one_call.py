@@ -12,9 +12,9 @@ from time import perf_counter_ns
 
 from scaler.pickling.serialization import INLINE_BYTES, Frames, frozen, read_arguments, result_to_frames, size_of
 from scaler.processor.execution.failure import describe_failure
-from scaler.processor.execution.meter import Meter
+from scaler.processor.execution.meter import CallMeter
 from scaler.processor.execution.place import described_place
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.processor.lifecycle.ending import end_forked
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import TaskStatus
@@ -23,17 +23,17 @@ from scaler.wire.messages.worker import RunResult, RunTask
 LONGEST_US = 2**32 - 1
 
 
-def run_call(task: RunTask, values: Values) -> RunResult:
+def run_call(task: RunTask, values: LoadedValues) -> RunResult:
     """Run a task, and return its result. All that it needs is in `values`."""
     status, payload, failure = TaskStatus.SUCCESS, b"", ""
     frames: Frames = ()
-    meter: Meter | None = None
+    meter: CallMeter | None = None
     process = os.getpid()
     started_ns, ended_ns = perf_counter_ns(), 0
     try:
         serializer, function, value = values.functions.get(task.function_id) or values.read_function(task.function_id)
         if task.options and RunOptions.decode(task.options).profiling:
-            function = meter = Meter(function)
+            function = meter = CallMeter(function)
         positional, keywords = read_arguments(task.payload, value, partial(values.stored, serializer), task.frames)
         started_ns = perf_counter_ns()
         returned = function(*positional, **keywords)

@@ -1,4 +1,4 @@
-"""TaskOutputs: sends the lines that a task writes to the agent, with the number of the task.
+"""OutputSender: sends the lines that a task writes to the agent, with the number of the task.
 
 Used by the streams and by the handler of `logging` that stands here; puts lines into the uplink, before the result of
 the task. So many lines and bytes travel in a second. Of the others the last ones of each task travel at its end, and
@@ -28,7 +28,7 @@ LAST_LINES = 20
 """So many of the last lines of a task travel in any case, when it ends."""
 
 
-class TaskOutputs:
+class OutputSender:
     """The lines of the tasks of one processor.
 
     Args:
@@ -108,7 +108,7 @@ class TaskOutputs:
 class OutputHandler(logging.Handler):
     """Takes what tasks log, as the root logger hands it on."""
 
-    def __init__(self, outputs: TaskOutputs) -> None:
+    def __init__(self, outputs: OutputSender) -> None:
         super().__init__()
         self._outputs = outputs
         self.setFormatter(logging.Formatter("%(levelname)s:%(name)s: %(message)s"))

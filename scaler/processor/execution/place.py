@@ -1,4 +1,4 @@
-"""Place: facts about the process in which a task failed: host, worker, Python, packages, names of variables.
+"""ProcessFacts: facts about the process in which a task failed: host, worker, Python, packages, names of variables.
 
 Written by the process that describes a failure, read by a client that runs the call of a failed task again
 (`scaler.client.rerun`). Of environment variables only the names are taken, never the values.
@@ -32,7 +32,7 @@ _SET_FOR_WORKERS = frozenset({hash_seed.VARIABLE, *THREAD_VARIABLES})
 _PREFIX = "SCALER_"
 
 
-class Place(NamedTuple):
+class ProcessFacts(NamedTuple):
     """Facts about the process in which a function was called."""
 
     host: str
@@ -48,7 +48,7 @@ class Place(NamedTuple):
     """the number of names left out, which follow in the order"""
 
     @classmethod
-    def decode(cls, data: bytes) -> Place | None:
+    def decode(cls, data: bytes) -> ProcessFacts | None:
         """Return the facts in a `TaskFailure`; None if there are none, or they cannot be read."""
         try:
             found = read_json(zlib.decompressobj().decompress(data, JSON_BYTES))
@@ -65,7 +65,7 @@ def _text(value: Any) -> str:
     return printable(value, NAME_CHARACTERS)
 
 
-def place_here(function: Any, worker: str = "") -> Place:
+def place_here(function: Any, worker: str = "") -> ProcessFacts:
     """Return the facts about this process.
 
     Args:
@@ -87,11 +87,11 @@ def _packages(function: Any) -> tuple[tuple[str, str], ...]:
     return () if function is None else tuple(sorted(versions_used_by(function).items())[:PACKAGES_MOST])
 
 
-def _place(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> Place:
+def _place(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> ProcessFacts:
     names = _names(variables)
     n_shown = sum(1 for total in accumulate(map(len, names)) if total <= NAMES_CHARACTERS)
     python = platform.python_version()
-    return Place(_host(), worker, python, dict(packages), names[:n_shown], len(names) - n_shown)
+    return ProcessFacts(_host(), worker, python, dict(packages), names[:n_shown], len(names) - n_shown)
 
 
 @functools.lru_cache(64)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from scaler.process.logs import OURS
 from scaler.process.user_code.descriptors import KeptDescriptors
-from scaler.processor.execution.streams import TaskStream
+from scaler.processor.execution.streams import TaskTextStream
 
 PAUSE_NS = 25_000_000
 """The time between two looks at everything, in the long run."""
@@ -167,7 +167,7 @@ def _is_useless(handler: logging.Handler) -> bool:
     """Return whether a handler repeats what is logged anyway, or writes to a closed file."""
     if not isinstance(handler, logging.StreamHandler):
         return False
-    return isinstance(handler.stream, TaskStream) or _is_closed(handler.stream)
+    return isinstance(handler.stream, TaskTextStream) or _is_closed(handler.stream)
 
 
 def _loggers() -> Iterator[logging.Logger]:

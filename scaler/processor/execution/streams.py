@@ -4,7 +4,7 @@ They are text streams as libraries expect them. A line is logged when it is comp
 task ends. Of a line that is written again and again, as progress bars do with carriage returns, the last state is
 logged.
 
-    print --> TextIOWrapper --> _Lines --> TaskLog --> the handlers of the process's own log
+    print --> TextIOWrapper --> _Lines --> TaskLogHandlers --> the handlers of the process's own log
                                        `-> TaskOutputs --> the agent, and whoever asks for the output of the task
 
 The handlers are taken when the process starts. So what tasks do to `logging` does not reach them.
@@ -38,7 +38,7 @@ LEVELS = {STANDARD_OUTPUT: logging.INFO, STANDARD_ERROR: logging.WARNING}
 _STREAMS = {STANDARD_OUTPUT: OutputStream.STANDARD_OUTPUT, STANDARD_ERROR: OutputStream.STANDARD_ERROR}
 
 
-class TaskLog:
+class TaskLogHandlers:
     """Where the texts of tasks go: the handlers that the process has now for the logger `scaler.task`."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class TaskLog:
             self._here.is_busy = False
 
 
-class _Lines(io.BufferedIOBase):
+class _LineLogger(io.BufferedIOBase):
     """Takes bytes, and logs each line. Closing it does nothing, because a wrapper may be collected at any time."""
 
     mode = "wb"
@@ -92,7 +92,7 @@ class _Lines(io.BufferedIOBase):
         self._is_forked = True
 
     @property
-    def raw(self) -> _Lines:
+    def raw(self) -> _LineLogger:
         """What lies below a buffer: it has none."""
         return self
 
@@ -148,12 +148,12 @@ def _last_state(line: bytes) -> bytes:
     return line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :] if b"\r" in line else line
 
 
-class TaskStream(io.TextIOWrapper):
+class TaskTextStream(io.TextIOWrapper):
     """What `sys.stdout` and `sys.stderr` are in tasks."""
 
     is_detached = False
 
-    def __init__(self, lines: _Lines) -> None:
+    def __init__(self, lines: _LineLogger) -> None:
         super().__init__(lines, "utf-8", "backslashreplace", newline="\n", write_through=True)
         self.mode = "w"  # type: ignore[misc]
         self._written = lines.written
@@ -171,16 +171,16 @@ class TaskStreams:
     """Stands in the places of `sys.stdout` and `sys.stderr`."""
 
     def __init__(self) -> None:
-        self._log = TaskLog()
+        self._log = TaskLogHandlers()
         self.forward: Callable[[OutputStream, str], bool] = _nowhere
         """takes each line too, and returns whether it is of a task"""
         self.logs_tasks = True
         """whether lines of tasks are in the log"""
         self.written: deque[int] = deque(maxlen=1)
         """not empty: something was done with the streams since the last task"""
-        self._lines = [_Lines(descriptor, partial(self._say, descriptor), self.written) for descriptor in LEVELS]
+        self._lines = [_LineLogger(descriptor, partial(self._say, descriptor), self.written) for descriptor in LEVELS]
         self._output_lines, self._error_lines = self._lines
-        self._output, self._error = map(TaskStream, self._lines)
+        self._output, self._error = map(TaskTextStream, self._lines)
 
     def _say(self, descriptor: int, line: str) -> None:
         is_of_task = self.forward(_STREAMS[descriptor], line)
@@ -200,14 +200,14 @@ class TaskStreams:
         if self._output.is_detached or self._error.is_detached:
             self._renew()
 
-    def of(self, name: str) -> TaskStream:
+    def of(self, name: str) -> TaskTextStream:
         """Return the stream for `stdout` or `stderr`."""
         return self._output if name == "stdout" else self._error
 
     def _renew(self) -> None:
         """Make new streams, and put them where the old ones still are."""
         output, error = self._output, self._error
-        self._output, self._error = map(TaskStream, self._lines)
+        self._output, self._error = map(TaskTextStream, self._lines)
         if getattr(sys, "stdout", None) is output:
             sys.stdout = self._output
         if getattr(sys, "stderr", None) is error:

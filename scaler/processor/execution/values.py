@@ -1,4 +1,4 @@
-"""Values: the functions and objects that tasks need, as bytes and as what was made of them.
+"""LoadedValues: the functions and objects that tasks need, as bytes and as what was made of them.
 
 Used by the callers of functions: processors, and threads of the engine `inline`. It is told of objects before the tasks
 that need them, and when they are deleted. Must never: keep a small value, which belongs to one task alone.
@@ -45,7 +45,7 @@ class KnownFunction(NamedTuple):
     """makes an argument of its bytes, or of its frames"""
 
 
-class Values:
+class LoadedValues:
     """What one worker process has.
 
     Args:
@@ -72,9 +72,9 @@ class Values:
         """Return the frames of an object that is here."""
         return self._frames[object_id]
 
-    def without(self, object_ids: Iterable[ObjectId]) -> Values:
+    def without(self, object_ids: Iterable[ObjectId]) -> LoadedValues:
         """Return the same but for some objects; this one does not change, since a task may be reading from it."""
-        others = Values(self._named, self._reading)
+        others = LoadedValues(self._named, self._reading)
         others.functions, others._frames, others._values = dict(self.functions), dict(self._frames), dict(self._values)
         others.forget(object_ids)
         return others

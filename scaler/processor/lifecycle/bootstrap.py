@@ -27,7 +27,7 @@ from scaler.pickling import pickled_classes
 from scaler.process.logs import have_one_place, set_up_logging
 from scaler.process.user_code.descriptors import KeptDescriptors, out_of_reach
 from scaler.processor.channel import Channel
-from scaler.processor.execution.outputs import OutputHandler, TaskOutputs
+from scaler.processor.execution.outputs import OutputHandler, OutputSender
 from scaler.processor.execution.process_state import ProcessState
 from scaler.processor.execution.streams import TaskStreams
 from scaler.processor.execution.task_context import ProcessorSpec
@@ -36,7 +36,7 @@ from scaler.processor.lifecycle import signals
 from scaler.processor.lifecycle.ending import LEAVE_SECONDS, leave
 from scaler.processor.lifecycle.preparation import PreparationError, initialize
 from scaler.processor.processor import Processor
-from scaler.processor.progress_page import Progress
+from scaler.processor.progress_page import ProgressPage
 from scaler.settings import ClusterConfig
 
 
@@ -66,7 +66,7 @@ class Bootstrap:
             arguments = (connection.fileno(),)
             threading.Thread(target=_follow_agent, args=arguments, name="scaler-lifeline", daemon=True).start()
         connection.setblocking(True)
-        progress = Progress(progress_descriptor)
+        progress = ProgressPage(progress_descriptor)
         os.close(progress_descriptor)
         processor = Processor(Channel(connection, remembers_blocks=True), progress, spec, config)
         handler = _forward(processor.outputs, streams, config.task_output_in_log)
@@ -106,7 +106,7 @@ def _out_of_reach(connection: socket.socket) -> socket.socket:
     return connection
 
 
-def _forward(outputs: TaskOutputs, streams: TaskStreams, logs_tasks: bool) -> OutputHandler:
+def _forward(outputs: OutputSender, streams: TaskStreams, logs_tasks: bool) -> OutputHandler:
     """Have what tasks write go to the agent, and to the log or not. Return the handler for what they log."""
     streams.forward, streams.logs_tasks = outputs.say, logs_tasks
     if not logs_tasks:
@@ -117,7 +117,7 @@ def _forward(outputs: TaskOutputs, streams: TaskStreams, logs_tasks: bool) -> Ou
     return own
 
 
-def _after_task(outputs: TaskOutputs, streams: TaskStreams, state: ProcessState) -> Callable[[int], None]:
+def _after_task(outputs: OutputSender, streams: TaskStreams, state: ProcessState) -> Callable[[int], None]:
     """Return what is to be called after each task, with the time when it began."""
     held, written, timer_handler, ignore = outputs.held, streams.written, signals.timer_handler, signals.ignore
     output, error, look_at = sys.stdout, sys.stderr, 0

@@ -26,7 +26,7 @@ from scaler.process.interpreter import memory_with
 _LOOK_SECONDS = 0.01
 
 
-class Forked:
+class FirstForkServer:
     """A fork server that waits for its settings. Of a `subprocess.Popen` it has what the agent needs.
 
     Attributes:
@@ -69,7 +69,7 @@ class Forked:
             strays.kill(self.pid)
 
 
-_forked: list[Forked] = []
+_forked: list[FirstForkServer] = []
 
 
 def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], object], *not_for_it: int) -> None:
@@ -96,12 +96,12 @@ def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], ob
         finally:
             os._exit(1)
     strays.own.add(pid)
-    _forked.append(Forked(pid, ours))
+    _forked.append(FirstForkServer(pid, ours))
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     theirs.close()
 
 
-def take() -> Forked | None:
+def take() -> FirstForkServer | None:
     """Return the one that was forked, once: nobody else takes it then."""
     return _forked.pop() if _forked else None
 

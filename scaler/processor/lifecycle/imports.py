@@ -1,4 +1,4 @@
-"""Imports: the fork server imports once what the first functions of a program need, and tasks then find it there.
+"""ImportsFile: the fork server imports once what the first functions of a program need, and tasks then find it there.
 
 The program of a local cluster has named the modules (`client/calls/imports.py`): it has imported them itself, and they
 are of installed packages. A fork server that has threads or a GPU afterwards, or cannot import one of them, begins
@@ -19,7 +19,7 @@ from scaler.endpoint import Endpoint
 from scaler.process.logs import set_up_logging
 from scaler.processor.lifecycle.preparation import PreparationError, preload
 from scaler.settings import ClusterConfig
-from scaler.transport.private import Imports
+from scaler.transport.private import ImportsFile
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def import_once(config: ClusterConfig, begin_anew: Callable[[], NoReturn]) -> No
     Args:
         begin_anew: called if that must be undone.
     """
-    place = Imports.at(Endpoint.parse(config.address))
+    place = ImportsFile.at(Endpoint.parse(config.address))
     # One worker imports for itself. Libraries that may start threads do so when they are imported.
     if place is None or len(config.worker_names) < 2 or os.environ.get(THREADS_OF_LIBRARIES) != "1":
         return

@@ -1,4 +1,4 @@
-"""Gate: lets peers of a listening socket in by their keys. ZeroMQ asks it once for each connection, before any message.
+"""Authenticator: lets peers of a listening socket in by their keys. ZeroMQ asks it once for each connection, before any message.
 
 One for each context of ZeroMQ whose sockets have keys (ZAP, RFC 27). It belongs to the thread of these sockets, and is
 never waited for. Must never: decide itself who is on the list.
@@ -21,7 +21,7 @@ _send_part, _receive_part = zmq.backend.Socket.send, zmq.backend.Socket.recv
 
 
 @dataclass(frozen=True)
-class Lock:
+class AdmissionKeys:
     """What a listening socket with keys needs.
 
     Attributes:
@@ -36,7 +36,7 @@ class Lock:
     is_good: Callable[[str], bool]
 
 
-class Gate:
+class Authenticator:
     """The one of its context.
 
     Args:
@@ -44,7 +44,9 @@ class Gate:
         lock: of that socket.
     """
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], guarded: zmq.Socket[bytes], lock: Lock) -> None:
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], guarded: zmq.Socket[bytes], lock: AdmissionKeys
+    ) -> None:
         guarded.setsockopt(zmq.CURVE_SERVER, 1)
         guarded.setsockopt_string(zmq.CURVE_SECRETKEY, lock.secret)
         self._judge = lock.judge

@@ -15,7 +15,7 @@ import zmq
 from scaler.config import ConfigError
 from scaler.endpoint import Endpoint
 from scaler.keys.key_file import KeyFile
-from scaler.transport.admission.listener_probe import Question
+from scaler.transport.admission.listener_probe import ListenerProbe
 
 LISTED_NO_MORE, NOT_LISTED = 500, 400
 """What a scheduler answers to a key that it let in before, and to one that it does not know: codes of ZAP, the only
@@ -61,7 +61,7 @@ class Keyring:
         self._endpoint = endpoint
         self._read = read
         self._tries = _tries(read())
-        self._question = Question(endpoint)
+        self._question = ListenerProbe(endpoint)
         self._at = 0
         self._silent = 0
         self._failed = 0

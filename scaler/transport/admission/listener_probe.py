@@ -34,7 +34,7 @@ def mechanism_at(endpoint: Endpoint) -> str:
     return greeting[MECHANISM].rstrip(b"\0").decode("ascii", "replace") if is_whole else ""
 
 
-class Question:
+class ListenerProbe:
     """What listens at one address, asked in a thread of its own, one at a time."""
 
     def __init__(self, endpoint: Endpoint) -> None:

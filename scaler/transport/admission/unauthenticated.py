@@ -1,4 +1,4 @@
-"""Knocking: the connections of which nothing was read yet, so that who has no key costs no more than he must.
+"""UnauthenticatedPeers: the connections of which nothing was read yet, so that who has no key costs no more than he must.
 
 One for each listening socket with keys. It hears of each connection; with its first message, it has proved who it is.
 ZeroMQ itself ends a handshake that takes too long. Must never: cost anything for a message.
@@ -20,7 +20,7 @@ FROM_ONE_ADDRESS_MOST = 1024
 """So many connections of one address may be at it at once; a host has one for each client and cluster."""
 
 
-class Knocking:
+class UnauthenticatedPeers:
     """Those of one socket."""
 
     def __init__(self) -> None:

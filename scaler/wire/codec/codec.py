@@ -22,7 +22,7 @@ from capnp import KjException
 from scaler.errors import ProtocolError
 from scaler.pickling.serialization import size_of
 from scaler.texts import shown
-from scaler.wire.codec.columns import Column, are_options, column_kinds, column_of, most_of
+from scaler.wire.codec.columns import ColumnCodec, are_options, column_kinds, column_of, most_of
 from scaler.wire.codec.item_kinds import ColumnKind, ItemKind
 from scaler.wire.codec.schemas import SCHEMAS, first_line
 from scaler.wire.codec.schemas import read as open_message
@@ -57,7 +57,7 @@ class _Field(NamedTuple):
     get: Callable[[Any], Any]
     name: str
     schema: Any
-    column: Column
+    column: ColumnCodec
     has_frames: bool
 
 

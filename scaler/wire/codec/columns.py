@@ -18,7 +18,7 @@ from scaler.ids import ID_BYTES, NO_ID
 from scaler.texts import NAME_CHARACTERS, escaped, printable
 from scaler.wire.codec.schemas import utf8
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.columns import LINE, NAMES, OPTIONS, REASON, TRACEBACK, Most, Rows
+from scaler.wire.messages.columns import LINE, NAMES, OPTIONS, REASON, TRACEBACK, FixedRows, UpperLimit
 
 TEXT_CHARACTERS = NAME_CHARACTERS
 """Longer texts are cut when they are read: names and versions; of a list of names, each."""
@@ -34,11 +34,11 @@ NAMES_MOST = 65_536
 
 _ID = f"{ID_BYTES}s"
 
-Rule: TypeAlias = type[IntEnum] | Most | Rows | str | None
+Rule: TypeAlias = type[IntEnum] | UpperLimit | FixedRows | str | None
 """What the values of a field must be, beyond their column: the second part of its annotation."""
 
 
-class Column(NamedTuple):
+class ColumnCodec(NamedTuple):
     """How the values of one field are written and read."""
 
     default: Any
@@ -117,7 +117,7 @@ def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
     return struct.Struct(_ID * count).unpack(data)  # a third of the time of slices
 
 
-def _number_column(code: str) -> Column:
+def _number_column(code: str) -> ColumnCodec:
     """A column of numbers in the format `code` of the `struct` module, one after the other."""
     size = struct.calcsize(f"<{code}")
 
@@ -132,30 +132,30 @@ def _number_column(code: str) -> Column:
             raise ProtocolError(f"a column has {len(data)} bytes for {count} numbers of {size}")
         return struct.unpack(f"<{count}{code}", data)
 
-    return Column(0, write, read)
+    return ColumnCodec(0, write, read)
 
 
 _COLUMNS = {
-    "u8": Column(0, bytes, _read_bytes),
+    "u8": ColumnCodec(0, bytes, _read_bytes),
     "u16": _number_column("H"),
     "u32": _number_column("I"),
     "u64": _number_column("Q"),
     "i32": _number_column("i"),
-    "id": Column(NO_ID, b"".join, _read_ids),
-    "bytes": Column(b"", _same, _read_list),
-    "text": Column("", _write_texts, _read_texts),
+    "id": ColumnCodec(NO_ID, b"".join, _read_ids),
+    "bytes": ColumnCodec(b"", _same, _read_list),
+    "text": ColumnCodec("", _write_texts, _read_texts),
     "frames": _number_column("I")._replace(default=()),
 }
 _SPECIAL = {
-    NAMES: Column("", _write_texts, _read_names),
-    REASON: Column("", _write_texts, _read_reasons),
-    TRACEBACK: Column("", _write_texts, _read_tracebacks),
-    LINE: Column("", _write_texts, _read_lines),
-    OPTIONS: Column(b"", _same, _read_options),
+    NAMES: ColumnCodec("", _write_texts, _read_names),
+    REASON: ColumnCodec("", _write_texts, _read_reasons),
+    TRACEBACK: ColumnCodec("", _write_texts, _read_tracebacks),
+    LINE: ColumnCodec("", _write_texts, _read_lines),
+    OPTIONS: ColumnCodec(b"", _same, _read_options),
 }
 
 
-def _enumeration_column(numbers: type[IntEnum]) -> Column:
+def _enumeration_column(numbers: type[IntEnum]) -> ColumnCodec:
     """A byte column whose values are the numbers of an enumeration: 0, 1, 2, ... without a gap."""
     most = len(numbers) - 1
     assert sorted(numbers) == list(range(most + 1))
@@ -165,10 +165,10 @@ def _enumeration_column(numbers: type[IntEnum]) -> Column:
             raise ProtocolError(f"{max(data)} is no {numbers.__name__}")
         return _read_bytes(data, count)
 
-    return Column(0, bytes, read)
+    return ColumnCodec(0, bytes, read)
 
 
-def _bounded_column(column: Column, most: int) -> Column:
+def _bounded_column(column: ColumnCodec, most: int) -> ColumnCodec:
     """Return a column of numbers of which none may be greater than `most`."""
 
     def read(data: bytes, count: int) -> Iterable[int]:
@@ -180,21 +180,21 @@ def _bounded_column(column: Column, most: int) -> Column:
     return column._replace(read=read)
 
 
-def _rows_column(rows: Rows) -> Column:
+def _rows_column(rows: FixedRows) -> ColumnCodec:
     def check(values: list[bytes]) -> list[bytes]:
         for n_bytes in set(map(len, values)):
             if n_bytes % rows.size or n_bytes > rows.most * rows.size:
                 raise ProtocolError(f"{n_bytes} bytes where at most {rows.most} rows of {rows.size} bytes belong")
         return values
 
-    return Column(b"", check, lambda reader, count: check(_read_list(reader, count)))
+    return ColumnCodec(b"", check, lambda reader, count: check(_read_list(reader, count)))
 
 
-def column_of(kind: str, rule: Rule) -> Column:
+def column_of(kind: str, rule: Rule) -> ColumnCodec:
     """Return the column for an annotation."""
-    if isinstance(rule, Rows):
+    if isinstance(rule, FixedRows):
         return _rows_column(rule)
-    if isinstance(rule, Most):
+    if isinstance(rule, UpperLimit):
         return _bounded_column(_COLUMNS[kind], rule.most)
     if isinstance(rule, type):
         return _enumeration_column(rule)
@@ -203,7 +203,7 @@ def column_of(kind: str, rule: Rule) -> Column:
 
 def most_of(rule: Rule) -> int | None:
     """Return the greatest number that a rule allows; None: it has none."""
-    if isinstance(rule, Most):
+    if isinstance(rule, UpperLimit):
         return rule.most
     return len(rule) - 1 if isinstance(rule, type) else None
 

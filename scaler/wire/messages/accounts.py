@@ -14,7 +14,7 @@ NUMBER_MOST = (1 << NUMBER_BITS) - 1
 TAG_BYTES = 8
 
 
-class OfAccount(Protocol):
+class HasAccount(Protocol):
     """A message that names an account."""
 
     @property
@@ -28,7 +28,7 @@ def tag_of(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=TAG_BYTES).digest(), "little") if name else 0
 
 
-def account_in(item: OfAccount) -> int:
+def account_in(item: HasAccount) -> int:
     """Return the account that a message names."""
     return item.owner << NUMBER_BITS | item.account  # `account_of`, without a call for each task
 

@@ -43,7 +43,7 @@ class GoodbyeKind(IntEnum):
     """the scheduler and all workers shall end too"""
 
 
-class Known(IntEnum):
+class InputKnowledge(IntEnum):
     """What a client knows of the input of a graph."""
 
     AWAITED = 0
@@ -62,7 +62,7 @@ class JobVerb(IntEnum):
     """The kinds of requests about a job."""
 
     OPEN = 0
-    """find or create the job with the terms in the body; `amount`: the bits of `JobWish`; with any of them `first`: the
+    """find or create the job with the terms in the body; `amount`: the bits of `JobOpenFlags`; with any of them `first`: the
     revision that the client has compared
     """
     ROWS = 1
@@ -114,7 +114,7 @@ AT_END, VERSIONS = 1, 2
 """Values of the `amount` of `SHOW`: return the state when the job has ended; with its versions."""
 
 
-class JobWish(IntFlag):
+class JobOpenFlags(IntFlag):
     """Requests of a client that opens a job, as bits of the `amount` of `OPEN`."""
 
     RUN = 1
@@ -133,7 +133,7 @@ class JobWish(IntFlag):
     """with a new version: only the function changes; the rows stay complete. `first`: the work that the client knows"""
 
 
-class JobStatus(IntEnum):
+class JobAnswerKind(IntEnum):
     """The kind of an answer about a job."""
 
     KNOWN = 0
@@ -154,9 +154,9 @@ class JobStatus(IntEnum):
 
 # One byte; the codec refuses a number that the enumeration does not have.
 GoodbyeColumn = Annotated[int, "u8", GoodbyeKind]
-KnownColumn = Annotated[int, "u8", Known]
+KnownColumn = Annotated[int, "u8", InputKnowledge]
 JobVerbColumn = Annotated[int, "u8", JobVerb]
-JobStatusColumn = Annotated[int, "u8", JobStatus]
+JobStatusColumn = Annotated[int, "u8", JobAnswerKind]
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -292,7 +292,7 @@ class GraphInput:
     source_graph: GraphIdColumn
     """the graph that the task is a node of; `NO_ID`: none"""
     source_position: U32 = 0
-    known: KnownColumn = Known.AWAITED
+    known: KnownColumn = InputKnowledge.AWAITED
     payload: Bytes = b""
     status: StatusColumn = 0
 
@@ -405,7 +405,7 @@ class InfoRequest:
 
 @travels(SCHEDULER_TO_CLIENT)
 class InfoResponse:
-    """The answer to an `InfoRequest`. A detailed one comes after each `WorkerInfo` or `ObjectInfo`."""
+    """The answer to an `InfoRequest`. A detailed one comes after each `WorkerDetails` or `ObjectDetails`."""
 
     number: U32
     workers: U32
@@ -421,7 +421,7 @@ class InfoResponse:
 
 
 @travels(SCHEDULER_TO_CLIENT)
-class WorkerInfo:
+class WorkerDetails:
     """One connected worker."""
 
     number: U32
@@ -438,7 +438,7 @@ class WorkerInfo:
 
 
 @travels(SCHEDULER_TO_CLIENT)
-class ObjectInfo:
+class ObjectDetails:
     """One object of the client that has asked."""
 
     number: U32

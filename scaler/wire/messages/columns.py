@@ -17,20 +17,20 @@ ROWS_MOST = 4096
 """The most rows of one task."""
 
 
-class Most(NamedTuple):
+class UpperLimit(NamedTuple):
     """The greatest number that is accepted: of a number of things, for each of which the receiver may need memory."""
 
     most: int
 
 
-class Rows(NamedTuple):
+class FixedRows(NamedTuple):
     """Bytes that are rows of one size, one after the other."""
 
     size: int
     most: int
 
     @classmethod
-    def of(cls, size: int) -> Rows:
+    def of(cls, size: int) -> FixedRows:
         """Return rows of which there may be very many."""
         return cls(size, ROWS_BYTES_MOST // size)
 
@@ -51,15 +51,15 @@ U16 = Annotated[int, "u16"]
 U32 = Annotated[int, "u32"]
 U64 = Annotated[int, "u64"]
 I32 = Annotated[int, "i32"]
-RowCount = Annotated[int, "u32", Most(ROWS_MOST)]
+RowCount = Annotated[int, "u32", UpperLimit(ROWS_MOST)]
 Id = Annotated[bytes, "id"]
 TaskIdColumn = Annotated[TaskId, "id"]
 GraphIdColumn = Annotated[GraphId, "id"]
 ObjectIdColumn = Annotated[ObjectId, "id"]
 Bytes = Annotated[bytes, "bytes"]
-IdRow = Annotated[bytes, "bytes", Rows(ID_BYTES, NEEDED_MOST)]
-PositionRow = Annotated[bytes, "bytes", Rows(4, NEEDED_MOST)]
-SizeRow = Annotated[bytes, "bytes", Rows.of(8)]
+IdRow = Annotated[bytes, "bytes", FixedRows(ID_BYTES, NEEDED_MOST)]
+PositionRow = Annotated[bytes, "bytes", FixedRows(4, NEEDED_MOST)]
+SizeRow = Annotated[bytes, "bytes", FixedRows.of(8)]
 Options = Annotated[bytes, "bytes", OPTIONS]
 Text = Annotated[str, "text"]
 Names = Annotated[str, "text", NAMES]

@@ -12,12 +12,12 @@ from scaler.wire.messages.columns import (
     U32,
     U64,
     Bytes,
+    FixedRows,
     FrameColumn,
     Id,
     ObjectIdColumn,
     Reason,
     RowCount,
-    Rows,
     SizeRow,
     Text,
 )
@@ -106,7 +106,7 @@ class InstructionKind(IntEnum):
 
 
 # One byte; the codec refuses a number that the enumeration does not have.
-ProfileColumn = Annotated[bytes, "bytes", Rows(PROFILE.size, 1)]
+ProfileColumn = Annotated[bytes, "bytes", FixedRows(PROFILE.size, 1)]
 StatusColumn = Annotated[int, "u8", TaskStatus]
 StreamColumn = Annotated[int, "u8", OutputStream]
 RunStateColumn = Annotated[int, "u8", RunState]

@@ -14,6 +14,7 @@ from scaler.wire.messages.columns import (
     U32,
     U64,
     Bytes,
+    FixedRows,
     FrameColumn,
     Id,
     Line,
@@ -22,7 +23,6 @@ from scaler.wire.messages.columns import (
     Options,
     Reason,
     RowCount,
-    Rows,
     TaskIdColumn,
     Text,
 )
@@ -45,10 +45,10 @@ RANDOM_HASHES = 1
 HELD_MOST = 250_000
 """The most runs that a hello names. Tasks of further ones begin anew, if there is another scheduler."""
 
-HeldColumn = Annotated[bytes, "bytes", Rows(HELD_RUN.size, HELD_MOST)]
+HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
 """The owner of such a run."""
-HeldOwnersColumn = Annotated[bytes, "bytes", Rows(HELD_OWNER.size, HELD_MOST)]
+HeldOwnersColumn = Annotated[bytes, "bytes", FixedRows(HELD_OWNER.size, HELD_MOST)]
 
 
 @travels(AGENT_TO_SCHEDULER)
@@ -101,7 +101,7 @@ class WorkersClosed:
 
 
 @travels(AGENT_TO_SCHEDULER)
-class WorkersHeld:
+class WorkersPaused:
     """So many workers begin nothing, because memory and disk for values are full on their host."""
 
     held: U32
@@ -117,7 +117,7 @@ class RunTask:
     """no other run of this scheduler has the same number; later ones are greater, modulo 2**32"""
     function_id: ObjectIdColumn
     payload: Bytes
-    object_ids: Annotated[bytes, "bytes", Rows.of(ID_BYTES)]
+    object_ids: Annotated[bytes, "bytes", FixedRows.of(ID_BYTES)]
     """also one for each place where a large result of a graph is an argument"""
     priority: I32 = 0
     """as in `Task`"""
@@ -316,7 +316,7 @@ class DisconnectResponse:
     reason: Reason
 
 
-class Part(IntFlag):
+class WatchedPart(IntFlag):
     """What a watched agent is asked for."""
 
     WORKERS = 1
@@ -333,7 +333,7 @@ class WatchRequest:
     interval_ms: U32
     """0: not any more"""
     parts: U8
-    """a sum of `Part`"""
+    """a sum of `WatchedPart`"""
 
 
 @travels(SCHEDULER_TO_AGENT)
@@ -361,11 +361,11 @@ class AgentState:
     rss_bytes: U64 = 0
     free_bytes: U64 = 0
     lag_us: U32 = 0
-    workers: Annotated[bytes, "bytes", Rows.of(WORKER_ROW.size)] = b""
-    processors: Annotated[bytes, "bytes", Rows.of(PROCESSOR_ROW.size)] = b""
-    bins: Annotated[bytes, "bytes", Rows.of(BIN_ROW.size)] = b""
-    functions: Annotated[bytes, "bytes", Rows.of(FUNCTION_ROW.size)] = b""
-    runs: Annotated[bytes, "bytes", Rows.of(RUN_ROW.size)] = b""
+    workers: Annotated[bytes, "bytes", FixedRows.of(WORKER_ROW.size)] = b""
+    processors: Annotated[bytes, "bytes", FixedRows.of(PROCESSOR_ROW.size)] = b""
+    bins: Annotated[bytes, "bytes", FixedRows.of(BIN_ROW.size)] = b""
+    functions: Annotated[bytes, "bytes", FixedRows.of(FUNCTION_ROW.size)] = b""
+    runs: Annotated[bytes, "bytes", FixedRows.of(RUN_ROW.size)] = b""
     hot_bytes: U64 = 0
     hot_most_bytes: U64 = 0
     cold_bytes: U64 = 0

@@ -1,4 +1,4 @@
-"""Session: the dialling side's end of a session, which goes on from connection to connection, or begins anew.
+"""DialledSession: the dialling side's end of a session, which goes on from connection to connection, or begins anew.
 
 Used by the client's connection and the agent's edge, which say in a hello whether they would go on. Must never: go on
 after a message that could not be read, written or handled, because the same one would come again.
@@ -18,7 +18,7 @@ from scaler.wire.session.pipe import Message, Pipe
 from scaler.wire.session.transfer import WINDOW_BYTES
 
 
-class Session:
+class DialledSession:
     """One session after the other.
 
     Args:

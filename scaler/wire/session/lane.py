@@ -19,7 +19,7 @@ from scaler.wire.messages.common import InstructionKind
 from scaler.wire.messages.directions import Direction
 from scaler.wire.messages.worker import DisconnectRequest
 from scaler.wire.session.streamed import StreamedFrames
-from scaler.wire.session.transfer import Departure, StreamedDeparture
+from scaler.wire.session.transfer import OutgoingTransfer, StreamedTransfer
 
 MESSAGE_BYTES = 1024 * 1024
 """A message is not larger, unless one item alone is."""
@@ -61,7 +61,7 @@ class BulkLane:
         """which items of the lane make an id"""
         self._uses: Counter[bytes] = Counter()
         """how many items of the lane name an id that they do not make"""
-        self._departure: Departure | StreamedDeparture | None = None
+        self._departure: OutgoingTransfer | StreamedTransfer | None = None
         self._n_departures = 0
         self._waiting_bytes = 0
         """of what has not begun to leave"""
@@ -164,9 +164,9 @@ class BulkLane:
             header, frames = encode_message(self._direction, [first.item], counts=self._counts)
             self._n_departures += 1
             if frames and type(frames[0]) is StreamedFrames:
-                self._departure = StreamedDeparture(self._n_departures, header, frames[0])
+                self._departure = StreamedTransfer(self._n_departures, header, frames[0])
             else:
-                self._departure = Departure(self._n_departures, [header, *frames])
+                self._departure = OutgoingTransfer(self._n_departures, [header, *frames])
             first.is_begun = True
             self._waiting_bytes -= first.size
         chunk = self._departure.next(most_bytes)

@@ -34,7 +34,7 @@ from scaler.wire.messages.common import Chunk
 from scaler.wire.messages.directions import Direction
 from scaler.wire.session.lane import LARGE_BYTES, MESSAGE_BYTES, BulkLane
 from scaler.wire.session.lost_content import without_content
-from scaler.wire.session.transfer import WINDOW_BYTES, Arrival
+from scaler.wire.session.transfer import WINDOW_BYTES, IncomingTransfer
 
 Message: TypeAlias = tuple[bytes, Sequence[Any]]
 """The header frame and the payload frames."""
@@ -118,7 +118,7 @@ class Pipe:
         """the highest number that the other side has heard, as far as it has said so"""
         self._unanswered_bytes = 0
         """received since the last message left"""
-        self._arrival: Arrival | None = None
+        self._arrival: IncomingTransfer | None = None
         self._n_arrivals = 0
 
     # What leaves
@@ -330,7 +330,7 @@ class Pipe:
 
     def _add_chunk(self, chunk: Chunk) -> list[Batch[Any]]:
         if self._arrival is None:
-            self._arrival = Arrival(chunk, self._room())
+            self._arrival = IncomingTransfer(chunk, self._room())
             self._n_arrivals += 1
         elif chunk.sizes:
             raise ProtocolError("a large message begins while another one is on its way")

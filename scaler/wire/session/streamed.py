@@ -32,7 +32,7 @@ AGAIN_MOST = 0.5
 """So much of a value may be asked for once more, for hosts that fell behind, until they wait for the first."""
 
 
-class Stream:
+class ValueStream:
     """A value on its way through this process.
 
     Args:
@@ -134,7 +134,7 @@ class StreamedFrames(Sequence[Any]):
 
     def __init__(
         self,
-        stream: Stream,
+        stream: ValueStream,
         reader: Any,
         wake: Callable[[], None],
         host: Any = None,
@@ -182,18 +182,18 @@ class StreamedFrames(Sequence[Any]):
         return id(self)
 
 
-def stream_of(sizes: bytes, source: Source, ask: Callable[[Source, int], None]) -> Stream | None:
+def stream_of(sizes: bytes, source: Source, ask: Callable[[Source, int], None]) -> ValueStream | None:
     """Return the stream of a value whose first part has come; None: these are no sizes of frames.
 
     Args:
         sizes: of its frames, as in `ObjectPart`.
-        source: as for a `Stream`.
-        ask: as for a `Stream`.
+        source: as for a `ValueStream`.
+        ask: as for a `ValueStream`.
     """
     n_frames = len(sizes) // _SIZE_BYTES
     if not 0 < n_frames < FRAMES_MOST:
         return None
-    stream = Stream(struct.unpack(f"<{n_frames}Q", sizes), source, ask)
+    stream = ValueStream(struct.unpack(f"<{n_frames}Q", sizes), source, ask)
     return stream if stream.n_bytes < SIZE_MOST else None
 
 

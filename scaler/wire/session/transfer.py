@@ -36,7 +36,7 @@ def window_at(endpoint: Endpoint, window_bytes: int = WINDOW_BYTES) -> int:
     return window_bytes * (WINDOWS_WITHOUT_NETWORK if endpoint.is_in_machine else 1)
 
 
-class Departure:
+class OutgoingTransfer:
     """A large message on its way out.
 
     Args:
@@ -76,7 +76,7 @@ class Departure:
         return Chunk(self._number, sizes, tuple(pieces))
 
 
-class StreamedDeparture:
+class StreamedTransfer:
     """A large message on its way out while its value is on its way here.
 
     Args:
@@ -110,7 +110,7 @@ class StreamedDeparture:
         return Chunk(self._number, b"", (piece,))
 
 
-class Arrival:
+class IncomingTransfer:
     """A large message on its way in.
 
     Args:

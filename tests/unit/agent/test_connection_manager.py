@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.agent.messages import FetchObject, Leave, LinkCut, LinkGarbled
+from scaler.agent.messages import FetchForWorker, Leave, LinkLost, LinkUnreadable
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.times import GOODBYE_SECONDS, PAUSE_MOST_SECONDS, SILENCE_LEAST_SECONDS
 from scaler.wire.messages.columns import Batch
@@ -25,7 +25,7 @@ from tests.unit.transport.test_lookup import UNKNOWN
 def test_nothing_but_the_hello_is_said_before_the_welcome(bench: Bench) -> None:
     [hello] = bench.door.take()
     assert (hello.worker_names, hello.held) == ("a,b", b"")
-    bench.tell(FetchObject(FUNCTION))
+    bench.tell(FetchForWorker(FUNCTION))
     bench.finish(bench.task())
     bench.wait(4)
     assert bench.door.take() == []
@@ -65,7 +65,7 @@ def test_refusal_by_an_address_that_has_accepted_it_is_not_for_ever(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.up()
-    bench.tell(LinkCut("restarted"))
+    bench.tell(LinkLost("restarted"))
     refuse(bench, 3)
     assert bench.ends == []
     assert caplog.text.count("tries again: another Python is there") == 1
@@ -100,7 +100,7 @@ def test_without_a_scheduler_it_says_so_until_there_is_one(bench: Bench, caplog:
     bench.wait(4)
     assert said() == 1
     bench.up()
-    bench.tell(LinkCut("gone"))
+    bench.tell(LinkLost("gone"))
     bench.wait(2)
     assert said() == 1
     bench.wait(2)
@@ -129,29 +129,29 @@ def test_a_cluster_that_can_read_nothing_ends_and_says_so(bench: Bench, caplog: 
     for _ in range(TRIES_MOST):
         assert bench.ends == []
         bench.up()
-        bench.tell(LinkGarbled("no message"))
+        bench.tell(LinkUnreadable("no message"))
         bench.wait(PAUSE_MOST_SECONDS)
     assert bench.ends == [1]
     assert "5 messages in a row from tcp://127.0.0.1:1 could not be read" in caplog.text
 
 
 @pytest.mark.parametrize(
-    "stranger", [LinkCut("it has another key", is_locked_out=True), LinkGarbled("it sends no message")], ids=str
+    "stranger", [LinkLost("it has another key", is_locked_out=True), LinkUnreadable("it sends no message")], ids=str
 )
 def test_a_program_that_takes_the_address_for_some_time_ends_no_cluster_that_was_up(
-    bench: Bench, caplog: pytest.LogCaptureFixture, stranger: LinkCut | LinkGarbled
+    bench: Bench, caplog: pytest.LogCaptureFixture, stranger: LinkLost | LinkUnreadable
 ) -> None:
     bench.up()
-    bench.tell(LinkCut("restarted"))
+    bench.tell(LinkLost("restarted"))
     for _ in range(2 * TRIES_MOST):
         bench.tell(stranger)
         bench.wait(PAUSE_MOST_SECONDS)
     assert bench.ends == []
     assert caplog.text.count(f"or its scheduler has changed: {stranger.reason}") == 1
     bench.up()
-    bench.tell(LinkCut("restarted"))
+    bench.tell(LinkLost("restarted"))
     bench.wait(PAUSE_MOST_SECONDS)
-    bench.tell(LinkCut("it was revoked", is_locked_out=True, by_scheduler=True))
+    bench.tell(LinkLost("it was revoked", is_locked_out=True, by_scheduler=True))
     assert bench.ends == [1]
 
 
@@ -159,7 +159,7 @@ def test_a_program_that_takes_the_address_for_some_time_ends_no_cluster_that_was
 def test_no_scheduler_for_too_long_ends_the_agent_well(bench: Bench, was_up: bool) -> None:
     if was_up:
         bench.up()
-        bench.tell(LinkCut("cut"))
+        bench.tell(LinkLost("cut"))
     bench.wait(29)
     assert bench.ends == []
     bench.wait(1.1)
@@ -168,7 +168,7 @@ def test_no_scheduler_for_too_long_ends_the_agent_well(bench: Bench, was_up: boo
 
 def test_a_scheduler_that_comes_back_in_time_lets_the_agent_live(bench: Bench) -> None:
     bench.up()
-    bench.tell(LinkCut("cut"))
+    bench.tell(LinkLost("cut"))
     bench.wait(20)
     bench.welcome()
     for _ in range(10):

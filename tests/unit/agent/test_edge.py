@@ -1,4 +1,4 @@
-"""Edge: one flush for a turn, fresh connections, and bytes that are no message; over a real socket."""
+"""AgentEdge: one flush for a turn, fresh connections, and bytes that are no message; over a real socket."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scaler.agent.edge import Edge
-from scaler.agent.messages import LinkCut, LinkGarbled, LinkHeard
+from scaler.agent.edge import AgentEdge
+from scaler.agent.messages import LinkHeard, LinkLost, LinkUnreadable
 from scaler.endpoint import Endpoint
 from scaler.ids import ObjectId, TaskId
 from scaler.process.shell import Shell
@@ -30,7 +30,7 @@ class Bench:
         self.shell = Shell("builtin")
         self.link = Recorder()
         self.ref = self.shell.dispatcher.spawn(self.link)
-        self.edge = Edge(self.shell, open_transport(Endpoint.parse(scheduler.address)))
+        self.edge = AgentEdge(self.shell, open_transport(Endpoint.parse(scheduler.address)))
 
     def greet(self) -> None:
         """Open a connection, and say hello and get an answer."""
@@ -243,7 +243,7 @@ def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Ben
     bench.edge.say([WorkerHeartbeat(1)])
     bench.until_heard()
     assert bench.edge.undecodable == 1
-    assert [type(message) for message in bench.link.messages] == [LinkGarbled]
+    assert [type(message) for message in bench.link.messages] == [LinkUnreadable]
     assert not bench.edge.receive()
     assert not bench.edge.flush()
     assert not bench.edge.session.may_go_on(resumed=1)
@@ -264,7 +264,7 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
     transport = open_transport(Endpoint.parse("inproc://scheduler"))
     router = transport.listen(60)
     shell, link = Shell("builtin"), Recorder()
-    edge, ref = Edge(shell, open_transport(Endpoint.parse("inproc://scheduler"))), shell.dispatcher.spawn(link)
+    edge, ref = AgentEdge(shell, open_transport(Endpoint.parse("inproc://scheduler"))), shell.dispatcher.spawn(link)
     edge.connect(ref)
     edge.say_hello(HELLO)
     assert edge.flush()
@@ -277,7 +277,7 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
         edge.say([WorkerHeartbeat(1)])
         assert edge.flush()
         shell.dispatcher.run()
-    assert link.messages == [LinkCut("the scheduler is gone")]
+    assert link.messages == [LinkLost("the scheduler is gone")]
     assert not edge.receive()
     edge.close()
     transport.close()
@@ -297,7 +297,7 @@ def test_a_message_that_cannot_be_read_for_whatever_reason_ends_its_connection_a
         patch.setattr(bench.edge.session.pipe, "receive", fails)
         bench.scheduler.send([DisconnectResponse("heard by nobody")])
         bench.until_heard()
-    assert [type(message) for message in bench.link.messages] == [LinkGarbled]
+    assert [type(message) for message in bench.link.messages] == [LinkUnreadable]
     assert "a mistake of the codec" in bench.link.messages[0].reason
     assert "a mistake of the codec" in caplog.text
     assert not bench.edge.session.may_go_on(resumed=1)

@@ -7,13 +7,13 @@ import pytest
 
 from scaler.agent.ledger import Ledger
 from scaler.agent.tally import Tally
-from scaler.agent.values import Values
+from scaler.agent.values import NodeValues
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.shared_memory import SharedBlock, frames_at
 from scaler.store.host_share import HostShare
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -272,12 +272,12 @@ def in_a_block(of: RunTask, content: bytes = b"v" * 100_000) -> RunResult:
 
 
 @pytest.fixture
-def keeper() -> tuple[Ledger, Values]:
-    values = Values(Store(HostShare(None), 1 << 30))
+def keeper() -> tuple[Ledger, NodeValues]:
+    values = NodeValues(ValueStore(HostShare(None), 1 << 30))
     return Ledger("the scheduler", values), values
 
 
-def test_a_large_result_stays_here_and_its_location_is_said(keeper: tuple[Ledger, Values]) -> None:
+def test_a_large_result_stays_here_and_its_location_is_said(keeper: tuple[Ledger, NodeValues]) -> None:
     ledger, values = keeper
     run = task()
     ledger.add([run])
@@ -287,7 +287,9 @@ def test_a_large_result_stays_here_and_its_location_is_said(keeper: tuple[Ledger
     assert ledger.results() == [said]
 
 
-def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(keeper: tuple[Ledger, Values]) -> None:
+def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(
+    keeper: tuple[Ledger, NodeValues],
+) -> None:
     ledger, values = keeper
     run, other = task(), task()
     ledger.add([run, other])
@@ -304,7 +306,7 @@ def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(ke
     assert (ledger.held(), ledger.results()) == (b"", [])
 
 
-def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple[Ledger, Values]) -> None:
+def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple[Ledger, NodeValues]) -> None:
     """Open ones, results that may not have arrived, also those of rows, and results that stay."""
     ledger, values = keeper
     runs = [replace(task(), owner=owner) for owner in (1, 2, 3)]
@@ -330,7 +332,7 @@ def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple
     assert (ledger._owners, values._accounts) == ({}, {})
 
 
-def test_a_value_that_a_newer_attempt_may_replace_is_not_named_in_a_hello(keeper: tuple[Ledger, Values]) -> None:
+def test_a_value_that_a_newer_attempt_may_replace_is_not_named_in_a_hello(keeper: tuple[Ledger, NodeValues]) -> None:
     ledger, _ = keeper
     old = task(attempt=7)
     again = task(attempt=8, task_id=old.task_id)
@@ -343,7 +345,7 @@ def test_a_value_that_a_newer_attempt_may_replace_is_not_named_in_a_hello(keeper
     assert ledger.results() == [newer]
 
 
-def test_the_result_of_an_older_attempt_takes_nobodys_place(keeper: tuple[Ledger, Values]) -> None:
+def test_the_result_of_an_older_attempt_takes_nobodys_place(keeper: tuple[Ledger, NodeValues]) -> None:
     ledger, values = keeper
     old = task(attempt=7)
     ledger.add([old])
@@ -352,7 +354,7 @@ def test_the_result_of_an_older_attempt_takes_nobodys_place(keeper: tuple[Ledger
     assert (bool(said.frames), said.location, values.ids()) == (True, b"", [])
 
 
-def test_no_task_says_where_its_result_is(keeper: tuple[Ledger, Values]) -> None:
+def test_no_task_says_where_its_result_is(keeper: tuple[Ledger, NodeValues]) -> None:
     ledger, _ = keeper
     run = task()
     ledger.add([run])
@@ -361,7 +363,7 @@ def test_no_task_says_where_its_result_is(keeper: tuple[Ledger, Values]) -> None
     assert (said.location, said.frames) == (b"", ())
 
 
-def test_a_result_that_is_too_large_for_the_scheduler_does_not_stay(keeper: tuple[Ledger, Values]) -> None:
+def test_a_result_that_is_too_large_for_the_scheduler_does_not_stay(keeper: tuple[Ledger, NodeValues]) -> None:
     ledger, values = keeper
     ledger.value_bytes = 50_000
     run = task()

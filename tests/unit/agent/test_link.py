@@ -8,27 +8,27 @@ from dataclasses import replace
 import pytest
 
 from scaler.agent.messages import (
-    FetchObject,
-    HandOver,
-    HeldChanged,
+    FetchForWorker,
+    HandOverValues,
     KeepObject,
     Leave,
-    LinkCut,
     LinkHeard,
+    LinkLost,
     ObjectsHere,
     ObjectsSupplied,
-    ReportStatistics,
-    SayWhatIsKept,
+    PausedChanged,
+    ReportKeptObjects,
+    ReportLinkStatistics,
 )
-from scaler.agent.values import Values
-from scaler.executors.messages import BeginAnew, CapacityChanged, ExecutorProcessGone, RunsNotHere
+from scaler.agent.values import NodeValues
+from scaler.executors.messages import CapacityChanged, ExecutorProcessGone, RestartProcesses, RunsNotHere
 from scaler.ids import ObjectId, TaskId, public_id
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.peer.times import PAUSE_MOST_SECONDS
 from scaler.process.report import Report
 from scaler.shared_memory import SharedBlock
 from scaler.store.host_share import HostShare
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from scaler.wire.codec.codec import encode_message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
@@ -49,7 +49,6 @@ from scaler.wire.messages.worker import (
     DisconnectRequest,
     DrainRequest,
     LeaveRequest,
-    Part,
     ProcessorGone,
     ProcessorNews,
     RecallRequest,
@@ -61,11 +60,12 @@ from scaler.wire.messages.worker import (
     RunResult,
     RunTask,
     RunUnblocked,
+    WatchedPart,
     WatchRequest,
     WorkerHeartbeatEcho,
     WorkerHello,
     WorkersClosed,
-    WorkersHeld,
+    WorkersPaused,
 )
 from tests.support.link_bench import FUNCTION, NEST_ID, NEXT_SCHEDULER, SCHEDULER, Bench, held
 
@@ -118,7 +118,7 @@ def test_results_are_said_again_first_until_they_are_heard(bench: Bench) -> None
     results = bench.finish(*tasks[:2])
     assert bench.door.take() == results
     bench.tell(LinkHeard(results[:1]))
-    bench.tell(FetchObject(FUNCTION))
+    bench.tell(FetchForWorker(FUNCTION))
     assert bench.reconnect().held == held(tasks[2], tasks[1])
     assert bench.door.take() == [results[1], ObjectRequest(FUNCTION)]
     bench.tell(LinkHeard(results))
@@ -129,7 +129,7 @@ def test_a_session_that_goes_on_says_nothing_again(bench: Bench) -> None:
     bench.up()
     bench.finish(bench.task())
     bench.door.take()
-    bench.tell(LinkCut("cut"))
+    bench.tell(LinkLost("cut"))
     while_away = bench.finish(bench.task())
     bench.wait(PAUSE_MOST_SECONDS)
     [hello] = bench.door.take()
@@ -142,13 +142,13 @@ def test_what_came_before_a_cut_is_done_after_it(bench: Bench) -> None:
     """The scheduler may count it as heard."""
     bench.up()
     task = bench.task()
-    bench.tell(LinkCut("cut"), Batch[RunTask]([task]))
+    bench.tell(LinkLost("cut"), Batch[RunTask]([task]))
     assert bench.workers[0].messages == [[task]]
 
 
 def test_results_while_away_are_kept(bench: Bench) -> None:
     bench.up()
-    bench.tell(LinkCut("cut"))
+    bench.tell(LinkLost("cut"))
     results = bench.finish(bench.task())
     bench.wait(PAUSE_MOST_SECONDS)
     bench.door.take()
@@ -160,7 +160,7 @@ def test_another_scheduler_is_told_of_all_runs_and_results_and_nothing_is_stoppe
     bench.up()
     runs, waits, ended = bench.task(worker=0), bench.task(worker=1), bench.task(worker=1)
     bench.tell(Batch[RunTask]([runs, waits, ended]), Batch[RunBlocked]([RunBlocked(waits.task_id, 1, waits.attempt)]))
-    bench.tell(LinkCut("the scheduler is gone"))
+    bench.tell(LinkLost("the scheduler is gone"))
     results = bench.finish(ended)
     for worker in bench.workers:
         worker.messages.clear()
@@ -240,17 +240,17 @@ def test_any_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
     bench.up()
     bench.objects.messages.clear()
     bench.reconnect()
-    assert bench.objects.take(SayWhatIsKept) == [SayWhatIsKept()]
+    assert bench.objects.take(ReportKeptObjects) == [ReportKeptObjects()]
     bench.door.take()
     bench.tell(ObjectsHere([FUNCTION]))
     assert bench.door.take() == [ObjectKept(FUNCTION)]
     bench.reconnect(NEXT_SCHEDULER)
-    assert bench.objects.take(SayWhatIsKept) == [SayWhatIsKept()]
+    assert bench.objects.take(ReportKeptObjects) == [ReportKeptObjects()]
 
 
 def test_what_the_node_has_is_not_said_while_the_link_is_down(bench: Bench) -> None:
     bench.up()
-    bench.tell(LinkCut("cut"), ObjectsHere([FUNCTION]))
+    bench.tell(LinkLost("cut"), ObjectsHere([FUNCTION]))
     assert bench.door.take() == []
 
 
@@ -316,7 +316,7 @@ def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Ben
     bench.up()
     task = bench.task(0)
     bench.tell(Batch[RunTask]([task]))
-    bench.tell(LinkCut("cut"))
+    bench.tell(LinkLost("cut"))
     bench.wait(PAUSE_MOST_SECONDS)
     [hello] = bench.door.take()
     assert hello.held == held(task)
@@ -330,7 +330,7 @@ def test_a_task_that_went_back_to_its_worker_is_not_lost_because_the_worker_miss
     bench.up()
     task = bench.task(0)
     bench.tell(Batch[RunTask]([task]))
-    bench.tell(LinkCut("cut"))
+    bench.tell(LinkLost("cut"))
     bench.wait(PAUSE_MOST_SECONDS)
     bench.door.take()
     recall, cancel = RecallRequest(task.task_id, 0, 1), RunCancel(task.task_id, 0, 1)
@@ -365,7 +365,7 @@ def test_the_end_of_a_processor_is_said_and_said_again_on_the_next_connection() 
     hello = bench.reconnect()
     assert hello.agent_token == NEST_ID
     assert ProcessorGone(4) in bench.door.take()
-    bench.tell(LinkCut("cut"))
+    bench.tell(LinkLost("cut"))
     bench.tell(ExecutorProcessGone(5))
     bench.wait(PAUSE_MOST_SECONDS)
     bench.welcome()
@@ -420,7 +420,7 @@ def test_the_link_says_how_it_stands_and_what_each_worker_has() -> None:
     bench.tell(Batch[RunTask]([one, two]))
     bench.finish(two)
     report = Report()
-    bench.link.notify(ReportStatistics(report))
+    bench.link.notify(ReportLinkStatistics(report))
     bench.wait(0.05)
     assert report.of("link") == [("up", {"tasks": 1, "blocked_tasks": 0, "results": 1})]
     assert report.of("worker") == [("a", {"tasks": 0}), ("b", {"tasks": 1})]
@@ -430,8 +430,8 @@ def test_workers_begin_anew_when_the_scheduler_asks_before_what_it_says_later() 
     bench = Bench(can_begin_anew=True).up()
     task = bench.task(1)
     bench.tell(Batch[RestartRequest]([RestartRequest("a client asks")]), Batch[RunTask]([task]))
-    assert bench.workers[0].messages == [BeginAnew()]
-    assert bench.workers[1].messages == [BeginAnew(), [task]]
+    assert bench.workers[0].messages == [RestartProcesses()]
+    assert bench.workers[1].messages == [RestartProcesses(), [task]]
 
 
 def test_workers_without_processes_of_their_own_are_not_told_to_begin_anew(bench: Bench) -> None:
@@ -449,7 +449,7 @@ def report_of(bench: Bench) -> AgentState | None:
 
 def test_it_reports_again_and_again_until_it_is_told_to_stop(bench: Bench) -> None:
     bench.up()
-    parts = Part.WORKERS | Part.BINS | Part.FUNCTIONS
+    parts = WatchedPart.WORKERS | WatchedPart.BINS | WatchedPart.FUNCTIONS
     bench.tell(Batch[WatchRequest]([WatchRequest(2000, parts)]))
     assert report_of(bench) is not None
     tasks = [bench.task(0), bench.task(0), bench.task(1)]
@@ -476,7 +476,7 @@ def test_it_reports_again_and_again_until_it_is_told_to_stop(bench: Bench) -> No
 
 def test_it_reports_only_what_is_wanted(bench: Bench) -> None:
     bench.up()
-    bench.tell(Batch[WatchRequest]([WatchRequest(2000, Part.FUNCTIONS)]))
+    bench.tell(Batch[WatchRequest]([WatchRequest(2000, WatchedPart.FUNCTIONS)]))
     report = report_of(bench)
     assert report is not None
     assert (report.workers, report.processors, report.bins, report.runs) == (b"", b"", b"", b"")
@@ -484,8 +484,8 @@ def test_it_reports_only_what_is_wanted(bench: Bench) -> None:
 
 def test_whoever_is_there_after_a_cut_asks_again(bench: Bench) -> None:
     bench.up()
-    bench.tell(Batch[WatchRequest]([WatchRequest(1000, Part.WORKERS)]))
-    bench.tell(LinkCut("cut"))
+    bench.tell(Batch[WatchRequest]([WatchRequest(1000, WatchedPart.WORKERS)]))
+    bench.tell(LinkLost("cut"))
     bench.wait(1.5)
     assert bench.actor._ledger.tally is None
 
@@ -497,7 +497,7 @@ def test_lines_of_tasks_go_to_the_scheduler_and_those_left_out_are_said_before_t
     line = RunOutput(task.task_id, 0, 1, OutputStream.STANDARD_OUTPUT, 7, 0, "hello")
     bench.tell(Batch[RunOutput]([line]))
     assert bench.door.take() == [line]
-    bench.tell(LinkCut("cut"), Batch[RunOutput]([line, line]))
+    bench.tell(LinkLost("cut"), Batch[RunOutput]([line, line]))
     bench.wait(PAUSE_MOST_SECONDS)
     bench.welcome(resumed=1)
     bench.door.take()
@@ -529,15 +529,15 @@ def test_another_capacity_is_another_number_of_workers_that_take_tasks(caplog: p
 
 
 def test_workers_that_find_no_room_for_results_are_said_when_their_number_changes() -> None:
-    values = Values(Store(HostShare(None), 1 << 20))
+    values = NodeValues(ValueStore(HostShare(None), 1 << 20))
     bench = Bench(values=values)
     bench.up()
-    bench.tell(HeldChanged(2), HeldChanged(0))
-    assert bench.door.take() == [WorkersHeld(2), WorkersHeld(0)]
+    bench.tell(PausedChanged(2), PausedChanged(0))
+    assert bench.door.take() == [WorkersPaused(2), WorkersPaused(0)]
     values.room.held.add(1)
     bench.reconnect()
     bench.welcome()
-    assert bench.door.take()[-1] == WorkersHeld(1)
+    assert bench.door.take()[-1] == WorkersPaused(1)
 
 
 def test_where_the_number_of_workers_is_given_the_capacity_changes_nothing(bench: Bench) -> None:
@@ -552,7 +552,7 @@ def test_an_echo_of_any_age_can_be_reported(bench: Bench, sent_ns: int) -> None:
     bench.clock.advance(7200)
     bench.up()
     bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(sent_ns)]))
-    bench.tell(Batch[WatchRequest]([WatchRequest(1000, Part.WORKERS)]))
+    bench.tell(Batch[WatchRequest]([WatchRequest(1000, WatchedPart.WORKERS)]))
     report = report_of(bench)
     assert report is not None
     encode_message(AGENT_TO_SCHEDULER, [report])
@@ -560,7 +560,7 @@ def test_an_echo_of_any_age_can_be_reported(bench: Bench, sent_ns: int) -> None:
 
 def test_workers_that_take_no_tasks_are_not_reported() -> None:
     bench = elastic_bench(1)
-    bench.tell(Batch[WatchRequest]([WatchRequest(1000, Part.WORKERS)]))
+    bench.tell(Batch[WatchRequest]([WatchRequest(1000, WatchedPart.WORKERS)]))
     [report] = [item for item in bench.door.take() if type(item) is AgentState]
     assert len(report.workers) == WORKER_ROW.size
 
@@ -678,7 +678,7 @@ def test_who_is_asked_to_leave_ends_after_the_last_task_however_long_that_takes(
 
 @pytest.fixture
 def keeper() -> Bench:
-    bench = Bench(values=Values(Store(HostShare(None), 1 << 30))).up()
+    bench = Bench(values=NodeValues(ValueStore(HostShare(None), 1 << 30))).up()
     run = bench.task()
     bench.tell(Batch[RunTask]([run]))
     frames = SharedBlock.of([bytes(100_000)]).map(remember=True)
@@ -689,13 +689,13 @@ def keeper() -> Bench:
 def test_a_drain_ends_when_the_results_that_only_this_node_has_are_said(keeper: Bench) -> None:
     keeper.door.take()
     keeper.tell(Leave("SIGTERM", drain_seconds=60))
-    [over] = keeper.objects.take(HandOver)
+    [over] = keeper.objects.take(HandOverValues)
     keeper.wait(1)
     assert keeper.door.take() == [DrainRequest("SIGTERM")]
     response = ObjectResponse(ObjectId(b"v" * 16), 1, [b"value"])
     keeper.tell(ObjectsSupplied([response]), over.then)
     assert keeper.door.take() == [response]
-    [over] = keeper.objects.take(HandOver)
+    [over] = keeper.objects.take(HandOverValues)
     keeper.tell(over.at_last)
     assert keeper.door.take() == [DisconnectRequest("SIGTERM")]
 
@@ -704,7 +704,7 @@ def test_a_drain_whose_time_is_over_says_that_values_go_with_the_cluster(
     keeper: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     keeper.tell(Leave("SIGTERM", drain_seconds=1))
-    [over] = keeper.objects.take(HandOver)
+    [over] = keeper.objects.take(HandOverValues)
     keeper.wait(1)
     keeper.tell(over.then)
     assert DisconnectRequest("SIGTERM") in keeper.door.take()
@@ -727,4 +727,4 @@ def test_what_stays_here_is_said_to_another_scheduler_before_what_only_was_fetch
     keeper.tell(LinkHeard([said]))
     keeper.reconnect(b"2" * 16)
     assert said in keeper.door.take()
-    assert keeper.objects.take(SayWhatIsKept)
+    assert keeper.objects.take(ReportKeptObjects)

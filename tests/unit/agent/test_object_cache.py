@@ -9,25 +9,32 @@ import pytest
 
 from scaler.agent import object_cache, paused_workers
 from scaler.agent.messages import (
-    FetchObject,
-    HandOver,
-    HeldChanged,
+    FetchForWorker,
+    HandOverValues,
     KeepObject,
     ObjectsHere,
     ObjectsSupplied,
     PartsSupplied,
-    SayWhatIsKept,
+    PausedChanged,
+    ReportKeptObjects,
     ValuesKept,
 )
 from scaler.agent.object_cache import ObjectCache
-from scaler.agent.values import Values
-from scaler.executors.messages import CollectionDue, ForgetObjects, HoldTasks, NeedObject, ObjectFound, ObjectLost
+from scaler.agent.values import NodeValues
+from scaler.executors.messages import (
+    CollectionDue,
+    ForgetObjects,
+    NeedObject,
+    ObjectFound,
+    ObjectUnavailable,
+    PauseTasks,
+)
 from scaler.ids import ObjectId, TaskId, content_id
 from scaler.kit import Dispatcher
 from scaler.shared_memory import INLINE_FRAMES_BYTES, SHARE_LEAST_BYTES, SharedBlock
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import SpillFolder
-from scaler.store.store import FREE_SECONDS, Store
+from scaler.store.store import FREE_SECONDS, ValueStore
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
     InstructionKind,
@@ -50,13 +57,13 @@ ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
 
 
 class Bench:
-    def __init__(self, store: Store | None = None) -> None:
+    def __init__(self, store: ValueStore | None = None) -> None:
         self.clock = VirtualClock()
         self.dispatcher = Dispatcher(self.clock)
         self.link, self.workers = Recorder(), (Recorder(), Recorder())
         self.refs = tuple(self.dispatcher.spawn(slot) for slot in self.workers)
-        self.store = store or Store(HostShare(None), NO_LIMIT)
-        self.values = Values(self.store)
+        self.store = store or ValueStore(HostShare(None), NO_LIMIT)
+        self.values = NodeValues(self.store)
         self.cache_actor = ObjectCache(
             self.dispatcher.spawn(self.link), self.refs, self.store, self.values, can_hold=True
         )
@@ -90,7 +97,7 @@ def test_object_is_fetched_once_for_all_who_wait(bench: Bench) -> None:
     bench.need(ONE, 0)
     bench.need(ONE, 1)
     bench.need(ONE, 1)
-    assert bench.link.messages == [FetchObject(ONE)]
+    assert bench.link.messages == [FetchForWorker(ONE)]
     bench.respond(ONE, b"abc")
     for slot in bench.workers:
         [found] = slot.take(ObjectFound)
@@ -130,22 +137,22 @@ def test_object_that_is_nowhere_is_lost_for_all_who_wait(bench: Bench) -> None:
     bench.need(ONE, 0)
     bench.need(ONE, 1)
     bench.respond(ONE)
-    assert [slot.messages for slot in bench.workers] == [[ObjectLost(ONE)], [ObjectLost(ONE)]]
+    assert [slot.messages for slot in bench.workers] == [[ObjectUnavailable(ONE)], [ObjectUnavailable(ONE)]]
     bench.link.messages.clear()
     bench.need(ONE)
-    assert bench.link.messages == [FetchObject(ONE)]
+    assert bench.link.messages == [FetchForWorker(ONE)]
 
 
 def test_why_the_scheduler_does_not_have_an_object_is_said_to_those_who_need_it(bench: Bench) -> None:
     bench.need(ONE)
     bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 0, (), reason="there was no room for it")]))
-    assert bench.workers[0].take(ObjectLost) == [ObjectLost(ONE, "there was no room for it")]
+    assert bench.workers[0].take(ObjectUnavailable) == [ObjectUnavailable(ONE, "there was no room for it")]
 
 
 def test_unexpected_response_is_counted_and_not_kept(bench: Bench) -> None:
     bench.respond(ONE, b"abc")
     bench.need(ONE)
-    assert bench.link.messages == [FetchObject(ONE)]
+    assert bench.link.messages == [FetchForWorker(ONE)]
 
 
 def test_deleted_object_is_forgotten_everywhere(bench: Bench) -> None:
@@ -157,7 +164,7 @@ def test_deleted_object_is_forgotten_everywhere(bench: Bench) -> None:
     assert [slot.take(ForgetObjects) for slot in bench.workers] == [[ForgetObjects([ONE])]] * 2
     bench.link.messages.clear()
     bench.need(ONE)
-    assert bench.link.messages == [FetchObject(ONE)]
+    assert bench.link.messages == [FetchForWorker(ONE)]
 
 
 def test_other_instructions_delete_nothing(bench: Bench) -> None:
@@ -168,12 +175,12 @@ def test_other_instructions_delete_nothing(bench: Bench) -> None:
 
 
 def test_cache_says_what_it_has_and_not_what_it_waits_for(bench: Bench) -> None:
-    bench.tell(SayWhatIsKept())
+    bench.tell(ReportKeptObjects())
     bench.need(ONE)
     bench.respond(ONE, b"abc")
     bench.need(TWO)
     bench.link.messages.clear()
-    bench.tell(SayWhatIsKept())
+    bench.tell(ReportKeptObjects())
     assert bench.link.messages == [ObjectsHere([ONE])]
 
 
@@ -184,14 +191,14 @@ def test_an_object_is_taken_from_the_memory_of_its_client(bench: Bench) -> None:
     [found] = bench.workers[0].take(ObjectFound)
     del block  # it was opened: the client may forget it now
     assert [bytes(frame) for frame in found.stored.block.map()] == [b"abc", b"defg"]
-    assert bench.link.messages == [FetchObject(ONE)]
+    assert bench.link.messages == [FetchForWorker(ONE)]
 
 
 def test_an_object_whose_memory_is_out_of_reach_is_asked_for_by_value(bench: Bench) -> None:
     location = SharedBlock.of([b"abc"]).location()  # closed by now
     bench.need(ONE, 0)
     bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 1, (), location)]))
-    assert bench.link.messages == [FetchObject(ONE), FetchObject(ONE, by_value=True)]
+    assert bench.link.messages == [FetchForWorker(ONE), FetchForWorker(ONE, by_value=True)]
     bench.need(ONE, 1)
     bench.respond(ONE, b"abc")
     assert [len(slot.take(ObjectFound)) for slot in bench.workers] == [1, 1]
@@ -235,7 +242,7 @@ def test_an_object_for_which_there_is_no_memory_is_missing_and_the_others_are_no
         patch.setattr(bench.store, "take", no_memory)
         bench.respond(ONE, b"large")
     bench.respond(TWO, b"small")
-    (lost,) = bench.workers[0].take(ObjectLost)
+    (lost,) = bench.workers[0].take(ObjectUnavailable)
     assert lost.sentence() == (
         f"object {ONE.hex()} that the task needs is not here: its worker's host has no memory for its 5 bytes"
     )
@@ -254,9 +261,9 @@ def test_another_function_in_the_place_of_the_one_that_is_called_is_asked_for_by
     bench.need(FUNCTION, is_function=True)
     another = SharedBlock.of([b"", b"evil"])
     bench.tell(Batch[ObjectResponse]([ObjectResponse(FUNCTION, 1, (), another.location())]))
-    assert bench.link.messages == [FetchObject(FUNCTION), FetchObject(FUNCTION, by_value=True)]
+    assert bench.link.messages == [FetchForWorker(FUNCTION), FetchForWorker(FUNCTION, by_value=True)]
     bench.respond(FUNCTION, b"", b"evil")
-    assert bench.workers[0].messages == [ObjectLost(FUNCTION)]
+    assert bench.workers[0].messages == [ObjectUnavailable(FUNCTION)]
     bench.need(FUNCTION, is_function=True)
     bench.respond(FUNCTION, b"", b"good")
     assert len(bench.workers[0].take(ObjectFound)) == 1
@@ -278,7 +285,7 @@ def test_an_object_that_is_here_under_the_id_of_a_function_is_dropped_when_a_tas
     bench.workers[0].messages.clear()
     bench.link.messages.clear()
     bench.need(FUNCTION, is_function=True)
-    assert bench.link.messages == [FetchObject(FUNCTION)]
+    assert bench.link.messages == [FetchForWorker(FUNCTION)]
     assert bench.workers[0].messages == [ForgetObjects([FUNCTION])]
     bench.tell(KeepObject(FUNCTION, (b"", b"the result of a task that a client has named so")))
     assert bench.workers[0].take(ObjectFound) == []
@@ -290,7 +297,7 @@ def test_memory_of_no_bytes_is_not_taken(bench: Bench) -> None:
     bench.need(ONE)
     nothing = SharedBlock.of([b"", b""])
     bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 1, (), nothing.location())]))
-    assert bench.link.messages == [FetchObject(ONE), FetchObject(ONE, by_value=True)]
+    assert bench.link.messages == [FetchForWorker(ONE), FetchForWorker(ONE, by_value=True)]
 
 
 # More than memory may hold
@@ -298,7 +305,7 @@ def test_memory_of_no_bytes_is_not_taken(bench: Bench) -> None:
 
 def test_what_is_too_much_for_memory_is_on_disk_and_comes_back_for_its_task(tmp_path: Path) -> None:
     large = bytes(9 << 20)
-    store = Store(HostShare(None), 2 * len(large), SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
+    store = ValueStore(HostShare(None), 2 * len(large), SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
     bench = Bench(store)
     ids = [ObjectId(b"%16d" % number) for number in range(4)]
     for object_id in ids:
@@ -319,7 +326,7 @@ def test_what_is_too_much_for_memory_is_on_disk_and_comes_back_for_its_task(tmp_
 
 def test_while_all_is_read_processes_are_asked_for_what_they_need_no_more(tmp_path: Path) -> None:
     large = bytes(9 << 20)
-    store = Store(HostShare(None), len(large) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
+    store = ValueStore(HostShare(None), len(large) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
     bench = Bench(store)
     for object_id in (ONE, TWO):
         bench.need(object_id)
@@ -336,7 +343,7 @@ def test_while_all_is_read_processes_are_asked_for_what_they_need_no_more(tmp_pa
 
 def test_an_object_on_disk_that_cannot_be_read_is_fetched_once_more(tmp_path: Path) -> None:
     large = bytes(9 << 20)
-    store = Store(HostShare(None), len(large) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
+    store = ValueStore(HostShare(None), len(large) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
     bench = Bench(store)
     for object_id in (ONE, TWO):
         bench.need(object_id)
@@ -346,7 +353,7 @@ def test_an_object_on_disk_that_cannot_be_read_is_fetched_once_more(tmp_path: Pa
     file.unlink()
     bench.link.messages.clear()
     bench.need(ONE)
-    assert bench.link.messages == [FetchObject(ONE)]
+    assert bench.link.messages == [FetchForWorker(ONE)]
     bench.respond(ONE, large)
     assert len(bench.workers[0].take(ObjectFound)) == 1
 
@@ -355,7 +362,7 @@ def test_object_that_can_never_be_in_memory_is_missing_with_the_reason(bench: Be
     bench.store.hot_most = 1 << 20
     bench.need(ONE)
     bench.respond(ONE, bytes(2 << 20))
-    (lost,) = bench.workers[0].take(ObjectLost)
+    (lost,) = bench.workers[0].take(ObjectUnavailable)
     assert "2,097,152 bytes" in lost.sentence()
     assert "object_memory_bytes" in lost.sentence()
     bench.tell(KeepObject(TWO, (bytes(2 << 20),)))
@@ -373,7 +380,7 @@ def keep_result(bench: Bench, content: bytes = b"r" * 100_000) -> bytes:
 def test_a_result_of_this_node_needs_no_fetch(bench: Bench) -> None:
     keep_result(bench)
     bench.need(ONE)
-    assert bench.link.take(FetchObject) == []
+    assert bench.link.take(FetchForWorker) == []
     [found] = bench.workers[0].take(ObjectFound)
     assert bytes(found.stored.block.map()[0]) == b"r" * 100_000
 
@@ -407,7 +414,7 @@ def test_a_result_is_supplied_part_by_part_while_it_is_the_one_that_is_meant(ben
 
 def test_a_value_that_leaves_part_by_part_is_read_from_the_disk_once_and_goes_back_there(tmp_path: Path) -> None:
     content = bytes(9 << 20)
-    bench = Bench(Store(HostShare(None), len(content) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT))
+    bench = Bench(ValueStore(HostShare(None), len(content) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT))
     for number in (1, 2):
         keep(bench, number, 0, content)
     location = bench.values.results()[0].location
@@ -429,7 +436,7 @@ def test_a_drain_hands_over_some_bytes_at_a_time_each_value_once(bench: Bench) -
         keep(bench, number, 0, bytes([number]) * 5_000_000)
     handed = []
     while True:
-        bench.tell(HandOver("some", "all"))
+        bench.tell(HandOverValues("some", "all"))
         [then] = bench.link.take(str)
         responses = [each for supplied in bench.link.take(ObjectsSupplied) for each in supplied.responses]
         if then == "all":
@@ -449,7 +456,8 @@ def test_a_result_is_deleted_by_its_location_and_by_nothing_else(bench: Bench) -
         bench.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, ONE, "", (), place)]))
         assert [result.location for result in bench.values.results()] == [location]
     bench.tell(
-        Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, ONE, "", (), location)]), SayWhatIsKept()
+        Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, ONE, "", (), location)]),
+        ReportKeptObjects(),
     )
     assert bench.values.results() == []
     assert bench.link.take(ObjectsHere) == []
@@ -475,11 +483,11 @@ def delete(bench: Bench, number: int) -> None:
 @pytest.fixture
 def small() -> Bench:
     """A host whose memory has room for two values, and none on disk."""
-    return Bench(Store(HostShare(None), 3 << 20))
+    return Bench(ValueStore(HostShare(None), 3 << 20))
 
 
 def held(bench: Bench) -> list[list[bool]]:
-    return [[hold.may_begin is not None for hold in worker.take(HoldTasks)] for worker in bench.workers]
+    return [[hold.may_begin is not None for hold in worker.take(PauseTasks)] for worker in bench.workers]
 
 
 def test_a_worker_whose_result_finds_no_room_begins_nothing_until_there_is_some(small: Bench) -> None:
@@ -490,12 +498,12 @@ def test_a_worker_whose_result_finds_no_room_begins_nothing_until_there_is_some(
     keep(small, 3, 1, content)
     keep(small, 4, 1, content)
     assert (held(small), small.values.room.held) == ([[], [True]], {1})
-    assert small.link.take(HeldChanged) == [HeldChanged(1)]
+    assert small.link.take(PausedChanged) == [PausedChanged(1)]
     delete(small, 1)
     assert held(small) == [[], []]
     delete(small, 2)
     assert (held(small), small.values.room.held) == ([[], [False]], set())
-    assert small.link.take(HeldChanged) == [HeldChanged(0)]
+    assert small.link.take(PausedChanged) == [PausedChanged(0)]
 
 
 def test_one_result_is_always_let_in(small: Bench) -> None:
@@ -517,7 +525,7 @@ def test_what_is_made_here_while_it_is_fetched_is_found_at_once(bench: Bench) ->
 def test_a_held_worker_begins_what_uses_the_values_that_are_here(small: Bench) -> None:
     for number in (1, 2, 3):
         keep(small, number, 0, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
-    (hold,) = small.workers[0].take(HoldTasks)
+    (hold,) = small.workers[0].take(PauseTasks)
     task = RunTask(TaskId(b"t" * 16), 0, 1, TWO, b"", b"")
     assert hold.may_begin is not None
     assert not hold.may_begin(task)
@@ -528,17 +536,17 @@ def test_with_each_result_that_is_read_the_first_task_begins_that_a_held_worker_
     for number in (1, 2, 3, 4):
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     small.store.hot_most = 0  # it stays full
-    holds = [worker.take(HoldTasks)[-1].may_begin for worker in small.workers]
+    holds = [worker.take(PauseTasks)[-1].may_begin for worker in small.workers]
     late, early, next_one = (RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"") for n in (9, 7, 8))
     assert not any(hold(task) for hold, task in zip(holds, (late, early), strict=True))
     delete(small, 1)
-    (hold,) = small.workers[1].take(HoldTasks)
-    assert small.workers[0].take(HoldTasks) == []
+    (hold,) = small.workers[1].take(PauseTasks)
+    assert small.workers[0].take(PauseTasks) == []
     assert hold.may_begin(early)
     assert hold.may_begin(early)  # it had to wait for its objects
     assert not hold.may_begin(next_one)
     delete(small, 2)
-    (hold,) = small.workers[1].take(HoldTasks)
+    (hold,) = small.workers[1].take(PauseTasks)
     assert not holds[0](late)
     assert hold.may_begin(next_one)
     small.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, TWO, "", ())]))
@@ -549,7 +557,7 @@ def test_what_somebody_waits_for_begins_beyond_that_and_the_next_one_when_it_was
     for number in (1, 2, 3, 4):
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     small.store.hot_most = 2 << 20  # it stays full
-    first, second = (worker.take(HoldTasks)[-1].may_begin for worker in small.workers)
+    first, second = (worker.take(PauseTasks)[-1].may_begin for worker in small.workers)
     wanted, also, other = (
         RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"", with_wish(n << 16, wish))
         for n, wish in ((7, MOST), (8, MOST), (9, MOST - 1))
@@ -574,7 +582,7 @@ def test_workers_that_are_held_when_the_cache_fails_go_on_later(small: Bench) ->
     for _ in range(int(paused_workers.STALL_SECONDS) + 2):
         small.pass_time(object_cache.LOOK_SECONDS)
     assert held(small) == [[False], []]
-    assert HeldChanged(0) in small.link.take(HeldChanged)
+    assert PausedChanged(0) in small.link.take(PausedChanged)
 
 
 def test_between_the_pieces_of_what_is_dropped_the_agent_reads_its_sockets(tmp_path: Path) -> None:
@@ -586,7 +594,7 @@ def test_between_the_pieces_of_what_is_dropped_the_agent_reads_its_sockets(tmp_p
         return clock()
 
     folder = SpillFolder(tmp_path, keeps_free=False)
-    bench = Bench(Store(HostShare(None), 9 << 20, folder, NO_LIMIT, slow_look))
+    bench = Bench(ValueStore(HostShare(None), 9 << 20, folder, NO_LIMIT, slow_look))
     for number in range(10):
         keep(bench, number, 0, b"l" * 9_000_000)
     assert len(list(tmp_path.glob("*/*"))) == 10, "nine values and the lock"
@@ -648,7 +656,7 @@ def test_before_the_node_leaves_it_hands_its_results_over(bench: Bench) -> None:
     bench.need(TWO)
     bench.respond(TWO, b"a copy")
     bench.link.messages.clear()
-    bench.tell(HandOver("then", "at last"))
+    bench.tell(HandOverValues("then", "at last"))
     supplied, then = bench.link.messages
     assert ([each.object_id for each in supplied.responses], then) == ([ONE], "then")
 

@@ -1,8 +1,8 @@
-"""Outputs: how many lines of all workers leave a node, and what is said of the others."""
+"""OutputLimiter: how many lines of all workers leave a node, and what is said of the others."""
 
 from __future__ import annotations
 
-from scaler.agent.outputs import BURST_SECONDS, TIMES_OF_ONE, Outputs
+from scaler.agent.outputs import BURST_SECONDS, TIMES_OF_ONE, OutputLimiter
 from scaler.ids import TaskId
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.worker import RunOutput, RunResult
@@ -20,7 +20,7 @@ def result(task_id: TaskId) -> RunResult:
 
 
 def test_lines_pass_as_they_are() -> None:
-    outputs = Outputs(10, VirtualClock(1000.0))
+    outputs = OutputLimiter(10, VirtualClock(1000.0))
     said = lines(ONE, 3, dropped=2)
     assert outputs.passing(said, is_up=True) == said
     assert not outputs.owed
@@ -28,7 +28,7 @@ def test_lines_pass_as_they_are() -> None:
 
 def test_what_is_beyond_the_bound_is_counted_and_said_with_the_next_line() -> None:
     clock = VirtualClock(1000.0)
-    outputs = Outputs(10, clock)
+    outputs = OutputLimiter(10, clock)
     burst = 10 * TIMES_OF_ONE * BURST_SECONDS
     assert len(outputs.passing(lines(ONE, burst + 5, dropped=1), is_up=True)) == burst
     clock.advance(10.0)
@@ -38,14 +38,14 @@ def test_what_is_beyond_the_bound_is_counted_and_said_with_the_next_line() -> No
 
 
 def test_without_a_scheduler_all_are_left_out_and_the_end_of_the_run_says_so() -> None:
-    outputs = Outputs(10, VirtualClock(1000.0))
+    outputs = OutputLimiter(10, VirtualClock(1000.0))
     assert outputs.passing([*lines(ONE, 4), *lines(OTHER, 1)], is_up=False) == []
     assert [(words.task_id, words.dropped, words.text) for words in outputs.last_words([result(ONE)])] == [(ONE, 4, "")]
     assert [task_id for task_id, _ in outputs.owed] == [OTHER]
 
 
 def test_reports_pass_whatever_was_written_and_are_not_owed() -> None:
-    outputs = Outputs(1, lambda: 0.0)
+    outputs = OutputLimiter(1, lambda: 0.0)
     outputs.passing(lines(ONE, 1000), is_up=True)
     report = RunOutput(ONE, 0, 1, OutputStream.REPORT, 7, 0, "40%")
     owed = dict(outputs.owed)

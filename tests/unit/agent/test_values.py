@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.agent.values import Values
+from scaler.agent.values import NodeValues
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames
 from scaler.shared_memory import _LOCATION, SHARE_LEAST_BYTES, SharedBlock, frames_at
 from scaler.store.host_share import HostShare
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
@@ -18,8 +18,8 @@ ONE = ObjectId(b"1" * 16)
 SMALL, LARGE = b"s" * 100_000, b"l" * SHARE_LEAST_BYTES
 
 
-def new_values(store: Store | None = None) -> Values:
-    return Values(store or Store(HostShare(None), 1 << 30))
+def new_values(store: ValueStore | None = None) -> NodeValues:
+    return NodeValues(store or ValueStore(HostShare(None), 1 << 30))
 
 
 def arrived(*frames: bytes) -> list[memoryview]:
@@ -27,7 +27,7 @@ def arrived(*frames: bytes) -> list[memoryview]:
     return SharedBlock.of(frames).map(remember=True)
 
 
-def take(values: Values, object_id: ObjectId, frames: Frames, account: int = 1) -> bytes:
+def take(values: NodeValues, object_id: ObjectId, frames: Frames, account: int = 1) -> bytes:
     """Have a result kept. Return its location; nothing: it is sent."""
     said = values.take(RunResult(TaskId(object_id), 0, 1, TaskStatus.SUCCESS, b"", 0, frames), account)
     assert bool(said.frames) is not bool(said.location)
@@ -36,7 +36,7 @@ def take(values: Values, object_id: ObjectId, frames: Frames, account: int = 1) 
 
 @pytest.mark.parametrize("content", [SMALL, LARGE])
 def test_a_value_can_be_opened_where_it_was_said_to_be(content: bytes) -> None:
-    store = Store(HostShare(None), 1 << 30)
+    store = ValueStore(HostShare(None), 1 << 30)
     values = new_values(store)
     location = take(values, ONE, arrived(b"head", content))
     assert [result.location for result in values.results()] == [location]
@@ -53,7 +53,7 @@ def test_many_small_values_share_one_descriptor() -> None:
 
 
 def test_what_others_have_with_an_id_is_not_replaced_by_a_result() -> None:
-    store = Store(HostShare(None), 1 << 30)
+    store = ValueStore(HostShare(None), 1 << 30)
     values = new_values(store)
     store.take(ONE, [b"a copy"])
     assert take(values, ONE, arrived(LARGE)) == b""
@@ -67,7 +67,7 @@ def test_what_others_have_with_an_id_is_not_replaced_by_a_result() -> None:
 
 
 def test_only_the_value_that_was_said_to_be_there_is_dropped() -> None:
-    store = Store(HostShare(None), 1 << 30)
+    store = ValueStore(HostShare(None), 1 << 30)
     values = new_values(store)
     old = take(values, ONE, arrived(SMALL))
     new = take(values, ONE, arrived(LARGE))
@@ -100,7 +100,7 @@ def test_large_values_leave_files_for_others_to_open(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("content", [SMALL, LARGE])
 def test_what_the_host_never_has_room_for_is_refused(content: bytes) -> None:
-    values = new_values(Store(HostShare(None), 1000))
+    values = new_values(ValueStore(HostShare(None), 1000))
     with pytest.raises(ObjectTooLargeError, match=r"its worker's host takes at most 1,000 bytes.*object_memory_bytes"):
         take(values, ONE, arrived(content))
     assert values.ids() == []

@@ -3,42 +3,42 @@ from __future__ import annotations
 import pytest
 
 from scaler.agent.ledger import Ledger
-from scaler.agent.values import Values
-from scaler.agent.watch import LEAST_SECONDS, RUNS_MOST, Watch, run_statuses
-from scaler.executors.messages import ProcessNow, View
+from scaler.agent.values import NodeValues
+from scaler.agent.watch import LEAST_SECONDS, RUNS_MOST, AgentWatch, run_statuses
+from scaler.executors.messages import ProcessNow, WorkersView
 from scaler.ids import ObjectId, TaskId
 from scaler.store.host_share import HostShare
-from scaler.store.store import Store
+from scaler.store.store import ValueStore
 from scaler.wire.messages.common import RunState, TaskStatus
 from scaler.wire.messages.monitor import BIN_ROW, REPORTS, RUN_ROW, WORKER_ROW
-from scaler.wire.messages.worker import Part, RunQuestion, RunResult, RunStatus, RunTask
+from scaler.wire.messages.worker import RunQuestion, RunResult, RunStatus, RunTask, WatchedPart
 
 
 @pytest.fixture
-def watch() -> Watch:
-    return Watch("host", "processes", (), 1, Ledger(), {})
+def watch() -> AgentWatch:
+    return AgentWatch("host", "processes", (), 1, Ledger(), {})
 
 
 @pytest.mark.parametrize(("asked_ms", "seconds"), [(1, LEAST_SECONDS), (2500, 2.5), (0, 0.0)])
-def test_no_scheduler_has_an_agent_report_all_the_time(watch: Watch, asked_ms: int, seconds: float) -> None:
+def test_no_scheduler_has_an_agent_report_all_the_time(watch: AgentWatch, asked_ms: int, seconds: float) -> None:
     watch.ask(asked_ms, 0)
     assert watch.interval_seconds == seconds
 
 
 def test_workers_that_are_held_now_are_counted() -> None:
-    values = Values(Store(HostShare(None), 1 << 20))
-    watch = Watch("host", "processes", (), 3, Ledger(), {}, values)
-    watch.ask(1000, Part.WORKERS)
+    values = NodeValues(ValueStore(HostShare(None), 1 << 20))
+    watch = AgentWatch("host", "processes", (), 3, Ledger(), {}, values)
+    watch.ask(1000, WatchedPart.WORKERS)
     values.room.held.update((0, 2))
-    assert watch.report(View([]), 1.0, 0).held_workers == 2
+    assert watch.report(WorkersView([]), 1.0, 0).held_workers == 2
     values.room.held.clear()
-    assert watch.report(View([]), 2.0, 0).held_workers == 0
+    assert watch.report(WorkersView([]), 2.0, 0).held_workers == 0
 
 
-def test_of_very_many_runs_those_that_began_first_are_named(watch: Watch) -> None:
-    watch.ask(1000, Part.RUNS)
+def test_of_very_many_runs_those_that_began_first_are_named(watch: AgentWatch) -> None:
+    watch.ask(1000, WatchedPart.RUNS)
     tasks = [RunTask(TaskId(n.to_bytes(16, "big")), 0, 1, ObjectId(b"f" * 16), b"", b"") for n in range(RUNS_MOST + 5)]
-    view = View([ProcessNow(0, 0, task, float(number), False) for number, task in enumerate(tasks)])
+    view = WorkersView([ProcessNow(0, 0, task, float(number), False) for number, task in enumerate(tasks)])
     runs = list(RUN_ROW.iter_unpack(watch.report(view, 1.0, 0).runs))
     assert [run[0] for run in runs] == [task.task_id for task in tasks[:4:-1]]
     assert len(runs) == RUNS_MOST
@@ -46,13 +46,13 @@ def test_of_very_many_runs_those_that_began_first_are_named(watch: Watch) -> Non
 
 def test_a_task_that_says_how_far_it_is_has_a_flag_for_a_while() -> None:
     reported: dict[int, tuple[TaskId, float]] = {}
-    watch = Watch("host", "processes", (), 1, Ledger(), reported)
-    watch.ask(1000, Part.WORKERS)
+    watch = AgentWatch("host", "processes", (), 1, Ledger(), reported)
+    watch.ask(1000, WatchedPart.WORKERS)
     one, other = (RunTask(TaskId(bytes([n]) * 16), 0, 1, ObjectId(b"f" * 16), b"", b"") for n in (1, 2))
 
     def has_flag(task: RunTask, now: float) -> bool:
         ((*_, flags, _, _, _, _),) = WORKER_ROW.iter_unpack(
-            watch.report(View([ProcessNow(0, 0, task, 5.0, False)]), now, 0).workers
+            watch.report(WorkersView([ProcessNow(0, 0, task, 5.0, False)]), now, 0).workers
         )
         return bool(flags & REPORTS)
 
@@ -62,14 +62,14 @@ def test_a_task_that_says_how_far_it_is_has_a_flag_for_a_while() -> None:
     assert not has_flag(other, 101.0)
 
 
-def test_a_run_that_goes_on_keeps_its_worker_busy_in_each_report(watch: Watch) -> None:
+def test_a_run_that_goes_on_keeps_its_worker_busy_in_each_report(watch: AgentWatch) -> None:
     """And when it ends, nothing is told twice."""
-    watch.ask(1000, Part.BINS)
+    watch.ask(1000, WatchedPart.BINS)
     task = RunTask(TaskId(b"t" * 16), 0, 7, ObjectId(b"f" * 16), b"", b"")
     watch._ledger.add([task])
 
     def busy_ms(*processes: ProcessNow) -> list[tuple[int, ...]]:
-        return [row[:6] for row in BIN_ROW.iter_unpack(watch.report(View(list(processes)), 1.0, 0).bins)]
+        return [row[:6] for row in BIN_ROW.iter_unpack(watch.report(WorkersView(list(processes)), 1.0, 0).bins)]
 
     assert busy_ms(ProcessNow(0, 0, task, 1.5, False)) == [(0, 1500, 0, 0, 0, 0)]
     assert busy_ms(ProcessNow(0, 0, task, 3.5, False)) == [(0, 2000, 0, 0, 0, 0)]
@@ -83,7 +83,7 @@ def run(number: int, worker: int = 0, attempt: int = 1) -> RunTask:
 
 
 RUNS, WAITS, QUEUED, ELSEWHERE = run(1), run(2), run(3), run(4, worker=1)
-VIEW = View(
+VIEW = WorkersView(
     [
         ProcessNow(0, 4711, RUNS, 12.5, is_waiting=False),
         ProcessNow(0, 4712, WAITS, 99.0, is_waiting=True),
@@ -93,7 +93,7 @@ VIEW = View(
 )
 
 
-def ask(task: RunTask, view: View | None = VIEW, attempt: int = 1) -> list[tuple[int, int, int]]:
+def ask(task: RunTask, view: WorkersView | None = VIEW, attempt: int = 1) -> list[tuple[int, int, int]]:
     ledger = Ledger()
     ledger.add([RUNS, WAITS, QUEUED, ELSEWHERE])
     found = list(run_statuses([RunQuestion(task.task_id, task.worker, attempt)], view, ledger))

@@ -10,7 +10,7 @@ import pytest
 from scaler.cli import jobs
 from scaler.cli.jobs import main
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import DATABASE, VALUES, JobTerms, Result
+from scaler.jobs.record import DATABASE, VALUES, JobTerms, RowResult
 from scaler.jobs.value_files import IN_DATABASE_BYTES
 from scaler.jobs.values import pack_rows
 from tests.support.processes import free_address
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     record = keep.create(TERMS)
     record.begin()
     record.add_range(0, 2, b"", bytes(16), pack_rows([b"0", b"1"]))
-    record.add_results([Result(0, 0, (bytes(IN_DATABASE_BYTES + 1),)), Result(1, 0, (b"1",))])
+    record.add_results([RowResult(0, 0, (bytes(IN_DATABASE_BYTES + 1),)), RowResult(1, 0, (b"1",))])
     record.commit()
     record.close()
     keep.create(replace(TERMS, name="other")).close()

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from scaler.config import ConfigError
-from scaler.executors.executor import Part, load_executor
+from scaler.executors.executor import ExecutorFeature, load_executor
 from scaler.settings import ClusterConfig
 
 ADDRESS = "tcp://127.0.0.1:1"
 
 
 def test_the_engines_that_come_with_scaler_are_found_by_name() -> None:
-    assert load_executor(ClusterConfig(ADDRESS, 1)).parts == frozenset(Part) - {Part.ELASTIC}
-    assert load_executor(ClusterConfig(ADDRESS, 1, engine="inline")).parts == {Part.WAITS, Part.WATCH}
+    assert load_executor(ClusterConfig(ADDRESS, 1)).parts == frozenset(ExecutorFeature) - {ExecutorFeature.ELASTIC}
+    assert load_executor(ClusterConfig(ADDRESS, 1, engine="inline")).parts == {
+        ExecutorFeature.WAITS,
+        ExecutorFeature.WATCH,
+    }
 
 
 def test_an_engine_that_is_not_installed_is_refused_with_those_that_are() -> None:

@@ -1,4 +1,4 @@
-"""Gathering: what is inside of containers is taken out of them, and put back."""
+"""GatheringCall: what is inside of containers is taken out of them, and put back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scaler.graph.gathering import Gathering, all_inside, has_inside, identity, take_apart
+from scaler.graph.gathering import GatheringCall, all_inside, has_inside, identity, take_apart
 
 
 class Mark:
@@ -30,7 +30,7 @@ def together(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, 
     """Return what the function gets, if each mark has become its value; all of it has been pickled on the way."""
     apart = take_apart(args, kwargs, Mark)
     values = [each.value if isinstance(each, Mark) else each for each in apart.arguments]
-    sent = pickle.loads(pickle.dumps((Gathering(seen, "seen"), apart.positional, apart.keywords, values)))
+    sent = pickle.loads(pickle.dumps((GatheringCall(seen, "seen"), apart.positional, apart.keywords, values)))
     result: tuple[tuple[Any, ...], dict[str, Any]] = sent[0](sent[1], sent[2], *sent[3])
     return result
 
@@ -82,7 +82,7 @@ def test_other_containers_and_circles_are_left_alone() -> None:
 
 
 def test_the_name_is_that_of_the_function() -> None:
-    assert Gathering(seen, "seen").__qualname__ == "seen"
+    assert GatheringCall(seen, "seen").__qualname__ == "seen"
 
 
 def test_it_returns_what_it_gets() -> None:

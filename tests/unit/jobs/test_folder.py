@@ -18,7 +18,7 @@ from scaler.jobs import folder
 from scaler.jobs.folder import LOCK, JobFolder, JobInUseError, is_over_age, job_places, read_jobs
 from scaler.jobs.locks import UNKNOWN, Holder, holder_of
 from scaler.jobs.names import check_job_name
-from scaler.jobs.record import DATABASE, OPEN, JobRecord, JobTerms, Summary
+from scaler.jobs.record import DATABASE, OPEN, JobRecord, JobSummary, JobTerms
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price", keep_seconds=10.0, created=1.0)
 
@@ -141,7 +141,7 @@ def test_any_printable_name_is_a_name_of_its_own(tmp_path: Path, name: str) -> N
     folder = JobFolder(tmp_path / "keep")
     folder.create(replace(TERMS, name=name)).close()
     folder.create(replace(TERMS, name="A")).close()
-    found = [each.terms.name for _, each in read_jobs(folder.path) if isinstance(each, Summary)]
+    found = [each.terms.name for _, each in read_jobs(folder.path) if isinstance(each, JobSummary)]
     assert sorted(found) == sorted([name, "A"])
     folder.close()
 
@@ -173,7 +173,7 @@ def test_a_damaged_job_is_said_and_the_others_are_read(tmp_path: Path) -> None:
     folder.create(replace(TERMS, name="other")).close()
     (folder.place_of("alice", "prices") / DATABASE).write_bytes(b"rubbish" * 1000)
     found = {place.name: each for place, each in read_jobs(folder.path)}
-    assert isinstance(found["other"], Summary)
+    assert isinstance(found["other"], JobSummary)
     assert "file is not a database" in str(found["prices"])
     folder.close()
 
@@ -189,7 +189,7 @@ def test_a_job_whose_record_nests_too_deeply_is_said_and_the_others_are_read(tmp
         jobs.shut(record)
     jobs.close()
     found = {place.name: type(each) for place, each in read_jobs(jobs.path)}
-    assert found == {"good": Summary, "deep": RecursionError}
+    assert found == {"good": JobSummary, "deep": RecursionError}
 
 
 def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_job_that_is_given_away_belongs_to_whose_folder_it_is_in(tmp_path: Pat
     assert (given.terms.owner, given.terms.name, given.state) == ("eve n", TERMS.name, OPEN)
     [(place, found)] = read_jobs(folder.path)
     assert place == folder.place_of("eve n", TERMS.name)
-    assert isinstance(found, Summary)
+    assert isinstance(found, JobSummary)
     assert found.terms == replace(TERMS, owner="eve n")
     again = folder.open(place)
     assert again.terms.owner == "eve n"
@@ -314,7 +314,7 @@ def test_a_folder_without_its_database_is_said(tmp_path: Path) -> None:
     (keep.place_of("alice", "prices") / DATABASE).unlink()
     found = {place.name: each for place, each in read_jobs(keep.path)}
     assert "holds no job: it has no file job.sqlite" in str(found["prices"])
-    assert isinstance(found["other"], Summary)
+    assert isinstance(found["other"], JobSummary)
     keep.close()
 
 

@@ -24,17 +24,17 @@ from scaler.jobs.record import (
     FAILED,
     OPEN,
     VALUES,
+    JobObject,
     JobRecord,
     JobTerms,
-    Object,
-    Result,
+    RowResult,
     RowsDiffer,
 )
 from scaler.jobs.tables import schema
 from scaler.jobs.tables.objects import FUNCTION
 from scaler.jobs.tables.schema import RecordError
 from scaler.jobs.value_files import IN_DATABASE_BYTES
-from scaler.jobs.values import Row, pack, pack_rows
+from scaler.jobs.values import RowArguments, pack, pack_rows
 
 TERMS = JobTerms(
     "prices", "alice", b"12345678", b"f" * 16, "price", "run.py", "3.11", {"code": "ab"}, b"\x00\x01", 3, "", True,
@@ -56,12 +56,12 @@ def digests(first: int, n_rows: int) -> bytes:
 
 def add_rows(record: JobRecord, first: int, n_rows: int) -> None:
     record.begin()
-    block = pack_rows([Row(b"%d" % row) for row in range(first, first + n_rows)])
+    block = pack_rows([RowArguments(b"%d" % row) for row in range(first, first + n_rows)])
     record.add_range(first, n_rows, b"d", digests(first, n_rows), block)
     record.commit()
 
 
-def add_results(record: JobRecord, *results: Result) -> int:
+def add_results(record: JobRecord, *results: RowResult) -> int:
     record.begin()
     added = record.add_results(results)
     record.commit()
@@ -71,7 +71,7 @@ def add_results(record: JobRecord, *results: Result) -> int:
 @pytest.mark.parametrize("seed", range(60))
 def test_whatever_bytes_are_damaged_it_is_read_or_it_is_said(record: JobRecord, seed: int) -> None:
     add_rows(record, 0, 300)
-    add_results(record, *(Result(row, row % 7 == 3, (b"%d" % row,)) for row in range(200)))
+    add_results(record, *(RowResult(row, row % 7 == 3, (b"%d" % row,)) for row in range(200)))
     record.close()
     chance, file = random.Random(seed), record.folder / DATABASE
     damaged = bytearray(file.read_bytes())
@@ -126,29 +126,35 @@ def test_terms_come_back(record: JobRecord) -> None:
 def test_rows_results_and_counts_come_back(record: JobRecord) -> None:
     add_rows(record, 0, 3)
     add_rows(record, 3, 2)
-    assert add_results(record, Result(4, 0, (b"four",)), Result(1, 1, (b"no",)), Result(0, 0, (b"a", b"bc"))) == 3
+    assert (
+        add_results(record, RowResult(4, 0, (b"four",)), RowResult(1, 1, (b"no",)), RowResult(0, 0, (b"a", b"bc"))) == 3
+    )
     again = reopened(record)
     assert (again.rows, again.done, again.failed) == (5, 2, 1)
     assert [again.rows_of(3).one(at).payload for at in range(2)] == [b"3", b"4"]
     assert again.ended_rows(0) == bytes((ENDED_WELL, FAILED, 0))
-    assert again.results(0, 5, 100) == [Result(0, 0, (b"a", b"bc")), Result(1, 1, (b"no",)), Result(4, 0, (b"four",))]
-    assert again.results_of([4, 3, 1], 100) == ([Result(4, 0, (b"four",)), Result(1, 1, (b"no",))], 3)
-    assert again.failures() == [Result(1, 1, (b"no",))]
-    assert again.arguments_of(4) == Row(b"4")
+    assert again.results(0, 5, 100) == [
+        RowResult(0, 0, (b"a", b"bc")),
+        RowResult(1, 1, (b"no",)),
+        RowResult(4, 0, (b"four",)),
+    ]
+    assert again.results_of([4, 3, 1], 100) == ([RowResult(4, 0, (b"four",)), RowResult(1, 1, (b"no",))], 3)
+    assert again.failures() == [RowResult(1, 1, (b"no",))]
+    assert again.arguments_of(4) == RowArguments(b"4")
     assert again.problems() == []
     again.close()
 
 
 def test_one_object_and_the_version_of_a_row_are_read(record: JobRecord) -> None:
     add_rows(record, 0, 3)
-    add_results(record, Result(0, 1, (b"no",)))
+    add_results(record, RowResult(0, 1, (b"no",)))
     record.begin()
-    record.add_object(Object(b"o" * 16, 0, "weights", (b"a", LARGE)))
+    record.add_object(JobObject(b"o" * 16, 0, "weights", (b"a", LARGE)))
     record.add_version(replace(TERMS, prefix=b"other678"))
     record.commit()
-    add_results(record, Result(1, 1, (b"no",)))
+    add_results(record, RowResult(1, 1, (b"no",)))
     again = reopened(record)
-    assert again.object(b"o" * 16) == Object(b"o" * 16, 0, "weights", (b"a", LARGE))
+    assert again.object(b"o" * 16) == JobObject(b"o" * 16, 0, "weights", (b"a", LARGE))
     assert [again.version_of(row) for row in range(3)] == [0, 1, -1]
     with pytest.raises(RecordError, match=f"the job has no object-{(b'x' * 16).hex()}: run its program again"):
         again.object(b"x" * 16)
@@ -161,15 +167,15 @@ def test_one_object_and_the_version_of_a_row_are_read(record: JobRecord) -> None
 
 def test_a_row_ends_once(record: JobRecord) -> None:
     add_rows(record, 0, 2)
-    assert add_results(record, Result(0, 0, (b"first",)), Result(1, 0, (LARGE,))) == 2
-    assert add_results(record, Result(0, 1, (b"second",)), Result(1, 0, (b"x" * len(LARGE),))) == 0
+    assert add_results(record, RowResult(0, 0, (b"first",)), RowResult(1, 0, (LARGE,))) == 2
+    assert add_results(record, RowResult(0, 1, (b"second",)), RowResult(1, 0, (b"x" * len(LARGE),))) == 0
     assert (record.done, record.failed) == (2, 0)
-    assert record.results(0, 2, 2**30) == [Result(0, 0, (b"first",)), Result(1, 0, (LARGE,))]
+    assert record.results(0, 2, 2**30) == [RowResult(0, 0, (b"first",)), RowResult(1, 0, (LARGE,))]
 
 
 def test_results_are_read_up_to_a_number_of_bytes_and_at_least_one(record: JobRecord) -> None:
     add_rows(record, 0, 3)
-    add_results(record, *(Result(row, 0, (bytes(10),)) for row in range(3)))
+    add_results(record, *(RowResult(row, 0, (bytes(10),)) for row in range(3)))
     assert [each.row for each in record.results(0, 3, 1)] == [0]
     assert [each.row for each in record.results(0, 3, 11)] == [0, 1]
     assert [each.row for each in record.results(1, 1, 100)] == [1]
@@ -179,17 +185,24 @@ def test_results_of_neighbours_are_kept_and_read_together(record: JobRecord) -> 
     add_rows(record, 0, 10)
     blocks = [b"%d" % row * row for row in range(10)]
     assert (
-        add_results(record, Result(1, 0, (pack(blocks[1:6]),), 5), Result(6, 1, (b"no",)), Result(7, 0, (b"7",))) == 3
+        add_results(
+            record, RowResult(1, 0, (pack(blocks[1:6]),), 5), RowResult(6, 1, (b"no",)), RowResult(7, 0, (b"7",))
+        )
+        == 3
     )
     assert (record.done, record.failed) == (6, 1)
     assert list(record.ended_rows(0)) == [0, *[ENDED_WELL] * 5, FAILED, ENDED_WELL, 0, 0]
-    assert record.results(0, 10, 1) == [Result(1, 0, (pack(blocks[1:6]),), 5)]
-    assert record.results(3, 2, 100) == [Result(3, 0, (pack(blocks[3:5]),), 2)]
-    assert record.results(5, 3, 100) == [Result(5, 0, (blocks[5],)), Result(6, 1, (b"no",)), Result(7, 0, (b"7",))]
+    assert record.results(0, 10, 1) == [RowResult(1, 0, (pack(blocks[1:6]),), 5)]
+    assert record.results(3, 2, 100) == [RowResult(3, 0, (pack(blocks[3:5]),), 2)]
+    assert record.results(5, 3, 100) == [
+        RowResult(5, 0, (blocks[5],)),
+        RowResult(6, 1, (b"no",)),
+        RowResult(7, 0, (b"7",)),
+    ]
     assert record.results_of([7, 2, 3, 6], 100)[0] == [
-        Result(7, 0, (b"7",)), Result(2, 0, (pack(blocks[2:4]),), 2), Result(6, 1, (b"no",))
+        RowResult(7, 0, (b"7",)), RowResult(2, 0, (pack(blocks[2:4]),), 2), RowResult(6, 1, (b"no",))
     ]  # fmt: skip
-    assert add_results(record, Result(1, 0, (pack(blocks[1:6]),), 5), Result(8, 0, (b"8",))) == 1
+    assert add_results(record, RowResult(1, 0, (pack(blocks[1:6]),), 5), RowResult(8, 0, (b"8",))) == 1
     assert (record.done, record.failed) == (7, 1)
     record.begin()
     assert record.reopen_failed() == [6]
@@ -204,9 +217,12 @@ def test_how_long_rows_have_run_comes_back(record: JobRecord) -> None:
     add_rows(record, 0, 4)
     add_rows(record, 4, 4)
     add_results(
-        record, Result(0, 0, (pack([b"", b""]),), 2, 300), Result(2, 1, (b"no",), 1, 20), Result(5, 0, (b"",), 1, 1)
+        record,
+        RowResult(0, 0, (pack([b"", b""]),), 2, 300),
+        RowResult(2, 1, (b"no",), 1, 20),
+        RowResult(5, 0, (b"",), 1, 1),
     )
-    assert add_results(record, Result(5, 0, (b"",), 1, 1)) == 0
+    assert add_results(record, RowResult(5, 0, (b"",), 1, 1)) == 0
     again = reopened(record)
     assert (again.ranges[0].duration_us, again.ranges[4].duration_us, again.duration_us) == (320, 1, 321)
     again.close()
@@ -214,16 +230,16 @@ def test_how_long_rows_have_run_comes_back(record: JobRecord) -> None:
 
 def test_large_values_are_in_files(record: JobRecord) -> None:
     record.begin()
-    record.add_range(0, 1, b"", bytes(8), pack_rows([Row(LARGE)]))
-    record.add_object(Object(b"id", 3, "f", (LARGE, b"tail")))
-    record.add_results([Result(0, 0, (LARGE, b"more"))])
+    record.add_range(0, 1, b"", bytes(8), pack_rows([RowArguments(LARGE)]))
+    record.add_object(JobObject(b"id", 3, "f", (LARGE, b"tail")))
+    record.add_results([RowResult(0, 0, (LARGE, b"more"))])
     record.commit()
     assert {file.name for file in (record.folder / VALUES).iterdir()} == {"rows-0", "object-6964", "row-0"}
     again = reopened(record)
-    assert again.objects() == [Object(b"id", 3, "f", (LARGE, b"tail"))]
+    assert again.objects() == [JobObject(b"id", 3, "f", (LARGE, b"tail"))]
     assert again.object_ids() == {b"id"}
-    assert again.rows_of(0).one(0) == Row(LARGE)
-    assert again.results(0, 1, 1) == [Result(0, 0, (LARGE, b"more"))]
+    assert again.rows_of(0).one(0) == RowArguments(LARGE)
+    assert again.results(0, 1, 1) == [RowResult(0, 0, (LARGE, b"more"))]
     assert again.size_bytes > 3 * len(LARGE)
     again.close()
 
@@ -231,12 +247,12 @@ def test_large_values_are_in_files(record: JobRecord) -> None:
 def test_what_is_not_committed_is_not_kept(record: JobRecord) -> None:
     add_rows(record, 0, 2)
     record.begin()
-    record.add_results([Result(0, 0, (b"",))])
+    record.add_results([RowResult(0, 0, (b"",))])
     record.move(DONE)
     record.seal(2)
     record.roll_back()
     assert (record.done, record.state, record.is_sealed) == (0, OPEN, False)
-    assert add_results(record, Result(0, 0, (b"",))) == 1
+    assert add_results(record, RowResult(0, 0, (b"",))) == 1
 
 
 def test_rows_follow_each_other_and_none_follow_a_seal(record: JobRecord) -> None:
@@ -266,12 +282,12 @@ def test_rows_follow_each_other_and_none_follow_a_seal(record: JobRecord) -> Non
 
 def test_failed_rows_are_opened_again(record: JobRecord) -> None:
     add_rows(record, 0, 3)
-    add_results(record, Result(0, 1, (LARGE,)), Result(1, 0, (b"",)), Result(2, 4, (b"no",)))
+    add_results(record, RowResult(0, 1, (LARGE,)), RowResult(1, 0, (b"",)), RowResult(2, 4, (b"no",)))
     record.begin()
     assert record.reopen_failed() == [0, 2]
     record.commit()
     assert (record.done, record.failed) == (1, 0)
-    assert add_results(record, Result(0, 0, (b"well",))) == 1
+    assert add_results(record, RowResult(0, 0, (b"well",))) == 1
     assert record.problems() == []
 
 
@@ -281,7 +297,7 @@ def test_marks_of_rows_come_back_until_these_have_ended(record: JobRecord) -> No
         record.begin()
         record.mark(rows)
         record.commit()
-    add_results(record, Result(1, 1, (b"no",)), Result(5, 0, (b"",)))
+    add_results(record, RowResult(1, 1, (b"no",)), RowResult(5, 0, (b"",)))
     assert record.marked == {0, 2, 4}
     record.begin()
     record.mark([3])
@@ -328,7 +344,7 @@ def test_a_record_of_another_version_is_refused_in_a_sentence(record: JobRecord,
 
 def test_problems_name_what_is_missing(record: JobRecord) -> None:
     add_rows(record, 0, 2)
-    add_results(record, Result(0, 0, (LARGE,)), Result(1, 0, (LARGE,)))
+    add_results(record, RowResult(0, 0, (LARGE,)), RowResult(1, 0, (LARGE,)))
     (record.folder / VALUES / "row-0").unlink()
     (record.folder / VALUES / "row-1").write_bytes(b"short")
     record.close()
@@ -344,8 +360,8 @@ def test_rows_cost_at_most_34_bytes_beside_their_values(record: JobRecord) -> No
     n_rows = 20_000
     for first in range(0, n_rows, 4000):
         record.begin()
-        record.add_range(first, 4000, bytes(16), os.urandom(32_000), pack_rows([Row(bytes(20))] * 4000))
-        record.add_results([Result(row, 0, (bytes(10),)) for row in range(first, first + 4000)])
+        record.add_range(first, 4000, bytes(16), os.urandom(32_000), pack_rows([RowArguments(bytes(20))] * 4000))
+        record.add_results([RowResult(row, 0, (bytes(10),)) for row in range(first, first + 4000)])
         record.commit()
     again = reopened(record)
     assert again.size_bytes / n_rows - 30 <= 34
@@ -370,15 +386,15 @@ def test_a_record_is_a_dictionary_of_results(
     tmp_path_factory: pytest.TempPathFactory, given_steps: list[tuple]
 ) -> None:
     record = JobRecord.create(tmp_path_factory.mktemp("jobs") / "job", TERMS)
-    truth: dict[int, Result] = {}
+    truth: dict[int, RowResult] = {}
     rows = 0
     for step in given_steps:
         if step[0] == "rows":
             add_rows(record, rows, step[1])
             rows += step[1]
         elif step[0] == "end" and step[1] < rows:
-            truth.setdefault(step[1], Result(step[1], step[2], (step[3],)))
-            add_results(record, Result(step[1], step[2], (step[3],)))
+            truth.setdefault(step[1], RowResult(step[1], step[2], (step[3],)))
+            add_results(record, RowResult(step[1], step[2], (step[3],)))
         elif step[0] == "retry":
             record.begin()
             record.reopen_failed()
@@ -386,7 +402,7 @@ def test_a_record_is_a_dictionary_of_results(
             truth = {row: result for row, result in truth.items() if not result.status}
         elif step[0] == "roll back":
             record.begin()
-            record.add_results([Result(row, 0, (b"lost",)) for row in range(rows) if row not in truth])
+            record.add_results([RowResult(row, 0, (b"lost",)) for row in range(rows) if row not in truth])
             record.roll_back()
         elif step[0] == "open again":
             record = reopened(record)
@@ -398,9 +414,9 @@ def test_a_record_is_a_dictionary_of_results(
 
 
 def test_the_first_object_is_the_function_of_all_rows_whoever_has_sent_it(record: JobRecord) -> None:
-    first, second = (Object(letter * 16, FUNCTION, "price", (letter,)) for letter in (b"a", b"b"))
+    first, second = (JobObject(letter * 16, FUNCTION, "price", (letter,)) for letter in (b"a", b"b"))
     record.begin()
-    record.add_object(Object(b"v" * 16, 0, "", (b"no function",)))
+    record.add_object(JobObject(b"v" * 16, 0, "", (b"no function",)))
     record.add_object(first)
     record.roll_back()
     assert record.terms.function_id == TERMS.function_id
@@ -413,11 +429,11 @@ def test_the_first_object_is_the_function_of_all_rows_whoever_has_sent_it(record
 
 def test_rows_that_are_looked_at_are_counted_if_they_run_again_and_if_they_are_many_bytes(record: JobRecord) -> None:
     record.begin()
-    record.add_range(0, 4, b"", bytes(32), pack_rows([Row(b"")] * 4))
-    record.add_results([Result(row, 0, (b"12345678",)) for row in (0, 1, 3)])
+    record.add_range(0, 4, b"", bytes(32), pack_rows([RowArguments(b"")] * 4))
+    record.add_results([RowResult(row, 0, (b"12345678",)) for row in (0, 1, 3)])
     record.commit()
     assert record.results_of([2], 100) == ([], 1)
-    assert record.results_of([0, 1, 2, 3], 8) == ([Result(0, 0, (b"12345678",))], 1)
+    assert record.results_of([0, 1, 2, 3], 8) == ([RowResult(0, 0, (b"12345678",))], 1)
     assert record.results_of([3, 2, 0], 100)[1] == 3
 
 
@@ -441,13 +457,13 @@ def test_a_record_whose_folder_is_gone_is_not_written(record: JobRecord) -> None
     moved = record.folder.with_name("moved")
     record.folder.rename(moved)
     record.begin()
-    record.add_results([Result(0, 0, (b"",))])
+    record.add_results([RowResult(0, 0, (b"",))])
     with pytest.raises(OSError, match=r"the folder of the job is gone: .* was removed or moved while the job was open"):
         record.commit()
     record.roll_back()
     assert record.done == 0
     moved.rename(record.folder)
-    assert add_results(record, Result(0, 0, (b"",))) == 1
+    assert add_results(record, RowResult(0, 0, (b"",))) == 1
     shutil.rmtree(record.folder)
     JobRecord.create(record.folder, TERMS).close()
     record.begin()
@@ -462,7 +478,7 @@ def test_nobody_else_can_read_a_record_whatever_the_umask(tmp_path: Path, umask:
     try:
         record = JobRecord.create(tmp_path / "job", TERMS)
         add_rows(record, 0, 1)
-        add_results(record, Result(0, 0, (LARGE,)))
+        add_results(record, RowResult(0, 0, (LARGE,)))
         modes = {path.name: path.stat().st_mode & 0o777 for path in record.folder.rglob("*")}
         record.close()
     finally:
@@ -478,7 +494,7 @@ def test_the_log_is_short_and_can_be_emptied(record: JobRecord) -> None:
     add_rows(record, 0, 2000)
     log = record.folder / f"{DATABASE}-wal"
     for row in range(2000):
-        add_results(record, Result(row, 0, (b"%d" % row,)))
+        add_results(record, RowResult(row, 0, (b"%d" % row,)))
         assert log.stat().st_size <= 4_200 * (schema.CHECKPOINT_PAGES + 20)
     record.checkpoint()
     assert log.stat().st_size == 0
@@ -488,8 +504,8 @@ def test_the_log_is_short_and_can_be_emptied(record: JobRecord) -> None:
 def test_a_job_that_is_ended_in_part_has_results_of_two_versions(record: JobRecord) -> None:
     add_rows(record, 0, 6)
     record.begin()
-    record.add_object(Object(b"a" * 16, FUNCTION, "price", (b"a",)))
-    record.add_results([Result(0, 0, (pack([b"0", b"1"]),), 2), Result(2, 1, (b"no",))])
+    record.add_object(JobObject(b"a" * 16, FUNCTION, "price", (b"a",)))
+    record.add_results([RowResult(0, 0, (pack([b"0", b"1"]),), 2), RowResult(2, 1, (b"no",))])
     record.commit()
     later = replace(TERMS, prefix=b"87654321", function_id=b"n" * 16, options=b"\x02")
     record.begin()
@@ -498,10 +514,10 @@ def test_a_job_that_is_ended_in_part_has_results_of_two_versions(record: JobReco
     assert record.versions == [replace(TERMS, function_id=b"a" * 16)]
     record.begin()
     record.add_version(later)
-    record.add_object(Object(b"v" * 16, 0, "", (b"no function",)))
-    record.add_object(Object(b"b" * 16, FUNCTION, "price", (b"b",)))
+    record.add_object(JobObject(b"v" * 16, 0, "", (b"no function",)))
+    record.add_object(JobObject(b"b" * 16, FUNCTION, "price", (b"b",)))
     assert record.reopen_failed() == [2]
-    record.add_results([Result(2, 0, (b"2",)), Result(3, 1, (b"no",)), Result(4, 0, (pack([b"", b""]),), 2)])
+    record.add_results([RowResult(2, 0, (b"2",)), RowResult(3, 1, (b"no",)), RowResult(4, 0, (pack([b"", b""]),), 2)])
     record.commit()
     again = reopened(record)
     assert again.record_id == TERMS.prefix
@@ -515,7 +531,7 @@ def test_a_job_that_is_ended_in_part_has_results_of_two_versions(record: JobReco
 
 
 def test_a_version_whose_function_is_there_keeps_it(record: JobRecord) -> None:
-    first, second = (Object(letter * 16, FUNCTION, "f", (letter,)) for letter in (b"a", b"b"))
+    first, second = (JobObject(letter * 16, FUNCTION, "f", (letter,)) for letter in (b"a", b"b"))
     record.begin()
     record.add_object(first)
     record.add_version(replace(TERMS, function_id=first.object_id))

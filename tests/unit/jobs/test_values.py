@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaler.jobs.values import Arguments, Row, pack, pack_rows, pack_sizes, unpack_sizes
+from scaler.jobs.values import Arguments, RowArguments, pack, pack_rows, pack_sizes, unpack_sizes
 
 small = st.binary(max_size=40)
-rows = st.builds(Row, small, small, st.lists(small, max_size=3).map(tuple))
+rows = st.builds(RowArguments, small, small, st.lists(small, max_size=3).map(tuple))
 
 
 @given(st.lists(st.one_of(small, rows), max_size=30))
-def test_rows_come_back_as_they_went(given_rows: list[bytes | Row]) -> None:
+def test_rows_come_back_as_they_went(given_rows: list[bytes | RowArguments]) -> None:
     arguments = Arguments(pack_rows(given_rows), len(given_rows))
-    expected = [Row(each) if isinstance(each, bytes) else each for each in given_rows]
+    expected = [RowArguments(each) if isinstance(each, bytes) else each for each in given_rows]
     assert [arguments.one(at) for at in range(arguments.count)] == expected
 
 
@@ -32,21 +32,21 @@ def test_rows_that_travel_together_are_cut_out(blocks: list[bytes], data: st.Dat
 
 
 def test_rows_that_bring_something_travel_alone() -> None:
-    given_rows = [Row(b"a"), Row(b"b", bytes(16)), Row(b"c", b"", (b"frame",))]
+    given_rows = [RowArguments(b"a"), RowArguments(b"b", bytes(16)), RowArguments(b"c", b"", (b"frame",))]
     arguments = Arguments(pack_rows(given_rows), 3)
     assert [arguments.fitting(at, 10, 1000) for at in range(3)] == [1, 1, 1]
 
 
 @given(st.one_of(st.lists(rows, min_size=1, max_size=5), st.lists(small, min_size=1, max_size=5)), st.data())
-def test_a_block_that_is_cut_is_an_error(given_rows: list[bytes | Row], data: st.DataObject) -> None:
+def test_a_block_that_is_cut_is_an_error(given_rows: list[bytes | RowArguments], data: st.DataObject) -> None:
     block = pack_rows(given_rows)
     cut = data.draw(st.integers(0, len(block) - 1))
     with pytest.raises(ValueError, match="bytes"):
         Arguments(block[:cut], len(given_rows))
 
 
-@pytest.mark.parametrize("row", [Row(b"a", bytes(16)), b"a"])
-def test_a_block_with_something_behind_it_is_an_error(row: bytes | Row) -> None:
+@pytest.mark.parametrize("row", [RowArguments(b"a", bytes(16)), b"a"])
+def test_a_block_with_something_behind_it_is_an_error(row: bytes | RowArguments) -> None:
     with pytest.raises(ValueError, match=r"1 rows|1 blocks"):
         Arguments(pack_rows([row]) + b"x", 1)
 

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Result, RowsDiffer
-from scaler.jobs.values import Row, pack_rows
-from scaler.jobs.writer import Clerk
+from scaler.jobs.record import DATABASE, JobRecord, JobTerms, RowResult, RowsDiffer
+from scaler.jobs.values import RowArguments, pack_rows
+from scaler.jobs.writer import JobWriter
 
 
 @pytest.fixture
 def record(tmp_path: Path) -> JobRecord:
     record = JobRecord.create(tmp_path / "job", JobTerms("a", "b", b"12345678", b"f" * 16, "f"))
     record.begin()
-    record.add_range(0, 10, b"", bytes(80), pack_rows([Row(b"")] * 10))
+    record.add_range(0, 10, b"", bytes(80), pack_rows([RowArguments(b"")] * 10))
     record.commit()
     return record
 
 
 def test_an_answer_comes_when_its_group_is_on_disk(record: JobRecord) -> None:
-    clerk, told = Clerk(has_thread=False), []
+    clerk, told = JobWriter(has_thread=False), []
 
     def on_disk(value: Any, error: BaseException | None) -> None:
         other = JobRecord.open(record.folder, writing=False)
@@ -32,14 +32,14 @@ def test_an_answer_comes_when_its_group_is_on_disk(record: JobRecord) -> None:
         other.close()
 
     for row in range(3):
-        clerk.order(record, lambda row=row: record.add_results([Result(row, 0, (b"",))]), on_disk)
+        clerk.order(record, lambda row=row: record.add_results([RowResult(row, 0, (b"",))]), on_disk)
     assert told == []
     clerk.work()
     assert told == [(1, None, 3)] * 3
 
 
 def test_when_the_disk_fails_nobody_of_the_group_is_told_that_all_is_well(record: JobRecord) -> None:
-    clerk, told = Clerk(has_thread=False), []
+    clerk, told = JobWriter(has_thread=False), []
 
     def full() -> None:
         raise sqlite3.OperationalError("database or disk is full")
@@ -47,35 +47,35 @@ def test_when_the_disk_fails_nobody_of_the_group_is_told_that_all_is_well(record
     def answer(value: Any, error: BaseException | None) -> None:
         told.append((value, str(error)))
 
-    clerk.order(record, lambda: record.add_results([Result(0, 0, (b"",))]), answer)
+    clerk.order(record, lambda: record.add_results([RowResult(0, 0, (b"",))]), answer)
     clerk.order(record, full, answer)
-    clerk.order(record, lambda: record.add_results([Result(1, 0, (b"",))]), answer)
+    clerk.order(record, lambda: record.add_results([RowResult(1, 0, (b"",))]), answer)
     clerk.order(None, lambda: 7, answer)
     clerk.work()
     assert told == [(None, "database or disk is full")] * 3 + [(7, "None")]
     assert record.done == 0
-    clerk.order(record, lambda: record.add_results([Result(0, 0, (b"",))]), answer)
+    clerk.order(record, lambda: record.add_results([RowResult(0, 0, (b"",))]), answer)
     clerk.work()
     assert told[-1] == (1, "None")
 
 
 def test_a_wrong_order_harms_no_other(record: JobRecord) -> None:
-    clerk, told = Clerk(has_thread=False), []
+    clerk, told = JobWriter(has_thread=False), []
     clerk.order(
         record, lambda: record.add_range(99, 1, b"", bytes(8), b""), lambda _value, error: told.append(type(error))
     )
-    clerk.order(record, lambda: record.add_results([Result(1, 0, (b"",))]), lambda value, _error: told.append(value))
+    clerk.order(record, lambda: record.add_results([RowResult(1, 0, (b"",))]), lambda value, _error: told.append(value))
     clerk.work()
     assert told == [RowsDiffer, 1]
     assert record.done == 1
 
 
 def test_its_thread_obeys_all_orders_before_it_ends(record: JobRecord) -> None:
-    clerk, told = Clerk(), []
+    clerk, told = JobWriter(), []
     for row in range(10):
         clerk.order(
             record,
-            lambda row=row: (threading.current_thread().name, record.add_results([Result(row, 0, (b"",))])),
+            lambda row=row: (threading.current_thread().name, record.add_results([RowResult(row, 0, (b"",))])),
             lambda value, _error: told.append(value),
         )
     clerk.end()
@@ -83,7 +83,7 @@ def test_its_thread_obeys_all_orders_before_it_ends(record: JobRecord) -> None:
 
 
 def test_what_closes_a_record_comes_when_all_before_it_is_on_disk(record: JobRecord) -> None:
-    clerk, told = Clerk(has_thread=False), []
+    clerk, told = JobWriter(has_thread=False), []
     clerk.order(record, lambda: record.results(0, 10, 100), lambda *answer: told.append(answer))
     clerk.order(None, record.close, lambda *answer: told.append(answer))
     clerk.work()
@@ -94,18 +94,18 @@ def test_what_closes_a_record_comes_when_all_before_it_is_on_disk(record: JobRec
 def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_obeyed_once_more(
     record: JobRecord, full: Exception
 ) -> None:
-    clerk, told, tries = Clerk(has_thread=False), [], []
+    clerk, told, tries = JobWriter(has_thread=False), [], []
 
     def order() -> int:
         tries.append(record.size_bytes)
         if len(tries) == 1:
             raise full
-        return record.add_results([Result(1, 0, (b"",))])
+        return record.add_results([RowResult(1, 0, (b"",))])
 
     def answer(value: Any, error: BaseException | None) -> None:
         told.append((value, error))
 
-    clerk.order(record, lambda: record.add_results([Result(0, 0, (b"",))]), answer)
+    clerk.order(record, lambda: record.add_results([RowResult(0, 0, (b"",))]), answer)
     clerk.order(record, order, answer)
     clerk.order(None, lambda: 7, answer)
     clerk.work()
@@ -121,9 +121,9 @@ def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_obeyed_once_m
 def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_path: Path, count: object) -> None:
     record = JobRecord.create(tmp_path / "job", JobTerms("a", "b", b"12345678", b"f" * 16, "f"))
     record.begin()
-    record.add_range(0, 10, b"", bytes(80), pack_rows([Row(b"")] * 10))
+    record.add_range(0, 10, b"", bytes(80), pack_rows([RowArguments(b"")] * 10))
     blocks = [b"%d" % row * 30_000 for row in range(9)]
-    record.add_results([Result(row, 0, (block,)) for row, block in enumerate(blocks)])
+    record.add_results([RowResult(row, 0, (block,)) for row, block in enumerate(blocks)])
     record._connection.execute("UPDATE results SET count = ? WHERE row = 4", (count,))  # as another damage may leave it
     record.commit()
     record.close()
@@ -133,7 +133,7 @@ def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_pat
     damaged[begin : begin + 4096] = bytes(4096)
     file.write_bytes(damaged)
     record = JobRecord.open(record.folder)
-    clerk, told = Clerk(has_thread=False), []
+    clerk, told = JobWriter(has_thread=False), []
     clerk.order(record, lambda: record.results(0, 10, 2**30), lambda *answer: told.append(answer))
     clerk.work()
     (found, error) = told.pop()
@@ -142,7 +142,9 @@ def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_pat
     assert b"the result of row 4 is damaged or missing on disk" in found[4].frames[0]
     assert [each.row for each in record.take_damaged()] == [4]
     clerk.order(record, record.reopen_failed, lambda *answer: told.append(answer))
-    clerk.order(record, lambda: record.add_results([Result(4, 0, (blocks[4],))]), lambda *answer: told.append(answer))
+    clerk.order(
+        record, lambda: record.add_results([RowResult(4, 0, (blocks[4],))]), lambda *answer: told.append(answer)
+    )
     clerk.work()
     assert told == [([4], None), (1, None)]
     record.close()
@@ -152,7 +154,7 @@ def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_pat
 
 
 def test_a_record_that_cannot_be_mended_harms_no_other(record: JobRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    clerk, told = Clerk(has_thread=False), list[str]()
+    clerk, told = JobWriter(has_thread=False), list[str]()
 
     def malformed() -> None:
         raise sqlite3.DatabaseError("database disk image is malformed")
@@ -177,7 +179,7 @@ def test_what_can_wait_is_done_a_piece_at_a_time_between_the_groups() -> None:
             clerk.order(None, lambda: done.append("late"), lambda *_: None)
         return len(done) < 6
 
-    clerk = Clerk(has_thread=False, tidy=tidy)
+    clerk = JobWriter(has_thread=False, tidy=tidy)
     clerk.order(None, lambda: done.append("first"), lambda *_: None)
     clerk.work()
     assert done == ["first", "tidy", "late", "tidy", "tidy", "tidy"]

@@ -7,34 +7,34 @@ from datetime import date
 import pytest
 
 from scaler.config import ConfigError
-from scaler.keys.allowed import Allowed, AllowedKey, Terms, amount_of
-from scaler.keys.folder import Pair
+from scaler.keys.allowed import AllowedKey, AllowedKeys, OwnerTerms, amount_of
+from scaler.keys.folder import KeyPair
 
 TODAY = date(2026, 11, 23)
-KEY, OTHER = Pair.new().public, Pair.new().public
+KEY, OTHER = KeyPair.new().public, KeyPair.new().public
 
 
 def test_it_is_read_as_it_was_written() -> None:
     keys = [
         AllowedKey("client", "alice", KEY, until=date(2027, 1, 1)),
-        AllowedKey("worker", "node-7", OTHER, Terms(2, 100_000, 20 * 2**30), revoked=TODAY),
+        AllowedKey("worker", "node-7", OTHER, OwnerTerms(2, 100_000, 20 * 2**30), revoked=TODAY),
     ]
-    allowed = Allowed.parse(str(Allowed(keys)))
+    allowed = AllowedKeys.parse(str(AllowedKeys(keys)))
     assert list(allowed.values()) == keys
     assert allowed[KEY].name == "alice"
 
 
 def test_empty_lines_and_comments_say_nothing() -> None:
-    assert len(Allowed.parse("")) == 0
-    assert list(Allowed.parse(f"\n  # alice left\n   client   bob\t{KEY}  \n")) == [KEY]
+    assert len(AllowedKeys.parse("")) == 0
+    assert list(AllowedKeys.parse(f"\n  # alice left\n   client   bob\t{KEY}  \n")) == [KEY]
 
 
 @pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r"])
 def test_only_a_line_feed_begins_a_line(separator: str) -> None:
-    assert not Allowed.parse(f"# alice left{separator}client alice {KEY}\r\n")
-    assert list(Allowed.parse(f"# both\r\nclient alice {KEY}\r\nclient bob {OTHER}\r\n")) == [KEY, OTHER]
+    assert not AllowedKeys.parse(f"# alice left{separator}client alice {KEY}\r\n")
+    assert list(AllowedKeys.parse(f"# both\r\nclient alice {KEY}\r\nclient bob {OTHER}\r\n")) == [KEY, OTHER]
     with pytest.raises(ConfigError, match=r"^line 2: 'client' is unknown"):
-        Allowed.parse(f"# bob\nclient bob {OTHER}{separator}client alice {KEY}\n")
+        AllowedKeys.parse(f"# bob\nclient bob {OTHER}{separator}client alice {KEY}\n")
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_only_a_line_feed_begins_a_line(separator: str) -> None:
 )
 def test_a_bad_line_is_refused_and_named(line: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"^line 2: .*{text}"):
-        Allowed.parse(f"client bob {OTHER}\n{line.replace('KEY', KEY)}\n")
+        AllowedKeys.parse(f"client bob {OTHER}\n{line.replace('KEY', KEY)}\n")
 
 
 def test_a_key_is_on_the_list_once() -> None:
     with pytest.raises(ConfigError, match="line 2: the key of bob is on the list twice"):
-        Allowed.parse(f"client alice {KEY}\nclient bob {KEY}\n")
+        AllowedKeys.parse(f"client alice {KEY}\nclient bob {KEY}\n")
 
 
 def test_a_key_is_good_on_its_last_day_and_not_after_it() -> None:
@@ -79,8 +79,8 @@ def test_a_key_is_good_on_its_last_day_and_not_after_it() -> None:
 
 def test_a_name_has_those_keys_that_are_good() -> None:
     old, new = AllowedKey("client", "alice", KEY, revoked=TODAY), AllowedKey("client", "alice", OTHER)
-    assert Allowed([old, new]).named("alice", TODAY) == [new]
-    assert Allowed([old]).named("alice", TODAY) == []
+    assert AllowedKeys([old, new]).named("alice", TODAY) == [new]
+    assert AllowedKeys([old]).named("alice", TODAY) == []
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_name_has_those_keys_that_are_good() -> None:
 )
 def test_amounts_are_written_as_they_are_read(text: str, amount: int) -> None:
     assert amount_of(text) == amount
-    assert f"bytes={text.upper()}" in str(AllowedKey("client", "alice", KEY, Terms(n_bytes=amount)))
+    assert f"bytes={text.upper()}" in str(AllowedKey("client", "alice", KEY, OwnerTerms(n_bytes=amount)))
 
 
 OVER, REVOKED = "until=2027-01-01", "revoked=2026-12-31"
@@ -112,7 +112,7 @@ OVER, REVOKED = "until=2027-01-01", "revoked=2026-12-31"
 def test_an_owner_is_locked_out_without_a_good_key_that_may_submit(lines: list[str], reason: str | None) -> None:
     parts = [line.split() for line in lines]
     text = "\n".join(" ".join([*each[:2], letter * 40, *each[2:]]) for letter, each in zip("abc", parts, strict=False))
-    lockout = Allowed.parse(text).lockout_of("eve", date(2027, 1, 2), ("client", "worker", "admin"))
+    lockout = AllowedKeys.parse(text).lockout_of("eve", date(2027, 1, 2), ("client", "worker", "admin"))
     if reason is None:
         assert lockout is None
     else:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from scaler.config import ConfigError
-from scaler.keys.folder import Pair
+from scaler.keys.folder import KeyPair
 from scaler.keys.key_file import CLIENT, KeyFile, check_name
 
 
 def new_key() -> KeyFile:
-    server, own = Pair.new(), Pair.new()
+    server, own = KeyPair.new(), KeyPair.new()
     return KeyFile(CLIENT, "alice", ("tcp://10.0.0.5:2345",), (server.public,), own.public, own.secret)
 
 
@@ -28,7 +28,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_no_text_of_it_shows_the_secret() -> None:
-    key, pair = new_key(), Pair.new()
+    key, pair = new_key(), KeyPair.new()
     assert key.secret not in f"{key} {key!r}"
     assert pair.secret not in f"{pair} {pair!r}"
     assert pickle.loads(pickle.dumps(key)) == key  # the secret is left out of texts only

@@ -3,19 +3,19 @@ from __future__ import annotations
 import pytest
 
 from scaler.monitor.columns import COLUMNS, SORTED_BY, host_rows, in_order, matches, rows_of
-from scaler.monitor.top.keys import Shown, press
+from scaler.monitor.top.keys import ScreenState, press
 from scaler.monitor.top.tables import chosen_columns, table_of
-from scaler.monitor.top.view import View
+from scaler.monitor.top.view import TopView
 from tests.support.monitored import agent, news, row
 from tests.support.monitored_cluster import agents, loaded, model_of
 
-NOTHING = Shown((), (), 10)
+NOTHING = ScreenState((), (), 10)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 1000])
 @pytest.mark.parametrize("key", sorted(column.key for column in SORTED_BY.values()))
 def test_each_sort_key_sorts_and_again_reverses(key: str, workers: int) -> None:
-    model, view = model_of(loaded(workers)), View(sort="")
+    model, view = model_of(loaded(workers)), TopView(sort="")
     column = next(each for each in SORTED_BY.values() if each.key == key)
     orders = []
     for _ in range(2):

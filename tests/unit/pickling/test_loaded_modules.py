@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scaler.pickling import loaded_modules
-from scaler.pickling.loaded_modules import Versions, Watch, concerned_by, needed_by, own_modules
+from scaler.pickling.loaded_modules import ModuleVersions, ReloadWatch, concerned_by, needed_by, own_modules
 
 SOURCE = """
 import functools
@@ -91,7 +91,7 @@ PATCHES: dict[str, Callable[[Any], None]] = {
 def test_a_module_is_new_when_it_was_edited_and_changed_in_place_or_loaded_anew(way: str, write: Write) -> None:
     path = write("patched_for_a_test", SOURCE)
     module = importlib.import_module("patched_for_a_test")
-    versions, files = Versions(), {module.__name__: path}
+    versions, files = ModuleVersions(), {module.__name__: path}
     versions.accept(versions.find_new(files))
     assert not versions.find_new(files)
     write("patched_for_a_test", SOURCE.replace("1", "2"))
@@ -107,7 +107,7 @@ def test_a_module_is_new_when_it_was_edited_and_changed_in_place_or_loaded_anew(
 def test_one_that_was_loaded_anew_and_not_edited_is_not_new(write: Write) -> None:
     path = write("reloaded_for_a_test", SOURCE)
     module = importlib.import_module("reloaded_for_a_test")
-    versions, files = Versions(), {module.__name__: path}
+    versions, files = ModuleVersions(), {module.__name__: path}
     versions.accept(versions.find_new(files))
     importlib.reload(module)
     assert not versions.find_new(files)
@@ -115,7 +115,7 @@ def test_one_that_was_loaded_anew_and_not_edited_is_not_new(write: Write) -> Non
 
 def test_one_that_is_not_loaded_is_new_when_it_was_edited(write: Write) -> None:
     path = write("unloaded_for_a_test", "X = 1\n")
-    versions, files = Versions(), {"unloaded_for_a_test": path}
+    versions, files = ModuleVersions(), {"unloaded_for_a_test": path}
     versions.accept(versions.find_new(files))
     write("unloaded_for_a_test", "X = 2\n")
     new = versions.find_new(files)
@@ -180,7 +180,7 @@ def test_it_looks_after_each_reload_and_each_cell_and_else_seldom(
     python = SimpleNamespace(get_ipython=lambda: SimpleNamespace(events=events))
     monkeypatch.setitem(sys.modules, "IPython", python)  # type: ignore[arg-type]
     looks: list[float] = []
-    watch = Watch(lambda: looks.append(clock.now))
+    watch = ReloadWatch(lambda: looks.append(clock.now))
 
     def looked() -> bool:
         before = len(looks)
@@ -211,7 +211,7 @@ def test_looks_that_take_long_are_rare_and_one_that_fails_is_made_again(clock: S
         if len(looks) == 1:
             raise ValueError
 
-    watch = Watch(look)
+    watch = ReloadWatch(look)
     with pytest.raises(ValueError):
         watch.look_if_due()
     watch.look_if_due()
@@ -237,4 +237,4 @@ def test_modules_of_odd_kinds_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "bare_for_a_test", bare)
     assert not {"odd_for_a_test", "bare_for_a_test"} & own_modules().keys()
     files = {"odd_for_a_test": __file__, "bare_for_a_test": __file__}
-    assert Versions().find_new(files).keys() == files.keys()
+    assert ModuleVersions().find_new(files).keys() == files.keys()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.process.files import Doors, OpenFiles
+from scaler.process.files import OpenFiles, SocketFiles
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def connects(file: Path) -> bool:
 
 
 def test_nobody_connects_while_it_is_shut(listener: socket.socket, tmp_path: Path) -> None:
-    doors = Doors([tmp_path / "door"])
+    doors = SocketFiles([tmp_path / "door"])
     for _ in range(2):
         assert connects(tmp_path / "door")
         doors.shut()
@@ -76,7 +76,7 @@ def test_nobody_connects_while_it_is_shut(listener: socket.socket, tmp_path: Pat
 
 
 def test_what_somebody_else_has_put_there_stays(listener: socket.socket, tmp_path: Path) -> None:
-    doors = Doors([tmp_path / "door"])
+    doors = SocketFiles([tmp_path / "door"])
     doors.shut()
     (tmp_path / "door").write_text("of somebody else")
     doors.open()
@@ -84,7 +84,7 @@ def test_what_somebody_else_has_put_there_stays(listener: socket.socket, tmp_pat
 
 
 def test_a_file_that_is_gone_is_nothing_to_it(tmp_path: Path) -> None:
-    doors = Doors([tmp_path / "door"])
+    doors = SocketFiles([tmp_path / "door"])
     doors.shut()
     doors.open()
     assert list(tmp_path.iterdir()) == []

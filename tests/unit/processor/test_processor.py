@@ -37,7 +37,7 @@ from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.limits import LOOK_BYTES
 from scaler.processor.processor import Processor, VisibleDevices, numbers_of
-from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.progress_page import ProgressPage, new_progress_page
 from scaler.settings import ClusterConfig
 from scaler.wire.codec.codec import decode
 from scaler.wire.codec.structs import RunOptions
@@ -689,7 +689,7 @@ def test_only_the_results_of_ranges_of_which_none_failed_wait(
         monkeypatch.setattr(uplink, limit, 10**12)
     ours, theirs = socket.socketpair()
     agent, page = Channel(ours), new_progress_page()
-    progress = Progress(page)
+    progress = ProgressPage(page)
     spec = ProcessorSpec(7, bytes(16), worker="w")
     processor = Processor(Channel(theirs), progress, spec, ClusterConfig("tcp://127.0.0.1:1", 1))
     frames = function_to_frames(DEFAULT, partial(function, 0.0))
@@ -710,7 +710,7 @@ def test_only_the_results_of_ranges_of_which_none_failed_wait(
 def test_a_result_leaves_before_the_last_range_of_those_that_were_handed_begins() -> None:
     ours, theirs = socket.socketpair()
     agent, page = Channel(ours), new_progress_page()
-    progress = Progress(page)
+    progress = ProgressPage(page)
     spec = ProcessorSpec(7, bytes(16), worker="w")
     processor = Processor(Channel(theirs), progress, spec, ClusterConfig("tcp://127.0.0.1:1", 1))
     frames = function_to_frames(DEFAULT, partial(time.sleep, 0.009))

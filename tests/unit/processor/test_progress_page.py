@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.progress_page import ProgressPage, new_progress_page
 from tests.support.processes import held
 
 PAGES = "descriptor of /memfd:scaler"
@@ -12,7 +12,7 @@ PAGES = "descriptor of /memfd:scaler"
 
 def test_both_ends_see_the_same_words() -> None:
     page = new_progress_page()
-    agent, processor = Progress(page), Progress(page)
+    agent, processor = ProgressPage(page), ProgressPage(page)
     os.close(page)
     assert (agent.executing, agent.withheld_to) == (0, 0)
     processor.words[0] = 2**40
@@ -29,7 +29,7 @@ def test_both_ends_see_the_same_words() -> None:
 
 def test_what_was_withheld_stays_so_until_it_is_passed() -> None:
     page = new_progress_page()
-    progress = Progress(page)
+    progress = ProgressPage(page)
     os.close(page)
     progress.withhold(after=1, to=4)
     progress.withhold(after=2, to=6)  # the processor is at 2, and about to look whether it may start it
@@ -40,7 +40,7 @@ def test_what_was_withheld_stays_so_until_it_is_passed() -> None:
 
 def test_a_task_has_run_since_its_beginning_and_only_while_it_is_executed() -> None:
     page = new_progress_page()
-    progress = Progress(page)
+    progress = ProgressPage(page)
     os.close(page)
     assert progress.ran_seconds(0, now=5.0) == 0
     progress.words[4], progress.words[0] = 2_000_000_000, 7
@@ -50,7 +50,7 @@ def test_a_task_has_run_since_its_beginning_and_only_while_it_is_executed() -> N
 
 def test_a_closed_page_holds_no_descriptor_and_says_what_it_said_last() -> None:
     page = new_progress_page()
-    agent, processor = Progress(page), Progress(page)
+    agent, processor = ProgressPage(page), ProgressPage(page)
     os.close(page)
     processor.words[0] = 7
     before = held()[PAGES]

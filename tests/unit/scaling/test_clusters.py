@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from scaler.config import ConfigError
-from scaler.monitor.model.workers import Worker, workers_of
+from scaler.monitor.model.workers import WorkerView, workers_of
 from scaler.scaling.clusters import AGAIN_SECONDS, GONE_SECONDS, SEEN_SECONDS, Clusters
 from tests.support.monitored import BUSY, agent, row
 from tests.support.processes import wait_until
@@ -59,7 +59,7 @@ def wait_for_end(clusters: Clusters, now: float = 0.0) -> list[tuple[str, int, b
     return ended
 
 
-def workers(*names: str, flags: int = 0, sent: int = 0, leaving: int = 0) -> list[Worker]:
+def workers(*names: str, flags: int = 0, sent: int = 0, leaving: int = 0) -> list[WorkerView]:
     rows = [row(sent=sent, queued=0, flags=flags) for _ in names]
     return list(workers_of(agent(*rows, names=",".join(names), is_leaving=leaving), 1000))
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from scaler.scaling.plan import SHORTAGE_SECONDS, Bounds, Cluster, Decision, Plan
+from scaler.scaling.plan import SHORTAGE_SECONDS, Bounds, Decision, Plan, ScaledCluster
 
 NOTHING = Decision()
 
 
-def cluster(name: str, workers: int = 1, is_busy: bool = False, started_at: float = 0.0) -> Cluster:
-    return Cluster(name, started_at, workers, is_busy)
+def cluster(name: str, workers: int = 1, is_busy: bool = False, started_at: float = 0.0) -> ScaledCluster:
+    return ScaledCluster(name, started_at, workers, is_busy)
 
 
 def test_the_least_number_is_started_at_once() -> None:

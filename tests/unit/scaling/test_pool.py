@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.monitor.model.workers import Worker
-from scaler.scaling.pool import Pool
+from scaler.monitor.model.workers import WorkerView
+from scaler.scaling.pool import ClusterPool
 from scaler.wire.messages.monitor import StateAgent
 
 
-def workers(count: int, capabilities: str = "") -> list[Worker]:
+def workers(count: int, capabilities: str = "") -> list[WorkerView]:
     agent = StateAgent(capabilities=capabilities)
-    return [Worker((b"agent", position), f"w{position}", "host", agent) for position in range(count)]
+    return [WorkerView((b"agent", position), f"w{position}", "host", agent) for position in range(count)]
 
 
 def test_without_capabilities_only_tasks_count_that_ask_for_nothing() -> None:
-    assert Pool(1, {}).look({"": 3, "gpu=1": 5}, workers(2)) == (3, 2)
+    assert ClusterPool(1, {}).look({"": 3, "gpu=1": 5}, workers(2)) == (3, 2)
 
 
 def test_tasks_count_that_one_cluster_can_run() -> None:
-    pool = Pool(4, {"gpu": 4, "ssd": 1})
+    pool = ClusterPool(4, {"gpu": 4, "ssd": 1})
     assert pool.look({"": 0, "gpu=1": 3, "gpu=5": 9, "licence=1": 9, "ssd=0": 2}, []) == (5, 0)
 
 
 @pytest.mark.parametrize(("asked", "wanted"), [("gpu=1", 12), ("gpu=2", 24), ("gpu=1,memory=60", 24)])
 def test_where_a_cluster_runs_fewer_at_once_than_it_has_workers_more_are_wanted(asked: str, wanted: int) -> None:
-    assert Pool(4, {"gpu": 2, "memory": 100}).look({"": 0, asked: 6}, []) == (wanted, 0)
+    assert ClusterPool(4, {"gpu": 2, "memory": 100}).look({"": 0, asked: 6}, []) == (wanted, 0)
 
 
 def test_workers_that_have_less_are_not_there_for_those_that_ask() -> None:
-    pool = Pool(1, {"gpu": 1})
+    pool = ClusterPool(1, {"gpu": 1})
     there = [*workers(5), *workers(1, "gpu=1")]
     assert pool.look({"": 2, "gpu=1": 3}, there) == (3, 1)
     assert pool.look({"": 9, "gpu=1": 3}, there) == (12, 6)
-    assert Pool(1, {"gpu": 1}, is_only_asked=True).look({"": 9, "gpu=1": 3}, there) == (3, 1)
+    assert ClusterPool(1, {"gpu": 1}, is_only_asked=True).look({"": 9, "gpu=1": 3}, there) == (3, 1)
 
 
 def test_nothing_wanted_is_nothing() -> None:
-    assert Pool(2, {"gpu": 1}).look({}, workers(2, "gpu=1")) == (0, 2)
+    assert ClusterPool(2, {"gpu": 1}).look({}, workers(2, "gpu=1")) == (0, 2)

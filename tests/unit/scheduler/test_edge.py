@@ -15,7 +15,7 @@ from scaler.ids import ClientId, Connection, ObjectId
 from scaler.process import shell as shell_module
 from scaler.process.shell import Shell
 from scaler.scheduler import edge
-from scaler.scheduler.edge import FIRST_BYTES, MESSAGES_MOST, REMEMBERED, SchedulerEdge, Strangers
+from scaler.scheduler.edge import FIRST_BYTES, MESSAGES_MOST, REMEMBERED, SchedulerEdge, UnknownConnections
 from scaler.transport.opening import open_transport
 from scaler.transport.streams import StreamListener
 from scaler.wire.codec.codec import encode, encode_message
@@ -452,7 +452,7 @@ ONE = Connection(b"one")
 
 
 def test_each_connection_is_counted_for_itself() -> None:
-    strangers = Strangers()
+    strangers = UnknownConnections()
     assert [strangers.add_message(ONE), strangers.add_message(Connection(b"other")), strangers.add_message(ONE)] == [
         1,
         1,
@@ -464,7 +464,7 @@ def test_each_connection_is_counted_for_itself() -> None:
 
 
 def test_only_the_last_ones_are_remembered() -> None:
-    strangers = Strangers()
+    strangers = UnknownConnections()
     strangers.add_message(Connection(b"silent"))
     strangers.add_message(ONE)
     for number in range(REMEMBERED - 1):

@@ -13,7 +13,7 @@ import pytest
 
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import CLIENT, KeyFile
-from scaler.scheduler.key_registry import PEERS, REFUSALS_BURST_SECONDS, TROUBLE_SECONDS, VIEWERS, Doorkeeper
+from scaler.scheduler.key_registry import PEERS, REFUSALS_BURST_SECONDS, TROUBLE_SECONDS, VIEWERS, KeyRegistry
 
 TODAY = date.today()  # noqa: DTZ011 - as the doorkeeper has it
 
@@ -23,14 +23,14 @@ def folder(tmp_path: Path) -> KeyFolder:
     return KeyFolder.make(tmp_path / "keys")
 
 
-def judged(keeper: Doorkeeper, *roles: str) -> dict[str, int]:
+def judged(keeper: KeyRegistry, *roles: str) -> dict[str, int]:
     judge = keeper.lock(*roles).judge
     files = (KeyFile.read(path) for path in sorted(keeper.folder.glob("*.json")))
     return {file.name: judge(file.public, "10.0.0.9") for file in files}
 
 
 def test_each_socket_lets_in_its_roles(folder: KeyFolder) -> None:
-    keeper = Doorkeeper(folder)
+    keeper = KeyRegistry(folder)
     assert judged(keeper, *PEERS) == {"admin": 200, "client": 200, "monitor": 400, "worker": 200}
     assert judged(keeper, *VIEWERS) == {"admin": 200, "client": 400, "monitor": 200, "worker": 400}
     assert keeper.lock(*PEERS).judge("", "10.0.0.9") == 400
@@ -38,7 +38,7 @@ def test_each_socket_lets_in_its_roles(folder: KeyFolder) -> None:
 
 
 def test_a_new_key_is_good_at_once_and_one_that_is_taken_back_ends_at_the_next_look(folder: KeyFolder) -> None:
-    keeper = Doorkeeper(folder)
+    keeper = KeyRegistry(folder)
     alice = KeyFile.read(folder.allow("alice", CLIENT, None, TODAY))
     lock = keeper.lock(*PEERS)
     judge, is_good = lock.judge, lock.is_good
@@ -56,7 +56,7 @@ def test_a_new_key_is_good_at_once_and_one_that_is_taken_back_ends_at_the_next_l
 
 
 def test_a_key_that_was_made_used_and_taken_back_between_two_looks_ends(folder: KeyFolder) -> None:
-    keeper = Doorkeeper(folder)
+    keeper = KeyRegistry(folder)
     alice = KeyFile.read(folder.allow("alice", CLIENT, None, TODAY))
     assert keeper.lock(*PEERS).judge(alice.public, "") == 200
     folder.revoke("alice", TODAY)
@@ -65,7 +65,7 @@ def test_a_key_that_was_made_used_and_taken_back_between_two_looks_ends(folder: 
 
 
 def test_a_line_that_is_gone_ends_its_key_too(folder: KeyFolder) -> None:
-    keeper = Doorkeeper(folder)
+    keeper = KeyRegistry(folder)
     client = KeyFile.read(folder.path / "client.json")
     lines = [line for line in folder.list_path.read_text().splitlines() if client.public not in line]
     folder.list_path.write_text("\n".join(lines))
@@ -75,7 +75,7 @@ def test_a_line_that_is_gone_ends_its_key_too(folder: KeyFolder) -> None:
 
 
 def test_a_key_ends_with_its_last_day(folder: KeyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    keeper = Doorkeeper(folder)
+    keeper = KeyRegistry(folder)
     alice = KeyFile.read(folder.allow("alice", CLIENT, TODAY, TODAY))
     assert keeper.look() == frozenset()
     monkeypatch.setattr("scaler.scheduler.key_registry._today", lambda: TODAY + timedelta(days=1))
@@ -83,7 +83,7 @@ def test_a_key_ends_with_its_last_day(folder: KeyFolder, monkeypatch: pytest.Mon
 
 
 def test_an_editor_that_writes_a_list_in_pieces_ends_no_key(folder: KeyFolder) -> None:
-    keeper, text = Doorkeeper(folder), folder.list_path.read_text()
+    keeper, text = KeyRegistry(folder), folder.list_path.read_text()
     before, lines = judged(keeper, *PEERS), text.splitlines(keepends=True)
     for part in ("", lines[0], lines[0] + lines[1][:20], "".join(lines[:3])):
         with folder.list_path.open("w") as file:
@@ -122,7 +122,7 @@ def test_a_list_that_cannot_be_read_changes_nothing_and_is_an_error_each_minute(
     now = 1000.0
     monkeypatch.setattr("scaler.scheduler.key_registry.time.monotonic", lambda: now)
     caplog.set_level(logging.INFO)
-    keeper = Doorkeeper(folder)
+    keeper = KeyRegistry(folder)
     before, text = judged(keeper, *PEERS), folder.list_path.read_text()
     BREAKS[broken](folder.list_path)
     if broken in FAILURES:
@@ -162,7 +162,7 @@ def test_a_list_that_cannot_be_read_changes_nothing_and_is_an_error_each_minute(
 def test_a_line_with_another_role_or_owner_ends_its_key_and_other_terms_do_not(
     folder: KeyFolder, old: str, new: str, ends: bool
 ) -> None:
-    keeper, client = Doorkeeper(folder), KeyFile.read(folder.path / "client.json")
+    keeper, client = KeyRegistry(folder), KeyFile.read(folder.path / "client.json")
     before = folder.list_path.read_text()
     lines = [line.replace(old, new) if client.public in line else line for line in before.splitlines(keepends=True)]
     folder.list_path.write_text("".join(lines))
@@ -174,7 +174,7 @@ def test_a_line_with_another_role_or_owner_ends_its_key_and_other_terms_do_not(
 
 def test_a_key_that_is_used_between_a_change_of_its_line_and_the_next_look_ends_too(folder: KeyFolder) -> None:
     """Its earlier sessions have the role of before."""
-    keeper, client = Doorkeeper(folder), KeyFile.read(folder.path / "client.json")
+    keeper, client = KeyRegistry(folder), KeyFile.read(folder.path / "client.json")
     folder.list_path.write_text(folder.list_path.read_text().replace("client client ", "admin client "))
     folder.allow("alice", CLIENT, None, TODAY)
     judged(keeper, *PEERS)  # the list is read again for the unknown key
@@ -187,7 +187,7 @@ def test_the_log_tells_of_some_refusals_and_counts_the_others(
 ) -> None:
     now = 1000.0
     monkeypatch.setattr("scaler.scheduler.key_registry.time.monotonic", lambda: now)
-    judge = Doorkeeper(folder).lock(*PEERS).judge
+    judge = KeyRegistry(folder).lock(*PEERS).judge
     for _ in range(10_000):
         judge("x" * 40, "10.0.0.9")
     assert len(caplog.records) == REFUSALS_BURST_SECONDS
@@ -201,5 +201,5 @@ def test_a_start_ends_the_old_key_of_the_scheduler(folder: KeyFolder) -> None:
     folder.rotate()
     assert len(folder.pairs()) == 2
     newest = folder.pairs()[-1]
-    Doorkeeper(folder)
+    KeyRegistry(folder)
     assert folder.pairs() == [newest]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.store.host_share import Held, HostShare, folder_of_user
+from scaler.store.host_share import HostShare, StoredBytes, folder_of_user
 
 MIB = 1 << 20
 
@@ -20,13 +20,13 @@ def test_each_knows_what_the_others_hold(tmp_path: Path) -> None:
     first, second = HostShare(tmp_path), HostShare(tmp_path)
     first.say(100 * MIB, 8 * MIB)
     second.look()
-    assert second.others == Held(100 * MIB, 8 * MIB)
+    assert second.others == StoredBytes(100 * MIB, 8 * MIB)
     second.say(12 * MIB, 0)
     first.look()
-    assert first.others == Held(12 * MIB, 0)
+    assert first.others == StoredBytes(12 * MIB, 0)
     second.close()
     first.look()
-    assert first.others == Held()
+    assert first.others == StoredBytes()
     first.close()
 
 
@@ -43,7 +43,7 @@ def test_it_does_not_look_at_the_others_for_each_value(tmp_path: Path) -> None:
     first, second = HostShare(tmp_path), HostShare(tmp_path, look_bytes=100 * MIB)
     first.say(20 * MIB, 0)
     second.say(60 * MIB, 0)
-    assert second.others == Held()
+    assert second.others == StoredBytes()
     second.say(104 * MIB, 0)
     assert second.others.hot == 20 * MIB
     first.close()
@@ -81,12 +81,12 @@ def test_what_a_killed_process_held_counts_no_more(tmp_path: Path) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == "said\n"
         share.look()
-        assert share.others == Held(52 * MIB, 4 * MIB)
+        assert share.others == StoredBytes(52 * MIB, 4 * MIB)
         other.send_signal(signal.SIGKILL)
         other.wait(60)
         assert len(list(tmp_path.iterdir())) == 2
         share.look()
-        assert share.others == Held()
+        assert share.others == StoredBytes()
         assert len(list(tmp_path.iterdir())) == 1
     share.close()
 
@@ -105,7 +105,7 @@ def test_without_a_folder_it_knows_nothing() -> None:
     share = HostShare(None)
     share.say(MIB, MIB)
     share.look()
-    assert share.others == Held()
+    assert share.others == StoredBytes()
     share.close()
 
 
@@ -114,7 +114,7 @@ def test_what_is_no_number_counts_as_nothing(tmp_path: Path) -> None:
     other = HostShare(tmp_path)
     os.truncate(next(file for file in tmp_path.iterdir() if file != share._file), 3)
     share.look()
-    assert share.others == Held()
+    assert share.others == StoredBytes()
     share.close()
     other.close()
 

@@ -1,4 +1,4 @@
-"""Store: what goes to the disk and comes back, what counts, what is never lost, and errors of the disk."""
+"""ValueStore: what goes to the disk and comes back, what counts, what is never lost, and errors of the disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scaler.shared_memory import SLAB_BYTES, SharedBlock
 from scaler.store import store as store_module
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import RETRY_SECONDS, SpillFolder
-from scaler.store.store import DISK_REST_SECONDS, Store
+from scaler.store.store import DISK_REST_SECONDS, ValueStore
 from tests.support.processes import open_files
 
 MIB = 1 << 20
@@ -37,7 +37,7 @@ def value(number: int, size: int) -> list[bytes]:
 class Bench:
     def __init__(self, base: Path, hot: int, cold: int = 1 << 40) -> None:
         self.base, self.time, self.seconds_per_look = base, 0.0, 0.0
-        self.store = Store(HostShare(None), hot, SpillFolder(base, keeps_free=False), cold, self.now)
+        self.store = ValueStore(HostShare(None), hot, SpillFolder(base, keeps_free=False), cold, self.now)
 
     def now(self) -> float:
         self.time += self.seconds_per_look
@@ -73,7 +73,7 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
         each.store.close()
 
 
-def memory_of(store: Store) -> int:
+def memory_of(store: ValueStore) -> int:
     """The pages that the system has given to the memory of a store."""
     return sum(os.fstat(memory.descriptor).st_blocks * 512 for memory in store._memories)
 
@@ -473,7 +473,7 @@ def test_location_leads_to_a_value_that_was_cold(bench: Callable[..., Bench]) ->
 def test_stores_of_one_user_share_the_budget(tmp_path: Path) -> None:
     (tmp_path / "shares").mkdir()
     first, second = (
-        Store(HostShare(tmp_path / "shares"), 2 * OWN, SpillFolder(tmp_path, keeps_free=False), 1 << 40)
+        ValueStore(HostShare(tmp_path / "shares"), 2 * OWN, SpillFolder(tmp_path, keeps_free=False), 1 << 40)
         for _ in range(2)
     )
     for number in range(2):
@@ -493,7 +493,7 @@ def test_stores_of_one_user_share_the_budget(tmp_path: Path) -> None:
 
 
 def test_store_without_a_disk_has_room_again_when_another_one_is_gone(tmp_path: Path) -> None:
-    first, second = (Store(HostShare(tmp_path), 2 * OWN) for _ in range(2))
+    first, second = (ValueStore(HostShare(tmp_path), 2 * OWN) for _ in range(2))
     for store in (first, second):
         for number in range(2):
             store.take(name(number), value(number, OWN - 64))

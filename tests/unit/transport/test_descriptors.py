@@ -4,7 +4,7 @@ import os
 import socket
 
 from scaler.ids import Connection
-from scaler.transport.descriptors import Descriptors, Idle, Standing
+from scaler.transport.descriptors import Descriptors, IdleConnections, OpenConnections
 
 
 def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
@@ -43,7 +43,7 @@ def test_a_connection_whose_descriptor_was_closed_has_none_though_it_is_used_aga
 
 
 def test_what_is_no_peers_at_two_looks_in_a_row_is_idle() -> None:
-    idle = Idle()
+    idle = IdleConnections()
     idle.open(5)
     idle.open(6)
     assert idle.look({6}.__contains__) == []
@@ -52,7 +52,7 @@ def test_what_is_no_peers_at_two_looks_in_a_row_is_idle() -> None:
 
 
 def test_what_became_a_peers_between_two_looks_is_not() -> None:
-    idle = Idle()
+    idle = IdleConnections()
     idle.open(5)
     assert idle.look({}.__contains__) == []
     assert idle.look({5}.__contains__) == []
@@ -61,7 +61,7 @@ def test_what_became_a_peers_between_two_looks_is_not() -> None:
 
 
 def test_a_descriptor_that_is_used_again_is_a_new_connection() -> None:
-    idle = Idle()
+    idle = IdleConnections()
     idle.open(5)
     assert idle.look({}.__contains__) == []
     idle.close(5)
@@ -74,7 +74,7 @@ def test_a_descriptor_that_is_used_again_is_a_new_connection() -> None:
 def test_a_forked_process_closes_its_copies_of_the_connections_that_stand() -> None:
     ours, theirs = socket.socketpair()
     ended, other = socket.socketpair()
-    standing = Standing()
+    standing = OpenConnections()
     with ours, theirs, ended, other:
         for one in (ours, ended):
             standing.open(one.fileno())
@@ -89,7 +89,7 @@ def test_a_forked_process_closes_its_copies_of_the_connections_that_stand() -> N
 def test_a_descriptor_that_another_file_has_by_now_is_left_alone() -> None:
     ours, theirs = socket.socketpair()
     one, other = socket.socketpair()
-    standing = Standing()
+    standing = OpenConnections()
     with theirs, one, other:
         descriptor = ours.fileno()
         standing.open(descriptor)

@@ -15,7 +15,7 @@ from scaler.transport.framing import (
     LAZY_BYTES,
     WRITTEN_ALONE_BYTES,
     GarbledError,
-    Inflow,
+    ReceiveBuffer,
     drop_bytes,
     pieces_of,
 )
@@ -25,8 +25,8 @@ def stream_of(*messages: tuple[bytes, list[bytes]]) -> bytes:
     return GREETING + b"".join(b"".join(map(bytes, pieces_of(*message))) for message in messages)
 
 
-def inflow(frame_bytes: int = 10 * OUT_OF_BAND_BYTES, message_bytes: float = inf) -> Inflow:
-    return Inflow(frame_bytes, message_bytes)
+def inflow(frame_bytes: int = 10 * OUT_OF_BAND_BYTES, message_bytes: float = inf) -> ReceiveBuffer:
+    return ReceiveBuffer(frame_bytes, message_bytes)
 
 
 def test_a_lone_small_message_is_one_piece() -> None:
@@ -82,7 +82,7 @@ def test_the_rest_of_a_frame_that_was_cut_is_read_where_it_stays_and_the_next_on
     assert list(map(bytes, taken)) == frames
 
 
-def take_byte_by_byte(known: Inflow, stream: bytes) -> None:
+def take_byte_by_byte(known: ReceiveBuffer, stream: bytes) -> None:
     for number in range(len(stream)):
         assert known.take(stream[number : number + 1]) == []
 

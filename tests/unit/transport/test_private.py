@@ -18,7 +18,7 @@ from scaler.config import check_address
 from scaler.endpoint import Endpoint
 from scaler.transport.private import (
     LEFT_SECONDS,
-    Imports,
+    ImportsFile,
     keep_private_place_for,
     new_private_endpoint,
     remove_left_monitors,
@@ -134,7 +134,7 @@ def test_other_files_in_a_place_stay(ended: int) -> None:
 
 def test_what_is_to_be_imported_is_taken_once_and_goes_with_the_place() -> None:
     endpoint = new_private_endpoint()
-    ours, theirs = Imports.at(endpoint), Imports.at(endpoint)
+    ours, theirs = ImportsFile.at(endpoint), ImportsFile.at(endpoint)
     assert ours is not None
     assert theirs is not None
     assert theirs.take() == []
@@ -151,18 +151,18 @@ def test_what_is_to_be_imported_is_taken_once_and_goes_with_the_place() -> None:
 
 def test_half_a_list_is_none() -> None:
     endpoint = new_private_endpoint()
-    place = Imports.at(endpoint)
+    place = ImportsFile.at(endpoint)
     assert place is not None
     (place_of(endpoint).parent / "imports").write_text("a\nb")
     assert place.take() == []
 
 
 def test_only_a_place_that_others_cannot_enter_says_what_to_import(temporary_folder: Path) -> None:
-    assert Imports.at(Endpoint.parse("tcp://127.0.0.1:1")) is None
-    assert Imports.at(Endpoint.parse(f"ipc://{temporary_folder}/scheduler")) is None
+    assert ImportsFile.at(Endpoint.parse("tcp://127.0.0.1:1")) is None
+    assert ImportsFile.at(Endpoint.parse(f"ipc://{temporary_folder}/scheduler")) is None
     endpoint = new_private_endpoint()
     place_of(endpoint).parent.chmod(0o755)
-    assert Imports.at(endpoint) is None
+    assert ImportsFile.at(endpoint) is None
 
 
 def test_sockets_of_monitors_that_nobody_has_any_more_go_and_others_stay(temporary_folder: Path) -> None:

@@ -45,7 +45,7 @@ MODULE = "module "
 """The start of the name of a part that is the digest of the source of a module."""
 
 
-class Part(NamedTuple):
+class CodePart(NamedTuple):
     """A part of a function, with a name for display."""
 
     name: str
@@ -119,23 +119,25 @@ def _code(code: types.CodeType, _scope: Scope) -> Shape:
     return Shape(("code", code.co_name, counts, names, table, read.operations), read.constants)
 
 
-def parts_of(function: types.FunctionType, scope: Scope) -> list[Part]:
+def parts_of(function: types.FunctionType, scope: Scope) -> list[CodePart]:
     """Return the parts of a function: its code, and the values that the code uses."""
     code = function.__code__
-    parts = [Part("code", code)]
+    parts = [CodePart("code", code)]
     n_plain = code.co_argcount
     defaults = function.__defaults__ or ()
-    parts += map(Part, (f"default {each}" for each in code.co_varnames[n_plain - len(defaults) : n_plain]), defaults)
-    parts += (Part(f"default {name}", value) for name, value in sorted((function.__kwdefaults__ or {}).items()))
-    parts += map(Part, (f"closure {each}" for each in code.co_freevars), function.__closure__ or ())
-    parts += (Part(f"attribute {name}", value) for name, value in sorted(vars(function).items()))
+    parts += map(
+        CodePart, (f"default {each}" for each in code.co_varnames[n_plain - len(defaults) : n_plain]), defaults
+    )
+    parts += (CodePart(f"default {name}", value) for name, value in sorted((function.__kwdefaults__ or {}).items()))
+    parts += map(CodePart, (f"closure {each}" for each in code.co_freevars), function.__closure__ or ())
+    parts += (CodePart(f"attribute {name}", value) for name, value in sorted(vars(function).items()))
     module = function.__globals__.get("__name__")
     if scope.is_own(module) or getattr(sys.modules.get(str(module)), "__dict__", None) is not function.__globals__:
         parts += _globals(function, scope)
     return [each for each in parts if each.value is not function]
 
 
-def _globals(function: types.FunctionType, scope: Scope) -> Iterator[Part]:
+def _globals(function: types.FunctionType, scope: Scope) -> Iterator[CodePart]:
     """Iterate over the globals that a function uses, including those of the program's modules."""
     codes = [*_within(function.__code__)]
     used = {name for code in codes for name in code.co_names}
@@ -148,7 +150,7 @@ def _globals(function: types.FunctionType, scope: Scope) -> Iterator[Part]:
     seen: set[str] = set()
     for name, value in sorted(known.items()):
         yield from _global(name, value, used - _OF_MODULES, scope, seen, digests)
-    yield from (Part(MODULE + name, digest) for name, digest in digests.items())
+    yield from (CodePart(MODULE + name, digest) for name, digest in digests.items())
 
 
 def _held(function: types.FunctionType) -> Iterator[Any]:
@@ -178,15 +180,15 @@ def _package(names: dict[str, Any]) -> str:
 
 def _global(
     name: str, value: Any, used: set[str], scope: Scope, seen: set[str], sources: Collection[str]
-) -> Iterator[Part]:
+) -> Iterator[CodePart]:
     """Iterate over the parts of a global; submodules of `sources` may be loaded or not, and are left out."""
     if not isinstance(value, types.ModuleType):
         kind = "class" if isinstance(value, type) else "function" if isinstance(value, _FUNCTIONS) else "global"
-        yield Part(f"{kind} {name}", value)
+        yield CodePart(f"{kind} {name}", value)
         return
     if "." in name and value.__name__ in sources:
         return
-    yield Part(f"global {name}", value)
+    yield CodePart(f"global {name}", value)
     if value.__name__ in seen or not scope.is_own(value.__name__):
         return
     seen.add(value.__name__)

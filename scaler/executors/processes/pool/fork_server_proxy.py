@@ -215,7 +215,7 @@ class ForkServerProxy(Actor):
 
 def _started(
     settings: str, limits: Mapping[str, str]
-) -> tuple[socket.socket, subprocess.Popen[bytes] | first_fork_server.Forked]:
+) -> tuple[socket.socket, subprocess.Popen[bytes] | first_fork_server.FirstForkServer]:
     """Return the connection to a fork server, and its process: the one that waits for its settings, or a new one."""
     if (forked := first_fork_server.take()) is not None:
         forked.tell(settings, limits)

@@ -40,7 +40,7 @@ ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=30.0)
 """The failures within the time say how long to wait before the next try."""
 
 
-class Pool(Supervisor):
+class ProcessorPool(Supervisor):
     """The supervisor of all processes of the node.
 
     Args:

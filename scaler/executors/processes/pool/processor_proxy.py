@@ -1,6 +1,6 @@
 """ProcessorProxy: the agent's end of one processor process and of the channel to it.
 
-Its slot writes to it (`HandTasks`, `HandObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`,
+Its slot writes to it (`SendTasks`, `SendObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`,
 `SuspendProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and the process, over the channel. It
 sends its slot what became of it all, and the proxy of the fork server what is to become of the process.
 
@@ -29,8 +29,6 @@ from scaler.executors.processes.messages import (
     CleanProcessor,
     DismissProcessor,
     DropObjects,
-    HandObject,
-    HandTasks,
     InitializerFailed,
     InstallationWorks,
     InterruptProcessor,
@@ -38,21 +36,23 @@ from scaler.executors.processes.messages import (
     PrepareAnother,
     ProcessEnded,
     ProcessNotStarted,
+    ProcessorBlocked,
     ProcessorComing,
     ProcessorDown,
+    ProcessorKept,
     ProcessorNotComing,
-    ProcessorStays,
+    ProcessorResumable,
+    ProcessorUnblocked,
     ProcessorUp,
     ProcessStarted,
     ResumeProcessor,
+    SendObject,
+    SendTasks,
     SignalProcess,
     StartProcess,
     SuspendProcessor,
-    TaskAsks,
-    TaskBlocks,
     TasksFinished,
-    TasksSaid,
-    TaskUnblocks,
+    TasksPrinted,
 )
 from scaler.executors.processes.pool.deaths import how_it_ended, is_exiting, was_out_of_memory, why_it_ended
 from scaler.kit import Actor, ActorRef, ExplainedError, Timer, handles
@@ -60,7 +60,7 @@ from scaler.message import message
 from scaler.process.shell import Shell
 from scaler.processor.channel import BlockLostError, Channel, ChannelClosedError
 from scaler.processor.lifecycle.fork_server import CONTINUE, INTERRUPT, KILL, STOP
-from scaler.processor.progress_page import Progress, new_progress_page
+from scaler.processor.progress_page import ProgressPage, new_progress_page
 from scaler.settings import ClusterConfig
 from scaler.transport.interface import Message
 from scaler.wire.codec.codec import decode, encode
@@ -167,7 +167,7 @@ class ProcessorProxy(Actor):
         ours.setblocking(False)
         self._channel = Channel(ours, remembers_blocks=True)
         self._progress_page = new_progress_page()
-        self._progress = Progress(self._progress_page)
+        self._progress = ProgressPage(self._progress_page)
         self._has_initializer = bool(config.initializer)
         self._is_prepared_by_user = bool(config.preload or config.initializer)
         self._ready_timer: Timer | None = None
@@ -225,23 +225,23 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorUp(self.number, self.actor_ref, self._progress, self._is_extra, pid))
         elif self._is_dismissed:
             self._is_dismissed = False
-            self._slot.send(ProcessorStays(self.number))
+            self._slot.send(ProcessorKept(self.number))
 
     def _blocked(self, batch: Batch[TaskBlocked]) -> None:
         for item in batch:
             timeout_seconds = item.timeout_ms / 1000 if item.timeout_ms else math.inf
-            self._slot.send(TaskBlocks(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
+            self._slot.send(ProcessorBlocked(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
 
     def _said(self, batch: Batch[TaskOutput]) -> None:
-        self._slot.send(TasksSaid(self.number, batch))
+        self._slot.send(TasksPrinted(self.number, batch))
 
     def _asks(self, batch: Batch[ResumeRequest]) -> None:
         for item in batch:
-            self._slot.send(TaskAsks(self.number, item.number))
+            self._slot.send(ProcessorResumable(self.number, item.number))
 
     def _unblocked(self, batch: Batch[TaskUnblocked]) -> None:
         for item in batch:
-            self._slot.send(TaskUnblocks(self.number, item.number))
+            self._slot.send(ProcessorUnblocked(self.number, item.number))
 
     _readers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
         Batch[RunResult]: _finished,
@@ -254,13 +254,13 @@ class ProcessorProxy(Actor):
 
     # From the slot
 
-    @_handles_own(HandTasks)
-    def _hand_tasks(self, hand: HandTasks) -> None:
+    @_handles_own(SendTasks)
+    def _hand_tasks(self, hand: SendTasks) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, hand.tasks):
             self._write(self._channel.send_in_stream if frames else self._channel.send, header, frames)
 
-    @_handles_own(HandObject)
-    def _hand_object(self, hand: HandObject) -> None:
+    @_handles_own(SendObject)
+    def _hand_object(self, hand: SendObject) -> None:
         stored = hand.stored
         if stored.block is None:
             self._send([ObjectResponse(stored.object_id, 1, stored.frames)])

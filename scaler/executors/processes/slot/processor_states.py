@@ -76,7 +76,7 @@ IGNORED: frozenset[tuple[State, Event]] = frozenset(
 )
 
 
-class IllegalTransitionError(RuntimeError):
+class IllegalProcessorTransitionError(RuntimeError):
     """An event that cannot happen in this state."""
 
 
@@ -84,9 +84,9 @@ def next_state(state: State, event: Event) -> State | None:
     """Return the state after `event`, or None if the event is to be ignored.
 
     Raises:
-        IllegalTransitionError: if the event cannot happen in `state`.
+        IllegalProcessorTransitionError: if the event cannot happen in `state`.
     """
     following = TRANSITIONS.get(state, {}).get(event)
     if following is None and (state, event) not in IGNORED:
-        raise IllegalTransitionError(f"a processor that is {state} cannot {event}")
+        raise IllegalProcessorTransitionError(f"a processor that is {state} cannot {event}")
     return following

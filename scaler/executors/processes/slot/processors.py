@@ -32,13 +32,13 @@ from scaler.executors.processes.slot.processor_states import (
     RUNNING,
     TRANSITIONS,
     Event,
-    IllegalTransitionError,
+    IllegalProcessorTransitionError,
     State,
     next_state,
 )
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.kit import ActorRef, Timer
-from scaler.processor.progress_page import Progress
+from scaler.processor.progress_page import ProgressPage
 from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.worker import RunTask
 
@@ -68,7 +68,7 @@ class ProcessorRecord:
 
     number: int
     proxy: ActorRef
-    progress: Progress
+    progress: ProgressPage
     is_extra: bool
     """when it ends, no other one is started"""
     state: State
@@ -184,14 +184,16 @@ class Processors:
         """A process has ended before it was ready."""
         self._coming.discard(number)
 
-    def join(self, number: int, proxy: ActorRef, progress: Progress, is_extra: bool, pid: int = 0) -> ProcessorRecord:
+    def join(
+        self, number: int, proxy: ActorRef, progress: ProgressPage, is_extra: bool, pid: int = 0
+    ) -> ProcessorRecord:
         """A process that was expected is ready for work.
 
         Raises:
-            IllegalTransitionError: if it was not expected.
+            IllegalProcessorTransitionError: if it was not expected.
         """
         if number not in self._coming:
-            raise IllegalTransitionError(f"processor {number} is ready and was not expected")
+            raise IllegalProcessorTransitionError(f"processor {number} is ready and was not expected")
         self._coming.remove(number)
         state = TRANSITIONS[COMING][READY]
         processor = ProcessorRecord(number, proxy, progress, is_extra, state, pid=pid)
@@ -210,7 +212,7 @@ class Processors:
         """Move a processor to the state that follows.
 
         Raises:
-            IllegalTransitionError: if the event cannot happen in its state; nothing has changed then.
+            IllegalProcessorTransitionError: if the event cannot happen in its state; nothing has changed then.
         """
         before = processor.state
         following = next_state(before, event)

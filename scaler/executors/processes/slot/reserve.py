@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scaler.executors.messages import BeginAnew
-from scaler.executors.processes.messages import DismissProcessor, ProcessorComing, ProcessorNotComing, ProcessorStays
+from scaler.executors.messages import RestartProcesses
+from scaler.executors.processes.messages import DismissProcessor, ProcessorComing, ProcessorKept, ProcessorNotComing
 from scaler.executors.processes.slot.processor_states import DISMISS, DISMISSED, IDLE, LOSE_SLOT, STAY
 from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors, Schedule
 from scaler.message import message
@@ -32,7 +32,7 @@ once more then."""
 
 
 @message
-class StayCheck:
+class EndCheck:
     """A processor was told to end some time ago: see whether it has."""
 
     number: int
@@ -70,10 +70,10 @@ class Reserve:
         self.mail: Mail = {
             ProcessorComing: self._started,
             ProcessorNotComing: self._not_coming,
-            ProcessorStays: self._stays,
+            ProcessorKept: self._stays,
             SpareCheck: self._check,
-            BeginAnew: self._begin_anew,
-            StayCheck: self._check_stay,
+            RestartProcesses: self._begin_anew,
+            EndCheck: self._check_stay,
         }
 
     def leave(self, processor: ProcessorRecord) -> None:
@@ -120,7 +120,7 @@ class Reserve:
         else:
             self._is_usual_due |= not_coming.is_tried_again
 
-    def _stays(self, stays: ProcessorStays) -> None:
+    def _stays(self, stays: ProcessorKept) -> None:
         """It was dismissed, and cannot end: a client in it has open tasks."""
         processor = self._processors.get(stays.number)
         if processor is not None:
@@ -145,12 +145,12 @@ class Reserve:
             if processor.number in self.old:
                 self.old.discard(processor.number)
                 self._dismiss(processor)
-                self._schedule(AGAIN_SECONDS, StayCheck(processor.number))
+                self._schedule(AGAIN_SECONDS, EndCheck(processor.number))
 
-    def _begin_anew(self, _begin: BeginAnew) -> None:
+    def _begin_anew(self, _begin: RestartProcesses) -> None:
         self.old.update(processor.number for processor in self._processors)
 
-    def _check_stay(self, check: StayCheck) -> None:
+    def _check_stay(self, check: EndCheck) -> None:
         if self._processors.get(check.number) is not None:
             self.old.add(check.number)
 

@@ -4,7 +4,7 @@ The link writes to it (tasks, cancels, requests to give tasks back), the object 
 (coming, up, results, blocked, down). It sends tasks and objects to a processor, results to the link, and asks the
 object cache for what tasks need and the pool for more processors.
 
-    link --RunTask--> queue --HandTasks--> held by a processor --TasksFinished--> link
+    link --RunTask--> queue --SendTasks--> held by a processor --TasksFinished--> link
                         ^                         |
                         +------- taken back ------+
 
@@ -27,42 +27,42 @@ from typing import Any
 
 from scaler.executors.answers import Answers, End
 from scaler.executors.messages import (
-    BeginAnew,
     CollectionDue,
     ExecutorProcessGone,
     ForgetObjects,
-    HoldTasks,
     NeedObject,
     ObjectFound,
-    ObjectLost,
-    SayRuns,
+    ObjectUnavailable,
+    PauseTasks,
+    ReportRuns,
+    RestartProcesses,
     SplitAll,
     SplitRows,
 )
 from scaler.executors.processes.messages import (
     AddProcessor,
-    HandTasks,
+    ProcessorBlocked,
     ProcessorComing,
     ProcessorDown,
+    ProcessorKept,
     ProcessorNotComing,
-    ProcessorStays,
+    ProcessorResumable,
+    ProcessorUnblocked,
     ProcessorUp,
-    TaskAsks,
-    TaskBlocks,
+    SendTasks,
     TasksFinished,
-    TasksSaid,
-    TaskUnblocks,
+    TasksPrinted,
 )
 from scaler.executors.processes.slot.cancellation import STOPPED, Cancellation, StopDue
 from scaler.executors.processes.slot.prefetch import HELD_TASKS, HELD_US, TOGETHER_US, Prefetch
 from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
 from scaler.executors.processes.slot.processors import Held, Mail, ProcessorRecord, Processors
 from scaler.executors.processes.slot.recall import Recall, RecallDue, StuckCheck
-from scaler.executors.processes.slot.reserve import Reserve, SpareCheck, StayCheck
+from scaler.executors.processes.slot.reserve import EndCheck, Reserve, SpareCheck
 from scaler.executors.processes.slot.supplies import Supplies
-from scaler.executors.processes.slot.suspension import BreathDue, Suspension
+from scaler.executors.processes.slot.suspension import Suspension, SuspensionDue
 from scaler.executors.processes.slot.time_limit import LimitDue, TimeLimit
-from scaler.executors.processes.slot.turns import Turns
+from scaler.executors.processes.slot.turns import SlotTurns
 from scaler.executors.supply import Supply
 from scaler.executors.task_queue import RunKey, TaskQueue, run_of
 from scaler.ids import NO_ID, ObjectId, TaskId
@@ -109,7 +109,7 @@ class Slot(Actor):
         self._cancellation = Cancellation(processors, self.now, self.schedule, self._recall.withhold)
         self._time_limit = TimeLimit(limit_seconds, name, processors, self.now, self.schedule, self._end_overdue)
         self._suspension = Suspension(processors, self.now, self.schedule)
-        self._turns = Turns(
+        self._turns = SlotTurns(
             processors,
             self._queue,
             self._answers,
@@ -129,12 +129,12 @@ class Slot(Actor):
         """while there is no room for results: which tasks begin all the same"""
 
     @handles(
-        *(ProcessorComing, ProcessorNotComing, ProcessorStays),
-        *(TaskBlocks, TaskAsks, TaskUnblocks, Batch[ProcessorNews], CollectionDue),
-        *(BeginAnew, BreathDue, LimitDue, RecallDue, SpareCheck, StayCheck, StopDue, StuckCheck),
+        *(ProcessorComing, ProcessorNotComing, ProcessorKept),
+        *(ProcessorBlocked, ProcessorResumable, ProcessorUnblocked, Batch[ProcessorNews], CollectionDue),
+        *(RestartProcesses, SuspensionDue, LimitDue, RecallDue, SpareCheck, EndCheck, StopDue, StuckCheck),
     )
     def _mail_of_a_room(self, mail: Any) -> None:
-        if isinstance(mail, (TaskBlocks, RecallDue)):
+        if isinstance(mail, (ProcessorBlocked, RecallDue)):
             processor = self._processors.get(mail.number)
             if processor is not None:
                 self._split(processor)
@@ -173,8 +173,8 @@ class Slot(Actor):
 
     # From the object cache
 
-    @handles(HoldTasks)
-    def _hold(self, hold: HoldTasks) -> None:
+    @handles(PauseTasks)
+    def _hold(self, hold: PauseTasks) -> None:
         self._may_begin = hold.may_begin
         self._hand_out()
 
@@ -184,8 +184,8 @@ class Slot(Actor):
         self._queue.bring_back()
         self._hand_out()
 
-    @handles(ObjectLost)
-    def _object_lost(self, lost: ObjectLost) -> None:
+    @handles(ObjectUnavailable)
+    def _object_lost(self, lost: ObjectUnavailable) -> None:
         failed = self._queue.take_out(self._supply.lost(lost.object_id, self._queue))
         self._answers.end(failed, End(TaskStatus.MISSING_OBJECTS, lost.sentence()))
         self._queue.bring_back()
@@ -311,8 +311,8 @@ class Slot(Actor):
         processor.held.appendleft(entry)
         self._cancellation.distrust(processor, "it gave the result of another task than the one that was due")
 
-    @handles(TasksSaid)
-    def _tasks_said(self, news: TasksSaid) -> None:
+    @handles(TasksPrinted)
+    def _tasks_said(self, news: TasksPrinted) -> None:
         processor = self._processors.get(news.number)
         if processor is not None and processor.state is not DISTRUSTED:
             self._split(processor)
@@ -370,15 +370,15 @@ class Slot(Actor):
         together_us = HELD_US if self._processors.has_blocked else TOGETHER_US
         portion = self._prefetch.take(processor, together_us, HELD_TASKS if self._may_begin is None else 1)
         if portion:
-            hand = HandTasks(processor.number, portion)
+            hand = SendTasks(processor.number, portion)
             processor.proxy.send(hand)
             if self._prefetch.unweighed is None:
                 self._watch(processor, portion)
             else:
                 self.actor_ref.send(hand)
 
-    @handles(HandTasks)
-    def _handed_out(self, hand: HandTasks) -> None:
+    @handles(SendTasks)
+    def _handed_out(self, hand: SendTasks) -> None:
         """A task that came alone is on its way: see to what it had not to wait for."""
         self._prefetch.weigh()
         processor = self._processors.get(hand.number)
@@ -412,8 +412,8 @@ class Slot(Actor):
         self._queue.put_back(back)
         logger.debug("%s: recalled %d tasks queued behind a long-running one", self.name, len(back))
 
-    @handles(SayRuns)
-    def _say_runs(self, say: SayRuns) -> None:
+    @handles(ReportRuns)
+    def _say_runs(self, say: ReportRuns) -> None:
         say.view.processes += self._processors.now(self._index, self.now())
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from scaler.executors.messages import CollectionDue, StoredObject
-from scaler.executors.processes.messages import CleanProcessor, DropObjects, HandObject
+from scaler.executors.messages import CachedObject, CollectionDue
+from scaler.executors.processes.messages import CleanProcessor, DropObjects, SendObject
 from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors
 from scaler.executors.supply import Stock, Supply, needs_of
 from scaler.ids import ObjectId
@@ -51,12 +51,12 @@ class Supplies:
         """Return what this processor has."""
         return self._stocks[processor.number]
 
-    def found(self, stored: StoredObject, processor: ProcessorRecord | None) -> None:
+    def found(self, stored: CachedObject, processor: ProcessorRecord | None) -> None:
         """An object is here. Only the processor that holds the slot can have asked for it."""
         self.supply.found(stored.object_id)
         if processor is not None and stored.object_id not in (stock := self._stocks[processor.number]).has:
             stock.add(stored)
-            processor.proxy.send(HandObject(processor.number, stored))
+            processor.proxy.send(SendObject(processor.number, stored))
 
     def forget(self, object_ids: Collection[ObjectId]) -> None:
         """These objects are deleted: have all processors forget them."""

@@ -30,7 +30,7 @@ BREATH_SECONDS = 5.0
 
 
 @message
-class BreathDue:
+class SuspensionDue:
     """A process was stopped for as long as it may be."""
 
     number: int
@@ -61,7 +61,7 @@ class Suspension:
         self._stopped: dict[int, int] = {}
         """processors whose process is stopped -> the number of that stop"""
         self._stops = 0
-        self.mail: Mail = {Batch[ProcessorNews]: self._hear, BreathDue: self._breathe}
+        self.mail: Mail = {Batch[ProcessorNews]: self._hear, SuspensionDue: self._breathe}
 
     def leave(self, processor: ProcessorRecord) -> None:
         """A processor is gone."""
@@ -96,9 +96,9 @@ class Suspension:
         self._stopped[processor.number] = self._stops
         processor.proxy.send(SuspendProcessor(processor.number, True))
         seconds = min(BREATH_SECONDS, wait.ends_at - self._now())
-        self._schedule(seconds, BreathDue(processor.number, self._stops))
+        self._schedule(seconds, SuspensionDue(processor.number, self._stops))
 
-    def _breathe(self, due: BreathDue) -> None:
+    def _breathe(self, due: SuspensionDue) -> None:
         """It was stopped for long enough, or its wait ends by itself."""
         processor = self._processors.get(due.number)
         if processor is not None and self._stopped.get(due.number) == due.stop:

@@ -1,4 +1,4 @@
-"""Turns: decides which processor of a worker holds the slot, and when a blocked task may continue.
+"""SlotTurns: decides which processor of a worker holds the slot, and when a blocked task may continue.
 
 Used by the slot; sends to the processors, and reports blocked runs. A worker runs one task at a time. When its task
 waits for other tasks, another processor gets the slot, and the scheduler may send more tasks. When the task could
@@ -19,7 +19,12 @@ import logging
 from math import inf
 
 from scaler.executors.answers import Answers, End
-from scaler.executors.processes.messages import ResumeProcessor, TaskAsks, TaskBlocks, TaskUnblocks
+from scaler.executors.processes.messages import (
+    ProcessorBlocked,
+    ProcessorResumable,
+    ProcessorUnblocked,
+    ResumeProcessor,
+)
 from scaler.executors.processes.slot.cancellation import Cancellation
 from scaler.executors.processes.slot.processor_states import (
     ASKING,
@@ -52,7 +57,7 @@ TOO_DEEP = (
 )
 
 
-class Turns:
+class SlotTurns:
     """The turns of the processors of one slot.
 
     Args:
@@ -92,9 +97,9 @@ class Turns:
         self._deep = DEEP
         self._end, self._most = end, most
         self.mail: Mail = {
-            TaskBlocks: self._block,
-            TaskAsks: self._ask,
-            TaskUnblocks: self._unblock,
+            ProcessorBlocked: self._block,
+            ProcessorResumable: self._ask,
+            ProcessorUnblocked: self._unblock,
         }
 
     def next(self) -> ProcessorRecord | None:
@@ -131,7 +136,7 @@ class Turns:
             self._processors.apply(processor, GO_ON)
             self._recall.watch(processor)
 
-    def _block(self, blocks: TaskBlocks) -> None:
+    def _block(self, blocks: ProcessorBlocked) -> None:
         """A task waits for others: its place is free."""
         processor = self._processors.get(blocks.number)
         task = processor.executed_task(blocks.task) if processor is not None else None
@@ -158,7 +163,7 @@ class Turns:
                 count,
             )
 
-    def _ask(self, asks: TaskAsks) -> None:
+    def _ask(self, asks: ProcessorResumable) -> None:
         """What a task waited for is there."""
         processor = self._waiting_one(asks)
         if processor is None:
@@ -169,7 +174,7 @@ class Turns:
         else:
             self._processors.ask(processor)
 
-    def _unblock(self, unblocks: TaskUnblocks) -> None:
+    def _unblock(self, unblocks: ProcessorUnblocked) -> None:
         """A task goes on without having asked."""
         processor = self._waiting_one(unblocks)
         if processor is None:
@@ -182,7 +187,7 @@ class Turns:
             self._processors.apply(processor, GO_ON)
         self._recall.watch(processor)
 
-    def _waiting_one(self, news: TaskAsks | TaskUnblocks) -> ProcessorRecord | None:
+    def _waiting_one(self, news: ProcessorResumable | ProcessorUnblocked) -> ProcessorRecord | None:
         """Return the processor of the news, if the task that they are about waits."""
         processor = self._processors.get(news.number)
         if processor is None:

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.feed import FeedState
 from scaler.monitor.ui.views.graphs import graphs
 from scaler.monitor.ui.views.jobs import jobs
 from scaler.monitor.ui.views.live import live
 from scaler.monitor.ui.views.memory import memory
-from scaler.monitor.ui.views.page_request import Sent, Wish, WishError
+from scaler.monitor.ui.views.page_request import PageRequest, PageRequestError, SentState
 from scaler.monitor.ui.views.strip import band, strip
 from scaler.monitor.ui.views.tasks import failures, function, task, tasks
 from scaler.monitor.ui.views.timeline import stream
 from scaler.monitor.ui.views.workers import processors, worker
 
-View = Callable[[State, Wish, Sent, float], dict[str, Any]]
+View = Callable[[FeedState, PageRequest, SentState, float], dict[str, Any]]
 
 PAGES: dict[str, tuple[View, str]] = {
     "live": (live, ""),
@@ -39,7 +39,7 @@ PAGES: dict[str, tuple[View, str]] = {
 """What each page shows, and the topic that it needs beside those that are always heard; `/` stands before an id."""
 
 
-def topics(wish: Wish) -> frozenset[str]:
+def topics(wish: PageRequest) -> frozenset[str]:
     """Return the topics of the stream that only some pages need."""
     _, topic = PAGES.get(wish.page, (None, ""))
     if topic.endswith("/"):
@@ -47,7 +47,7 @@ def topics(wish: Wish) -> frozenset[str]:
     return frozenset({topic} if topic and not topic.endswith("/") else ())
 
 
-def frame(state: State, wish: Wish, sent: Sent, now: float) -> dict[str, Any]:
+def frame(state: FeedState, wish: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
     """Return all that a page needs at this moment.
 
     Args:
@@ -57,10 +57,10 @@ def frame(state: State, wish: Wish, sent: Sent, now: float) -> dict[str, Any]:
         now: seconds that only grow.
 
     Raises:
-        WishError: if there is no such page, or it has no such arguments.
+        PageRequestError: if there is no such page, or it has no such arguments.
     """
     if wish.page not in PAGES:
-        raise WishError("there is no such page")
+        raise PageRequestError("there is no such page")
     view, _ = PAGES[wish.page]
     return {
         "strip": strip(state, now),

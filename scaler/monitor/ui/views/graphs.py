@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from scaler.graph.readiness import positions
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.page_request import Sent, Wish
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import outcome, page_of, plain
 from scaler.wire.messages.monitor import StateGraph, StateNode
 
@@ -15,7 +15,7 @@ NODES_MOST = 2000
 """More nodes are drawn as boxes of one function at one depth."""
 
 
-def graphs(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
+def graphs(state: FeedState, wish: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page: the list, or one graph if the page asks for it."""
     model = state.model
     if wish.short_id:
@@ -29,7 +29,7 @@ def _row(graph: StateGraph) -> dict[str, Any]:
     return plain(graph, name=graph.name or graph.graph.hex()[:8])
 
 
-def _one(state: State, wish: Wish, sent: Sent) -> dict[str, Any]:
+def _one(state: FeedState, wish: PageRequest, sent: SentState) -> dict[str, Any]:
     graph = state.model.graphs.get(wish.short_id)
     nodes = state.model.nodes.get(wish.short_id, {})
     depth_of = depths(nodes)

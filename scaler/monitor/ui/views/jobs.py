@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any
 
 from scaler.monitor.model.jobs import OPEN, PAUSED, JobRates, state_of
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.page_request import Sent, Wish
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import page_of, plain
 from scaler.wire.messages.monitor import StateJob
 
 
-def jobs(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+def jobs(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page: those that are open, then those that have changed last; or one, if the page asks for it."""
     model = state.model
     if wish.short_id:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.page_request import Sent, Wish
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import function_row, plain, series
 from scaler.monitor.ui.views.workers import worker_table
 from scaler.monitor.units import waits_for
@@ -16,7 +16,7 @@ MESSAGES_MOST = 30
 EVENTS_MOST = 8
 
 
-def live(state: State, wish: Wish, sent: Sent, now: float) -> dict[str, Any]:
+def live(state: FeedState, wish: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
     """Return the page."""
     model = state.model
     window = wish.number_of("window", 300, 60, 1800)

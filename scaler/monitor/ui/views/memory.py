@@ -6,15 +6,15 @@ from dataclasses import asdict
 from typing import Any
 
 from scaler.monitor.model.values import values_by_host
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.page_request import Sent, Wish
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import plain, series
 
 OBJECTS_MOST = 50
 HOSTS_MOST = 100
 
 
-def memory(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
+def memory(state: FeedState, wish: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page."""
     model = state.model
     window = wish.number_of("window", 300, 60, 604800)

@@ -1,4 +1,4 @@
-"""Wish: what a page asks for: its name and a few arguments, all checked here."""
+"""PageRequest: what a page asks for: its name and a few arguments, all checked here."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ TEXT_CHARACTERS = 300
 ROWS_MOST = 100
 
 
-class WishError(ValueError):
+class PageRequestError(ValueError):
     """A page asked for something that does not exist."""
 
 
 @dataclass(frozen=True)
-class Wish:
+class PageRequest:
     """What one page wants to see."""
 
     number: int
@@ -22,29 +22,29 @@ class Wish:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, said: dict[str, Any]) -> Wish:
+    def of(cls, said: dict[str, Any]) -> PageRequest:
         """Return the wish that a page sent.
 
         Raises:
-            WishError: if it is none.
+            PageRequestError: if it is none.
         """
         number, page, arguments = said.get("wish"), said.get("page"), said.get("args", {})
         if not isinstance(number, int) or not isinstance(page, str) or not isinstance(arguments, dict):
-            raise WishError("a wish has a number, a page and arguments")
+            raise PageRequestError("a wish has a number, a page and arguments")
         return cls(number, page, arguments)
 
     def text(self, name: str) -> str:
         """Return an argument that is a short text."""
         value = self.arguments.get(name, "")
         if not isinstance(value, str) or len(value) > TEXT_CHARACTERS:
-            raise WishError(f"{name} must be a short text")
+            raise PageRequestError(f"{name} must be a short text")
         return value
 
     def number_of(self, name: str, default: int, least: int, most: int) -> int:
         """Return an argument that is a whole number."""
         value = self.arguments.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise WishError(f"{name} must be a whole number")
+            raise PageRequestError(f"{name} must be a whole number")
         return min(max(value, least), most)
 
     def flag(self, name: str) -> bool:
@@ -67,11 +67,11 @@ class Wish:
         try:
             return bytes.fromhex(self.text("id"))
         except ValueError:
-            raise WishError("id must be a short id") from None
+            raise PageRequestError("id must be a short id") from None
 
 
 @dataclass
-class Sent:
+class SentState:
     """What a page has already, so that only what is new is sent."""
 
     series_end: int = 0

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from scaler.monitor import units
 from scaler.monitor.columns import BY_NAME
 from scaler.monitor.model.model import Model
-from scaler.monitor.model.workers import Worker, percentile_us
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.page_request import Sent, Wish
+from scaler.monitor.model.workers import WorkerView, percentile_us
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.wire.messages.monitor import StateFunction, StateTask
 from scaler.wire.messages.vocabulary import FAILED, FAILURES
 
@@ -51,7 +51,7 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
     return row | more
 
 
-def series(state: State, wish: Wish, sent: Sent, names: Sequence[str], seconds: int) -> dict[str, Any]:
+def series(state: FeedState, wish: PageRequest, sent: SentState, names: Sequence[str], seconds: int) -> dict[str, Any]:
     """Return series over the last seconds, or up to the end that the page asks for: all, then only what is new."""
     end = wish.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
@@ -66,7 +66,7 @@ def series(state: State, wish: Wish, sent: Sent, names: Sequence[str], seconds: 
     return {"full": not is_known, "start": first, "step": step, "columns": columns}
 
 
-def page_of(rows: Sequence[T], wish: Wish, row: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
+def page_of(rows: Sequence[T], wish: PageRequest, row: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
     """Return the rows that the page has room for, and how many there are."""
     offset = min(wish.offset, max(0, len(rows) - 1) // wish.limit * wish.limit)
     page = rows[offset : offset + wish.limit]
@@ -78,7 +78,7 @@ def worker_key(key: tuple[bytes, int]) -> str:
     return f"{key[0].hex()}.{key[1]}"
 
 
-def worker_row(state: State, worker: Worker, left_seconds: float | None = None) -> dict[str, Any]:
+def worker_row(state: FeedState, worker: WorkerView, left_seconds: float | None = None) -> dict[str, Any]:
     """Return a worker."""
     model = state.model
     return {

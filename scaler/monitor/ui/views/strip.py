@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from scaler.monitor.model.verdict import IDLE, NO_NEWS, NO_WORKERS, NOBODY, verdict
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.page_request import Sent, Wish
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
 
 BAND_POINTS = 180
 BAND_SECONDS_LEAST = 1800
@@ -15,7 +15,7 @@ BACK_SECONDS = 60
 """For how long after a restart the page says how many workers are back."""
 
 
-def strip(state: State, now: float) -> dict[str, Any]:
+def strip(state: FeedState, now: float) -> dict[str, Any]:
     """Return the strip."""
     model = state.model
     found = verdict(model, now)
@@ -47,13 +47,13 @@ def _title(word: str) -> str:
     return titles.get(word, f"Working, bound by {word}")
 
 
-def _failed_in_a_minute(state: State) -> float:
+def _failed_in_a_minute(state: FeedState) -> float:
     end = state.history.end
     values = state.history.read(("failed",), end - 60, 1, 60)["failed"] if end > 60 else []
     return round(sum(value for value in values if value), 1)
 
 
-def _restart(state: State, now: float) -> dict[str, Any] | None:
+def _restart(state: FeedState, now: float) -> dict[str, Any] | None:
     """Return the last restart of the scheduler, as long as it matters."""
     model = state.model
     if not model.restarts or model.heard_at is None:
@@ -64,7 +64,7 @@ def _restart(state: State, now: float) -> dict[str, Any] | None:
     return {"at": model.restarts[-1], "back": model.worker_count, "of": max(model.workers_before, model.worker_count)}
 
 
-def band(state: State, wish: Wish, sent: Sent) -> dict[str, Any] | None:
+def band(state: FeedState, wish: PageRequest, sent: SentState) -> dict[str, Any] | None:
     """Return the long history, when it is new to the page; the last half hour as long as no more is known."""
     seconds = wish.number_of("band", 21600, BAND_SECONDS_LEAST, 604800)
     end = state.history.end if state.model.heard_at is not None else int(time.time())

@@ -6,8 +6,8 @@ from typing import Any
 
 from scaler.monitor.columns import matches
 from scaler.monitor.model.workers import run_counts
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.page_request import Sent, Wish
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import function_row, outcome, page_of, plain, task_row
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import StateTask
@@ -16,7 +16,7 @@ from scaler.wire.messages.vocabulary import FAILED
 FUNCTION_TASKS_MOST = 50
 
 
-def tasks(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+def tasks(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page: the newest first."""
     model = state.model
     wanted, kind = wish.text("filter"), wish.text("state")
@@ -39,7 +39,7 @@ def tasks(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
     return page_of(rows, wish, lambda task: task_row(model, task)) | {"kept": len(model.tasks), "ended": ended}
 
 
-def task(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+def task(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page of one task."""
     model = state.model
     one = model.tasks.get(wish.short_id)
@@ -54,7 +54,7 @@ def task(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
     }
 
 
-def function(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+def function(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page of one function: by short id, or by name."""
     model = state.model
     wanted = wish.text("id")
@@ -72,7 +72,7 @@ def function(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, An
     }
 
 
-def failures(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+def failures(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page."""
     model = state.model
     wanted = wish.text("filter")

@@ -6,8 +6,8 @@ from typing import Any
 
 from scaler.monitor.columns import matches
 from scaler.monitor.ui.bins import POINTS
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.page_request import Sent, Wish
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, SentState
 from scaler.monitor.ui.views.parts import outcome, worker_key
 from scaler.monitor.units import natural
 
@@ -17,7 +17,7 @@ WIDE_BINS = 2
 """Tasks that last longer than so many bins are drawn one by one."""
 
 
-def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
+def stream(state: FeedState, wish: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page: all bins of the visible workers, then what is new, and what has changed of those before."""
     model = state.model
     window = wish.number_of("window", 300, 300, 1800)
@@ -58,22 +58,22 @@ def stream(state: State, wish: Wish, sent: Sent, _now: float) -> dict[str, Any]:
     }
 
 
-def _bins(state: State, key: tuple[bytes, int], start: int, step: int, last: int) -> tuple[str, str]:
+def _bins(state: FeedState, key: tuple[bytes, int], start: int, step: int, last: int) -> tuple[str, str]:
     return state.bins.read(key, start, step, (last - start) // step)
 
 
-def end_of(state: State) -> int:
+def end_of(state: FeedState) -> int:
     """Return the time after what is known: bins end with what workers do, the history goes on."""
     return max(state.bins.end, state.history.end if state.model.heard_at is not None else 0)
 
 
-def _changed_since(state: State, key: tuple[bytes, int], end: int, step: int) -> int:
+def _changed_since(state: FeedState, key: tuple[bytes, int], end: int, step: int) -> int:
     """Return the beginning of the first bin that may be another one than a page has, whose bins go on to `end`."""
     before = end - step  # more news of the last bin may have come since
     return max(state.bins.changed_since(key, before - 1) // step * step, end - step * POINTS)
 
 
-def running(state: State, keys: set[tuple[bytes, int]], step: int) -> list[list[Any]]:
+def running(state: FeedState, keys: set[tuple[bytes, int]], step: int) -> list[list[Any]]:
     """Return what runs now for long."""
     now = state.model.heard_us / 1e6
     return [
@@ -83,7 +83,7 @@ def running(state: State, keys: set[tuple[bytes, int]], step: int) -> list[list[
     ]
 
 
-def _wide_tasks(state: State, workers: set[str], first: int, step: int) -> list[list[Any]]:
+def _wide_tasks(state: FeedState, workers: set[str], first: int, step: int) -> list[list[Any]]:
     """Return the sampled tasks that are wide enough to be seen, of these workers."""
     least_us = WIDE_BINS * step * 1_000_000
     found: list[list[Any]] = []

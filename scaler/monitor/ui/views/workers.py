@@ -6,9 +6,9 @@ from typing import Any
 
 from scaler.monitor.columns import BY_NAME, SORTED_BY, in_order, matches, rows_of
 from scaler.monitor.model.model import Model
-from scaler.monitor.model.workers import Processor
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.views.page_request import Sent, Wish, WishError
+from scaler.monitor.model.workers import ProcessorView
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.views.page_request import PageRequest, PageRequestError, SentState
 from scaler.monitor.ui.views.parts import page_of, plain, task_row, worker_key, worker_row
 from scaler.monitor.ui.views.timeline import end_of, running
 from scaler.monitor.units import natural
@@ -20,7 +20,7 @@ _COLUMNS = ("name", "cpu", "rss", "sent", "queued", "free", "suspended", "lag", 
 _SENT_COLUMNS = [{"name": each, "title": BY_NAME[each].heading, "unit": BY_NAME[each].unit} for each in _COLUMNS]
 
 
-def worker_table(state: State, wish: Wish, now: float) -> dict[str, Any]:
+def worker_table(state: FeedState, wish: PageRequest, now: float) -> dict[str, Any]:
     """Return the visible rows."""
     model = state.model
     wanted = wish.text("filter")
@@ -32,7 +32,7 @@ def worker_table(state: State, wish: Wish, now: float) -> dict[str, Any]:
     elif order in SORTED_BY:
         rows = in_order(rows, order, is_reversed)
     else:
-        raise WishError("there is no such column")
+        raise PageRequestError("there is no such column")
     workers = [row.workers[0] for row in rows]
     kept = wish.number_of("kept", 60, 0, 3600)
     left = {worker.key: now - at for worker, at in state.gone.values() if now - at < kept}
@@ -48,7 +48,7 @@ def worker_table(state: State, wish: Wish, now: float) -> dict[str, Any]:
     }
 
 
-def worker(state: State, wish: Wish, _sent: Sent, now: float) -> dict[str, Any]:
+def worker(state: FeedState, wish: PageRequest, _sent: SentState, now: float) -> dict[str, Any]:
     """Return the page of one worker: by its key, or by its name."""
     model = state.model
     wanted = wish.text("id")
@@ -80,13 +80,13 @@ def worker(state: State, wish: Wish, _sent: Sent, now: float) -> dict[str, Any]:
     }
 
 
-def processors(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, Any]:
+def processors(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page."""
     model = state.model
     names = {worker.key: (worker.name, worker.host) for worker in model.workers}
     wanted = wish.text("filter")
 
-    def name_of(each: Processor) -> tuple[str, str]:
+    def name_of(each: ProcessorView) -> tuple[str, str]:
         return names.get((each.agent, each.position), (f"{each.agent.hex()}.{each.position}", ""))
 
     rows = sorted(
@@ -94,7 +94,7 @@ def processors(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, 
         key=lambda each: ([natural(part) for part in name_of(each)], each.pid),
     )
 
-    def row(each: Processor) -> dict[str, Any]:
+    def row(each: ProcessorView) -> dict[str, Any]:
         name, host = name_of(each)
         key = worker_key((each.agent, each.position))
         return _processor_row(model, each, key=f"{key}.{each.pid}", worker=name, worker_key=key, host=host)
@@ -103,5 +103,5 @@ def processors(state: State, wish: Wish, _sent: Sent, _now: float) -> dict[str, 
     return page_of(rows, wish, row) | {"shown": shown, "all": total}
 
 
-def _processor_row(model: Model, each: Processor, **more: Any) -> dict[str, Any]:
+def _processor_row(model: Model, each: ProcessorView, **more: Any) -> dict[str, Any]:
     return plain(each, function=model.function_name(each.function) if each.function else "", **more)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.graphs.awaited import Awaited
+from scaler.actors.graphs.awaited import AwaitedTasks
 from scaler.actors.graphs.graph_values import WORTH_A_PLACE_BYTES
 from scaler.ids import GraphId, ObjectId
 from scaler.pickling.serialization import OBJECT, VALUE, argument_block
-from scaler.wire.messages.client import ExplainRequest, ExplainResponse, GraphInput, Known
+from scaler.wire.messages.client import ExplainRequest, ExplainResponse, GraphInput, InputKnowledge
 from scaler.wire.messages.common import ObjectRequest, TaskStatus
 from scaler.wire.messages.vocabulary import WORKER
 from scaler.wire.messages.worker import RunTask
@@ -157,7 +157,7 @@ def test_cancelling_what_waits_leaves_what_it_waits_for_alone(simulation: Simula
 
 
 def test_a_graph_that_ends_without_a_word_of_a_node_has_the_client_asked(simulation: Simulation) -> None:
-    awaited = Awaited()
+    awaited = AwaitedTasks()
     assert not awaited.take_of(GraphId(b"g" * 16))
     client = simulation.client()
     simulation.agent(1)
@@ -213,7 +213,7 @@ def test_an_input_of_no_graph_and_one_too_many_are_ignored(simulation: Simulatio
     graph_id = GraphId(b"none" * 4)
     client.say(GraphInput(graph_id, 0, first, GraphId(bytes(16))))
     known = client.submit_graph([()], [0])
-    client.say(GraphInput(known, 5, first, GraphId(bytes(16)), 0, Known.HERE, b"value"))
+    client.say(GraphInput(known, 5, first, GraphId(bytes(16)), 0, InputKnowledge.HERE, b"value"))
     simulation.advance(5.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
     leave_and_check(simulation, client)

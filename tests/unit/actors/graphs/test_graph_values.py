@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.graphs.graph_node import SHARED_BYTES, Node
+from scaler.actors.graphs.graph_node import SHARED_BYTES, GraphNodeState
 from scaler.actors.graphs.graph_values import GraphValues
 from scaler.actors.messages.objects import ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.peers.owners import Owner
@@ -32,9 +32,9 @@ class Scene:
         self._run = bench.run
 
     @staticmethod
-    def node(block: bytes = b"", object_ids: bytes = b"") -> Node:
+    def node(block: bytes = b"", object_ids: bytes = b"") -> GraphNodeState:
         ids = GraphId(random_id()), TaskId(random_id()), ObjectId(random_id())
-        return Node(GraphNode(*ids, block, object_ids, b"", wanted=0))
+        return GraphNodeState(GraphNode(*ids, block, object_ids, b"", wanted=0))
 
     def told(self) -> list[type]:
         """What the object store has heard since the last call."""

@@ -8,7 +8,7 @@ import pytest
 
 from scaler.actors.insight.census import DESCRIPTIONS_MOST, UNHEARD_MOST, WAITING_MOST
 from scaler.actors.tree import CENSUS
-from scaler.wire.messages.client import OBJECTS, InfoRequest, InfoResponse, ObjectInfo, WorkerInfo
+from scaler.wire.messages.client import OBJECTS, InfoRequest, InfoResponse, ObjectDetails, WorkerDetails
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest, RunTask
 from tests.support.simulation import Outcome, SimulatedAgent, SimulatedClient, Simulation
 
@@ -36,7 +36,7 @@ def test_a_request_is_answered_with_counts(simulation: Simulation) -> None:
     simulation.agent(1)
     ask(simulation, client, InfoRequest(7))
     assert client.said(InfoResponse) == [InfoResponse(7, workers=3, clusters=2, clients=2, waiting_tasks=0)]
-    assert client.said(WorkerInfo) == []
+    assert client.said(WorkerDetails) == []
 
 
 def test_tasks_that_wait_are_counted_and_those_at_a_worker_are_described() -> None:
@@ -49,7 +49,7 @@ def test_tasks_that_wait_are_counted_and_those_at_a_worker_are_described() -> No
     agent = simulation.agent(2, slow)
     simulation.run()
     ask(simulation, client, InfoRequest(2, detailed=1))
-    described = client.said(WorkerInfo)
+    described = client.said(WorkerDetails)
     assert [info.name for info in described] == names(agent, 2)
     assert sum(info.tasks for info in described) + client.said(InfoResponse)[-1].waiting_tasks == 3
     assert {(info.number, info.cluster, info.python_version, info.package_version) for info in described} == {
@@ -63,10 +63,10 @@ def test_descriptions_wait_until_those_before_were_heard(simulation: Simulation)
     simulation.agent(2)
     ask(simulation, client, *(InfoRequest(number, detailed=1) for number in range(1, 10)), InfoRequest(99))
     assert [response.number for response in client.said(InfoResponse)] == [1, 99]
-    assert len(client.said(WorkerInfo)) == 2 * UNHEARD_MOST
+    assert len(client.said(WorkerDetails)) == 2 * UNHEARD_MOST
     simulation.advance(10.0)
     assert sorted(response.number for response in client.said(InfoResponse)) == [*range(1, 10), 99]
-    assert len(client.said(WorkerInfo)) == 2 * 9
+    assert len(client.said(WorkerDetails)) == 2 * 9
 
 
 def test_of_very_many_questions_of_one_client_the_last_ones_are_put_off(
@@ -87,7 +87,7 @@ def test_only_so_many_descriptions_are_made_at_a_time(simulation: Simulation) ->
         ask(simulation, client, InfoRequest(1, detailed=1))
     assert sum(len(client.said(InfoResponse)) for client in clients) == DESCRIPTIONS_MOST
     simulation.advance(1.0)
-    assert [len(client.said(WorkerInfo)) for client in clients] == [2] * len(clients)
+    assert [len(client.said(WorkerDetails)) for client in clients] == [2] * len(clients)
 
 
 def test_who_asks_again_after_an_answer_does_not_wait(simulation: Simulation) -> None:
@@ -105,14 +105,14 @@ def test_a_wait_for_workers_is_told_counts_only(simulation: Simulation) -> None:
     simulation.agent(2)
     simulation.run()
     assert [response.workers for response in client.said(InfoResponse)] == [0, 2, 4]
-    assert client.said(WorkerInfo) == []
+    assert client.said(WorkerDetails) == []
 
 
 def test_workers_of_each_cluster_stand_together(simulation: Simulation) -> None:
     client = simulation.client()
     first, second = simulation.agent(2), simulation.agent(1)
     ask(simulation, client, InfoRequest(1, detailed=1))
-    said = [(info.name, info.cluster) for info in client.said(WorkerInfo)]
+    said = [(info.name, info.cluster) for info in client.said(WorkerDetails)]
     assert said == [*((name, 0) for name in names(first, 2)), *((name, 1) for name in names(second, 1))]
 
 
@@ -137,7 +137,7 @@ def test_a_cluster_that_is_gone_counts_no_more(simulation: Simulation) -> None:
     simulation.advance(70.0)
     ask(simulation, client, InfoRequest(2, detailed=1))
     assert client.said(InfoResponse)[-1].workers == 0
-    assert client.said(WorkerInfo) == []
+    assert client.said(WorkerDetails) == []
 
 
 def test_a_request_with_the_same_number_takes_back_the_wait(simulation: Simulation) -> None:
@@ -222,10 +222,10 @@ def test_the_objects_of_a_client_are_described_to_it_alone_the_largest_first(sim
     small, large = client.create(b"1" * 10, "small"), client.create(b"2" * 1000, "large")
     other.create(b"3" * 5000, "of another")
     ask(simulation, client, InfoRequest(7, detailed=OBJECTS))
-    assert client.said(ObjectInfo) == [
-        ObjectInfo(7, large, "large", kind=0, place=0, size_bytes=1000, copies=0, users=0),
-        ObjectInfo(7, small, "small", kind=0, place=0, size_bytes=10, copies=0, users=0),
-        ObjectInfo(7, client.function_id, "function", kind=1, place=0, size_bytes=4, copies=0, users=0),
+    assert client.said(ObjectDetails) == [
+        ObjectDetails(7, large, "large", kind=0, place=0, size_bytes=1000, copies=0, users=0),
+        ObjectDetails(7, small, "small", kind=0, place=0, size_bytes=10, copies=0, users=0),
+        ObjectDetails(7, client.function_id, "function", kind=1, place=0, size_bytes=4, copies=0, users=0),
     ]
     assert [response.number for response in client.said(InfoResponse)] == [7]
 
@@ -238,4 +238,4 @@ def test_of_very_many_objects_the_largest_are_described(
     for size in (3, 5, 1, 4):
         client.create(bytes(size), f"of {size}")
     ask(simulation, client, InfoRequest(1, detailed=OBJECTS))
-    assert [info.size_bytes for info in client.said(ObjectInfo)] == [5, 4]
+    assert [info.size_bytes for info in client.said(ObjectDetails)] == [5, 4]

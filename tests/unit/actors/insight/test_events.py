@@ -30,11 +30,11 @@ from scaler.actors.insight.events import (
     ObjectGone,
     ObjectStored,
     PartRestarted,
-    PeerBack,
-    PeerCame,
-    PeerCut,
+    PeerDisconnected,
+    PeerJoined,
+    PeerLeft,
+    PeerReconnected,
     PeerRefused,
-    PeerWent,
     TaskMoved,
 )
 from scaler.actors.tasks.task_states import (
@@ -232,7 +232,7 @@ def test_a_lost_worker_is_told_before_its_tasks(simulation: Simulation) -> None:
     recorder = listen(simulation)
     agent.die()
     simulation.advance(10.0)
-    cut, went, lost = (event for event in recorder.take() if type(event) in (PeerCut, PeerWent, TaskMoved))
+    cut, went, lost = (event for event in recorder.take() if type(event) in (PeerDisconnected, PeerLeft, TaskMoved))
     assert (cut.session, went.session, went.departure) == (proxy._host, proxy._host, CUT)
     assert (lost.event, lost.worker, lost.reason) == (LOST, proxy.actor_ref, f"its worker {proxy.name} was lost")
 
@@ -282,7 +282,7 @@ def test_peers_that_come_say_who_they_are(simulation: Simulation) -> None:
     recorder = listen(simulation)
     client, agent = simulation.client(), simulation.agent(2)
     nested = simulation.nested_client(agent)
-    came = heard(simulation, recorder, PeerCame)
+    came = heard(simulation, recorder, PeerJoined)
     assert [event.role for event in came] == [CLIENT, AGENT, NESTED_CLIENT]
     assert [event.identity.peer_id for event in came] == [client.client_id, agent.agent_id, nested.client_id]
     assert {event.identity.package_version for event in came} == {"9.9.9"}
@@ -305,7 +305,7 @@ def test_peers_that_go_say_how() -> None:
     cut.die()
     simulation.advance(100.0)
     asking.leave(GoodbyeKind.SHUTDOWN)
-    departures = {event.identity.peer_id: event.departure for event in heard(simulation, recorder, PeerWent)}
+    departures = {event.identity.peer_id: event.departure for event in heard(simulation, recorder, PeerLeft)}
     assert departures == {
         leaving.client_id: LEFT,
         going.agent_id: LEFT,
@@ -324,7 +324,7 @@ def test_a_peer_that_comes_back_on_another_connection_is_the_same_one(simulation
     agent.connect()
     simulation.run()
     cut, back = recorder.take()
-    assert (type(cut), type(back)) == (PeerCut, PeerBack)
+    assert (type(cut), type(back)) == (PeerDisconnected, PeerReconnected)
     assert cut.session is back.session is simulation.proxies()[0]._host
     assert cut.reason == "its connection broke"
 
@@ -339,8 +339,8 @@ def test_a_session_that_fails_says_so_and_its_peer_comes_anew() -> None:
     ):
         simulation.fail(failing)
         simulation.run()
-    news = [event for event in recorder.take() if type(event) in (PeerCame, PeerWent)]
-    assert [type(event) for event in news] == [PeerWent, PeerCame] * 2
+    news = [event for event in recorder.take() if type(event) in (PeerJoined, PeerLeft)]
+    assert [type(event) for event in news] == [PeerLeft, PeerJoined] * 2
     assert [event.departure for event in news[::2]] == [FAILED, FAILED]
     assert all("_Nonsense" in event.reason for event in news[::2])
 

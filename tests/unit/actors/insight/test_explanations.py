@@ -25,7 +25,7 @@ from scaler.wire.messages.vocabulary import (
     UNKNOWN,
     WORKER,
 )
-from scaler.wire.messages.worker import RunTask, WorkersHeld
+from scaler.wire.messages.worker import RunTask, WorkersPaused
 from tests.support.simulation import Outcome, SimulatedClient, Simulation
 
 
@@ -73,11 +73,11 @@ def test_a_task_waits_for_room_for_values_where_workers_begin_nothing(simulation
     agent = simulation.agent(3, slow)
     task_ids = client.submit(5)
     simulation.run()
-    agent.say(WorkersHeld(2))
+    agent.say(WorkersPaused(2))
     simulation.run()
     says = "all 3 workers are full, and 2 of them begin nothing, because memory and disk for values are full there"
     assert says in ask(simulation, client, task_ids[-1]).sentence
-    agent.say(WorkersHeld(0))
+    agent.say(WorkersPaused(0))
     simulation.run()
     assert "values" not in ask(simulation, client, task_ids[-1]).sentence
 

@@ -13,20 +13,20 @@ from typing import Any, cast
 import pytest
 
 from scaler.actors.jobs.job import INCONSISTENT, TRY_AGAIN_SECONDS, WRITE_SECONDS, JobActor
-from scaler.actors.jobs.job_catalog import JobShelf
+from scaler.actors.jobs.job_catalog import JobCatalog
 from scaler.actors.jobs.job_reads import READ_BYTES, SCAN
-from scaler.actors.jobs.job_state import Standing
+from scaler.actors.jobs.job_state import JobState
 from scaler.actors.jobs.open_rows import OpenRows
 from scaler.actors.jobs.row_sizes import RowSizes
 from scaler.actors.jobs.row_values import store_objects
-from scaler.actors.messages.adoption import AskForRun, AskForRuns, NotHeld, RunAdopted, RunFound, RunsAreHeld
-from scaler.actors.messages.jobs import JobAsked, OwnersChanged
+from scaler.actors.messages.adoption import FindRun, FindRuns, NotHeld, RunAdopted, RunFound, RunsAreHeld
+from scaler.actors.messages.jobs import OwnersChanged, RequestJob
 from scaler.actors.messages.objects import ObjectLost, StoreObject
 from scaler.actors.messages.tasks import (
-    BeginRun,
-    RunHeld,
     RunLost,
     RunRecalled,
+    StartRequested,
+    StartRun,
     TaskAssigned,
     TaskReady,
     TaskRefused,
@@ -38,13 +38,13 @@ from scaler.actors.tasks.adoption import HOLD_SECONDS
 from scaler.client.jobs.job_requests import read_rows
 from scaler.ids import ClientId, ObjectId, TaskId, content_id
 from scaler.jobs.folder import JobFolder
-from scaler.jobs.record import DONE, OPEN, STOPPED, JobRecord, JobTerms, Object, Result
+from scaler.jobs.record import DONE, OPEN, STOPPED, JobObject, JobRecord, JobTerms, RowResult
 from scaler.jobs.terms import BY_FILE, BY_KEY
-from scaler.jobs.values import Row, pack_rows
-from scaler.jobs.writer import Clerk
-from scaler.keys.allowed import Lockout, Terms
+from scaler.jobs.values import RowArguments, pack_rows
+from scaler.jobs.writer import JobWriter
+from scaler.keys.allowed import Lockout, OwnerTerms
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import AT_END, JobRequest, JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import AT_END, JobAnswerKind, JobRequest, JobResponse, JobVerb
 from scaler.wire.messages.common import InstructionKind, TaskStatus
 from scaler.wire.messages.rows import pack, unpack
 from scaler.wire.messages.worker import RunResult
@@ -76,23 +76,23 @@ class Scene:
         record.begin()
         for first in range(0, n_rows, RANGE):
             rows = range(first, min(n_rows, first + RANGE))
-            block = pack_rows([Row(b"%d" % row) for row in rows])
+            block = pack_rows([RowArguments(b"%d" % row) for row in rows])
             record.add_range(first, len(rows), b"", bytes(8 * len(rows)), block)
         record.seal(n_rows)
         record.commit()
         self.start(record, is_new=True)
 
     def start(self, record: JobRecord, *, is_new: bool, is_shared: bool = False) -> None:
-        self.clerk = Clerk(has_thread=False)
+        self.clerk = JobWriter(has_thread=False)
         about = ("tester", 2**40, is_shared, self.lockouts.get)
-        shelf = JobShelf(self.folder, self.clerk, lambda ref, message: ref.send(message), *about)
+        shelf = JobCatalog(self.folder, self.clerk, lambda ref, message: ref.send(message), *about)
         nobody = [self.bench.recorder()[1] for _ in range(2)]
         parts = replace(services(self.balancer_ref, nobody[0]), adoption=self.adoption_ref, audit=self.audit)
-        self.owner = parts.directory.owners.of("tester", Terms(tasks=self.quota))
+        self.owner = parts.directory.owners.of("tester", OwnerTerms(tasks=self.quota))
         self.record, self.services = record, parts
         self.answers: list[JobResponse] = []
         setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))  # noqa: B010 - it is a method
-        standing = Standing(record, OpenRows.of(record), is_new)
+        standing = JobState(record, OpenRows.of(record), is_new)
         self.actor = JobActor(record, standing, shelf, parts, nobody[1])
         self.job = self.bench.dispatcher.spawn(self.actor)
 
@@ -140,16 +140,16 @@ class Scene:
     def find_place(self, ready: TaskReady) -> None:
         """A worker has a place for a row, and its proxy holds the order."""
         self.bench.tell(ready.task, TaskAssigned(self.worker_ref, {ready.task: ready.attempt}))
-        self.bench.tell(self.job, RunHeld(self.worker_ref, ready.spec.task_id, ready.attempt))
+        self.bench.tell(self.job, StartRequested(self.worker_ref, ready.spec.task_id, ready.attempt))
 
     def begun(self) -> list[int]:
         """Return the rows of which the order left since this was asked last."""
-        return [row_of(each.task_id) for each in self.worker.take(BeginRun)]
+        return [row_of(each.task_id) for each in self.worker.take(StartRun)]
 
     def ask(self, verb: JobVerb, amount: int = 0, first: int = 0, body: bytes = b"") -> None:
         session = self.bench.recorder()[1]
         request = JobRequest(1, verb, "orders", first, amount, b"{}" if verb == JobVerb.OPEN else body)
-        self.bench.tell(self.job, JobAsked(session, cast("Any", None), request, "tester"))
+        self.bench.tell(self.job, RequestJob(session, cast("Any", None), request, "tester"))
 
     def run_row(self, ready: TaskReady, status: TaskStatus = TaskStatus.SUCCESS) -> None:
         """Have a worker run a row to its end."""
@@ -195,7 +195,7 @@ def test_rows_that_have_begun_are_never_started_by_the_next_scheduler_and_others
     scene.end_row(said[1])
     scene.go_on()
     scene.restart()
-    asks = {row_of(each.task_id): each for each in scene.adoption.take(AskForRun)}
+    asks = {row_of(each.task_id): each for each in scene.adoption.take(FindRun)}
     assert {row: ask.patient for row, ask in asks.items()} == {
         row: row in (0, 2, 3, 4) for row in range(ROWS) if row != 1
     }
@@ -383,12 +383,12 @@ def test_its_rows_count_for_the_quota_of_its_owner_and_take_turns_with_other_cli
         owner.wake()  # as a session does that needs no room
         scene.go_on()
         assert (sorted(scene.said()), owner.tasks) == ([6], 5)
-        scene.services.directory.owners.of("tester", Terms(tasks=3))
+        scene.services.directory.owners.of("tester", OwnerTerms(tasks=3))
         for row in (2, 3):
             scene.run_row(first[row])
             scene.go_on()
         assert (scene.said(), owner.tasks) == ({}, 3)
-        scene.services.directory.owners.of("tester", Terms())
+        scene.services.directory.owners.of("tester", OwnerTerms())
         scene.go_on()
         assert sorted(scene.said()) == list(range(7, ROWS))
         assert scene.actor._context.owner is owner
@@ -409,22 +409,22 @@ def test_after_a_restart_rows_that_agents_have_go_on_and_others_need_room_in_the
         assert len(ids) == 3
         scene.restart()
         scene.owner.tasks = 2  # of other clients, which were quicker
-        ask = AskForRuns(scene.owner.tag, scene.job, prefix=ids[0][:8])
-        assert (scene.said(), scene.adoption.take(AskForRuns)) == ({}, [ask])
+        ask = FindRuns(scene.owner.tag, scene.job, prefix=ids[0][:8])
+        assert (scene.said(), scene.adoption.take(FindRuns)) == ({}, [ask])
         unknown = TaskId(ids[0][:8] + (10**6).to_bytes(8, "big"))
         scene.job.send(RunsAreHeld([*ids[:2], unknown]))
         scene.go_on()
-        asked = [row_of(each.task_id) for each in scene.adoption.take(AskForRun)]
+        asked = [row_of(each.task_id) for each in scene.adoption.take(FindRun)]
         assert (asked, scene.owner.tasks) == ([0, 1], 4)
         scene.job.send(RunsAreHeld(ids[:2]))
         scene.go_on()
-        assert scene.adoption.take(AskForRun) == [], "these are open"
+        assert scene.adoption.take(FindRun) == [], "these are open"
         scene.job.send(NotHeld())
         scene.go_on()
-        assert scene.adoption.take(AskForRun) == [], "the quota is full"
+        assert scene.adoption.take(FindRun) == [], "the quota is full"
         scene.owner.end(2)
         scene.go_on()
-        assert [row_of(each.task_id) for each in scene.adoption.take(AskForRun)] == [2]
+        assert [row_of(each.task_id) for each in scene.adoption.take(FindRun)] == [2]
         assert scene.owner.tasks == 3
     finally:
         scene.folder.close()
@@ -451,14 +451,14 @@ def test_a_job_of_which_no_row_may_begin_says_so_in_the_audit_and_begins_when_th
 def test_what_a_job_has_stored_belongs_to_its_owner(bench: Bench, tmp_path: Path) -> None:
     store, store_ref = bench.recorder()
     owner = Owner("alice")
-    objects = [Object(b"i" * 16, InstructionKind.CREATE, "", (b"value",)), function_of(b"code")]
+    objects = [JobObject(b"i" * 16, InstructionKind.CREATE, "", (b"value",)), function_of(b"code")]
     store_objects(objects, ClientId(b"c" * 16), owner, store_ref, store_ref)
     bench.run()
     assert [(each.payer, each.is_function) for each in store.take(StoreObject)] == [(owner, False), (None, True)]
 
 
-def function_of(code: bytes) -> Object:
-    return Object(content_id([code]), InstructionKind.CREATE_FUNCTION, "f", (code,))
+def function_of(code: bytes) -> JobObject:
+    return JobObject(content_id([code]), InstructionKind.CREATE_FUNCTION, "f", (code,))
 
 
 @pytest.fixture
@@ -481,15 +481,15 @@ def test_who_reads_while_failed_rows_are_opened_again_gets_no_row_in_the_place_o
     session = repeatable.bench.recorder()[1]
     for verb in (JobVerb.RETRY, JobVerb.READ):
         request = JobRequest(int(verb), verb, "orders", 0, 100)
-        repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+        repeatable.bench.tell(repeatable.job, RequestJob(session, cast("Any", None), request, "tester"))
     repeatable.go_on()
-    [answer] = [each for each in repeatable.answers if each.status == JobStatus.ROWS]
+    [answer] = [each for each in repeatable.answers if each.status == JobAnswerKind.ROWS]
     assert [(row, bytes(frames[0])) for row, _, frames in read_rows(answer)] == [(0, b"0")]
 
 
 def test_a_scan_of_large_values_has_answers_of_bounded_size(scene: Scene) -> None:
     scene.record.begin()
-    scene.record.add_results([Result(row, 0, (bytes(2**20),)) for row in range(ROWS) if row != 7])
+    scene.record.add_results([RowResult(row, 0, (bytes(2**20),)) for row in range(ROWS) if row != 7])
     scene.record.commit()
     scene.restart()
     first, found, n_answers = 0, [], 0
@@ -511,7 +511,7 @@ def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeat
     assert repeatable.actor._standing.size_bytes == repeatable.record.size_bytes > 0
     repeatable.ask(JobVerb.RETRY)
     repeatable.go_on()
-    assert repeatable.adoption.take(AskForRun) == []
+    assert repeatable.adoption.take(FindRun) == []
     assert list(repeatable.said()) == [1]
 
 
@@ -526,7 +526,7 @@ def test_neither_is_it_after_the_job_was_cancelled_meanwhile(repeatable: Scene) 
     repeatable.go_on()
     repeatable.ask(JobVerb.RETRY)
     repeatable.go_on()
-    assert repeatable.adoption.take(AskForRun) == []
+    assert repeatable.adoption.take(FindRun) == []
     assert list(repeatable.said()) == [1]
 
 
@@ -542,13 +542,13 @@ def test_rows_travel_together_again_soon_after_a_restart(bench: Bench, tmp_path:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), n_rows=400)
     scene.restart()
     scene.actor._sizes = RowSizes(8)
-    for ask in scene.adoption.take(AskForRun):
+    for ask in scene.adoption.take(FindRun):
         bench.tell(ask.task, NotHeld())
     bench.advance(HOLD_SECONDS)
     for ready in scene.said().values():
         scene.run_row(ready)
     scene.go_on()
-    assert scene.adoption.take(AskForRun) == []
+    assert scene.adoption.take(FindRun) == []
     assert max(ready.spec.rows for ready in scene.said().values()) == 8
     scene.folder.close()
 
@@ -581,9 +581,9 @@ def test_who_reads_while_a_job_is_forgotten_has_what_is_there(repeatable: Scene)
     session = repeatable.bench.recorder()[1]
     for number, (verb, amount) in enumerate(((JobVerb.READ, 100), (JobVerb.FORGET, 0))):
         request = JobRequest(number, verb, "orders", 0, amount)
-        repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+        repeatable.bench.tell(repeatable.job, RequestJob(session, cast("Any", None), request, "tester"))
     repeatable.go_on()
-    assert [each.status for each in repeatable.answers] == [JobStatus.ROWS, JobStatus.KNOWN]
+    assert [each.status for each in repeatable.answers] == [JobAnswerKind.ROWS, JobAnswerKind.KNOWN]
 
 
 def test_a_local_cluster_has_no_agents_of_another_time(bench: Bench, tmp_path: Path) -> None:
@@ -593,7 +593,7 @@ def test_a_local_cluster_has_no_agents_of_another_time(bench: Bench, tmp_path: P
     scene.go_on()
     scene.restart(is_shared=True)
     scene.go_on()
-    assert scene.adoption.take(AskForRun) == []
+    assert scene.adoption.take(FindRun) == []
     assert sorted(scene.said()) == [row for row in range(ROWS) if row != 2]
     assert scene.results()[2][0] == TaskStatus.NOT_FOUND
     scene.folder.close()
@@ -602,7 +602,7 @@ def test_a_local_cluster_has_no_agents_of_another_time(bench: Bench, tmp_path: P
 def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene) -> None:
     repeatable.record.begin()
     repeatable.record.reopen_failed()
-    repeatable.record.add_results([Result(1, 0, (b"1",))])
+    repeatable.record.add_results([RowResult(1, 0, (b"1",))])
     repeatable.record.commit()
     repeatable.restart()
     repeatable.ask(JobVerb.RETRY)
@@ -646,7 +646,7 @@ class Life:
     def settle(self) -> None:
         """Have the messages of this moment read; not the clerk."""
         self.scene.bench.run()
-        for ask in self.scene.adoption.take(AskForRun):
+        for ask in self.scene.adoption.take(FindRun):
             self.scene.bench.tell(ask.task, NotHeld())
         for ready in self.scene.balancer.take(TaskReady):
             rows = self.rows_of(ready)
@@ -665,13 +665,13 @@ class Life:
         return range(first, first + max(1, ready.spec.rows))
 
     def hear(self, answer: JobResponse) -> None:
-        for row, status, frames in read_rows(answer) if answer.status == JobStatus.ROWS else ():
+        for row, status, frames in read_rows(answer) if answer.status == JobAnswerKind.ROWS else ():
             heard = (status, bytes(frames[0]))
             assert self.told.setdefault(row, heard) == heard, "what was acknowledged has changed"
 
     def ask(self, verb: JobVerb, first: int = 0, body: bytes = b"") -> None:
         request = JobRequest(1, verb, "orders", first, 4096, body)
-        self.scene.bench.tell(self.scene.job, JobAsked(self.session, cast("Any", None), request, "tester"))
+        self.scene.bench.tell(self.scene.job, RequestJob(self.session, cast("Any", None), request, "tester"))
 
     def run_one(self) -> None:
         if not self.open:
@@ -758,11 +758,11 @@ def test_what_is_asked_while_a_job_cannot_be_forgotten_is_answered(
     session = repeatable.bench.recorder()[1]
     for number, verb in enumerate((JobVerb.FORGET, JobVerb.SHOW)):
         request = JobRequest(number, verb, "orders")
-        repeatable.bench.tell(repeatable.job, JobAsked(session, cast("Any", None), request, "tester"))
+        repeatable.bench.tell(repeatable.job, RequestJob(session, cast("Any", None), request, "tester"))
     repeatable.go_on()
     answers = {each.number: each for each in repeatable.answers}
-    assert (answers[0].status, answers[0].reason) == (JobStatus.REFUSED, "the disk is gone")
-    assert answers[1].status == JobStatus.KNOWN
+    assert (answers[0].status, answers[0].reason) == (JobAnswerKind.REFUSED, "the disk is gone")
+    assert answers[1].status == JobAnswerKind.KNOWN
     assert repeatable.actor._standing.state == DONE
 
 
@@ -785,13 +785,13 @@ def test_only_a_job_whose_owner_came_by_a_key_pauses_when_that_owner_is_locked_o
     summary = scene.actor._standing.summary()
     assert (summary.state, summary.reason) == (("paused", lockout.reason) if door == BY_KEY else ("open", ""))
     scene.restart()
-    assert len(scene.adoption.take(AskForRun)) == (0 if door == BY_KEY else ROWS), "and so at the next start"
+    assert len(scene.adoption.take(FindRun)) == (0 if door == BY_KEY else ROWS), "and so at the next start"
     assert scene.actor._standing.summary().state == summary.state
     assert scene.record.state == "open"
     del scene.lockouts["tester"]
     bench.tell(scene.job, OwnersChanged())
     scene.go_on()
-    assert len(scene.adoption.take(AskForRun)) == (ROWS if door == BY_KEY else 0)
+    assert len(scene.adoption.take(FindRun)) == (ROWS if door == BY_KEY else 0)
     assert scene.actor._standing.summary().state == "open"
 
 
@@ -806,15 +806,15 @@ def test_a_paused_job_is_given_when_its_rows_have_ended_and_waits_for_that(bench
         bench.tell(withdrawn.task, TaskWithdrawn())
     scene.go_on()
     request = JobRequest(7, JobVerb.GIVE, "orders", body=b"other")
-    bench.tell(scene.job, JobAsked(scene.worker_ref, cast("Any", None), request, "tester"))
+    bench.tell(scene.job, RequestJob(scene.worker_ref, cast("Any", None), request, "tester"))
     scene.go_on()
-    assert [each.status for each in scene.answers] == [JobStatus.WAITS]
+    assert [each.status for each in scene.answers] == [JobAnswerKind.WAITS]
     result = RunResult(first.spec.task_id, 0, first.attempt, TaskStatus.SUCCESS, b"done", 1, ())
     bench.tell(first.task, result)
     scene.go_on()
     bench.advance(WRITE_SECONDS)
     scene.go_on()
-    assert scene.answers[-1].status == JobStatus.KNOWN
+    assert scene.answers[-1].status == JobAnswerKind.KNOWN
     assert scene.folder.place_of("other", "orders").is_dir()
 
 
@@ -830,8 +830,8 @@ def test_who_waits_for_a_job_hears_once_that_it_continues(bench: Bench, tmp_path
         bench.tell(scene.job, OwnersChanged())
         scene.go_on()
     assert [(each.status, each.reason) for each in scene.answers] == [
-        (JobStatus.WAITS, REVOKED.reason),
-        (JobStatus.WAITS, ""),
+        (JobAnswerKind.WAITS, REVOKED.reason),
+        (JobAnswerKind.WAITS, ""),
     ]
     scene.folder.close()
 

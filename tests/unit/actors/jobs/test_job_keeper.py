@@ -17,15 +17,15 @@ from scaler.actors.jobs import job_keeper
 from scaler.actors.jobs.job import REST_SECONDS
 from scaler.actors.jobs.job_keeper import FIRST_LOOK_SECONDS, LOOK_SECONDS
 from scaler.actors.jobs.job_requests import NOT_SUBMITTED
-from scaler.actors.messages.jobs import JobAsked, LookAtAges, Obeyed, ReaderLeft
-from scaler.actors.messages.peers import GiveUp, ReportStatistics
+from scaler.actors.messages.jobs import CheckExpiry, OrderDone, ReaderLeft, RequestJob
+from scaler.actors.messages.peers import EndSession, ReportStatistics
 from scaler.client.jobs.ages import AGE_SECONDS_MOST
 from scaler.jobs import folder
 from scaler.jobs.folder import JobFolder, job_places
-from scaler.jobs.record import DATABASE, JobRecord, JobTerms, Summary
-from scaler.jobs.values import Row, pack_rows
+from scaler.jobs.record import DATABASE, JobRecord, JobSummary, JobTerms
+from scaler.jobs.values import RowArguments, pack_rows
 from scaler.process.report import Report
-from scaler.wire.messages.client import JobRequest, JobResponse, JobStatus, JobVerb, JobWish
+from scaler.wire.messages.client import JobAnswerKind, JobOpenFlags, JobRequest, JobResponse, JobVerb
 from scaler.wire.messages.common import InstructionKind
 from tests.support.bench import Bench
 from tests.support.job_scene import STARTED, TERMS, Scene
@@ -35,7 +35,7 @@ from tests.support.processes import open_memory
 @pytest.fixture
 def scene(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     scene = Scene(bench, tmp_path / "jobs", monkeypatch)
-    assert scene.ask(1, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [(1, JobStatus.KNOWN)]
+    assert scene.ask(1, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [(1, JobAnswerKind.KNOWN)]
     yield scene
     scene.folder.close()
 
@@ -80,11 +80,11 @@ NO_TERMS = {
 def test_terms_that_are_none_are_refused_in_words_and_fail_nothing(scene: Scene, body: bytes) -> None:
     request = JobRequest(2, JobVerb.OPEN, "other", 0, 0, body)
     scene.answers.clear()
-    scene.bench.tell(scene.ref, JobAsked(scene.session, cast("Any", None), request, "tester"))
-    assert scene.ask(3, JobVerb.OPEN, 4, body) == [(3, JobStatus.REFUSED)], "and so as a new version of a job"
+    scene.bench.tell(scene.ref, RequestJob(scene.session, cast("Any", None), request, "tester"))
+    assert scene.ask(3, JobVerb.OPEN, 4, body) == [(3, JobAnswerKind.REFUSED)], "and so as a new version of a job"
     assert scene.answers[0].reason.startswith("its terms cannot be read: ")
     assert scene.bench.dispatcher.failures == 0
-    assert scene.ask(4, JobVerb.SHOW) == [(4, JobStatus.KNOWN)]
+    assert scene.ask(4, JobVerb.SHOW) == [(4, JobAnswerKind.KNOWN)]
 
 
 def test_a_session_has_so_many_requests_without_an_answer_and_the_next_one_is_refused(
@@ -93,15 +93,15 @@ def test_a_session_has_so_many_requests_without_an_answer_and_the_next_one_is_re
     monkeypatch.setattr(job_keeper, "REQUESTS_MOST", 3)
     for number in (2, 3, 4):
         assert scene.ask(number, JobVerb.SHOW, amount=1) == []  # until it ends
-    assert scene.ask(5, JobVerb.SHOW) == [(5, JobStatus.REFUSED)]
+    assert scene.ask(5, JobVerb.SHOW) == [(5, JobAnswerKind.REFUSED)]
     assert scene.answers[0].reason == "this client has 3 requests about jobs without an answer: wait for these first"
     for number in (6, 7):
-        assert scene.ask(number, JobVerb.SHOW) == [(number, JobStatus.REFUSED)]
-    assert [type(each) for each in scene.told] == [GiveUp]
+        assert scene.ask(number, JobVerb.SHOW) == [(number, JobAnswerKind.REFUSED)]
+    assert [type(each) for each in scene.told] == [EndSession]
     scene.bench.tell(scene.ref, ReaderLeft(scene.session))
     scene.go_on()
     assert scene.shelf.n_unanswered == scene.keeper._excess == {}
-    assert scene.ask(8, JobVerb.SHOW) == [(8, JobStatus.KNOWN)]
+    assert scene.ask(8, JobVerb.SHOW) == [(8, JobAnswerKind.KNOWN)]
 
 
 def test_lists_of_an_owner_are_made_one_after_the_other_for_all_who_wait(scene: Scene) -> None:
@@ -111,11 +111,11 @@ def test_lists_of_an_owner_are_made_one_after_the_other_for_all_who_wait(scene: 
     scene.answers.clear()
     for number in range(1, 20):
         request = JobRequest(number, JobVerb.LIST, "")
-        scene.bench.tell(scene.ref, JobAsked(scene.session, cast("Any", None), request, "tester"))
+        scene.bench.tell(scene.ref, RequestJob(scene.session, cast("Any", None), request, "tester"))
     scene.go_on()
     assert len(orders) == 2, "the first one, and one for those that came while it was made"
     listed = {each.number: each.status for each in scene.answers}
-    assert listed == {number: JobStatus.REFUSED if number > 17 else JobStatus.KNOWN for number in range(1, 20)}
+    assert listed == {number: JobAnswerKind.REFUSED if number > 17 else JobAnswerKind.KNOWN for number in range(1, 20)}
     assert scene.keeper._lists == {}
     assert not scene.shelf.n_unanswered[scene.session]
 
@@ -127,9 +127,9 @@ def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scen
     def fails(_value: object, _error: object) -> None:
         raise ZeroDivisionError("a defect")
 
-    job.send(Obeyed(fails, None, None))
+    job.send(OrderDone(fails, None, None))
     told = scene.ask(3, JobVerb.SHOW)  # comes when it has failed, and is asked of the next one
-    assert told == [(2, JobStatus.REFUSED), (3, JobStatus.KNOWN)]
+    assert told == [(2, JobAnswerKind.REFUSED), (3, JobAnswerKind.KNOWN)]
     assert scene.answers[0].reason == "the scheduler failed at this job: ZeroDivisionError('a defect')"
     assert scene.shelf.unanswered == {}
     assert scene.bench.dispatcher.failures == 1
@@ -146,7 +146,7 @@ def test_a_job_that_has_ended_leaves_memory_and_its_files_after_a_while(scene: S
     assert len(scene.keeper._jobs) == 1, "somebody has asked"
     scene.bench.clock.advance(REST_SECONDS)
     # It leaves in the turn in which a question is on its way to it.
-    assert scene.ask(3, JobVerb.SHOW) == [(3, JobStatus.KNOWN)]
+    assert scene.ask(3, JobVerb.SHOW) == [(3, JobAnswerKind.KNOWN)]
     scene.bench.advance(REST_SECONDS)
     scene.bench.advance(REST_SECONDS)
     scene.go_on()
@@ -157,11 +157,11 @@ def test_a_job_that_has_ended_leaves_memory_and_its_files_after_a_while(scene: S
 def test_what_is_asked_of_a_job_that_is_being_forgotten_is_asked_of_the_next_one(scene: Scene) -> None:
     for number, verb in ((2, JobVerb.FORGET), (3, JobVerb.SHOW)):
         request = JobRequest(number, verb, "orders")
-        scene.ref.send(JobAsked(scene.session, cast("Any", None), request, "tester"))
+        scene.ref.send(RequestJob(scene.session, cast("Any", None), request, "tester"))
     assert scene.ask(4, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [
-        (2, JobStatus.KNOWN),
-        (3, JobStatus.NOT_FOUND),
-        (4, JobStatus.KNOWN),
+        (2, JobAnswerKind.KNOWN),
+        (3, JobAnswerKind.NOT_FOUND),
+        (4, JobAnswerKind.KNOWN),
     ]
 
 
@@ -174,7 +174,7 @@ def test_a_job_that_is_damaged_or_has_no_room_is_refused_in_words(
         scene.go_on()
     place = scene.folder.path / "tester" / "orders"
     (place / DATABASE).write_bytes(bytes(5000))
-    assert scene.ask(3, JobVerb.SHOW) == [(3, JobStatus.REFUSED)]
+    assert scene.ask(3, JobVerb.SHOW) == [(3, JobAnswerKind.REFUSED)]
     assert scene.answers[0].reason == (
         "the job cannot be read: file is not a database; nothing was changed, and scaler_jobs --file "
         f"{scene.folder.path} check says what is damaged. To be rid of it, end the scheduler and remove {place}"
@@ -185,7 +185,7 @@ def test_a_job_that_is_damaged_or_has_no_room_is_refused_in_words(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(scene.folder, "create", fail)
-    assert scene.ask(4, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [(4, JobStatus.REFUSED)]
+    assert scene.ask(4, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [(4, JobAnswerKind.REFUSED)]
     assert "No space left on device; see that there is room" in scene.answers[0].reason
 
 
@@ -204,7 +204,7 @@ def leave(scene: Scene) -> None:
 def expired(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Iterator[Scene]:
     """A job that has expired, and that a program uses."""
     scene = Scene(bench, tmp_path / "jobs", monkeypatch, request.param)
-    assert scene.ask(1, JobVerb.OPEN, body=LONG_AGO) == [(1, JobStatus.KNOWN)]
+    assert scene.ask(1, JobVerb.OPEN, body=LONG_AGO) == [(1, JobAnswerKind.KNOWN)]
     yield scene
     scene.folder.close()
 
@@ -214,7 +214,7 @@ def test_an_expired_job_is_removed_within_a_minute_after_its_last_use(expired: S
     assert expired.names() == ["orders"], "a program uses it"
     leave(expired)
     expired.pass_time(REST_SECONDS - 5)
-    assert expired.ask(2, JobVerb.SHOW) == [(2, JobStatus.KNOWN)], "as does a request"
+    assert expired.ask(2, JobVerb.SHOW) == [(2, JobAnswerKind.KNOWN)], "as does a request"
     record = bytes.fromhex(json.loads(expired.answers[0].body)["record"])
     expired.pass_time(2 * REST_SECONDS + LOOK_SECONDS)
     assert job_places(expired.folder.path) == []
@@ -222,7 +222,7 @@ def test_an_expired_job_is_removed_within_a_minute_after_its_last_use(expired: S
     assert expired.shelf.seen == {}
     request = JobRequest(3, JobVerb.READ, "orders", 0, 10, b"", record)
     expired.answers.clear()
-    expired.bench.tell(expired.ref, JobAsked(expired.session, cast("Any", None), request, "tester"))
+    expired.bench.tell(expired.ref, RequestJob(expired.session, cast("Any", None), request, "tester"))
     assert expired.answers[0].reason == (
         "there is no job 'orders' any longer: it was forgotten, or has expired (keep_for)"
     )
@@ -230,14 +230,14 @@ def test_an_expired_job_is_removed_within_a_minute_after_its_last_use(expired: S
 
 def test_a_job_that_was_changed_has_a_later_time(expired: Scene) -> None:
     leave(expired)
-    assert expired.ask(2, JobVerb.CANCEL) == [(2, JobStatus.KNOWN)]
+    assert expired.ask(2, JobVerb.CANCEL) == [(2, JobAnswerKind.KNOWN)]
     expired.pass_time(2 * REST_SECONDS + LOOK_SECONDS)
     assert expired.names() == ["orders"]
     assert expired.keeper._jobs == {}
     reads: list[Path] = []
     read = folder._summary_of
 
-    def read_noted(place: Path) -> Summary:
+    def read_noted(place: Path) -> JobSummary:
         reads.append(place)
         return read(place)
 
@@ -254,7 +254,7 @@ def test_a_job_that_another_program_has_open_or_changes_stays(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = (Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True, name=name) for name in ("one", "two"))
-    assert one.ask(1, JobVerb.OPEN, body=LONG_AGO) == [(1, JobStatus.KNOWN)]
+    assert one.ask(1, JobVerb.OPEN, body=LONG_AGO) == [(1, JobAnswerKind.KNOWN)]
     assert two.names() == ["orders"]
     place = one.folder.place_of("tester", "orders")
     for _ in range(200):
@@ -299,13 +299,13 @@ def test_a_job_of_a_program_that_has_ended_is_removed_by_the_next_one_soon_and_n
     assert scene.names() == ["orders"], "it is not listed before it is removed"
     scene.pass_time(2 * LOOK_SECONDS)
     assert len(job_places(scene.folder.path)) == 3, "a program that has no job open here removes none"
-    assert scene.ask(1, JobVerb.SHOW) == [(1, JobStatus.KNOWN)]
+    assert scene.ask(1, JobVerb.SHOW) == [(1, JobAnswerKind.KNOWN)]
     scene.pass_time(LOOK_SECONDS)
     assert [place.name for place in job_places(scene.folder.path)] == ["damaged", "orders"]
     scene.folder.close()
     after = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
     after.folder.shut(after.folder.create(replace(terms, name="old")))
-    assert after.ask(1, JobVerb.SHOW) == [(1, JobStatus.KNOWN)]
+    assert after.ask(1, JobVerb.SHOW) == [(1, JobAnswerKind.KNOWN)]
     after.pass_time(FIRST_LOOK_SECONDS)
     assert [place.name for place in job_places(scene.folder.path)] == ["damaged", "orders"]
     after.folder.close()
@@ -330,7 +330,7 @@ def test_jobs_that_a_scheduler_finds_at_its_start_stay_until_the_second_look(
         assert scene.shelf.seen == before, "only actors change it: they sum it up"
         scene.bench.run()
     assert len(scene.shelf.seen) == 19
-    assert scene.ask(2, JobVerb.SHOW) == [(2, JobStatus.NOT_FOUND)]
+    assert scene.ask(2, JobVerb.SHOW) == [(2, JobAnswerKind.NOT_FOUND)]
     assert len(job_places(scene.folder.path)) == 20
     scene.pass_time(2 * LOOK_SECONDS)
     assert scene.shelf.seen == {}
@@ -357,10 +357,10 @@ def test_a_request_that_comes_while_a_job_is_removed_hears_that_it_is_gone(expir
     leave(expired)
     expired.pass_time(2 * REST_SECONDS)
     assert expired.keeper._jobs == {}
-    expired.ref.send(LookAtAges())
+    expired.ref.send(CheckExpiry())
     expired.bench.run()  # the removal is ordered, and not carried out
-    assert expired.ask(2, JobVerb.SHOW) == [(2, JobStatus.NOT_FOUND)]
-    assert expired.ask(3, JobVerb.OPEN, body=LONG_AGO) == [(3, JobStatus.KNOWN)]
+    assert expired.ask(2, JobVerb.SHOW) == [(2, JobAnswerKind.NOT_FOUND)]
+    assert expired.ask(3, JobVerb.OPEN, body=LONG_AGO) == [(3, JobAnswerKind.KNOWN)]
 
 
 def test_a_job_of_another_owner_in_a_shared_folder_is_named_with_the_cure(
@@ -374,26 +374,26 @@ def test_a_job_of_another_owner_in_a_shared_folder_is_named_with_the_cure(
         f"the job 'orders' in {keep.path} belongs to alice, and you are tester: take another name, or take it over "
         f"with scaler_jobs --file {keep.path} give alice/orders tester"
     )
-    assert scene.ask(1, JobVerb.SHOW) == [(1, JobStatus.NOT_FOUND)]
+    assert scene.ask(1, JobVerb.SHOW) == [(1, JobAnswerKind.NOT_FOUND)]
     assert scene.answers[0].reason == sentence
-    assert scene.ask(2, JobVerb.OPEN, body=LONG_AGO) == [(2, JobStatus.REFUSED)]
+    assert scene.ask(2, JobVerb.OPEN, body=LONG_AGO) == [(2, JobAnswerKind.REFUSED)]
     assert scene.answers[0].reason == sentence
     scene.folder.close()
 
 
 def test_a_job_whose_folder_is_gone_can_be_forgotten(scene: Scene) -> None:
     shutil.rmtree(scene.folder.path / "tester" / "orders")
-    assert scene.ask(2, JobVerb.FORGET) == [(2, JobStatus.KNOWN)]
-    assert scene.ask(3, JobVerb.SHOW) == [(3, JobStatus.NOT_FOUND)]
-    assert scene.ask(4, JobVerb.OPEN, body=LONG_AGO) == [(4, JobStatus.KNOWN)]
+    assert scene.ask(2, JobVerb.FORGET) == [(2, JobAnswerKind.KNOWN)]
+    assert scene.ask(3, JobVerb.SHOW) == [(3, JobAnswerKind.NOT_FOUND)]
+    assert scene.ask(4, JobVerb.OPEN, body=LONG_AGO) == [(4, JobAnswerKind.KNOWN)]
 
 
 def test_forgetting_a_job_whose_folder_was_replaced_leaves_the_other_one(scene: Scene, tmp_path: Path) -> None:
     place = scene.folder.path / "tester" / "orders"
     place.rename(tmp_path / "elsewhere")
     JobRecord.create(place, JobTerms("orders", "tester", b"87654321", b"f" * 16, "other", created=1.0)).close()
-    assert scene.ask(2, JobVerb.FORGET) == [(2, JobStatus.KNOWN)]
-    assert scene.ask(3, JobVerb.SHOW) == [(3, JobStatus.KNOWN)]
+    assert scene.ask(2, JobVerb.FORGET) == [(2, JobAnswerKind.KNOWN)]
+    assert scene.ask(3, JobVerb.SHOW) == [(3, JobAnswerKind.KNOWN)]
     assert json.loads(scene.answers[0].body)["function"] == "other"
 
 
@@ -406,18 +406,18 @@ def test_a_job_gets_another_function_once_and_goes_on_without_a_further_request(
 
     def change(token: str, work: int = 0) -> JobResponse:
         terms = {**TERMS, "function_id": "77" * 16, "keep_seconds": None, "token": token}
-        wish = JobWish.NEW_VERSION | JobWish.SAME_ROWS
+        wish = JobOpenFlags.NEW_VERSION | JobOpenFlags.SAME_ROWS
         return ask(JobVerb.OPEN, work, wish, json.dumps(terms).encode())
 
-    assert ask(JobVerb.OPEN, 0, 0, json.dumps({**TERMS, "token": "11" * 8}).encode()).status == JobStatus.KNOWN
-    ask(JobVerb.ROWS, 0, 1, b"\x11" * 8, b"", (bytes(8), pack_rows([Row(b"1")])))
+    assert ask(JobVerb.OPEN, 0, 0, json.dumps({**TERMS, "token": "11" * 8}).encode()).status == JobAnswerKind.KNOWN
+    ask(JobVerb.ROWS, 0, 1, b"\x11" * 8, b"", (bytes(8), pack_rows([RowArguments(b"1")])))
     ask(JobVerb.OBJECT, 0, InstructionKind.CREATE_FUNCTION, b"f" * 16, b"", (b"code",))
     refusal = change("22" * 8)
-    assert (refusal.status, refusal.reason) == (JobStatus.REFUSED, NOT_SUBMITTED)
+    assert (refusal.status, refusal.reason) == (JobAnswerKind.REFUSED, NOT_SUBMITTED)
     ask(JobVerb.SEAL, 1, 0)
     ask(JobVerb.OBJECT, 0, InstructionKind.CREATE_FUNCTION, b"w" * 16, b"", (b"better code",))
     [old] = scene.keeper._jobs.values()
-    assert change("22" * 8).status == JobStatus.KNOWN
+    assert change("22" * 8).status == JobAnswerKind.KNOWN
     [new] = scene.keeper._jobs.values()
     assert new is not old
     info = json.loads(ask(JobVerb.SHOW, 0, 0).body)
@@ -430,23 +430,25 @@ def test_a_job_gets_another_function_once_and_goes_on_without_a_further_request(
     )
     [found] = [each for each in scene.shelf.seen.values() if each.terms.name == "orders"]
     assert (found.terms.keep_seconds, found.terms.function_id) == (TERMS["keep_seconds"], b"w" * 16)
-    assert change("22" * 8).status == JobStatus.KNOWN, "its answer was lost"
-    assert change("33" * 8).status == JobStatus.CONFLICT, "its client knows other work"
+    assert change("22" * 8).status == JobAnswerKind.KNOWN, "its answer was lost"
+    assert change("33" * 8).status == JobAnswerKind.CONFLICT, "its client knows other work"
     assert json.loads(ask(JobVerb.SHOW, 0, 0).body)["version"] == 1
 
 
 def test_a_request_about_a_job_that_is_gone_makes_no_other_one(scene: Scene) -> None:
-    scene.send(JobRequest(1, JobVerb.OPEN, "gone", 0, JobWish.RUN, json.dumps(TERMS).encode(), b"12345678"))
+    scene.send(JobRequest(1, JobVerb.OPEN, "gone", 0, JobOpenFlags.RUN, json.dumps(TERMS).encode(), b"12345678"))
     scene.go_on()
-    assert scene.answers[-1].status == JobStatus.NOT_FOUND
+    assert scene.answers[-1].status == JobAnswerKind.NOT_FOUND
     assert not scene.folder.place_of("tester", "gone").exists()
 
 
 def test_rows_that_have_overtaken_others_wait_for_these_and_share_their_refusal(scene: Scene) -> None:
     def rows(number: int, first: int, text: bytes, token: bytes = b"1") -> JobRequest:
-        return JobRequest(number, JobVerb.ROWS, "orders", first, 1, token * 8, b"", (bytes(8), pack_rows([Row(text)])))
+        return JobRequest(
+            number, JobVerb.ROWS, "orders", first, 1, token * 8, b"", (bytes(8), pack_rows([RowArguments(text)]))
+        )
 
-    def answers(*requests: JobRequest) -> list[tuple[int, JobStatus]]:
+    def answers(*requests: JobRequest) -> list[tuple[int, JobAnswerKind]]:
         scene.answers.clear()
         for each in requests:
             scene.send(each)
@@ -455,9 +457,12 @@ def test_rows_that_have_overtaken_others_wait_for_these_and_share_their_refusal(
 
     scene.ask(1, JobVerb.OPEN, 0, json.dumps(TERMS).encode())
     assert answers(rows(4, 2, b"c"), rows(3, 1, b"b")) == []
-    assert sorted(answers(rows(2, 0, b"a"))) == [(number, JobStatus.KNOWN) for number in (2, 3, 4)]
-    assert answers(rows(9, 4, b"e", b"2"), rows(8, 3, b"d", b"2")) == [(8, JobStatus.KNOWN), (9, JobStatus.KNOWN)]
+    assert sorted(answers(rows(2, 0, b"a"))) == [(number, JobAnswerKind.KNOWN) for number in (2, 3, 4)]
+    assert answers(rows(9, 4, b"e", b"2"), rows(8, 3, b"d", b"2")) == [
+        (8, JobAnswerKind.KNOWN),
+        (9, JobAnswerKind.KNOWN),
+    ]
     assert answers(rows(12, 6, b"g", b"3")) == []
-    assert sorted(answers(rows(11, 0, b"other", b"3"))) == [(11, JobStatus.CONFLICT), (12, JobStatus.CONFLICT)]
-    assert answers(rows(13, 5, b"f", b"3")) == [(13, JobStatus.CONFLICT)], "what comes later of that call"
-    assert answers(rows(14, 5, b"f", b"2")) == [(14, JobStatus.KNOWN)]
+    assert sorted(answers(rows(11, 0, b"other", b"3"))) == [(11, JobAnswerKind.CONFLICT), (12, JobAnswerKind.CONFLICT)]
+    assert answers(rows(13, 5, b"f", b"3")) == [(13, JobAnswerKind.CONFLICT)], "what comes later of that call"
+    assert answers(rows(14, 5, b"f", b"2")) == [(14, JobAnswerKind.KNOWN)]

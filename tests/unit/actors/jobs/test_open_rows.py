@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaler.actors.jobs.open_rows import OpenRows
-from scaler.jobs.record import Range
-from scaler.jobs.values import Arguments, Row, pack_rows
+from scaler.jobs.record import RowRange
+from scaler.jobs.values import Arguments, RowArguments, pack_rows
 
 COUNTS = st.lists(st.integers(1, 6), min_size=1, max_size=5)
 
@@ -21,7 +21,7 @@ def made(counts: list[int]) -> OpenRows:
 
 
 def arguments_of(first: int, count: int) -> Arguments:
-    return Arguments(pack_rows([Row(b"%d" % row) for row in range(first, first + count)]), count)
+    return Arguments(pack_rows([RowArguments(b"%d" % row) for row in range(first, first + count)]), count)
 
 
 def take_all(rows: OpenRows, most: int = 3) -> list[int]:
@@ -80,7 +80,7 @@ def test_failed_rows_are_next_again(counts: list[int], data: st.DataObject) -> N
 
 
 def test_rows_of_a_record_are_taken_up_where_they_were() -> None:
-    ranges = (Range(0, 3, b"", done=3), Range(3, 3, b"", done=1, failed=1), Range(6, 2, b""))
+    ranges = (RowRange(0, 3, b"", done=3), RowRange(3, 3, b"", done=1, failed=1), RowRange(6, 2, b""))
     rows = OpenRows(ranges, {3: bytearray((1, 0, 1))})
     assert (rows.rows, rows.done, rows.failed) == (8, 4, 1)
     assert take_all(rows) == [4, 6, 7]

@@ -20,9 +20,9 @@ from scaler.actors.messages.jobs import ReaderLeft
 from scaler.client.jobs.job_requests import read_rows
 from scaler.jobs.folder import JobFolder
 from scaler.jobs.locks import Holder
-from scaler.jobs.record import DONE, JobRecord, JobTerms, Result
-from scaler.jobs.values import Row, pack, pack_rows
-from scaler.wire.messages.client import JobRequest, JobStatus, JobVerb
+from scaler.jobs.record import DONE, JobRecord, JobTerms, RowResult
+from scaler.jobs.values import RowArguments, pack, pack_rows
+from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobVerb
 from scaler.wire.messages.common import TaskStatus
 from tests.support.bench import Bench
 from tests.support.job_scene import Scene
@@ -30,7 +30,12 @@ from tests.support.processes import open_memory
 
 N_ROWS, RANGE = 12, 5
 TERMS = JobTerms("orders", "tester", b"12345678", b"f" * 16, "price", keep_seconds=1e9, created=1.0)
-KNOWN, ROWS, REFUSED, NOT_FOUND = JobStatus.KNOWN, JobStatus.ROWS, JobStatus.REFUSED, JobStatus.NOT_FOUND
+KNOWN, ROWS, REFUSED, NOT_FOUND = (
+    JobAnswerKind.KNOWN,
+    JobAnswerKind.ROWS,
+    JobAnswerKind.REFUSED,
+    JobAnswerKind.NOT_FOUND,
+)
 USED = (
     "the job 'orders' is in use: prices.py 4711 has it open. Its progress and results can be read; to change or run "
     "it, end that program, or take another name"
@@ -45,7 +50,7 @@ class OtherProgram:
         self.record = self.folder.create(terms, "prices.py 4711")
         with self:
             for first in range(0, N_ROWS, RANGE):
-                rows = [Row(b"%d" % row) for row in range(first, min(N_ROWS, first + RANGE))]
+                rows = [RowArguments(b"%d" % row) for row in range(first, min(N_ROWS, first + RANGE))]
                 self.record.add_range(first, len(rows), b"", bytes(8 * len(rows)), pack_rows(rows))
             self.record.seal(N_ROWS)
 
@@ -58,7 +63,7 @@ class OtherProgram:
 
     def end(self, *rows: int, status: int = 0) -> None:
         with self as record:
-            record.add_results([Result(row, status, (b"value %d" % row,)) for row in rows])
+            record.add_results([RowResult(row, status, (b"value %d" % row,)) for row in rows])
 
 
 @pytest.fixture
@@ -137,7 +142,7 @@ def test_rows_are_read_as_they_reach_the_disk(scene: Scene, other: OtherProgram)
     assert scene.ask(8, JobVerb.DIGESTS, first=5) == [(8, KNOWN)]
     assert list(scene.answers[0].frames[1]) == [2, 0, 1, 0, 0]
     with other as record:
-        record.add_results([Result(8, 0, (pack([b"8", b"9"]),), 2)])
+        record.add_results([RowResult(8, 0, (pack([b"8", b"9"]),), 2)])
     other.end(3, 4, 6, 10, 11)
     with other as record:
         record.move(DONE)
@@ -170,7 +175,7 @@ def test_results_of_other_work_or_of_another_job_are_never_returned(scene: Scene
     assert scene.ask(1, JobVerb.READ, 1, record=handle) == [(1, ROWS)]
     with other as record:
         record.add_version(replace(record.terms, program="prices.py", work=7, prefix=b"87654321"))
-    assert scene.ask(2, JobVerb.READ, 1, record=handle) == [(2, JobStatus.CONFLICT)]
+    assert scene.ask(2, JobVerb.READ, 1, record=handle) == [(2, JobAnswerKind.CONFLICT)]
     assert scene.answers[0].reason == "prices.py has changed the job 'orders': look it up again"
     other.folder.remove(other.record)
     other.record = other.folder.create(replace(TERMS, prefix=b"abcdefgh"), "prices.py 4711")
@@ -200,13 +205,13 @@ def test_reading_a_map_without_its_program_leaves_the_lock_to_the_program(
     assert scene.ask(1, JobVerb.READ, 10) == []
     other.folder.shut(other.record)
     scene.pass_time(1)
-    assert [(each.number, each.status) for each in scene.answers] == [(1, JobStatus.WAITS)]
+    assert [(each.number, each.status) for each in scene.answers] == [(1, JobAnswerKind.WAITS)]
     reason, found = scene.answers[0].reason, info(scene)
     assert (found["programs"], found["rows"], found["reason"]) == ([], N_ROWS, reason)
     assert reason.startswith("no program waits for it: a job of map runs only while its program does")
     scene.pass_time(2 * IDLE_SECONDS)
     late = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True, name="late")
-    assert late.ask(2, JobVerb.READ, 10) == [(2, JobStatus.WAITS)], "the first request finds the job free"
+    assert late.ask(2, JobVerb.READ, 10) == [(2, JobAnswerKind.WAITS)], "the first request finds the job free"
     assert not scene.folder.is_used(other.record.folder)
     other.record = other.folder.open(other.record.folder, "prices.py 4712")
     other.end(0)
@@ -217,7 +222,7 @@ def test_reading_a_map_without_its_program_leaves_the_lock_to_the_program(
     assert info(scene)["programs"] == ["prices.py 4712"]
     other.folder.shut(other.record)
     late.send(JobRequest(3, JobVerb.READ, "orders", 1, 10))
-    assert late.ask(4, JobVerb.READ, 10, ATTEND, first=1) == [(3, JobStatus.WAITS)], "its own map takes the lock"
+    assert late.ask(4, JobVerb.READ, 10, ATTEND, first=1) == [(3, JobAnswerKind.WAITS)], "its own map takes the lock"
     assert type(reader_of(late)) is JobActor
     assert {each.request.number for _, each in late.shelf.unanswered.values()} == {3, 4}
     for each in (scene, late):
@@ -249,7 +254,7 @@ def test_a_program_that_has_ended_is_waited_for_and_not_for_ever(
     ended.wait()
     other = OtherProgram(tmp_path / "jobs", ended.pid)
     scene = Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True)
-    assert scene.ask(1, JobVerb.CANCEL) == [(1, JobStatus.WAITS)]
+    assert scene.ask(1, JobVerb.CANCEL) == [(1, JobAnswerKind.WAITS)]
     assert scene.answers[0].reason == "prices.py 4711 is ending, or its scheduler is starting again"
     scene.answers.clear()
     scene.pass_time(ENDING_SECONDS - 1)
@@ -275,7 +280,7 @@ def test_a_job_is_left_to_a_program_whose_scheduler_was_killed_and_not_for_ever(
         scene.answers.clear()
         scene.pass_time(ENDING_SECONDS - 1)
         assert scene.answers == []
-        assert scene.ask(2, JobVerb.CANCEL) == [(2, JobStatus.WAITS)]
+        assert scene.ask(2, JobVerb.CANCEL) == [(2, JobAnswerKind.WAITS)]
         other.record = other.folder.open(other.record.folder, "prices.py 4711")
         other.end(3)
         scene.answers.clear()
@@ -284,7 +289,7 @@ def test_a_job_is_left_to_a_program_whose_scheduler_was_killed_and_not_for_ever(
     other.record.close()
     os.close(next(iter(other.folder._locks.values())) or 0)
     other.folder._locks.clear()
-    assert scene.ask(3, JobVerb.CANCEL) == [(3, JobStatus.WAITS)]
+    assert scene.ask(3, JobVerb.CANCEL) == [(3, JobAnswerKind.WAITS)]
     scene.answers.clear()
     scene.pass_time(ENDING_SECONDS + 1)
     assert sorted((each.number, each.status) for each in scene.answers) == [(1, ROWS), (3, KNOWN)]
@@ -322,7 +327,7 @@ def test_jobs_of_a_folder_that_a_scheduler_has_for_itself_are_read_and_new_ones_
     scheduler.shut(record)
     scheduler.close()
     assert info(scene)["rows"] == 0, "it is read while the scheduler starts again"
-    assert scene.ask(1, JobVerb.READ, 10) == [(1, JobStatus.WAITS)]
+    assert scene.ask(1, JobVerb.READ, 10) == [(1, JobAnswerKind.WAITS)]
     assert scene.answers[0].reason == "the scheduler at tcp://h:1, process 7 has ended: retry() runs it here"
     scheduler = JobFolder(tmp_path / "jobs", holder=Holder(1, "the scheduler at tcp://h:1, process 7"))
     scheduler.remove(scheduler.open(record.folder))

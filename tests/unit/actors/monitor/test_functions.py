@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.actors.messages.monitor import Backlog
-from scaler.actors.monitor.functions import Functions
+from scaler.actors.monitor.functions import FunctionTotals
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.wire.messages.monitor import FUNCTION_ROW
 from scaler.wire.messages.worker import AgentState
@@ -16,7 +16,7 @@ def report(function: bytes, success: int) -> AgentState:
 def test_of_very_many_functions_those_that_ended_last_have_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The counts of the others are added up: none is lost."""
     monkeypatch.setattr("scaler.actors.monitor.functions.KEPT_MOST", 3)
-    functions = Functions(ObjectTable())
+    functions = FunctionTotals(ObjectTable())
     for number, name in enumerate((b"function", b"another1", b"function", b"another2", b"another3")):
         functions.add(report(name, 10**number))
     items, total = functions.items(Backlog())

@@ -42,7 +42,7 @@ from scaler.wire.messages.monitor import (
     StateTask,
     StateWaiting,
 )
-from scaler.wire.messages.worker import AgentState, Part, RunOutput, RunTask
+from scaler.wire.messages.worker import AgentState, RunOutput, RunTask, WatchedPart
 from tests.support.simulation import FUNCTION_ID, Outcome, SimulatedAgent, SimulatedClient, Simulation
 
 SHORT = public_id(FUNCTION_ID)
@@ -222,7 +222,10 @@ def say_state(agent: SimulatedAgent, simulation: Simulation, **parts: Any) -> No
 def test_rows_of_workers_are_handed_on_as_they_came(simulation: Simulation, board: Board) -> None:
     agent = simulation.agent(2)
     board.want("workers", "bins")
-    assert [(each.interval_ms, each.parts) for each in agent.watched][-1] == (2000, Part.WORKERS | Part.BINS)
+    assert [(each.interval_ms, each.parts) for each in agent.watched][-1] == (
+        2000,
+        WatchedPart.WORKERS | WatchedPart.BINS,
+    )
     packed = WORKER_ROW.pack(990, 3, 2, 0, HAS_TASK, 2**28, SHORT, 5, 77) * 2
     first, second = BIN_ROW.pack(0, 5, 1, 0, 0, 0, SHORT), BIN_ROW.pack(1, 6, 2, 0, 0, 0, SHORT)
     say_state(agent, simulation, workers=packed, bins=first)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.monitor.overview import CLIENTS_MOST, Objects, client_items
+from scaler.actors.monitor.overview import CLIENTS_MOST, LargestObjects, client_items
 from scaler.actors.objects.object_table import ObjectTable, StoredObject
 from scaler.actors.peers.owners import Owner
 from scaler.ids import ObjectId
@@ -21,7 +21,7 @@ def store(table: ObjectTable, number: int, size: int) -> None:
 def test_of_very_many_objects_the_list_is_made_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.actors.monitor.overview.OBJECTS_PER_SECOND", 1)
     table = ObjectTable()
-    objects = Objects(table)
+    objects = LargestObjects(table)
     for number in range(3):
         store(table, number, 10 + number)
     assert [each.size_bytes for each in objects.items(0.0)[0]] == [12, 11, 10]

@@ -5,7 +5,7 @@ import pytest
 from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.names import Names
 from scaler.actors.monitor.sampler import ALL_BELOW, SOME_ABOVE, STEPS_MOST, Sampler
-from scaler.actors.monitor.tasks import Tasks
+from scaler.actors.monitor.tasks import SampledTasks
 from scaler.actors.objects.object_table import ObjectTable
 
 
@@ -15,16 +15,16 @@ def events() -> Events:
 
 
 @pytest.fixture
-def tasks() -> Tasks:
-    return Tasks(Names(ObjectTable()))
+def tasks() -> SampledTasks:
+    return SampledTasks(Names(ObjectTable()))
 
 
 @pytest.fixture
-def sampler(events: Events, tasks: Tasks) -> Sampler:
+def sampler(events: Events, tasks: SampledTasks) -> Sampler:
     return Sampler(events, tasks)
 
 
-def test_all_tasks_are_followed_while_few_end(sampler: Sampler, events: Events, tasks: Tasks) -> None:
+def test_all_tasks_are_followed_while_few_end(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
     followed = []
     for second, ends in enumerate((0, ALL_BELOW, SOME_ABOVE, SOME_ABOVE + 1, SOME_ABOVE, ALL_BELOW)):
         events.ended[0] += ends
@@ -34,7 +34,7 @@ def test_all_tasks_are_followed_while_few_end(sampler: Sampler, events: Events, 
     assert followed == [True, True, True, False, False, True]
 
 
-def test_very_many_steps_between_two_looks_end_it(sampler: Sampler, events: Events, tasks: Tasks) -> None:
+def test_very_many_steps_between_two_looks_end_it(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
     sampler.look(0.0, wants_sample=True, wants_some=False)
     for _ in range(STEPS_MOST - 1):
         sampler.heard()
@@ -43,7 +43,7 @@ def test_very_many_steps_between_two_looks_end_it(sampler: Sampler, events: Even
     assert events.followed is tasks.followed
 
 
-def test_without_viewers_none_is_followed(sampler: Sampler, events: Events, tasks: Tasks) -> None:
+def test_without_viewers_none_is_followed(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
     sampler.look(0.0, wants_sample=False, wants_some=True)
     assert events.followed is tasks.followed
     sampler.look(1.0, wants_sample=False, wants_some=False)

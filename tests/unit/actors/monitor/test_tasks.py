@@ -6,7 +6,7 @@ import pytest
 
 from scaler.actors.insight.events import SUBMITTED
 from scaler.actors.monitor.names import Names
-from scaler.actors.monitor.tasks import Tasks, rows_of
+from scaler.actors.monitor.tasks import SampledTasks, rows_of
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.tasks.task_states import ASSIGNED, RETRIED
 from scaler.ids import public_id
@@ -16,12 +16,12 @@ from tests.unit.actors.monitor.conftest import Move, task_id
 
 
 @pytest.fixture
-def tasks() -> Tasks:
-    return Tasks(Names(ObjectTable()))
+def tasks() -> SampledTasks:
+    return SampledTasks(Names(ObjectTable()))
 
 
 def test_of_very_many_tasks_those_are_kept_of_which_was_heard_last(
-    tasks: Tasks, ended: Move, monkeypatch: pytest.MonkeyPatch
+    tasks: SampledTasks, ended: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.actors.monitor.tasks.KEPT_MOST", 2)
     for number in (1, 2):
@@ -34,7 +34,7 @@ def test_of_very_many_tasks_those_are_kept_of_which_was_heard_last(
     assert total == 2
 
 
-def test_what_did_not_succeed_is_said_first(tasks: Tasks, ended: Move, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_did_not_succeed_is_said_first(tasks: SampledTasks, ended: Move, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.actors.monitor.tasks.SHOWN_MOST", 2)
     tasks.add(ended(1, TaskStatus.FAILED, "ValueError: no"), 1)
     for number in (2, 3):
@@ -47,7 +47,7 @@ def test_what_did_not_succeed_is_said_first(tasks: Tasks, ended: Move, monkeypat
     assert total == 3
 
 
-def test_a_run_that_raised_before_a_retry_began_when_it_did(tasks: Tasks, ended: Move) -> None:
+def test_a_run_that_raised_before_a_retry_began_when_it_did(tasks: SampledTasks, ended: Move) -> None:
     moved = ended(1, TaskStatus.FAILED, "OSError: no")
     result = replace(moved.result, duration_us=3)
     tasks.add(replace(moved, event=RETRIED, state="inactive", result=result), 1_000)
@@ -74,7 +74,9 @@ def test_a_result_that_does_not_have_the_rows_of_its_range_is_that_of_each_row(e
         assert [row.spec.task_id for row in shown] == row_ids(task_id(1), 3)
 
 
-def test_the_story_of_the_first_row_says_nothing_twice_that_its_range_has_said(tasks: Tasks, ended: Move) -> None:
+def test_the_story_of_the_first_row_says_nothing_twice_that_its_range_has_said(
+    tasks: SampledTasks, ended: Move
+) -> None:
     came = replace(ended(1), event=SUBMITTED, state="inactive", result=None, worker=None)
     given = replace(came, event=ASSIGNED, state="running", attempt=7)
     tasks.ask({public_id(task_id(1))})

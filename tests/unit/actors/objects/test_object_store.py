@@ -18,12 +18,12 @@ from scaler.actors.messages.objects import (
     HostLeft,
     ObjectCame,
     ObjectLost,
-    OwnerHasSaidAll,
     OwnerLeft,
-    OwnerSaysAgain,
+    OwnerResubmits,
+    OwnerResubmitted,
     PartCame,
-    PartWanted,
     ReleaseObjects,
+    RequestPart,
     StoreObject,
     SupplyObject,
     UseObjects,
@@ -109,12 +109,12 @@ def test_a_young_scheduler_waits_for_the_owners_of_objects_that_hosts_ask_for(sc
     scene.fetch(OTHER)
     scene.tell(FetchObject(ONE, scene.client, None))
     assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 0, ())], "its owner knows that it is not there"
-    scene.tell(OwnerSaysAgain(ANN))
+    scene.tell(OwnerResubmits(ANN))
     bench.advance(2 * LATE_SECONDS)
     assert scene.outbox.said_to(scene.node) == []
     scene.keep()
     assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
-    scene.tell(OwnerHasSaidAll(ANN))
+    scene.tell(OwnerResubmitted(ANN))
     assert scene.outbox.said_to(scene.node) == [ObjectResponse(OTHER, 0, ())]
 
 
@@ -127,7 +127,7 @@ def test_a_host_that_leaves_waits_for_nothing(scene: Scene) -> None:
 
 
 def test_an_owner_that_leaves_says_nothing_again(scene: Scene, bench: Bench) -> None:
-    scene.tell(OwnerSaysAgain(ANN))
+    scene.tell(OwnerResubmits(ANN))
     scene.fetch()
     bench.advance(LATE_SECONDS)
     scene.tell(OwnerLeft(ANN))
@@ -623,7 +623,7 @@ def part(frames: list[bytes], location: bytes = b"", offset: int = 0) -> ObjectP
 def test_who_cannot_open_it_gets_the_bytes_which_are_not_kept(scene: Scene) -> None:
     frames, _ = keep_located(scene)
     scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
-    assert scene.host.take(PartWanted) == [PartWanted(ONE, frames.location, 0)]
+    assert scene.host.take(RequestPart) == [RequestPart(ONE, frames.location, 0)]
     scene.tell(PartCame(scene.node_ref, part([b"by", b"", b"tes"], frames.location)))
     assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"by", b"", b"tes"])]
     assert scene.table.objects[ONE].frames == ()
@@ -642,7 +642,7 @@ def test_a_host_that_waits_for_what_was_lost_and_is_taken_to_have_it_hears_of_th
     _, session = keep_located(scene)
     other, other_ref = scene.bench.recorder()
     scene.tell(FetchObject(ONE, scene.node, other_ref, by_value=True), HostLeft(scene.node_ref, "why"))
-    assert other.take(PartWanted) == [PartWanted(ONE, b"", 0)]
+    assert other.take(RequestPart) == [RequestPart(ONE, b"", 0)]
     scene.tell(PartCame(other_ref, ObjectPart(ONE, b"", 0, b"", (), "it has none")))
     [answer] = scene.outbox.said_to(scene.node)
     assert (answer.found, answer.reason) == (LOST, "it has none")
@@ -668,7 +668,7 @@ class Passing:
 
     def supply(self) -> bool:
         """Have the node send what it was asked for. Return whether that was anything."""
-        wanted = self.scene.host.take(PartWanted)
+        wanted = self.scene.host.take(RequestPart)
         self.asked += [each.offset for each in wanted]
         for each in wanted:
             assert each.location == self.frames.location
@@ -752,8 +752,8 @@ def test_a_host_that_is_late_waits_and_gets_it_from_one_that_has_it(scene: Scene
         passing.leave(second)
     assert passing.got[b"client"] == b"".join(LARGE)
     passing.leave(third)
-    [first, *_] = wanted = hosts[0][0].take(PartWanted)
-    assert first == PartWanted(ONE, b"", 0)
+    [first, *_] = wanted = hosts[0][0].take(RequestPart)
+    assert first == RequestPart(ONE, b"", 0)
     scene.tell(PartCame(hosts[0][1], ObjectPart(ONE, b"", 0, b"", (), "it has none")))
     while passing.supply():
         passing.leave(third)
@@ -798,7 +798,7 @@ class Together:
         """Have all send what they were asked for. Return whether that was anything."""
         scene = self.passing.scene
         sources = [*self.hosts, (scene.host, scene.node_ref)]
-        wanted = [(number, each) for number, (host, _) in enumerate(sources) for each in host.take(PartWanted)]
+        wanted = [(number, each) for number, (host, _) in enumerate(sources) for each in host.take(RequestPart)]
         for number, each in wanted:
             came = part(LARGE, each.location, each.offset)
             self.sent[number] += len(came.frames[0])
@@ -877,7 +877,7 @@ def test_a_client_that_is_behind_a_host_gets_what_was_on_its_way_when_that_had_a
         together.passing.leave(together.peers[0])
         together.supply()
     together.passing.leave(scene.client)
-    asked = scene.host.take(PartWanted)
+    asked = scene.host.take(RequestPart)
     together.read(together.peers[0])
     assert asked
     assert together.got_all(together.peers[0])
@@ -908,13 +908,13 @@ def test_a_value_that_goes_while_it_passes_ends_its_transfer_and_readers_are_tol
 def test_parts_of_a_value_that_was_there_before_are_not_taken_for_the_new_one(scene: Scene) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)
-    scene.host.take(PartWanted)
+    scene.host.take(RequestPart)
     newer = located(scene)
     scene.tell(
         StoreObject(ONE, ANN, "", newer, held=True), PartCame(scene.node_ref, part(LARGE, passing.frames.location))
     )
     assert passing.leave(scene.client) == []
-    assert scene.host.take(PartWanted) == [PartWanted(ONE, newer.location, 0)]
+    assert scene.host.take(RequestPart) == [RequestPart(ONE, newer.location, 0)]
     scene.tell(PartCame(scene.node_ref, part([b"new"], newer.location)))
     assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"new"])]
 
@@ -944,9 +944,9 @@ def test_an_agent_that_is_back_is_asked_for_the_parts_again(scene: Scene) -> Non
     passing.fetch(scene.client)
     passing.supply()
     passing.leave(scene.client)
-    lost = scene.host.take(PartWanted)
+    lost = scene.host.take(RequestPart)
     scene.tell(HostIsBack(scene.node_ref))
-    assert scene.host.take(PartWanted) == lost != []
+    assert scene.host.take(RequestPart) == lost != []
     scene.bench.tell(scene.store, *(PartCame(scene.node_ref, part(LARGE, each.location, each.offset)) for each in lost))
     while passing.leave(scene.client) or passing.supply():
         pass
@@ -976,7 +976,7 @@ def test_nobody_but_its_keeper_says_what_it_is(scene: Scene) -> None:
 def test_a_keeper_that_is_back_is_asked_again(scene: Scene) -> None:
     keep_located(scene)
     scene.tell(FetchObject(ONE, scene.client, None, by_value=True), HostIsBack(scene.node_ref))
-    assert len(scene.host.take(PartWanted)) == 2
+    assert len(scene.host.take(RequestPart)) == 2
 
 
 def test_what_a_leaving_agent_sends_stays_here(scene: Scene) -> None:
@@ -1052,7 +1052,7 @@ def test_another_host_with_a_copy_keeps_it_when_its_agent_goes(scene: Scene) -> 
     scene.tell(FetchObject(ONE, scene.node, other_ref), HostLeft(scene.node_ref, "why"))
     scene.outbox.said_to(scene.node)
     scene.tell(FetchObject(ONE, scene.client, None))
-    assert other.take(PartWanted) == [PartWanted(ONE, b"", 0)]
+    assert other.take(RequestPart) == [RequestPart(ONE, b"", 0)]
     scene.tell(PartCame(other_ref, part([b"bytes"])))
     assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
     scene.tell(HostLeft(other_ref, "the other too"))

@@ -6,7 +6,14 @@ from itertools import count
 
 import pytest
 
-from scaler.actors.peers.directory import KNOWN_MOST, MARKS_MOST, SPENT_REMEMBERED, AttemptTimes, Directory, Unstarted
+from scaler.actors.peers.directory import (
+    KNOWN_MOST,
+    MARKS_MOST,
+    SPENT_REMEMBERED,
+    AttemptTimes,
+    Directory,
+    UnstartedRuns,
+)
 from scaler.actors.peers.outbox import Outbox
 from scaler.actors.peers.peer import Peer
 from scaler.ids import ATTEMPTS, NO_CONNECTION, Connection, TaskId
@@ -152,7 +159,7 @@ def numbered(number: int) -> TaskId:
 
 
 def test_a_task_is_known_until_it_is_said_again() -> None:
-    unstarted = Unstarted()
+    unstarted = UnstartedRuns()
     unstarted.add(numbered(1))
     assert not unstarted.take(numbered(2))
     assert unstarted.take(numbered(1))
@@ -160,7 +167,7 @@ def test_a_task_is_known_until_it_is_said_again() -> None:
 
 
 def test_only_the_last_ones_are_known() -> None:
-    unstarted = Unstarted()
+    unstarted = UnstartedRuns()
     for number in range(KNOWN_MOST + 1):
         unstarted.add(numbered(number))
     assert not unstarted.take(numbered(0))

@@ -8,7 +8,7 @@ from scaler.actors.peers.hellos import is_admin, not_its_own, wrong_key
 from scaler.actors.peers.owners import Owner
 from scaler.ids import NO_ID, ClientId, random_id
 from scaler.keys.allowed import AllowedKey
-from scaler.keys.folder import Pair
+from scaler.keys.folder import KeyPair
 from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.worker import WorkerHello
 
@@ -18,7 +18,7 @@ AGENT = WorkerHello(1, "1.0", "3.11.7", "3.0", random_id(), "a,b", b"", random_i
 
 
 def permit(role: str) -> AllowedKey:
-    return AllowedKey(role, "alice", Pair.new().public)
+    return AllowedKey(role, "alice", KeyPair.new().public)
 
 
 @pytest.mark.parametrize(

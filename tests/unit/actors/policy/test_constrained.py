@@ -9,7 +9,7 @@ import pytest
 
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.policy import WORK_AHEAD_US, Placement, constrained, make_policy
-from scaler.actors.policy.constrained import ResourceClass, Turns
+from scaler.actors.policy.constrained import ClassTurns, ResourceClass
 from scaler.actors.policy.fair_share import FairShare
 from scaler.actors.policy.interface import Decisions
 from scaler.actors.policy.needs import Needs, Offer
@@ -422,7 +422,7 @@ def kind_of(name: str, *tasks: Task) -> ResourceClass:
     return resource_class
 
 
-def play(turns: Turns, classes: list[ResourceClass], steps: int) -> list[object]:
+def play(turns: ClassTurns, classes: list[ResourceClass], steps: int) -> list[object]:
     names = []
     for _ in range(steps):
         resource_class = turns.next(classes)
@@ -435,7 +435,7 @@ def play(turns: Turns, classes: list[ResourceClass], steps: int) -> list[object]
 def test_kinds_take_turns_and_a_new_one_does_not_go_before_all_others() -> None:
     plain: FairShare = FairShare()
     plain.put(task(f"plain{number}") for number in range(9))
-    turns = Turns(plain)
+    turns = ClassTurns(plain)
     one, two = (kind_of(name, *(task(f"{name}{number}") for number in range(9))) for name in ("one", "two"))
     first = [str(name)[:3] for name in play(turns, [one], 4)]
     assert first in (["pla", "one"] * 2, ["one", "pla"] * 2)
@@ -444,13 +444,13 @@ def test_kinds_take_turns_and_a_new_one_does_not_go_before_all_others() -> None:
 
 
 def test_a_kind_steps_back_for_a_greater_priority_of_the_same_account_elsewhere() -> None:
-    turns: Turns = Turns(FairShare())
+    turns: ClassTurns = ClassTurns(FairShare())
     shallow, deep = kind_of("shallow", task("s", 1), task("other", 2)), kind_of("deep", task("d", 1, 5))
     assert play(turns, [shallow, deep], 3) == ["d", "other", "s"]
 
 
 def test_when_each_has_something_greater_than_the_other_the_one_whose_turn_it_is_goes() -> None:
-    turns: Turns = Turns(FairShare())
+    turns: ClassTurns = ClassTurns(FairShare())
     one = kind_of("one", task("a", 1, 0), task("b", 2, 5))
     two = kind_of("two", task("c", 2, 0), task("d", 1, 5))
     assert len(set(play(turns, [one, two], 4))) == 4

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 
 from scaler.actors.policy.needs import Needs, Offer
-from scaler.actors.policy.nodes import Node, Nodes
+from scaler.actors.policy.nodes import NodeResources, Nodes
 
 GPU, TWO = Needs((("gpu", 1),)), Needs((("gpu", 2),))
 THERE = Needs((("gpu", 0),))
 OFFER = Offer((("gpu", 2), ("memory", 100)), 2)
 
 
-def full_node() -> Node[str]:
-    node: Node[str] = Node(OFFER, Counter())
+def full_node() -> NodeResources[str]:
+    node: NodeResources[str] = NodeResources(OFFER, Counter())
     node.join("one", (), is_unsure=False)
     node.join("two", (), is_unsure=False)
     return node
@@ -65,7 +65,7 @@ def test_a_worker_that_leaves_takes_its_part_with_it_and_says_it_again() -> None
 
 
 def test_while_a_worker_does_not_know_what_its_runs_take_the_node_takes_nothing() -> None:
-    node: Node[str] = Node(Offer((("gpu", 1),), 1), Counter())
+    node: NodeResources[str] = NodeResources(Offer((("gpu", 1),), 1), Counter())
     node.join("one", (), is_unsure=True)
     assert not node.can_take(GPU)
     assert node.could_take(GPU)

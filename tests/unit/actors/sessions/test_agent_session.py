@@ -15,7 +15,7 @@ from scaler.actors.workers.worker_proxy import WorkerProxy
 from scaler.ids import AgentId, ObjectId
 from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerInfo
+from scaler.wire.messages.client import InfoRequest, InfoResponse, WorkerDetails
 from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectKept, ObjectPart, ObjectRequest, TaskStatus
 from scaler.wire.messages.worker import (
     HELD_RUN,
@@ -402,7 +402,7 @@ def told(simulation: Simulation, client: SimulatedClient, workers: int = 0) -> t
     """Return how many workers the client is told of, by number and one by one."""
     client.say(InfoRequest(1, detailed=1, workers=workers))
     simulation.run()
-    return client.said(InfoResponse)[-1].workers, len(client.said(WorkerInfo))
+    return client.said(InfoResponse)[-1].workers, len(client.said(WorkerDetails))
 
 
 def test_closed_workers_are_not_there(simulation: Simulation) -> None:

@@ -9,7 +9,7 @@ import pytest
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.slices import SLICE_STEPS, Slices
 from scaler.ids import TaskId, public_id
-from scaler.keys.allowed import Terms
+from scaler.keys.allowed import OwnerTerms
 from scaler.wire.messages.client import InfoRequest, InfoResponse, Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import pack, row_ids
@@ -46,7 +46,7 @@ def status_of(client: SimulatedClient, task_id: TaskId) -> int | None:
 def test_tasks_that_run_that_wait_and_that_are_held_by_a_quota(
     simulation: Simulation, cancels: Callable[..., None]
 ) -> None:
-    simulation.tree.directory.owners.of("alice", Terms(tasks=2))
+    simulation.tree.directory.owners.of("alice", OwnerTerms(tasks=2))
     simulation.agent(1, long)
     client = simulation.client(user="alice")
     running, waiting, held, stays = client.submit(4)

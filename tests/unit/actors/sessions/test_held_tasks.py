@@ -7,7 +7,7 @@ import pytest
 from scaler.actors.peers.owners import Owner
 from scaler.actors.sessions.task_bounds import TASKS_BEYOND_WINDOW
 from scaler.ids import NO_ID, ClientId, GraphId, TaskId
-from scaler.keys.allowed import Terms
+from scaler.keys.allowed import OwnerTerms
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.common import FOUND, NOT_FOUND, HelloReply, ObjectResponse, TaskStatus
 from scaler.wire.messages.vocabulary import QUOTA
@@ -20,7 +20,7 @@ def long(_run: RunTask) -> Outcome:
 
 
 def alice(simulation: Simulation, **terms: int) -> Owner:
-    return simulation.tree.directory.owners.of("alice", Terms(**terms))
+    return simulation.tree.directory.owners.of("alice", OwnerTerms(**terms))
 
 
 def pretender(simulation: Simulation) -> SimulatedClient:
@@ -133,10 +133,10 @@ def test_a_larger_quota_holds_at_once(simulation: Simulation) -> None:
     client.submit(2)
     simulation.run()
     assert len(agent.started) == 1
-    simulation.edge.terms_changed({"alice": Terms(tasks=5)})
+    simulation.edge.terms_changed({"alice": OwnerTerms(tasks=5)})
     simulation.run()
     assert len(agent.started) == owner.tasks == 2
-    simulation.edge.terms_changed({"alice": Terms()})
+    simulation.edge.terms_changed({"alice": OwnerTerms()})
     client.submit(4)
     simulation.run()
     assert len(agent.started) == 6

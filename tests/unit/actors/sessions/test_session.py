@@ -11,7 +11,7 @@ from scaler.actors.messages.tasks import CancelTask
 from scaler.actors.peers.acceptor import Acceptor
 from scaler.actors.sessions.agent_session import AgentSession
 from scaler.actors.sessions.client_session import ClientSession
-from scaler.actors.sessions.session import REFUSED_MOST, Farewell
+from scaler.actors.sessions.session import REFUSED_MOST, SessionTeardown
 from scaler.actors.slices import SLICE_STEPS
 from scaler.actors.tree import ACCEPTOR, ADOPTION, CENSUS, OBJECT_STORE, OUTPUTS
 from scaler.endpoint import Endpoint
@@ -168,7 +168,7 @@ def test_so_it_is_if_it_was_stopped_after_its_first_heartbeat(simulation: Simula
 
 def test_everybody_is_told_and_then_it_ends(bench: Bench) -> None:
     recorders = [bench.recorder() for _ in range(2 * SLICE_STEPS + 1)]
-    farewell = bench.dispatcher.spawn(Farewell([(ref, CancelTask()) for _, ref in recorders]))
+    farewell = bench.dispatcher.spawn(SessionTeardown([(ref, CancelTask()) for _, ref in recorders]))
     while not farewell.is_stopped():
         bench.run()
     bench.run()
@@ -192,7 +192,7 @@ SHARED: dict[str, tuple[str, Callable[[int], Any], type]] = {
     CENSUS: ("insight.census.Census._take", InfoRequest, InfoResponse),
     OUTPUTS: ("insight.task_outputs.TaskOutputs._serve", lambda number: OutputRequest(number, NO_TASK), OutputResponse),
     OBJECT_STORE: (
-        "objects.early.Early.has_to_wait",
+        "objects.pending_requests.PendingRequests.has_to_wait",
         lambda _: ObjectRequest(NO_OBJECT, 1),
         ObjectResponse,
     ),

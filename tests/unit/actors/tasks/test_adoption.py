@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.messages.adoption import AskForRun, AskForRuns, NotHeld, RunFound, RunsAreHeld, RunsHeld, RunsLost
+from scaler.actors.messages.adoption import FindRun, FindRuns, NotHeld, RunFound, RunsAreHeld, RunsHeld, RunsLost
 from scaler.actors.messages.tasks import CancelRun
 from scaler.actors.sessions.client_session import ClientSession
 from scaler.actors.tasks.adoption import HOLD_SECONDS, OFFER_SECONDS, Adoption, AdoptionTable
@@ -56,38 +56,38 @@ def scene(bench: Bench) -> Scene:
 
 
 def test_a_task_finds_the_run_that_came_before_it(scene: Scene) -> None:
-    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]), AskForRun(OWNER, ONE, scene.task_ref))
+    scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]), FindRun(OWNER, ONE, scene.task_ref))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
     scene.wait(OFFER_SECONDS)  # the proxy may be gone, so that the task has no other answer
     assert scene.task.take() == [NotHeld()]
 
 
 def test_a_run_finds_the_task_that_came_before_it(scene: Scene) -> None:
-    scene.tell(AskForRun(OWNER, ONE, scene.task_ref), RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
+    scene.tell(FindRun(OWNER, ONE, scene.task_ref), RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
 
 
 def test_a_task_without_a_run_waits_for_the_agents_to_come_back(scene: Scene) -> None:
-    scene.tell(AskForRun(OWNER, ONE, scene.task_ref))
+    scene.tell(FindRun(OWNER, ONE, scene.task_ref))
     scene.wait(HOLD_SECONDS - 0.01)
     assert scene.task.take() == []
     scene.wait(0.01)
     assert scene.task.take() == [NotHeld()]
-    scene.tell(AskForRun(OWNER, TWO, scene.other_ref))
+    scene.tell(FindRun(OWNER, TWO, scene.other_ref))
     assert scene.other.take() == [NotHeld()]
 
 
 def test_when_as_many_agents_are_back_as_there_were_no_task_waits_for_more(scene: Scene) -> None:
-    scene.tell(AskForRun(OWNER, ONE, scene.task_ref), RunsHeld([], agents=2))
+    scene.tell(FindRun(OWNER, ONE, scene.task_ref), RunsHeld([], agents=2))
     assert scene.task.take() == []
     scene.tell(RunsHeld([], agents=2))
     assert scene.task.take() == [NotHeld()]
-    scene.tell(AskForRun(OWNER, TWO, scene.other_ref, patient=True))
+    scene.tell(FindRun(OWNER, TWO, scene.other_ref, patient=True))
     assert scene.other.take() == [NotHeld()]
 
 
 def test_a_task_that_must_not_begin_again_waits_as_long_as_an_agent_may_come(scene: Scene) -> None:
-    scene.tell(AskForRun(OWNER, ONE, scene.task_ref, patient=True))
+    scene.tell(FindRun(OWNER, ONE, scene.task_ref, patient=True))
     scene.wait(KEEP_SECONDS - 0.01)
     assert scene.task.take() == []
     scene.wait(0.01)
@@ -143,29 +143,29 @@ def test_a_run_whose_task_has_ended_is_cancelled_at_once(scene: Scene) -> None:
 def test_of_two_runs_of_a_task_one_is_cancelled(scene: Scene) -> None:
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]), RunsHeld([(OWNER, ONE, scene.later_ref, 9)]))
     assert scene.worker.take() == [CancelRun(ONE, 7)]
-    scene.tell(AskForRun(OWNER, ONE, scene.task_ref))
+    scene.tell(FindRun(OWNER, ONE, scene.task_ref))
     assert scene.task.take() == [RunFound(scene.later_ref, 9)]
 
 
 def test_a_run_of_another_owner_is_not_found_whichever_comes_first(scene: Scene) -> None:
-    scene.tell(AskForRun(OTHER_OWNER, ONE, scene.other_ref), RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
-    scene.tell(AskForRun(OTHER_OWNER, ONE, scene.other_ref))
+    scene.tell(FindRun(OTHER_OWNER, ONE, scene.other_ref), RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
+    scene.tell(FindRun(OTHER_OWNER, ONE, scene.other_ref))
     assert scene.other.take() == []
-    scene.tell(AskForRun(OWNER, ONE, scene.task_ref))
+    scene.tell(FindRun(OWNER, ONE, scene.task_ref))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
     assert scene.worker.take() == []
 
 
 def test_who_waits_for_room_in_a_quota_hears_which_runs_agents_have_and_when_they_are_back(scene: Scene) -> None:
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7), (OTHER_OWNER, TWO, scene.worker_ref, 8)]))
-    scene.tell(AskForRuns(OWNER, scene.task_ref, [ONE, TWO]))
+    scene.tell(FindRuns(OWNER, scene.task_ref, [ONE, TWO]))
     scene.tell(RunsHeld([(OTHER_OWNER, ONE, scene.worker_ref, 9), (OWNER, TWO, scene.worker_ref, 10)]))
     assert scene.task.take() == [RunsAreHeld([ONE]), RunsAreHeld([TWO])]
-    scene.tell(AskForRun(OWNER, TWO, scene.other_ref))
+    scene.tell(FindRun(OWNER, TWO, scene.other_ref))
     assert scene.other.take() == [RunFound(scene.worker_ref, 10)], "the task itself asks for it"
     scene.wait(HOLD_SECONDS)
     assert scene.task.take() == [NotHeld()]
-    scene.tell(AskForRuns(OWNER, scene.task_ref, [TWO]))
+    scene.tell(FindRuns(OWNER, scene.task_ref, [TWO]))
     assert scene.task.take() == [NotHeld()], "at once"
     scene.wait(KEEP_SECONDS)
     assert (scene.table.asked, scene.table.promised) == ({}, {})
@@ -175,12 +175,12 @@ def test_of_several_sessions_that_wait_for_a_run_one_hears_of_it(scene: Scene) -
     """Else each of them would begin a task without room in the quota."""
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     for asker in (scene.task_ref, scene.other_ref, scene.task_ref):
-        scene.tell(AskForRuns(OWNER, asker, [ONE, TWO]))
+        scene.tell(FindRuns(OWNER, asker, [ONE, TWO]))
     scene.tell(RunsHeld([(OWNER, TWO, scene.worker_ref, 8)]))
     assert scene.task.take() == [RunsAreHeld([ONE]), RunsAreHeld([TWO])]
     assert scene.other.take() == []
     scene.bench.dispatcher.stop(scene.task_ref)
-    scene.tell(AskForRuns(OWNER, scene.other_ref, [ONE]))
+    scene.tell(FindRuns(OWNER, scene.other_ref, [ONE]))
     assert scene.other.take() == [RunsAreHeld([ONE])], "the first one has gone without it"
 
 
@@ -188,7 +188,7 @@ def test_a_job_hears_of_the_runs_of_its_rows(scene: Scene) -> None:
     rows = [TaskId(b"prefix--" + row.to_bytes(8, "big")) for row in range(4)]
     runs = [(OWNER, row, scene.worker_ref, 7) for row in rows]
     scene.tell(RunsHeld([*runs[:2], (OTHER_OWNER, rows[2], scene.worker_ref, 8), (OWNER, ONE, scene.worker_ref, 9)]))
-    scene.tell(AskForRuns(OWNER, scene.task_ref, prefix=b"prefix--"), RunsHeld(runs[3:]))
+    scene.tell(FindRuns(OWNER, scene.task_ref, prefix=b"prefix--"), RunsHeld(runs[3:]))
     assert scene.task.take() == [RunsAreHeld(rows[:2]), RunsAreHeld(rows[3:])]
 
 

@@ -26,7 +26,7 @@ from scaler.actors.tasks.task_states import (
     TRANSITIONS,
     WITHDRAWING,
     WITHDRAWN,
-    IllegalTransitionError,
+    IllegalTaskTransitionError,
     next_state,
     shown_state,
 )
@@ -47,7 +47,7 @@ def test_a_task_that_its_worker_did_not_finish_is_ready_again_unless_it_is_cance
 def test_only_a_task_that_waits_is_refused() -> None:
     assert next_state(READY, REFUSED) is FAILED
     assert next_state(WITHDRAWING, REFUSED) is CANCELED
-    with pytest.raises(IllegalTransitionError):
+    with pytest.raises(IllegalTaskTransitionError):
         next_state(RUNNING, REFUSED)
 
 
@@ -67,7 +67,7 @@ def test_an_event_that_is_late_but_lawful_is_ignored() -> None:
 
 
 def test_an_impossible_event_raises_and_names_state_and_event() -> None:
-    with pytest.raises(IllegalTransitionError, match="a task that is running cannot be assigned"):
+    with pytest.raises(IllegalTaskTransitionError, match="a task that is running cannot be assigned"):
         next_state(RUNNING, ASSIGNED)
 
 

@@ -30,7 +30,7 @@ from scaler.actors.messages.tasks import (
     WorkerForgotten,
     WorkerJoined,
     WorkerLeft,
-    WorkersHeldAt,
+    WorkersPausedAt,
 )
 from scaler.actors.policy import LOOK_SECONDS, WORK_AHEAD_US, Decisions, Needs, Offer, Placement, make_policy
 from scaler.actors.policy.fair_share import TURN_US
@@ -849,7 +849,7 @@ def test_a_task_that_somebody_waits_for_begins_where_there_is_no_room_for_result
 
     ask(2)
     assert scene.worker.take() == []
-    bench.tell(scene.balancer, WorkersHeldAt(scene.host, 1))
+    bench.tell(scene.balancer, WorkersPausedAt(scene.host, 1))
     ask(2, is_wanted=False)
     assert scene.worker.take() == []
     ask(2)
@@ -866,7 +866,7 @@ def test_of_a_range_that_somebody_waits_for_the_rows_become_tasks(bench: Bench) 
     scene.join(tasks=1, expected_us=WORK_AHEAD_US)
     spec = Task(TaskId(b"r" * 16), SHORT, b"", b"", 0, rows=3)
     bench.tell(scene.balancer, TaskReady(scene.task(1), spec, 1, False, None, 0, True))
-    bench.tell(scene.balancer, WorkersHeldAt(scene.host, 1))
+    bench.tell(scene.balancer, WorkersPausedAt(scene.host, 1))
     question = ExplainTask(bench.recorder()[1], spec.task_id, is_wanted=True)
     bench.tell(scene.balancer, ExplainWaiting(question, scene.task(1), 0, 0, None, FIRST_TRY, 0.0))
     assert scene.said() == [RangeTooLong(1)]

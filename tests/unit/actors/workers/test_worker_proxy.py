@@ -17,15 +17,15 @@ from scaler.actors.messages.tasks import (
     AmountsChanged,
     AssignTasks,
     BalancerRestarted,
-    BeginRun,
     CancelRun,
     LoadFreed,
     LoadResumed,
     RecallRun,
     RecallTasks,
-    RunHeld,
     RunLost,
     RunRecalled,
+    StartRequested,
+    StartRun,
     TaskAssigned,
     TaskReady,
     TasksRecalled,
@@ -842,23 +842,23 @@ def held(scene: Scene) -> Recorder:
 
 
 def test_an_order_is_held_until_it_is_noted_that_it_may_begin(scene: Scene, held: Recorder) -> None:
-    assert held.take() == [RunHeld(scene.proxy, task_id(0), 1)]
+    assert held.take() == [StartRequested(scene.proxy, task_id(0), 1)]
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 1})]
     scene.assign(1)
-    scene.tell(RecallTasks(1), BeginRun(task_id(0), 2))
+    scene.tell(RecallTasks(1), StartRun(task_id(0), 2))
     assert scene.outbox.said_to(scene.peer) == [order(1)]
-    scene.tell(BeginRun(task_id(0), 1), BeginRun(task_id(0), 1))
+    scene.tell(StartRun(task_id(0), 1), StartRun(task_id(0), 1))
     assert scene.outbox.said_to(scene.peer) == [order(0)]
 
 
 @pytest.mark.parametrize("news", [CancelRun(task_id(0), 1), RecallRun(task_id(0), 1), CloseWorker()])
 def test_a_held_run_that_is_not_wanted_comes_back_at_once(scene: Scene, held: Recorder, news: Any) -> None:
     scene.balancer.take()
-    scene.tell(news, BeginRun(task_id(0), 1))
+    scene.tell(news, StartRun(task_id(0), 1))
     assert scene.tasks[0].take()[1:] == [RunRecalled(1)]
     assert scene.balancer.take(LoadFreed) == [LoadFreed(scene.proxy, 1, 7, {})]
     assert scene.outbox.said_to(scene.peer) == []
-    assert held.take() == [RunHeld(scene.proxy, task_id(0), 1)]
+    assert held.take() == [StartRequested(scene.proxy, task_id(0), 1)]
 
 
 def test_a_held_run_that_may_begin_while_its_agent_is_cut_off_comes_back(scene: Scene, held: Recorder) -> None:
@@ -866,7 +866,7 @@ def test_a_held_run_that_may_begin_while_its_agent_is_cut_off_comes_back(scene: 
     scene.peer.connection = NO_CONNECTION
     scene.tell(ConnectionLost(scene.peer.visit, []))
     assert scene.tasks[0].take()[1:] == []
-    scene.tell(BeginRun(task_id(0), 1))
+    scene.tell(StartRun(task_id(0), 1))
     assert scene.tasks[0].take() == [RunRecalled(1)]
     assert scene.outbox.said_to(scene.peer) == []
 
@@ -876,7 +876,7 @@ def test_a_held_run_is_not_said_to_an_agent_that_begins_anew(scene: Scene, held:
     scene.peer.visit += 1
     scene.tell(Resumed(scene.peer.visit, b"", goes_on=False))
     assert scene.outbox.said_to(scene.peer) == []
-    scene.tell(BeginRun(task_id(0), 1))
+    scene.tell(StartRun(task_id(0), 1))
     assert scene.outbox.said_to(scene.peer) == [order(0)]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from scaler.client.calls import functions as module
 from scaler.client.calls.arguments import ArgumentPacker
-from scaler.client.calls.functions import NO_OBJECTS, Function, Functions
+from scaler.client.calls.functions import NO_OBJECTS, ClientFunctions, Function
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import SerializeObjectError
@@ -31,9 +31,9 @@ SINK: Any = object()
 TASK_ID = TaskId(b"t" * 16)
 
 
-def functions(serializer: Serializer | None = None) -> Functions:
+def functions(serializer: Serializer | None = None) -> ClientFunctions:
     serializer = serializer or DefaultSerializer()
-    return Functions(serializer, Endpoint.parse(ADDRESS), ArgumentPacker(serializer, ADDRESS))
+    return ClientFunctions(serializer, Endpoint.parse(ADDRESS), ArgumentPacker(serializer, ADDRESS))
 
 
 @pytest.fixture

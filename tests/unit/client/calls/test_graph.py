@@ -7,7 +7,7 @@ import pytest
 
 from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.entry import GraphEntry
-from scaler.client.calls.functions import Functions
+from scaler.client.calls.functions import ClientFunctions
 from scaler.client.calls.graph import COPIES_MOST, pack_graph
 from scaler.client.object_reference import ObjectReference
 from scaler.endpoint import Endpoint
@@ -31,7 +31,7 @@ ADDRESS = "tcp://127.0.0.1:1"
 def packed(graph: dict[str, Any], *keys: str) -> GraphEntry:
     serializer = DefaultSerializer()
     packer = ArgumentPacker(serializer, ADDRESS)
-    return pack_graph(graph, keys, Functions(serializer, Endpoint.parse(ADDRESS), packer), packer)[0]
+    return pack_graph(graph, keys, ClientFunctions(serializer, Endpoint.parse(ADDRESS), packer), packer)[0]
 
 
 def arguments(node: GraphNode, results: dict[int, Any] | None = None) -> list[Any]:
@@ -65,7 +65,7 @@ def test_each_function_is_one_object() -> None:
 def test_tasks_are_named_in_the_order_of_the_keys_and_data_has_none() -> None:
     serializer = DefaultSerializer()
     packer = ArgumentPacker(serializer, ADDRESS)
-    functions = Functions(serializer, Endpoint.parse(ADDRESS), packer)
+    functions = ClientFunctions(serializer, Endpoint.parse(ADDRESS), packer)
     graph, asked = pack_graph({"b": (abs, "a"), "a": 1}, ["a", "b"], functions, packer)
     assert asked == {"a": None, "b": graph.nodes[0].task_id}
     assert list(asked) == ["a", "b"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from scaler.client.calls.imports import FUNCTIONS_MOST, Imports
+from scaler.client.calls.imports import FUNCTIONS_MOST, RequiredModules
 from scaler.endpoint import Endpoint
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames
-from scaler.transport.private import Imports as Place
+from scaler.transport.private import ImportsFile as Place
 from scaler.transport.private import new_private_endpoint, remove_private_place
 
 NAMES = ("inst_a", "inst_a.inner", "inst_b", "inst_c", "own_of_user")
@@ -24,7 +24,7 @@ class Written:
     def __init__(self, endpoint: Endpoint) -> None:
         place = Place.at(endpoint)
         assert place is not None
-        self.imports, self.take = Imports(endpoint), place.take
+        self.imports, self.take = RequiredModules(endpoint), place.take
 
     def note(self, function: Any, own: tuple[str, ...] = ()) -> None:
         self.imports.note(function_to_frames(DefaultSerializer(), function, b""), own)
@@ -74,4 +74,4 @@ def test_a_program_that_makes_many_functions_is_not_held_up(written: Written) ->
 
 
 def test_other_addresses_have_no_such_place() -> None:
-    Imports(Endpoint.parse("tcp://127.0.0.1:1")).note((b"", b""), ())
+    RequiredModules(Endpoint.parse("tcp://127.0.0.1:1")).note((b"", b""), ())

@@ -8,7 +8,7 @@ import pytest
 
 from scaler.client.calls import repeated_values
 from scaler.client.calls.arguments import ArgumentPacker, PackedArguments
-from scaler.client.calls.repeated_values import Repeated
+from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.object_reference import ObjectReference, OwnReference
 from scaler.errors import ObjectTooLargeError
 from scaler.ids import ObjectId
@@ -23,7 +23,7 @@ class Scene:
     def __init__(self, items: Any) -> None:
         self.items = items
         self.sent: list[Any] = []
-        self.repeated = Repeated(items, self._send, self._pack)
+        self.repeated = RepeatedValues(items, self._send, self._pack)
         self._ids = itertools.count()
 
     def _send(self, value: Any, _name: None, kind: type[ObjectReference]) -> ObjectReference:

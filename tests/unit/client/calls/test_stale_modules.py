@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from scaler import Client, SerializeObjectError
-from scaler.pickling.serialization import WithModules
+from scaler.pickling.serialization import SerializerWithModules
 from scaler.pickling.shipped_modules import Shipment
 from tests.support.fake_scheduler import FakeScheduler
 
@@ -55,7 +55,7 @@ def sent_with(client: Client, function: Any) -> dict[str, str]:
     if not own:
         return {}
     with_modules = pickle.loads(own)
-    assert type(with_modules) is WithModules
+    assert type(with_modules) is SerializerWithModules
     if not with_modules.modules:
         return {}
     shipment = pickle.loads(zlib.decompress(with_modules.modules))

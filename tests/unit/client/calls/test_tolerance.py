@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.client.calls.tolerance import Tolerance
+from scaler.client.calls.tolerance import FailureTolerance
 from scaler.errors import TooManyFailuresError
 
 
 def test_without_a_number_the_first_failure_is_the_last() -> None:
     with pytest.raises(ValueError, match="first"):
-        Tolerance(return_exceptions=False).take(ValueError("first"), 1, 0)
+        FailureTolerance(return_exceptions=False).take(ValueError("first"), 1, 0)
 
 
 def test_errors_that_are_results_are_all_tolerated() -> None:
-    tolerance = Tolerance(return_exceptions=True)
+    tolerance = FailureTolerance(return_exceptions=True)
     for n_ended in range(1, 1000):
         tolerance.take(ValueError(), n_ended, n_ended)
     tolerance.judge(999, is_end=True)
 
 
 def test_so_many_may_fail_and_one_more_raises_an_error_that_names_the_first() -> None:
-    tolerance = Tolerance(return_exceptions=False, max_failures=2, function="f")
+    tolerance = FailureTolerance(return_exceptions=False, max_failures=2, function="f")
     first = ValueError("bad 3")
     tolerance.take(first, 1, 3)
     tolerance.take(ValueError("second"), 2, 4)
@@ -35,7 +35,7 @@ def test_so_many_may_fail_and_one_more_raises_an_error_that_names_the_first() ->
 
 
 def test_a_fraction_counts_when_a_hundred_have_ended_also_if_the_hundredth_has_not_failed() -> None:
-    tolerance = Tolerance(return_exceptions=True, max_failures=0.1, function="f")
+    tolerance = FailureTolerance(return_exceptions=True, max_failures=0.1, function="f")
     for n_ended in range(1, 100):
         tolerance.take(ValueError("bad"), n_ended, n_ended)
     with pytest.raises(
@@ -45,7 +45,7 @@ def test_a_fraction_counts_when_a_hundred_have_ended_also_if_the_hundredth_has_n
 
 
 def test_a_fraction_of_few_counts_at_the_end() -> None:
-    tolerance = Tolerance(return_exceptions=False, max_failures=0.25, function="f")
+    tolerance = FailureTolerance(return_exceptions=False, max_failures=0.25, function="f")
     tolerance.take(ValueError("bad"), 1, 0)
     tolerance.judge(4, is_end=True)
     with pytest.raises(TooManyFailuresError, match="1 of 3 finished"):

@@ -8,7 +8,7 @@ import pytest
 from scaler import Client, ConfigError, DisconnectedError, SchedulerInfo, WorkerInfo
 from scaler.client.insight.presence import names_of
 from scaler.wire.messages.client import InfoRequest, InfoResponse
-from scaler.wire.messages.client import WorkerInfo as WorkerSaid
+from scaler.wire.messages.client import WorkerDetails as WorkerSaid
 from tests.support.fake_scheduler import FakeScheduler
 
 

@@ -11,7 +11,7 @@ import pytest
 from scaler.client.jobs.job_bar import JobBar
 from scaler.client.link.requests import JobQuestion
 from scaler.client.progress.displays import Terminal
-from scaler.wire.messages.client import JobResponse, JobStatus, JobVerb
+from scaler.wire.messages.client import JobAnswerKind, JobResponse, JobVerb
 from tests.support import terminals
 
 
@@ -31,7 +31,7 @@ def test_it_draws_what_the_scheduler_answers_and_asks_once_at_a_time(monkeypatch
         return asked[-1]
 
     def answer(**found: Any) -> None:
-        asked[-1].take(JobResponse(1, JobStatus.KNOWN, 0, 0, json.dumps(info(**found)).encode()))
+        asked[-1].take(JobResponse(1, JobAnswerKind.KNOWN, 0, 0, json.dumps(info(**found)).encode()))
 
     with terminals.Terminal(120) as terminal:
         monkeypatch.setattr(sys, "stderr", terminal.stream)

@@ -1,4 +1,4 @@
-"""Connection: batches over a real socket, wake-ups, and cuts."""
+"""ClientConnection: batches over a real socket, wake-ups, and cuts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import zmq
 
-from scaler.client.link.connection import Connection
+from scaler.client.link.connection import ClientConnection
 from scaler.endpoint import Endpoint
 from scaler.errors import ProtocolError
 from scaler.transport.opening import open_transport
@@ -29,7 +29,7 @@ class Ends:
         self.wake_read, self.wake_write = os.pipe()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.router = RouterSocket(self._context, Endpoint.parse("tcp://127.0.0.1:0"))
-        self.connection = Connection(open_transport(self.router.endpoint), self.wake_read)
+        self.connection = ClientConnection(open_transport(self.router.endpoint), self.wake_read)
 
     def arrived_at_router(self) -> tuple[bytes, list[object]]:
         poller = zmq.Poller()
@@ -146,7 +146,7 @@ def test_a_connection_that_was_set_aside_is_neither_heard_nor_closed(ends: Ends)
 
 
 def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
-    connection = Connection(open_transport(Endpoint.parse("nonsense")), ends.wake_read)
+    connection = ClientConnection(open_transport(Endpoint.parse("nonsense")), ends.wake_read)
     with pytest.raises(OSError):
         connection.open()
     assert not connection.is_open
@@ -156,7 +156,7 @@ def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
 def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_said() -> None:
     wake, other_end = os.pipe()
     transport = open_transport(Endpoint.parse("inproc://scheduler"))
-    connection = Connection(open_transport(Endpoint.parse("inproc://scheduler")), wake)
+    connection = ClientConnection(open_transport(Endpoint.parse("inproc://scheduler")), wake)
     for _ in range(2):
         router = transport.listen(60)
         connection.open()

@@ -1,4 +1,4 @@
-"""LooseEnds: the end of a client says what it has thrown away and what nobody has read, and nothing else."""
+"""EndWarnings: the end of a client says what it has thrown away and what nobody has read, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from scaler import AsyncClient, Client
 from scaler.client.link import end_warnings
-from scaler.client.link.end_warnings import LooseEnds, ends_by_exception
+from scaler.client.link.end_warnings import EndWarnings, ends_by_exception
 from scaler.client.outcome import headline_of
 from scaler.wire.messages.client import Task
 from tests.support.fake_scheduler import FakeScheduler
@@ -223,7 +223,7 @@ class TestErrors:
         self, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(end_warnings, "COUNTED_MOST", 5)
-        ends = LooseEnds("", is_nested=False)
+        ends = EndWarnings("", is_nested=False)
         for number in range(10):
             ends.error_came(bytes([number]), lambda: "first")
         ends.say()
@@ -236,7 +236,7 @@ class TestErrors:
         assert said.messages[1] == f"1 task has failed, and nobody has read its error: ValueError: {'a' * 200}..."
 
     def test_the_last_of_many_is_named_too(self, said: pytest.LogCaptureFixture) -> None:
-        ends = LooseEnds("", is_nested=False)
+        ends = EndWarnings("", is_nested=False)
         for number in range(100):
             ends.error_came(bytes([number]), partial(str, number))
         for number in range(99):
@@ -245,7 +245,7 @@ class TestErrors:
         assert said.messages == ["1 task has failed, and nobody has read its error: 99"]
 
     def test_inside_of_a_task_nothing_is_said(self, said: pytest.LogCaptureFixture) -> None:
-        ends = LooseEnds("", is_nested=True)
+        ends = EndWarnings("", is_nested=True)
         ends.cancelled = 3
         ends.error_came(b"1", lambda: "first")
         ends.say()

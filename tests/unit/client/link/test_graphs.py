@@ -13,7 +13,15 @@ from scaler.errors import DisconnectedError
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.client import GraphInput, GraphNode, GraphTask, GraphTaskCancel, Known, Task, TaskResult
+from scaler.wire.messages.client import (
+    GraphInput,
+    GraphNode,
+    GraphTask,
+    GraphTaskCancel,
+    InputKnowledge,
+    Task,
+    TaskResult,
+)
 from scaler.wire.messages.common import (
     LOST,
     InstructionKind,
@@ -96,12 +104,12 @@ def test_a_task_is_said_at_once_since_the_scheduler_waits_for_what_it_needs() ->
 @pytest.mark.parametrize(
     ("ended", "known", "payload"),
     [
-        (result(1, payload=b"value"), Known.HERE, b"value"),
-        (result(1, size=LARGE), Known.STORED, b""),
-        (result(1, status=TaskStatus.FAILED, payload=b"why"), Known.HERE, b"why"),
+        (result(1, payload=b"value"), InputKnowledge.HERE, b"value"),
+        (result(1, size=LARGE), InputKnowledge.STORED, b""),
+        (result(1, status=TaskStatus.FAILED, payload=b"why"), InputKnowledge.HERE, b"why"),
     ],
 )
-def test_a_result_that_is_known_is_said_with_the_task(ended: TaskResult, known: Known, payload: bytes) -> None:
+def test_a_result_that_is_known_is_said_with_the_task(ended: TaskResult, known: InputKnowledge, payload: bytes) -> None:
     work = OpenWork()
     first = add(work, 1)
     work.on_results([ended])
@@ -119,7 +127,7 @@ def test_the_scheduler_gets_a_result_when_it_asks() -> None:
     work.on_results([result(1, payload=b"value"), result(3)])
     work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
     where = (GraphId(task_id(2)), 0, task_id(1), GraphId(NO_ID), 0)
-    assert said(work) == [GraphInput(*where, Known.HERE, b"value")]  # 3 has ended
+    assert said(work) == [GraphInput(*where, InputKnowledge.HERE, b"value")]  # 3 has ended
 
 
 def test_an_open_task_is_said_as_such_when_the_scheduler_asks() -> None:
@@ -144,7 +152,7 @@ def test_a_task_that_failed_here_fails_what_needs_it(error: Any, status: TaskSta
     first.input.fail(error)
     work.add_graph(needs(2, first)[0])
     (item,) = (item for item in said(work) if type(item) is GraphInput)
-    assert (item.known, item.status) == (Known.HERE, status)
+    assert (item.known, item.status) == (InputKnowledge.HERE, status)
     assert text in item.payload
 
 
@@ -221,7 +229,7 @@ class TestLargeResults:
         assert awaited(1, of=2) in items
         work.on_results([result(1, size=LARGE)])
         work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
-        assert [item.known for item in said(work)] == [Known.STORED]
+        assert [item.known for item in said(work)] == [InputKnowledge.STORED]
 
     def test_one_that_an_agent_still_has_is_used(self) -> None:
         work, first = self.work()
@@ -232,7 +240,7 @@ class TestLargeResults:
         work.on_results([result(1, size=LARGE)])
         items = said(work)
         assert [type(item) for item in items] == [GraphTask, GraphInput, GraphNode]
-        assert items[1].known == Known.STORED
+        assert items[1].known == InputKnowledge.STORED
 
     def test_one_that_is_given_up_while_it_is_claimed_holds_nobody(self) -> None:
         work, first = self.work()
@@ -330,7 +338,7 @@ class TestLargeResults:
         said(work)
         work.on_results([result(1, payload=b"small")])
         work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
-        assert [(item.known, item.payload) for item in said(work)] == [(Known.HERE, b"small")]
+        assert [(item.known, item.payload) for item in said(work)] == [(InputKnowledge.HERE, b"small")]
 
     def test_who_had_asked_for_one_gets_what_is_made_again(self) -> None:
         work, first = self.work()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scaler.client.calls.entry import Entry, GraphEntry
-from scaler.client.link.large_results import State, UnreadResults
+from scaler.client.link.large_results import ResultState, UnreadResults
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.wire.messages.client import GraphTask, Task, TaskResult
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, TaskStatus
@@ -71,26 +71,26 @@ def test_each_loss_is_counted_once_and_a_result_that_comes_again_is_there(unread
     one = unread[OBJECT_ID]
     for times in (1, 2):
         unread.doubt()
-        assert (one.state, unread.is_there(OBJECT_ID)) == (State.DOUBTED, True)
+        assert (one.state, unread.is_there(OBJECT_ID)) == (ResultState.DOUBTED, True)
         unread.lose({OBJECT_ID})
         unread.lose({OBJECT_ID})
-        assert (one.state, one.times_lost, unread.is_there(OBJECT_ID)) == (State.LOST, times, False)
-        assert unread.in_state(State.LOST) == [one]
-        one.state = State.AGAIN
+        assert (one.state, one.times_lost, unread.is_there(OBJECT_ID)) == (ResultState.LOST, times, False)
+        assert unread.in_state(ResultState.LOST) == [one]
+        one.state = ResultState.AGAIN
         unread.keep(TASK_ID, entry(one))
         assert unread[OBJECT_ID] is one
-        assert (one.state, unread.in_state(State.LOST)) == (State.THERE, [])
+        assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.THERE, [])
 
 
 def test_a_result_that_came_in_the_present_session_is_not_doubted(unread: UnreadResults) -> None:
     unread.lose({OBJECT_ID})
-    assert (unread[OBJECT_ID].state, unread.at_scheduler()) == (State.THERE, [unread[OBJECT_ID]])
+    assert (unread[OBJECT_ID].state, unread.at_scheduler()) == (ResultState.THERE, [unread[OBJECT_ID]])
 
 
 def test_a_loss_counts_only_against_a_result_that_was_on_its_way(unread: UnreadResults) -> None:
     unread.doubt()
     unread.lose(set())
-    assert (unread[OBJECT_ID].state, unread[OBJECT_ID].times_lost) == (State.LOST, 0)
+    assert (unread[OBJECT_ID].state, unread[OBJECT_ID].times_lost) == (ResultState.LOST, 0)
 
 
 @pytest.mark.parametrize("asked_first", [True, False])
@@ -99,7 +99,7 @@ def test_an_outcome_that_is_not_large_is_kept_until_somebody_asks(
     unread: UnreadResults, asked_first: bool, status: int, way: str
 ) -> None:
     one, receiver, outcome = unread[OBJECT_ID], Receiver(), result(status)
-    one.state = State.AGAIN
+    one.state = ResultState.AGAIN
     if asked_first:
         one.ask(receiver)
     getattr(one, way)(outcome)
@@ -122,11 +122,11 @@ def test_whoever_asked_hears_once_that_it_is_large_again(unread: UnreadResults) 
 
 def test_after_a_failure_the_next_one_who_asks_has_another_try(unread: UnreadResults) -> None:
     one, first, second = unread[OBJECT_ID], Receiver(), Receiver()
-    one.state = State.AGAIN
+    one.state = ResultState.AGAIN
     one.ask(first)
     one.fail(TimeoutError)
     one.fail(TimeoutError)
-    assert (first.heard, one.state) == ([("fail", TimeoutError)], State.LOST)
+    assert (first.heard, one.state) == ([("fail", TimeoutError)], ResultState.LOST)
     one.ask(second)
     one.deliver(result())
     assert (len(first.heard), second.heard) == (1, [("deliver", result())])
@@ -149,14 +149,14 @@ def test_all_receivers_that_wait_for_a_lost_result_get_how_its_task_ends(unread:
 
 def test_one_that_is_gone_fails_each_who_asks_until_it_comes_all_the_same(unread: UnreadResults) -> None:
     one, first, second = unread[OBJECT_ID], Receiver(), Receiver()
-    one.state = State.LOST
+    one.state = ResultState.LOST
     one.ask(first)
     one.end(TimeoutError)
     one.ask(second)
     assert first.heard == second.heard == [("fail", TimeoutError)]
-    assert (one.state, unread.in_state(State.LOST)) == (State.GONE, [])
+    assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.GONE, [])
     unread.keep(TASK_ID, entry(Receiver()))
-    assert (one.state, one.make_error) == (State.THERE, None)
+    assert (one.state, one.make_error) == (ResultState.THERE, None)
 
 
 def test_one_who_has_failed_is_not_kept(unread: UnreadResults) -> None:

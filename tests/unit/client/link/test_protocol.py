@@ -19,7 +19,7 @@ from scaler import task_context
 from scaler.client.client import Client
 from scaler.client.future import ScalerFuture
 from scaler.client.link import protocol, waiting
-from scaler.client.link.connection import Connection
+from scaler.client.link.connection import ClientConnection
 from scaler.client.link.open_work import OpenWork
 from scaler.client.link.protocol import ClientProtocol, make_hello
 from scaler.client.link.requests import JobQuestion
@@ -667,7 +667,7 @@ class TestOutputOfTasks:
 
     @pytest.fixture
     def speaker(self, work: OpenWork) -> Iterator[ClientProtocol]:
-        connection = Connection(open_transport(Endpoint.parse(NOBODY)))
+        connection = ClientConnection(open_transport(Endpoint.parse(NOBODY)))
         yield ClientProtocol(make_hello(ClientId(b"c" * 16), TaskContext()), connection, Patience(5, 60), work)
         connection.end()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.requests import Follower, Inquiry, JobQuestion, OutputAsker, Requests
+from scaler.client.link.requests import Inquiry, JobQuestion, OutputFollower, OutputQuery, Requests
 from scaler.ids import NO_ID, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.client import (
@@ -17,7 +17,7 @@ from scaler.wire.messages.client import (
     OutputLine,
     OutputRequest,
     OutputResponse,
-    WorkerInfo,
+    WorkerDetails,
 )
 from scaler.wire.messages.common import OutputStream
 
@@ -34,8 +34,8 @@ class Asked(Inquiry[list[str]]):
         return super().hear(response, described)
 
 
-def described(number: int, name: str) -> WorkerInfo:
-    return WorkerInfo(number, name, 0, 0, 0, "", "", "")
+def described(number: int, name: str) -> WorkerDetails:
+    return WorkerDetails(number, name, 0, 0, 0, "", "", "")
 
 
 def test_each_has_a_number_of_its_own_and_its_answers() -> None:
@@ -103,10 +103,10 @@ class Scene:
         self.taken.append(([each.text for each in lines], dropped))
 
     def ask(self, task_id: TaskId) -> None:
-        self.outputs.add(OutputAsker(self.take_log), lambda number: OutputRequest(number, task_id))
+        self.outputs.add(OutputQuery(self.take_log), lambda number: OutputRequest(number, task_id))
 
     def follow(self) -> None:
-        follower = Follower(self)
+        follower = OutputFollower(self)
         self.outputs.add(follower, lambda number: OutputRequest(number, ALL), follower)
 
     # A stream
@@ -205,9 +205,9 @@ def test_an_inquiry_that_cannot_be_written_is_refused_where_it_is_made(wrong: di
 def test_who_asks_for_output_hears_of_none_after_many_unreadable_messages_and_a_stream_goes_on() -> None:
     heard: list[Any] = []
     requests: Requests[OutputLine, OutputResponse] = Requests(lambda _item: None)
-    requests.add(OutputAsker(lambda lines, dropped: heard.append((lines, dropped))), lambda n: OutputRequest(n, ONE))
+    requests.add(OutputQuery(lambda lines, dropped: heard.append((lines, dropped))), lambda n: OutputRequest(n, ONE))
     stream = SimpleNamespace(take=heard.append, end=lambda: heard.append("ended"))
-    requests.add(Follower(stream), lambda n: OutputRequest(n, ALL))
+    requests.add(OutputFollower(stream), lambda n: OutputRequest(n, ALL))
     for _ in range(TRIES_MOST):
         assert heard == []
         requests.on_unreadable(KeyError)

@@ -8,10 +8,10 @@ import pytest
 
 from scaler import task_context
 from scaler.client.calls.arguments import ArgumentPacker
-from scaler.client.calls.functions import Functions
+from scaler.client.calls.functions import ClientFunctions
 from scaler.client.client import Client
 from scaler.client.link import thread
-from scaler.client.link.connection import Connection
+from scaler.client.link.connection import ClientConnection
 from scaler.client.link.thread import LinkThread
 from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
@@ -34,7 +34,7 @@ NOBODY = "tcp://127.0.0.1:1"
 class TestThread:
     def entry(self, sink: Any) -> Any:
         serializer = DefaultSerializer()
-        functions = Functions(serializer, Endpoint.parse(NOBODY), ArgumentPacker(serializer, NOBODY))
+        functions = ClientFunctions(serializer, Endpoint.parse(NOBODY), ArgumentPacker(serializer, NOBODY))
         return functions.get(abs).entry(TaskId(IdSource()()), sink, (-1,))
 
     def test_a_lone_submit_wakes_nobody(
@@ -191,7 +191,7 @@ class TestThread:
             client = new_client(scheduler.address)
             futures = [client.submit(abs, n) for n in range(3)]
             scheduler.wait_for(Task, 3)
-            monkeypatch.setattr(Connection, "receive", fail)
+            monkeypatch.setattr(ClientConnection, "receive", fail)
             for future in futures:
                 with pytest.raises(DisconnectedError, match="bug"):
                     future.result(10)

@@ -15,7 +15,15 @@ import pytest
 from scaler import starters
 from scaler.client.calls.entry import GraphEntry
 from scaler.client.link.open_work import OpenWork
-from scaler.client.link.waiting import ASK_SECONDS_MOST, WARN_SECONDS, Advice, OnAnswer, Questions, Watch, advised
+from scaler.client.link.waiting import (
+    ASK_SECONDS_MOST,
+    WARN_SECONDS,
+    ConnectionAdvice,
+    OnAnswer,
+    TaskQuestions,
+    TaskWatch,
+    advised,
+)
 from scaler.endpoint import Endpoint
 from scaler.ids import NO_ID, GraphId, ObjectId, TaskId
 from scaler.transport.lookup import Lookup
@@ -26,7 +34,7 @@ from tests.unit.transport.test_lookup import UNKNOWN
 
 
 def what_to_check(address: str) -> str:
-    return Advice(Endpoint.parse(address), timeout_seconds=60).what_to_check()
+    return ConnectionAdvice(Endpoint.parse(address), timeout_seconds=60).what_to_check()
 
 
 def test_it_says_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
@@ -48,11 +56,11 @@ def test_it_says_that_something_else_listens_at_the_port() -> None:
 AS_ANOTHER_USER = """
 import os, sys
 from pathlib import Path
-from scaler.client.link.waiting import Advice
+from scaler.client.link.waiting import ConnectionAdvice
 from scaler.endpoint import Endpoint
 from scaler.jobs.folder import read_jobs
 os.setuid(65534)
-print(Advice(Endpoint.parse(f"ipc://{sys.argv[1]}/scheduler"), 60).what_to_check())
+print(ConnectionAdvice(Endpoint.parse(f"ipc://{sys.argv[1]}/scheduler"), 60).what_to_check())
 try:
     print(list(read_jobs(Path(sys.argv[1]))))
 except ValueError as error:
@@ -78,7 +86,7 @@ def test_what_belongs_to_another_user_is_named() -> None:
 
 def test_in_a_task_no_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(Lookup, "_look")
-    Advice(Endpoint.parse(f"tcp://{UNKNOWN}:1"), timeout_seconds=60, is_nested=True).find_out()
+    ConnectionAdvice(Endpoint.parse(f"tcp://{UNKNOWN}:1"), timeout_seconds=60, is_nested=True).find_out()
 
 
 FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"code",))
@@ -108,7 +116,7 @@ class Sink:
 class Scene:
     def __init__(self) -> None:
         self.work = OpenWork()
-        self.questions = Questions(self.work, Endpoint.parse("tcp://here:1"), lambda: "no scheduler is there")
+        self.questions = TaskQuestions(self.work, Endpoint.parse("tcp://here:1"), lambda: "no scheduler is there")
         self.answers: list[ExplainResponse] = []
 
     def add(self, number: int) -> TaskId:
@@ -241,7 +249,7 @@ class WatchScene:
 
     def __init__(self, is_off: bool = False) -> None:
         self.work = OpenWork()
-        self.watch = Watch(self.work, self.ask, is_off)
+        self.watch = TaskWatch(self.work, self.ask, is_off)
         self.now = 1000.0
         self.answer = STUCK
         self.asked: list[tuple[float, TaskId]] = []

@@ -8,7 +8,7 @@ import pytest
 
 from scaler.client.link.requests import OnOutput
 from scaler.client.progress.bar import ASK_SECONDS, PACE_SECONDS, Progress, Reports
-from scaler.client.progress.displays import Summary
+from scaler.client.progress.displays import ProgressSummary
 from scaler.errors import DisconnectedError
 from scaler.ids import TaskId
 from scaler.wire.messages.client import OutputLine
@@ -20,13 +20,13 @@ class Recorder:
     pause_seconds = 1.0
 
     def __init__(self) -> None:
-        self.shown: list[Summary] = []
-        self.ended: list[Summary] = []
+        self.shown: list[ProgressSummary] = []
+        self.ended: list[ProgressSummary] = []
 
-    def show(self, summary: Summary) -> None:
+    def show(self, summary: ProgressSummary) -> None:
         self.shown.append(summary)
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: ProgressSummary) -> None:
         self.ended.append(summary)
 
 

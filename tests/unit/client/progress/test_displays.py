@@ -7,11 +7,13 @@ import sys
 
 import pytest
 
-from scaler.client.progress.displays import Log, Summary, Terminal, Tqdm, clock, display_for
+from scaler.client.progress.displays import Log, ProgressSummary, Terminal, Tqdm, clock, display_for
 from tests.support import terminals
 
-SHORT = Summary(3, 10, 1, 2, 1.5)
-LONG = Summary(4, 10, 1, 3, 1.5, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS")
+SHORT = ProgressSummary(3, 10, 1, 2, 1.5)
+LONG = ProgressSummary(
+    4, 10, 1, 3, 1.5, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS"
+)
 
 
 def test_a_terminal_has_one_line_that_is_drawn_again_and_cut() -> None:
@@ -67,20 +69,20 @@ def test_a_terminal_that_is_gone_is_no_error() -> None:
 @pytest.mark.parametrize(
     ("summary", "line"),
     [
-        (Summary(0, None, 0, 0, 0), "0 tasks  0:00 elapsed, 0.0 tasks/s"),
+        (ProgressSummary(0, None, 0, 0, 0), "0 tasks  0:00 elapsed, 0.0 tasks/s"),
         (
-            Summary(1203, 5000, 0, 12, 100),
+            ProgressSummary(1203, 5000, 0, 12, 100),
             "[####................] 1,203/5,000  24%  0:12 elapsed, 100 tasks/s, 0:37 left",
         ),
-        (Summary(5, 5, 2, 3, 1.5), "[####################] 5/5 100%  0:03 elapsed, 1.5 tasks/s, 2 failed"),
+        (ProgressSummary(5, 5, 2, 3, 1.5), "[####################] 5/5 100%  0:03 elapsed, 1.5 tasks/s, 2 failed"),
         (
-            Summary(0, 3, 0, 7, 0, "no worker is connected; start one"),
+            ProgressSummary(0, 3, 0, 7, 0, "no worker is connected; start one"),
             "[....................] 0/3   0%  0:07 elapsed, 0.0 tasks/s, no worker is connected; start one",
         ),
-        (Summary(0, 0, 0, 0, 0), "[####################] 0/0 100%  0:00 elapsed, 0.0 tasks/s"),
+        (ProgressSummary(0, 0, 0, 0, 0), "[####################] 0/0 100%  0:00 elapsed, 0.0 tasks/s"),
     ],
 )
-def test_a_line_says_all(summary: Summary, line: str) -> None:
+def test_a_line_says_all(summary: ProgressSummary, line: str) -> None:
     assert summary.line() == line
 
 
@@ -89,4 +91,4 @@ def test_time_is_shown_as_on_a_clock() -> None:
 
 
 def test_not_all_is_never_shown_as_100_percent() -> None:
-    assert " 99%" in Summary(99_999, 100_000, 0, 1, 1).line()
+    assert " 99%" in ProgressSummary(99_999, 100_000, 0, 1, 1).line()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from scaler.client.rerun.differences import NAMES_MOST, differences, report_differences
-from scaler.processor.execution.place import Place, place_here
+from scaler.processor.execution.place import ProcessFacts, place_here
 
-THERE = Place("rome07", "rome07-3", "3.12.1", {"numpy": "2.0.0"}, ["HOME", "PATH"])
+THERE = ProcessFacts("rome07", "rome07-3", "3.12.1", {"numpy": "2.0.0"}, ["HOME", "PATH"])
 
 
 @pytest.mark.parametrize(

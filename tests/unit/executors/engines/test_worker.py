@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from scaler.executors.engines.call import ended
-from scaler.executors.engines.host_proxy import DropObjects, DropRun, HandRun
+from scaler.executors.engines.host_proxy import DropHostObjects, DropRun, SubmitRun
 from scaler.executors.engines.worker import EngineWorker
 from scaler.executors.inline.thread import TaskEnded
-from scaler.executors.messages import ForgetObjects, NeedObject, ObjectFound, StoredObject
+from scaler.executors.messages import CachedObject, ForgetObjects, NeedObject, ObjectFound
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import Dispatcher
 from scaler.wire.messages.columns import Batch
@@ -40,11 +40,11 @@ class Bench:
     def go_on(self) -> None:
         self.dispatcher.run(1000)
         for need in self.cache.take(NeedObject):
-            need.worker.send(ObjectFound(StoredObject(need.object_id, [b"", b"it"], None)))
+            need.worker.send(ObjectFound(CachedObject(need.object_id, [b"", b"it"], None)))
             self.dispatcher.run(1000)
 
     def handed(self) -> list[RunTask]:
-        self.hands = self.host.take(HandRun)
+        self.hands = self.host.take(SubmitRun)
         return [hand.task for hand in self.hands]
 
     def said(self, kind: type) -> list[int]:
@@ -108,4 +108,4 @@ def test_deleted_objects_are_dropped_at_the_host() -> None:
     bench.run()
     bench.worker.send(ForgetObjects([FUNCTION, ObjectId(b"o" * 16)]))
     bench.go_on()
-    assert [set(drop.object_ids) for drop in bench.host.take(DropObjects)][-1] == {FUNCTION}
+    assert [set(drop.object_ids) for drop in bench.host.take(DropHostObjects)][-1] == {FUNCTION}

@@ -1,4 +1,4 @@
-"""ByThread: a thread of a task finds the task, all others what was there before."""
+"""ContextByThread: a thread of a task finds the task, all others what was there before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scaler import task_context
-from scaler.executors.inline.task_context import ByThread, by_thread
+from scaler.executors.inline.task_context import ContextByThread, by_thread
 from scaler.ids import NO_ID, ObjectId, TaskId
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.task_context import TaskContext
@@ -41,10 +41,10 @@ class Others(TaskContext):
 
 
 class Bench:
-    """A `ByThread`, and a thread that runs task 3 of priority 4."""
+    """A `ContextByThread`, and a thread that runs task 3 of priority 4."""
 
     def __init__(self) -> None:
-        self.contexts = ByThread(TaskContext())
+        self.contexts = ContextByThread(TaskContext())
         self.said: list[Any] = []
         self.words = [3]
         self.thread = threading.Thread(target=self._serve)
@@ -108,7 +108,7 @@ def test_a_thread_of_a_task_finds_it_and_others_do_not(bench: Bench) -> None:
 
 
 def test_what_was_there_before_is_there_for_others(bench: Bench) -> None:
-    contexts = ByThread(Others())
+    contexts = ContextByThread(Others())
     assert what_is_there(contexts) == ("tcp://127.0.0.1:1", NO_ID, 0, 9, (0, 0))
 
 

@@ -11,12 +11,19 @@ from typing import Any, cast
 import pykka
 import pytest
 
-from scaler.executors.inline.task_context import ByThread
-from scaler.executors.inline.thread import PreparedTask, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
+from scaler.executors.inline.task_context import ContextByThread
+from scaler.executors.inline.thread import (
+    PreparedTask,
+    TaskEnded,
+    TaskThread,
+    ThreadBlocked,
+    ThreadResumable,
+    ThreadUnblocked,
+)
 from scaler.ids import TaskId, content_id
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames
 from scaler.processor.execution.task_context import ProcessorSpec
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.task_context import TaskContext
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import PROFILE, TaskStatus
@@ -39,14 +46,14 @@ class Worker:
 
 class Bench:
     def __init__(self) -> None:
-        self.worker, self.contexts = Worker(), ByThread(TaskContext())
+        self.worker, self.contexts = Worker(), ContextByThread(TaskContext())
         self.thread = TaskThread(
             "w", cast("Any", self.worker), ProcessorSpec(1, b"n" * 16), "inproc://a", self.contexts
         )
         self.number = 0
 
     def hand(self, function: Callable[[], Any], options: bytes = b"") -> None:
-        values = Values()
+        values = LoadedValues()
         frames = [bytes(frame) for frame in function_to_frames(DefaultSerializer(), function)]
         values.store(content_id(frames), frames)
         self.number += 1
@@ -73,7 +80,7 @@ def bench() -> Iterator[Bench]:
     assert not bench.thread._thread.is_alive()
 
 
-contexts: list[ByThread] = []
+contexts: list[ContextByThread] = []
 """as if it was the process's own, for the tasks below: they are pickled by name"""
 
 
@@ -124,8 +131,8 @@ def test_between_tasks_it_executes_none(bench: Bench) -> None:
 def test_behind_a_wait_it_stands_still_until_it_may_go_on(bench: Bench) -> None:
     contexts[:] = [bench.contexts]
     bench.hand(wait)
-    assert bench.hear() == TaskWaits(bench.thread, 1)
-    assert bench.hear() == TaskAsks(bench.thread, 1)
+    assert bench.hear() == ThreadBlocked(bench.thread, 1)
+    assert bench.hear() == ThreadResumable(bench.thread, 1)
     bench.thread.permit(7)  # of another task
     bench.thread.permit(1)
     assert value_of(bench.hear().result) == "went on"
@@ -134,7 +141,7 @@ def test_behind_a_wait_it_stands_still_until_it_may_go_on(bench: Bench) -> None:
 def test_a_wait_that_is_given_up_asks_for_nothing(bench: Bench) -> None:
     contexts[:] = [bench.contexts]
     bench.hand(give_up)
-    assert [type(bench.hear()) for _ in range(3)] == [TaskWaits, TaskGoesOn, TaskEnded]
+    assert [type(bench.hear()) for _ in range(3)] == [ThreadBlocked, ThreadUnblocked, TaskEnded]
 
 
 def test_after_the_end_a_task_goes_on_without_permission_and_tells_nobody(bench: Bench) -> None:

@@ -6,13 +6,20 @@ from typing import Any, cast
 
 import pytest
 
-from scaler.executors.inline.thread import PreparedTask, TaskAsks, TaskEnded, TaskGoesOn, TaskThread, TaskWaits
+from scaler.executors.inline.thread import (
+    PreparedTask,
+    TaskEnded,
+    TaskThread,
+    ThreadBlocked,
+    ThreadResumable,
+    ThreadUnblocked,
+)
 from scaler.executors.inline.worker import InlineWorker
-from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, RunsNotHere, StoredObject
+from scaler.executors.messages import CachedObject, CollectionDue, ForgetObjects, NeedObject, ObjectFound, RunsNotHere
 from scaler.ids import IdSource, ObjectId, TaskId
 from scaler.kit import ActorRef, Dispatcher
 from scaler.pickling.serialization import DefaultSerializer, to_frames
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -58,7 +65,7 @@ class Bench:
         self.worker = self.dispatcher.spawn(InlineWorker(link, cache, self._new_thread))
         self._new_id = IdSource()
         self.asked: list[ObjectId] = []
-        self.stored: dict[ObjectId, StoredObject] = {}
+        self.stored: dict[ObjectId, CachedObject] = {}
 
     def _new_thread(self, _worker: ActorRef) -> TaskThread:
         self.threads.append(Thread())
@@ -69,7 +76,7 @@ class Bench:
         assert self.dispatcher.run()
         for need in self.cache.take(NeedObject):
             self.asked.append(need.object_id)
-            empty = StoredObject(need.object_id, [b""], None)
+            empty = CachedObject(need.object_id, [b""], None)
             need.worker.send(ObjectFound(self.stored.get(need.object_id, empty)))
         assert self.dispatcher.run()
         assert self.dispatcher.failures == 0
@@ -82,7 +89,7 @@ class Bench:
     def cancel(self, task: RunTask) -> None:
         self.tell(Batch[RunCancel]([RunCancel(task.task_id, task.worker, task.attempt)]))
 
-    def values_of(self, task: RunTask) -> Values:
+    def values_of(self, task: RunTask) -> LoadedValues:
         prepared = self.of(task).prepared
         assert prepared is not None
         return prepared.values
@@ -132,10 +139,10 @@ def test_one_thread_serves_for_all_tasks_that_do_not_wait(bench: Bench) -> None:
 def test_another_thread_takes_over_while_a_task_waits(bench: Bench) -> None:
     parent = bench.task()
     child = bench.task(1)
-    bench.say(TaskWaits, parent)
+    bench.say(ThreadBlocked, parent)
     assert bench.said() == [("RunBlocked", parent.task_id)]
     assert bench.runs(child)
-    bench.say(TaskAsks, parent)
+    bench.say(ThreadResumable, parent)
     assert bench.of(parent).permitted == []
     bench.finish(child)
     assert bench.said() == [("SUCCESS", child.task_id), ("RunUnblocked", parent.task_id)]
@@ -144,12 +151,12 @@ def test_another_thread_takes_over_while_a_task_waits(bench: Bench) -> None:
 
 def test_those_that_ask_are_before_those_that_have_not_begun_and_the_deepest_first(bench: Bench) -> None:
     parents = [bench.task() for _ in range(1)]
-    bench.say(TaskWaits, parents[0])
+    bench.say(ThreadBlocked, parents[0])
     parents.append(bench.task(1))
-    bench.say(TaskWaits, parents[1])
+    bench.say(ThreadBlocked, parents[1])
     runs, behind = bench.task(2), bench.task(7)
     for parent in parents:
-        bench.say(TaskAsks, parent)
+        bench.say(ThreadResumable, parent)
     bench.said()
     bench.finish(runs)
     assert bench.said()[1:] == [("RunUnblocked", parents[1].task_id)]
@@ -162,8 +169,8 @@ def test_those_that_ask_are_before_those_that_have_not_begun_and_the_deepest_fir
 
 def test_a_task_that_gave_up_its_wait_goes_on_beside_another(bench: Bench) -> None:
     parent, child = bench.task(), bench.task()
-    bench.say(TaskWaits, parent)
-    bench.say(TaskGoesOn, parent)
+    bench.say(ThreadBlocked, parent)
+    bench.say(ThreadUnblocked, parent)
     assert bench.said() == [("RunBlocked", parent.task_id), ("RunUnblocked", parent.task_id)]
     behind = bench.task()
     bench.finish(child)
@@ -201,17 +208,17 @@ def test_the_link_is_told_of_runs_that_are_not_here(bench: Bench) -> None:
 
 def test_a_cancelled_task_needs_no_place_to_go_on_and_end(bench: Bench) -> None:
     asking, waiting = bench.task(), bench.task()
-    bench.say(TaskWaits, asking)
-    bench.say(TaskWaits, waiting)
+    bench.say(ThreadBlocked, asking)
+    bench.say(ThreadBlocked, waiting)
     runs = bench.task()
-    bench.say(TaskAsks, asking)
+    bench.say(ThreadResumable, asking)
     for task in (asking, waiting):
         bench.cancel(task)
     assert bench.of(asking).permitted
-    bench.say(TaskAsks, waiting)
+    bench.say(ThreadResumable, waiting)
     assert bench.of(waiting).permitted
-    bench.say(TaskWaits, waiting)
-    bench.say(TaskGoesOn, waiting)
+    bench.say(ThreadBlocked, waiting)
+    bench.say(ThreadUnblocked, waiting)
     assert [word for word, _ in bench.said()] == ["RunBlocked", "RunBlocked", "CANCELED", "CANCELED"]
     bench.finish(runs)
 
@@ -221,7 +228,7 @@ def test_news_of_a_task_that_has_ended_means_nothing(bench: Bench) -> None:
     thread = cast("TaskThread", bench.of(first))
     bench.finish(first)
     bench.said()
-    for kind in (TaskWaits, TaskGoesOn):
+    for kind in (ThreadBlocked, ThreadUnblocked):
         bench.tell(kind(thread, 1))
     assert bench.said() == []
     assert bench.runs(second)
@@ -231,18 +238,18 @@ def test_threads_that_waits_have_made_end_but_for_two(bench: Bench) -> None:
     tasks = []
     for _ in range(5):
         tasks.append(bench.task())
-        bench.say(TaskWaits, tasks[-1])
+        bench.say(ThreadBlocked, tasks[-1])
     for task in tasks:
-        bench.say(TaskGoesOn, task)
+        bench.say(ThreadUnblocked, task)
         bench.finish(task)
     assert [thread.done for thread in bench.threads] == [[], [], ["ended"], ["ended"], ["ended"]]
 
 
 def test_the_end_waits_for_idle_threads_only(bench: Bench) -> None:
     waits, runs = bench.task(), bench.task()
-    bench.say(TaskWaits, waits)
+    bench.say(ThreadBlocked, waits)
     running, idle = bench.of(runs), bench.of(waits)
-    bench.say(TaskGoesOn, waits)
+    bench.say(ThreadUnblocked, waits)
     bench.finish(waits)
     bench.dispatcher.end(bench.worker)
     assert (running.done, idle.done) == (["ended"], ["ended", "joined"])
@@ -250,14 +257,14 @@ def test_the_end_waits_for_idle_threads_only(bench: Bench) -> None:
 
 def test_an_object_in_shared_memory_is_read_from_there(bench: Bench) -> None:
     value = [b"x" * 100_000]
-    bench.stored[ONE] = StoredObject(ONE, (), SharedBlock.of(to_frames(DEFAULT, value)))
+    bench.stored[ONE] = CachedObject(ONE, (), SharedBlock.of(to_frames(DEFAULT, value)))
     assert bench.values_of(bench.task(object_ids=ONE)).stored(DEFAULT, ONE) == value
 
 
 def test_what_is_forgotten_stays_with_those_that_have_begun(bench: Bench) -> None:
     values = []
     for value in (7, 8):
-        bench.stored[ONE] = StoredObject(ONE, [bytes(frame) for frame in to_frames(DEFAULT, value)], None)
+        bench.stored[ONE] = CachedObject(ONE, [bytes(frame) for frame in to_frames(DEFAULT, value)], None)
         task = bench.task(object_ids=ONE)
         values.append(bench.values_of(task))
         bench.finish(task)

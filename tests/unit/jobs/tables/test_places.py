@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scaler.jobs.record import JobRecord, Result
+from scaler.jobs.record import JobRecord, RowResult
 from scaler.jobs.tables import places
-from scaler.jobs.values import Row, pack_rows
+from scaler.jobs.values import RowArguments, pack_rows
 from scaler.wire.codec.structs import TaskFailure
 from tests.unit.jobs.test_record import TERMS
 
@@ -21,8 +21,10 @@ def record_of(folder: Path, *payloads: bytes) -> JobRecord:
     record = JobRecord.create(folder / "job", TERMS)
     record.begin()
     count = len(payloads)
-    record.add_range(0, count, b"d", bytes(range(1, 9)) * count, pack_rows([Row(b"%d" % row) for row in range(count)]))
-    record.add_results([Result(row, 1, (payload,)) for row, payload in enumerate(payloads)])
+    record.add_range(
+        0, count, b"d", bytes(range(1, 9)) * count, pack_rows([RowArguments(b"%d" % row) for row in range(count)])
+    )
+    record.add_results([RowResult(row, 1, (payload,)) for row, payload in enumerate(payloads)])
     record.commit()
     record.close()
     return JobRecord.open(folder / "job")

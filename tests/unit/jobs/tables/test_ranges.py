@@ -13,17 +13,17 @@ from scaler.jobs.record import (
     DATABASE,
     VALUES,
     DamagedError,
+    JobObject,
     JobRecord,
     JobTerms,
-    Object,
-    Result,
+    RowResult,
     RowsDiffer,
 )
 from scaler.jobs.tables.objects import FUNCTION
 from scaler.jobs.tables.ranges import NOT_COMPARED
 from scaler.jobs.terms import NO_WORKER
 from scaler.jobs.value_files import IN_DATABASE_BYTES
-from scaler.jobs.values import Row, pack, pack_rows
+from scaler.jobs.values import RowArguments, pack, pack_rows
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
 LARGE = os.urandom(IN_DATABASE_BYTES)
@@ -105,7 +105,7 @@ def test_the_first_row_that_differs_is_named(record: JobRecord, first: int, valu
 
 def test_what_cannot_be_compared_is_known_if_it_has_the_same_bytes(record: JobRecord) -> None:
     """So it is if a request is sent again whose answer was lost."""
-    rows = [Row(b"1", b"i" * 16, (b"frame",)), Row(b"2")]
+    rows = [RowArguments(b"1", b"i" * 16, (b"frame",)), RowArguments(b"2")]
     for n_new in (2, 0):
         record.begin()
         assert record.add_range(6, 2, b"", NOT_COMPARED * 2, pack_rows(rows)) == n_new
@@ -123,10 +123,10 @@ def test_rows_that_overhang_add_their_tail(record: JobRecord) -> None:
     assert record.row_digests(6) == b"-------g-------h"
     assert add(record, 5, [b"f", b"g", b"h"], b"fgh") == 0
     record.begin()
-    mixed = pack_rows([Row(b"h"), Row(b"i", b"x" * 16)])
+    mixed = pack_rows([RowArguments(b"h"), RowArguments(b"i", b"x" * 16)])
     assert record.add_range(7, 2, b"", digest_of(b"h") + digest_of(b"i"), mixed) == 1
     record.commit()
-    assert record.arguments_of(8) == Row(b"i", b"x" * 16)
+    assert record.arguments_of(8) == RowArguments(b"i", b"x" * 16)
 
 
 @pytest.mark.parametrize("digests", [b"", bytes(7), bytes(24)])
@@ -137,18 +137,18 @@ def test_digests_of_another_number_of_rows_are_an_error(record: JobRecord, diges
     record.commit()
 
 
-def end(record: JobRecord, *results: Result) -> None:
+def end(record: JobRecord, *results: RowResult) -> None:
     record.begin()
     record.add_results(results)
     record.commit()
 
 
 def test_of_rows_with_other_arguments_those_that_had_ended_run_again(record: JobRecord) -> None:
-    end(record, Result(0, 0, (pack([b"A", b"B"]),), 2), Result(3, 1, (b"no",)), Result(4, 0, (b"E",)))
+    end(record, RowResult(0, 0, (pack([b"A", b"B"]),), 2), RowResult(3, 1, (b"no",)), RowResult(4, 0, (b"E",)))
     assert replace(record, 0, [b"a", b"x", b"y"]) == [1]
     assert values_of(record)[:3] == [b"a", b"x", b"y"]
     assert (record.ranges[0].digest, record.row_digests(0)) == (b"new", b"-------a-------x-------y")
-    assert record.results(0, 3, 100) == [Result(0, 0, (b"A",))]
+    assert record.results(0, 3, 100) == [RowResult(0, 0, (b"A",))]
     assert replace(record, 3, [b"D", None, b"f"], keep=True) == [3]
     assert replace(record, 3, [b"D", None, b"f"]) == [4]
     assert (record.done, record.failed, record.problems()) == (1, 0, [])
@@ -159,7 +159,7 @@ def test_of_rows_with_other_arguments_those_that_had_ended_run_again(record: Job
 
 
 def test_a_row_that_may_run_once_never_runs_again_with_other_arguments(record: JobRecord) -> None:
-    end(record, Result(0, 0, (pack([b"A", b"B"]),), 2), Result(2, NO_WORKER, (b"no",)))
+    end(record, RowResult(0, 0, (pack([b"A", b"B"]),), 2), RowResult(2, NO_WORKER, (b"no",)))
     with pytest.raises(RowsDiffer, match="row 1 has begun with other arguments, and has the option at_most_once"):
         replace(record, 0, [b"a", b"x", b"y"], once=True)
     record.commit()
@@ -177,7 +177,7 @@ def test_a_row_that_may_run_once_never_runs_again_with_other_arguments(record: J
 def test_rows_that_are_cut_off_go_with_their_results(record: JobRecord) -> None:
     record.begin()
     record.add_range(6, 2, b"", b"12345678" * 2, pack_rows([LARGE, b"x"]))
-    record.add_results([Result(6, 0, (LARGE + b"!",)), Result(3, 0, (pack([b"D", b"E", b"F"]),), 3)])
+    record.add_results([RowResult(6, 0, (LARGE + b"!",)), RowResult(3, 0, (pack([b"D", b"E", b"F"]),), 3)])
     record.mark([0, 7])
     record.commit()
     assert {file.name for file in (record.folder / VALUES).iterdir()} == {"rows-6", "row-6"}
@@ -185,7 +185,7 @@ def test_rows_that_are_cut_off_go_with_their_results(record: JobRecord) -> None:
     record.truncate(4)
     record.roll_back()
     assert (record.rows, record.done) == (8, 4)
-    end(record, Result(0, 0, (b"A",)))
+    end(record, RowResult(0, 0, (b"A",)))
     assert record.problems() == []
     record.begin()
     record.truncate(4)
@@ -195,7 +195,7 @@ def test_rows_that_are_cut_off_go_with_their_results(record: JobRecord) -> None:
     again = JobRecord.open(record.folder)
     assert (again.rows, again.done, again.marked, again.problems()) == (4, 2, set(), [])
     assert values_of(again) == [b"a", b"b", b"c", b"d"]
-    assert again.results(1, 9, 100) == [Result(3, 0, (b"D",))]
+    assert again.results(1, 9, 100) == [RowResult(3, 0, (b"D",))]
     assert add(again, 3, [b"d", b"e"]) == 1
     again.begin()
     again.truncate(0)
@@ -211,11 +211,11 @@ def test_what_replaces_a_large_block_never_harms_it_before_it_is_on_disk(record:
     record.replace_range(6, b"", b"7" * 16, other, keep_uncompared=False, at_most_once=False)
     record.close()  # as if the power went
     again = JobRecord.open(record.folder)
-    assert again.rows_of(6).one(0) == Row(LARGE)
+    assert again.rows_of(6).one(0) == RowArguments(LARGE)
     again.begin()
     again.replace_range(6, b"", b"7" * 16, other, keep_uncompared=False, at_most_once=False)
     again.commit()
-    assert (again.rows_of(6).one(0), again.problems()) == (Row(LARGE[::-1]), [])
+    assert (again.rows_of(6).one(0), again.problems()) == (RowArguments(LARGE[::-1]), [])
     again.close()
 
 
@@ -242,7 +242,7 @@ def test_damaged_arguments_are_written_anew_by_the_same_rows(record: JobRecord, 
     with pytest.raises(RowsDiffer, match="row 7"):
         add(again, 6, [LARGE, b"y"])
     assert add(again, 6, [LARGE, b"x"], b"digest") == 0
-    assert (again.damaged, again.problems(), again.rows_of(6).one(0)) == (set(), [], Row(LARGE))
+    assert (again.damaged, again.problems(), again.rows_of(6).one(0)) == (set(), [], RowArguments(LARGE))
     again.close()
     assert JobRecord.open(record.folder, writing=False).damaged == set()
 
@@ -262,7 +262,7 @@ def test_a_bit_in_any_column_is_noticed_and_mended_by_the_same_rows(record: JobR
 
 
 def test_damaged_objects_are_sent_again(record: JobRecord) -> None:
-    function, value = Object(b"F" * 16, FUNCTION, "f", (LARGE, b"f")), Object(b"v" * 16, 0, "", (b"value",))
+    function, value = JobObject(b"F" * 16, FUNCTION, "f", (LARGE, b"f")), JobObject(b"v" * 16, 0, "", (b"value",))
     for each in (function, value):
         record.begin()
         record.add_object(each)
@@ -291,7 +291,7 @@ def test_damaged_objects_are_sent_again(record: JobRecord) -> None:
     record.begin()
     with pytest.raises(DamagedError):
         record.objects()
-    other = Object(b"G" * 16, FUNCTION, "f", (b"pickled otherwise",))
+    other = JobObject(b"G" * 16, FUNCTION, "f", (b"pickled otherwise",))
     record.add_object(other)
     record.commit()
     assert record.terms.function_id == other.object_id

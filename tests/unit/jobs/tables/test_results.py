@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from scaler.jobs.record import DATABASE, VALUES, JobRecord, JobTerms, Result
+from scaler.jobs.record import DATABASE, VALUES, JobRecord, JobTerms, RowResult
 from scaler.jobs.tables import results
 from scaler.jobs.tables.objects import FUNCTION
 from scaler.jobs.terms import DAMAGED, NO_WORKER
 from scaler.jobs.value_files import IN_DATABASE_BYTES
-from scaler.jobs.values import Packed, pack, pack_rows
+from scaler.jobs.values import PackedBlocks, pack, pack_rows
 from scaler.wire.messages.common import InstructionKind, TaskStatus
 
 TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
@@ -33,8 +33,10 @@ def record(tmp_path: Path) -> Iterator[JobRecord]:
     record.begin()
     record.add_range(0, ROWS - 3, b"", bytes(8 * (ROWS - 3)), pack_rows([b"%d" % row for row in range(ROWS - 3)]))
     record.add_range(ROWS - 3, 3, b"", bytes(24), pack_rows([b"", b"", b""]))
-    record.add_results([Result(row, 0, (block_of(row),)) for row in range(4)])
-    record.add_results([Result(4, 0, (pack([block_of(row) for row in range(4, 16)]),), 12), Result(16, 1, (b"no",))])
+    record.add_results([RowResult(row, 0, (block_of(row),)) for row in range(4)])
+    record.add_results(
+        [RowResult(4, 0, (pack([block_of(row) for row in range(4, 16)]),), 12), RowResult(16, 1, (b"no",))]
+    )
     record.commit()
     yield record
     record.close()
@@ -56,7 +58,7 @@ def read(record: JobRecord, first: int = 0, count: int = ROWS) -> dict[int, byte
     found: dict[int, bytes | None] = {}
     for each in record.results(first, count, 2**40):
         if each.n_rows > 1:
-            packed = Packed(each.frames[0], each.n_rows)
+            packed = PackedBlocks(each.frames[0], each.n_rows)
             found |= {each.row + at: packed.one(at) for at in range(each.n_rows)}
         else:
             found[each.row] = None if each.status == DAMAGED else each.frames[0]
@@ -83,7 +85,7 @@ def check_lost(record: JobRecord, lost: set[int]) -> None:
     assert again.problems() == []
     again.begin()
     assert again.reopen_failed() == sorted(lost | {16})
-    again.add_results([Result(row, 0, (block_of(row),)) for row in lost])
+    again.add_results([RowResult(row, 0, (block_of(row),)) for row in lost])
     again.commit()
     assert read(again) == {row: TRUTH[row] for row in range(16)} | ({16: block_of(16)} if 16 in lost else {})
     again.close()
@@ -210,7 +212,7 @@ def test_missing_results_count_as_failed(record: JobRecord) -> None:
 
 def test_results_that_are_not_there_while_others_are_open_are_said_and_run_again(record: JobRecord) -> None:
     record.begin()
-    record.add_results([Result(17, 0, (b"17",)), Result(18, 0, (b"18",))])
+    record.add_results([RowResult(17, 0, (b"17",)), RowResult(18, 0, (b"18",))])
     record.commit()
     record = change(record, "DELETE FROM results WHERE row = 17")
     assert record.lost == "the results of the range from row 17 on do not match their count"
@@ -244,7 +246,7 @@ def test_of_failed_rows_one_that_is_damaged_is_failed_still(record: JobRecord) -
 
 def test_neighbours_whose_results_came_damaged_fail_and_harm_no_others(record: JobRecord) -> None:
     record.begin()
-    record.add_results([Result(17, 0, (b"\xff" * 20,), 3)])
+    record.add_results([RowResult(17, 0, (b"\xff" * 20,), 3)])
     record.commit()
     assert {row: value for row, value in read(record).items() if row >= 17} == {17: None, 18: None, 19: None}
     assert (record.done, record.failed) == (16, 4)
@@ -255,6 +257,6 @@ def test_without_the_checksum_a_damaged_value_would_be_returned(
 ) -> None:
     """The other tests can fail: only checksums tell that a value of the same length is another one."""
     record = change(record, "UPDATE results SET value = x'323A31' || substr(value, 4) WHERE row = 2")
-    monkeypatch.setattr(results, "_whole", lambda line, first, end: Result(line[0], 0, (line[5],)))
+    monkeypatch.setattr(results, "_whole", lambda line, first, end: RowResult(line[0], 0, (line[5],)))
     assert read(record, 2, 1)[2] != TRUTH[2]
     record.close()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.monitor.model.rates import Meter, by_outcome
+from scaler.monitor.model.rates import RateMeter, by_outcome
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.vocabulary import OUTCOMES
 from tests.support.monitored import NOON_US
@@ -10,7 +10,7 @@ from tests.support.monitored import NOON_US
 SECOND = 1_000_000
 
 
-def add(meter: Meter, second: float, success: int, failed: int = 0) -> None:
+def add(meter: RateMeter, second: float, success: int, failed: int = 0) -> None:
     ended = {"success": success, "failed": failed}
     meter.add(NOON_US + int(second * SECOND), ended, {"RunTask": success}, {})
 
@@ -25,7 +25,7 @@ def test_every_end_is_one_of_four() -> None:
 
 
 def test_rates_are_differences_by_time() -> None:
-    meter = Meter()
+    meter = RateMeter()
     add(meter, 0, 1000)
     assert meter.rates.tasks is None
     add(meter, 2, 1200, failed=10)
@@ -35,7 +35,7 @@ def test_rates_are_differences_by_time() -> None:
 
 
 def test_two_messages_at_almost_the_same_time_make_no_rate() -> None:
-    meter = Meter()
+    meter = RateMeter()
     add(meter, 0, 0)
     add(meter, 0.1, 50)
     assert meter.rates.tasks is None
@@ -44,7 +44,7 @@ def test_two_messages_at_almost_the_same_time_make_no_rate() -> None:
 
 
 def test_a_clock_that_was_set_back_makes_no_rate() -> None:
-    meter = Meter()
+    meter = RateMeter()
     add(meter, 100, 1000)
     add(meter, 50, 1100)
     assert meter.rates.tasks is None

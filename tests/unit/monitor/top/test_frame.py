@@ -12,11 +12,11 @@ import pyte
 import pytest
 
 from scaler.endpoint import Endpoint
-from scaler.monitor.top.frame import Moment, draw
+from scaler.monitor.top.frame import FrameInput, draw
 from scaler.monitor.top.grid import Grid
 from scaler.monitor.top.screen import Painter
 from scaler.monitor.top.text import width_of
-from scaler.monitor.top.view import View
+from scaler.monitor.top.view import TopView
 from tests.support.monitored_cluster import model_of
 from tests.support.pictures import ADDRESS, FOLDER, HEARD_AT, PICTURES, Picture, text_of
 
@@ -99,10 +99,10 @@ def test_colors_are_never_alone_and_can_be_left_out() -> None:
 def test_any_size_can_be_drawn(name: str) -> None:
     known = PICTURES[name]
     model = model_of(known.news(), now=HEARD_AT)
-    moment = Moment(HEARD_AT + known.seconds_later, Endpoint.parse(ADDRESS), **known.moment)
+    moment = FrameInput(HEARD_AT + known.seconds_later, Endpoint.parse(ADDRESS), **known.moment)
     for width in (1, 39, 40, 57, 79, 81, 123, 159, 160, 210):
         for height in (1, 9, 10, 11, 15, 16, 17, 19, 20, 23, 39, 40, 60):
-            lines = draw(model, View(**known.view), width, height, moment).lines()
+            lines = draw(model, TopView(**known.view), width, height, moment).lines()
             assert len(lines) == height
             assert max(map(width_of, lines)) <= width
 

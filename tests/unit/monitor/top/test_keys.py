@@ -3,27 +3,27 @@ from __future__ import annotations
 import pytest
 
 from scaler.monitor.top.details import DetailLine
-from scaler.monitor.top.keys import Shown, press
+from scaler.monitor.top.keys import ScreenState, press
 from scaler.monitor.top.tables import scrolled_to, table_of
-from scaler.monitor.top.view import VIEWS, Target, View
+from scaler.monitor.top.view import VIEWS, Target, TopView
 from tests.support.monitored_cluster import loaded, model_of
 
-ROWS = Shown(["a", "b", "c", "d", "e"], (), 3)
-LINES = Shown((), [DetailLine("x"), DetailLine("y", target=Target("task", b"t")), DetailLine("z")], 3)
+ROWS = ScreenState(["a", "b", "c", "d", "e"], (), 3)
+LINES = ScreenState((), [DetailLine("x"), DetailLine("y", target=Target("task", b"t")), DetailLine("z")], 3)
 
 
-def pressed(*keys: str, shown: Shown = ROWS, **view: object) -> View:
-    changed = View(**view)  # type: ignore[arg-type]
+def pressed(*keys: str, shown: ScreenState = ROWS, **view: object) -> TopView:
+    changed = TopView(**view)  # type: ignore[arg-type]
     for key in keys:
         assert press(changed, key, shown)
     return changed
 
 
 def test_q_quits_and_nothing_else_does() -> None:
-    assert not press(View(), "q", ROWS)
+    assert not press(TopView(), "q", ROWS)
     for number in range(32, 127):
         if chr(number) not in "qQ":
-            assert press(View(), chr(number), ROWS), chr(number)
+            assert press(TopView(), chr(number), ROWS), chr(number)
 
 
 @pytest.mark.parametrize("number", range(len(VIEWS)))
@@ -51,7 +51,7 @@ def test_keys_move_the_selection(keys: list[str], chosen: str) -> None:
 
 
 def test_a_star_goes_round_the_workers_that_look_stuck() -> None:
-    view, shown = View(), Shown(ROWS.keys, (), 3, marked=["b", "d"])
+    view, shown = TopView(), ScreenState(ROWS.keys, (), 3, marked=["b", "d"])
     chosen = []
     for _ in range(3):
         press(view, "*", shown)
@@ -63,12 +63,12 @@ def test_a_star_goes_round_the_workers_that_look_stuck() -> None:
 
 
 def test_without_rows_there_is_nothing_to_move_or_open() -> None:
-    view = pressed("KEY_DOWN", "KEY_END", "KEY_ENTER", "KEY_PGUP", shown=Shown((), (), 3))
+    view = pressed("KEY_DOWN", "KEY_END", "KEY_ENTER", "KEY_PGUP", shown=ScreenState((), (), 3))
     assert (view.selected, view.details) == ({}, [])
 
 
 def test_the_selection_stays_with_its_thing_and_on_the_screen() -> None:
-    model, view = model_of(loaded(40)), View()
+    model, view = model_of(loaded(40)), TopView()
     table = table_of(model, view, 80)
     view.selected["workers"] = table.lines[30].key
     top, chosen = scrolled_to(view, table, 8)

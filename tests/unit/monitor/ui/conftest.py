@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from scaler.monitor.ui.feed import State
+from scaler.monitor.ui.feed import FeedState
 from tests.support import monitored
 
-Hear = Callable[..., State]
+Hear = Callable[..., FeedState]
 
 
 @pytest.fixture
-def state() -> State:
-    return State("tcp://127.0.0.1:2345")
+def state() -> FeedState:
+    return FeedState("tcp://127.0.0.1:2345")
 
 
 @pytest.fixture
-def hear(state: State) -> Hear:
+def hear(state: FeedState) -> Hear:
     """`hear("workers", agent(row()), now=3.0, time_us=...)`."""
 
-    def say(topic: str, *items: Any, now: float = 1.0, **fields: Any) -> State:
+    def say(topic: str, *items: Any, now: float = 1.0, **fields: Any) -> FeedState:
         state.take(monitored.news(topic, *items, **fields), now)
         return state
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
-from scaler.monitor.ui.request_filter import Gate, read_or_make_token, token_file
+from scaler.monitor.ui.request_filter import RequestFilter, read_or_make_token, token_file
 
 TOKEN = "t" * 32
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate(TOKEN, "127.0.0.1", ["jupyter.example"])
+def gate() -> RequestFilter:
+    return RequestFilter(TOKEN, "127.0.0.1", ["jupyter.example"])
 
 
 def test_a_token_is_made_once_and_only_its_user_can_read_it(tmp_path: Path) -> None:
@@ -85,11 +85,11 @@ def test_a_user_without_a_home_hears_where_a_token_may_be() -> None:
         ("127.0.0.1:50001", "http://[", False),
     ],
 )
-def test_host_and_origin(gate: Gate, host: str, origin: str | None, is_for_us: bool) -> None:
+def test_host_and_origin(gate: RequestFilter, host: str, origin: str | None, is_for_us: bool) -> None:
     assert gate.is_for_us(host, origin) is is_for_us
 
 
-def test_the_token(gate: Gate) -> None:
+def test_the_token(gate: RequestFilter) -> None:
     assert gate.knows(TOKEN)
     assert not gate.knows(None)
     assert not gate.knows("")

@@ -15,7 +15,7 @@ from scaler.config import ConfigError
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui import run
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.run import Site, is_loopback, open_site, run_ui
+from scaler.monitor.ui.run import PageSite, is_loopback, open_site, run_ui
 from scaler.settings import UiConfig
 
 SOMEWHERE = "tcp://127.0.0.1:1"
@@ -33,7 +33,7 @@ def taken() -> Iterator[int]:
         yield int(other.getsockname()[1])
 
 
-def never(_place: Site) -> None:
+def never(_place: PageSite) -> None:
     raise AssertionError("it must not come so far")
 
 
@@ -95,7 +95,7 @@ def test_a_page_that_hears_nothing_any_more_because_of_an_error_ends(monkeypatch
         raise LookupError("what nobody has thought of")
 
     monkeypatch.setattr(Feed, "run", fail)
-    places: list[Site] = []
+    places: list[PageSite] = []
     with pytest.raises(LookupError, match="nobody has thought of"):
         run_ui(UiConfig(SOMEWHERE, port=0), places.append)
     assert len(places) == 1
@@ -109,7 +109,7 @@ def test_a_connection_that_makes_half_a_request_is_closed_and_one_that_was_answe
 
 
 @contextlib.asynccontextmanager
-async def served() -> AsyncIterator[tuple[Site, socket.socket]]:
+async def served() -> AsyncIterator[tuple[PageSite, socket.socket]]:
     """Where it is, and what ends it when it is closed."""
     config = UiConfig(SOMEWHERE, port=0)
     site = open_site(config)

@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui import browsers, server
 from scaler.monitor.ui.feed import ALWAYS, Feed
-from scaler.monitor.ui.request_filter import HEADERS, Gate
+from scaler.monitor.ui.request_filter import HEADERS, RequestFilter
 from scaler.monitor.ui.server import STATIC, make_app
 from tests.support import monitored
 from tests.support.monitored import Publisher
@@ -45,7 +45,7 @@ def play(address: str) -> Play:
 
     def run(story: Story) -> None:
         async def main() -> None:
-            app = make_app(Feed(Subscriber(address)), Gate(TOKEN, "127.0.0.1"))
+            app = make_app(Feed(Subscriber(address)), RequestFilter(TOKEN, "127.0.0.1"))
             async with TestClient(TestServer(app), cookie_jar=CookieJar(unsafe=True)) as client:
                 await story(client)
 
@@ -260,7 +260,7 @@ def test_a_hidden_page_gets_nothing(play: Play) -> None:
 def test_rare_topics_are_heard_only_while_a_page_shows_them(address: str) -> None:
     async def main() -> None:
         feed = Feed(Subscriber(address))
-        app = make_app(feed, Gate(TOKEN, "127.0.0.1"))
+        app = make_app(feed, RequestFilter(TOKEN, "127.0.0.1"))
         async with TestClient(TestServer(app), cookie_jar=CookieJar(unsafe=True)) as client:
             await enter(client)
             async with connected(client) as socket:

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from scaler.monitor.metrics import CONTENT_TYPE
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.ui.feed import Feed
-from scaler.monitor.ui.request_filter import Gate
+from scaler.monitor.ui.request_filter import RequestFilter
 from scaler.monitor.ui.server import make_app
 from tests.support import monitored
 from tests.support.monitored import Publisher
@@ -25,7 +25,7 @@ def test_metrics_need_the_token_and_health_does_not(tmp_path: Path, has_page: bo
     publisher = Publisher(address)
 
     async def main() -> None:
-        app = make_app(Feed(Subscriber(address)), Gate(TOKEN, "127.0.0.1"), has_page)
+        app = make_app(Feed(Subscriber(address)), RequestFilter(TOKEN, "127.0.0.1"), has_page)
         async with TestClient(TestServer(app)) as client:
             assert (await client.get("/metrics")).status == 403
             assert (await client.get("/metrics", headers={"Authorization": "Bearer wrong"})).status == 403

@@ -9,8 +9,8 @@ import pytest
 from scaler.config import ConfigError
 from scaler.monitor.model.history import RINGS, SERIES, History
 from scaler.monitor.ui import store as stores
-from scaler.monitor.ui.feed import State
-from scaler.monitor.ui.store import Store
+from scaler.monitor.ui.feed import FeedState
+from scaler.monitor.ui.store import HistoryStore
 from scaler.wire.messages.monitor import StateEvent, StateFailure
 from tests.support import monitored
 from tests.support.processes import held
@@ -26,7 +26,7 @@ def failure(number: int, last_us: int = 5) -> StateFailure:
 
 def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
     file = tmp_path / "night.db"
-    first = Store(file)
+    first = HistoryStore(file)
     history = History(first.keep_step)
     for second in range(61):
         history.add(NOON + second, [float(second)] * len(SERIES))
@@ -34,7 +34,7 @@ def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
     first.keep_failures([failure(1), failure(2)])
     first.close()
 
-    again, loaded = Store(file), History()
+    again, loaded = HistoryStore(file), History()
     events, failures = again.load(loaded)
     assert loaded.read(("success",), NOON, 60, 1) == history.read(("success",), NOON, 60, 1)
     assert events == [StateEvent(1, "came", "rome07", "a reason")]
@@ -43,14 +43,14 @@ def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
 
 
 def test_nobody_else_can_read_it(tmp_path: Path) -> None:
-    Store(tmp_path / "night.db").close()
+    HistoryStore(tmp_path / "night.db").close()
     assert stat.S_IMODE((tmp_path / "night.db").stat().st_mode) == 0o600
 
 
 def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "EVENTS_MOST", 10)
     monkeypatch.setattr(stores, "FAILURES_MOST", 3)
-    store = Store(tmp_path / "night.db")
+    store = HistoryStore(tmp_path / "night.db")
     step, most = RINGS[1]
     for number in range(most + 5):
         if number < 3 or number > most:
@@ -79,18 +79,18 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes |
     else:
         file.write_bytes(content)
     with pytest.raises(ConfigError, match="no store of scaler_ui") as caught:  # whose traceback keeps the store
-        Store(file)
+        HistoryStore(file)
     assert not [what for what in held() if str(file) in what], caught
     assert file.read_bytes() == content
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
-        Store(tmp_path / "nowhere" / "night.db")
+        HistoryStore(tmp_path / "nowhere" / "night.db")
 
 
 def test_a_full_disk_costs_only_history(tmp_path: Path) -> None:
-    store = Store(tmp_path / "night.db")
+    store = HistoryStore(tmp_path / "night.db")
     store._database.execute("PRAGMA max_page_count = 12")
     for number in range(3000):
         store.keep_step(60, number, [0.0] * len(SERIES))
@@ -100,12 +100,12 @@ def test_a_full_disk_costs_only_history(tmp_path: Path) -> None:
 
 def test_the_state_begins_with_what_was_kept(tmp_path: Path) -> None:
     file = tmp_path / "night.db"
-    state = State("tcp://127.0.0.1:1", Store(file))
+    state = FeedState("tcp://127.0.0.1:1", HistoryStore(file))
     state.take(monitored.news("failures", failure(1)), 1.0)
     for _ in range(3):  # the scheduler says the last ones each second
         state.take(monitored.news("events", StateEvent(1, "came", "rome07", "")), 1.0)
     state.close()
-    state = State("tcp://127.0.0.1:1", Store(file))
+    state = FeedState("tcp://127.0.0.1:1", HistoryStore(file))
     assert list(state.old_failures.values()) == [failure(1)]
     assert [event.subject for event in state.events] == ["rome07"]
     state.close()

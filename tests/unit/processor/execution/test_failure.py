@@ -27,7 +27,7 @@ from scaler.pickling.serialization import (
 )
 from scaler.processor.execution.failure import CHAIN_MOST, FRAMES_MOST, describe_failure, describe_stack
 from scaler.processor.execution.one_call import run_call
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.wire.codec.structs import RunOptions, TaskFailure
 from scaler.wire.messages.worker import RunTask
 
@@ -68,7 +68,7 @@ def pickled(value: Any) -> bytes:
 def failure_of(
     block: bytes, function: Callable[..., Any] = add, options: bytes = b"", stored: bytes = b""
 ) -> TaskFailure:
-    known = Values()
+    known = LoadedValues()
     frames = [bytes(frame) for frame in function_to_frames(DEFAULT, function)]
     known.store(content_id(frames), frames)
     known.store(OBJECT_ID, [stored])

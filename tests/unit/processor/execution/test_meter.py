@@ -1,4 +1,4 @@
-"""Meter: it finds what a call took, and leaves the call as it is."""
+"""CallMeter: it finds what a call took, and leaves the call as it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scaler.processor.execution import meter as module
-from scaler.processor.execution.meter import KernelWatch, Meter, SampledWatch
+from scaler.processor.execution.meter import CallMeter, KernelWatch, SampledWatch
 from scaler.wire.messages.common import PROFILE
 
 MB = 1_000_000
@@ -36,14 +36,14 @@ def watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def measure(function: Callable[..., Any], *arguments: Any) -> tuple[int, int, int]:
-    meter = Meter(function)
+    meter = CallMeter(function)
     meter(*arguments)
     duration_us, cpu_us, peak_bytes = PROFILE.unpack(meter.profile)
     return duration_us, cpu_us, peak_bytes
 
 
 def test_a_call_gets_its_arguments_and_returns_its_value() -> None:
-    meter = Meter(lambda *positional, **keywords: (positional, keywords))
+    meter = CallMeter(lambda *positional, **keywords: (positional, keywords))
     assert meter.profile == b""
     assert meter(1, 2, three=3) == ((1, 2), {"three": 3})
     assert len(meter.profile) == PROFILE.size
@@ -54,7 +54,7 @@ def test_a_call_that_raises_is_measured_too() -> None:
         time.sleep(0.05)
         raise ValueError("mine")
 
-    meter = Meter(fail)
+    meter = CallMeter(fail)
     with pytest.raises(ValueError, match="mine"):
         meter()
     assert PROFILE.unpack(meter.profile)[0] >= 50_000

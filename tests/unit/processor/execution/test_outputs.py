@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scaler.processor.execution.outputs import BURST_SECONDS, LAST_LINES, OutputHandler, TaskOutputs
+from scaler.processor.execution.outputs import BURST_SECONDS, LAST_LINES, OutputHandler, OutputSender
 from scaler.wire.codec.columns import LINE_CHARACTERS
 from scaler.wire.messages.common import OutputStream, TaskStatus
 from scaler.wire.messages.processor import TaskOutput
@@ -27,7 +27,7 @@ class Scene:
         self.clock = VirtualClock(1000.0)
         self.said: list[TaskOutput] = []
         self.reports: list[TaskOutput] = []
-        self.outputs = TaskOutputs(self.words, self.said.append, self.reports.append, lines_per_second, self.clock)
+        self.outputs = OutputSender(self.words, self.said.append, self.reports.append, lines_per_second, self.clock)
 
     def run(self, number: int, *lines: str) -> None:
         self.words[0] = number

@@ -1,4 +1,4 @@
-"""Place: what a failure says of its process, what it never says, and what is no such description."""
+"""ProcessFacts: what a failure says of its process, what it never says, and what is no such description."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scaler.processor.execution.place import (
     JSON_BYTES,
     NAMES_CHARACTERS,
     PACKAGES_MOST,
-    Place,
+    ProcessFacts,
     described_place,
     place_here,
 )
@@ -35,7 +35,7 @@ def test_a_place_has_the_packages_of_the_function_and_arrives_as_it_was() -> Non
     assert place.packages["numpy"] == np.__version__
     assert place.worker == "rome07-3"
     assert place.python == sys.version.split()[0]
-    assert Place.decode(described_place(mean, "rome07-3")) == place
+    assert ProcessFacts.decode(described_place(mean, "rome07-3")) == place
     assert place_here(None).packages == {}
 
 
@@ -46,7 +46,7 @@ def test_variables_are_named_without_their_values_and_without_those_of_shells_an
     for name in ("OF_MINE", *others):
         monkeypatch.setenv(name, "73219")
     data = described_place(mean)
-    place = Place.decode(data)
+    place = ProcessFacts.decode(data)
     assert place is not None
     assert "OF_MINE" in place.variables
     assert not {"SCALER_ADDRESS", "PYTHONHASHSEED", "OMP_NUM_THREADS", "SHLVL", "PWD", "_"}.intersection(
@@ -80,7 +80,7 @@ def test_a_place_that_cannot_be_described_is_empty(monkeypatch: pytest.MonkeyPat
 
 def test_a_name_of_half_a_character_is_shown_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A\udc80\x1b", "")
-    place = Place.decode(described_place(mean))
+    place = ProcessFacts.decode(described_place(mean))
     assert place is not None
     assert r"A\udc80\x1b" in place.variables
 
@@ -99,5 +99,7 @@ def test_a_name_of_half_a_character_is_shown_escaped(monkeypatch: pytest.MonkeyP
     ],
 )  # fmt: skip
 def test_what_is_no_place_is_unknown(data: bytes) -> None:
-    assert Place.decode(zlib.compress(json.dumps(WHOLE).encode())) == Place("h", "w", "3.11.1", {"p": "1"}, ["A"])
-    assert Place.decode(data) is None
+    assert ProcessFacts.decode(zlib.compress(json.dumps(WHOLE).encode())) == ProcessFacts(
+        "h", "w", "3.11.1", {"p": "1"}, ["A"]
+    )
+    assert ProcessFacts.decode(data) is None

@@ -1,4 +1,4 @@
-"""Values: what is read once and what for each task, with the serializer that belongs to it."""
+"""LoadedValues: what is read once and what for each task, with the serializer that belongs to it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import cloudpickle
 import pytest
 
 from scaler.client.calls.arguments import ArgumentPacker
-from scaler.client.calls.functions import Functions
+from scaler.client.calls.functions import ClientFunctions
 from scaler.endpoint import Endpoint
 from scaler.errors import DeserializeObjectError
 from scaler.ids import ObjectId, content_id
 from scaler.pickling.serialization import INLINE_BYTES, DefaultSerializer, Serializer, function_to_frames, to_frames
 from scaler.pickling.shipped_modules import Shipped
-from scaler.processor.execution.values import Values
+from scaler.processor.execution.values import LoadedValues
 from scaler.shared_memory import SharedBlock
 
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
@@ -53,14 +53,14 @@ class ByCode(Serializer):
         return pickle.loads(payload)
 
 
-def values(**objects: Any) -> Values:
-    known = Values()
+def values(**objects: Any) -> LoadedValues:
+    known = LoadedValues()
     for object_id, value in zip((ONE, TWO), objects.values(), strict=False):
         known.store(object_id, [bytes(frame) for frame in to_frames(DEFAULT, value)])
     return known
 
 
-def store_function(known: Values, serializer: Serializer, function: Any) -> ObjectId:
+def store_function(known: LoadedValues, serializer: Serializer, function: Any) -> ObjectId:
     frames = [bytes(frame) for frame in function_to_frames(serializer, function)]
     known.store(content_id(frames), frames)
     return content_id(frames)
@@ -84,7 +84,7 @@ def test_what_is_forgotten_is_read_anew_when_it_comes_again() -> None:
 
 
 def test_a_function_is_read_once() -> None:
-    known = Values()
+    known = LoadedValues()
     function_id = store_function(known, DEFAULT, max)
     assert known.read_function(function_id).call is max
     assert known.functions[function_id].read(b"\x80\x05K\x07.") == 7
@@ -101,13 +101,15 @@ def submitted(function: Any, serializer: Serializer = DEFAULT, shipped: Shipped 
     """Return the id under which a task that submits this function sends it."""
     packer = ArgumentPacker(serializer, "tcp://127.0.0.1:1")
     return (
-        Functions(serializer, Endpoint.parse("tcp://127.0.0.1:1"), packer, shipped).get(function).instruction.object_id
+        ClientFunctions(serializer, Endpoint.parse("tcp://127.0.0.1:1"), packer, shipped)
+        .get(function)
+        .instruction.object_id
     )
 
 
 def test_a_function_that_a_task_submits_again_is_sent_as_it_came(tmp_path: Path) -> None:
     frames = [b"", cloudpickle.dumps(in_main(), protocol=4)]  # not as it would be pickled here
-    known = Values()
+    known = LoadedValues()
     known.store(content_id(frames), frames)
     function = known.read_function(content_id(frames)).call
     assert submitted(function) == content_id(frames) != submitted(in_main())
@@ -120,13 +122,13 @@ def test_a_function_that_a_task_submits_again_is_sent_as_it_came(tmp_path: Path)
 
 def test_a_large_function_is_not_kept_a_second_time() -> None:
     frames = [b"", cloudpickle.dumps(in_main(), protocol=4) + b"." * INLINE_BYTES]
-    known = Values()
+    known = LoadedValues()
     known.store(content_id(frames), frames)
     assert submitted(known.read_function(content_id(frames)).call) != content_id(frames)
 
 
 def test_a_function_brings_the_serializer_of_its_arguments() -> None:
-    known = Values()
+    known = LoadedValues()
     own = bytes(to_frames(DEFAULT, Backwards())[0])
     function_id = content_id([own, b"txet a"])
     known.store(function_id, [own, b"txet a"])
@@ -135,22 +137,22 @@ def test_a_function_brings_the_serializer_of_its_arguments() -> None:
 
 
 def test_an_argument_that_cannot_be_read_says_so() -> None:
-    known = Values()
+    known = LoadedValues()
     function_id = store_function(known, DEFAULT, max)
     with pytest.raises(DeserializeObjectError, match="an argument cannot be read here: "):
         known.read_function(function_id).read(b"nonsense")
 
 
 def test_a_function_under_the_id_of_another_is_not_run() -> None:
-    known = Values()
-    function_id = store_function(Values(), DEFAULT, pow)
+    known = LoadedValues()
+    function_id = store_function(LoadedValues(), DEFAULT, pow)
     known.store(function_id, [bytes(frame) for frame in function_to_frames(DEFAULT, max)])
     with pytest.raises(DeserializeObjectError, match="its content does not match its id"):
         known.read_function(function_id)
 
 
 def test_own_object_is_read_anew_and_can_be_changed() -> None:
-    known = Values()
+    known = LoadedValues()
     block = SharedBlock.of(to_frames(DEFAULT, Buffer(bytearray(100_000))))
     known.store(ONE, block.map(remember=True))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The early fork server of programs of their own: it is there before its settings are, and ends if nobody tells it."""
+"""The first_fork_server fork server of programs of their own: it is there before its settings are, and ends if nobody tells it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import os, signal, socket, subprocess, sys, time
 from scaler.process import strays
-from scaler.processor.lifecycle import early
+from scaler.processor.lifecycle import first_fork_server
 
 def prepare():
     signal.raise_signal(signal.SIGINT)  # as Ctrl-C in the terminal of a cluster, which is for the agent
@@ -22,7 +22,7 @@ def serve(agent, settings):
     os._exit(78)
 
 """
-FORKED = "early.fork(prepare, serve)\n"
+FORKED = "first_fork_server.fork(prepare, serve)\n"
 
 
 def printed(program: str) -> list[str]:
@@ -37,8 +37,8 @@ def test_it_prepares_at_once_and_serves_when_it_is_told_its_settings() -> None:
     told = (
         FORKED
         + """
-forked = early.take()
-assert forked.pid in strays.own and early.take() is None
+forked = first_fork_server.take()
+assert forked.pid in strays.own and first_fork_server.take() is None
 forked.tell("some settings", {"OMP_NUM_THREADS": "3"})
 answer = forked.connection.makefile().readline().strip()
 try:
@@ -54,7 +54,7 @@ print(forked.wait(30), forked.wait(), flush=True)
 
 
 def test_one_that_nobody_takes_ends() -> None:
-    dropped = FORKED + "early.drop()\nearly.drop()\nprint(strays.own, strays.has_children(), flush=True)\n"
+    dropped = FORKED + "first_fork_server.drop()\nfirst_fork_server.drop()\nprint(strays.own, strays.has_children(), flush=True)\n"
     assert printed(dropped) == ["prepared", "set() False"]
 
 
@@ -64,8 +64,8 @@ def test_it_ends_with_a_program_that_ends_before_it_has_settings() -> None:
 
 def test_it_can_be_killed() -> None:
     killed = """
-early.fork(lambda: time.sleep(1000), serve)
-forked = early.take()
+first_fork_server.fork(lambda: time.sleep(1000), serve)
+forked = first_fork_server.take()
 forked.kill()
 print(forked.wait(30), flush=True)
 forked.kill()
@@ -76,9 +76,9 @@ forked.kill()
 def test_it_closes_what_is_not_for_it_and_says_why_it_fails() -> None:
     failing = """
 reading, writing = os.pipe()
-early.fork(lambda: 1 / 0, serve, writing)
+first_fork_server.fork(lambda: 1 / 0, serve, writing)
 os.close(writing)
-print(os.read(reading, 1), early.take().wait(30), flush=True)
+print(os.read(reading, 1), first_fork_server.take().wait(30), flush=True)
 """
     words = [sys.executable, "-c", PROGRAM + failing]
     ran = subprocess.run(words, check=True, capture_output=True, text=True, timeout=60)

@@ -9,9 +9,9 @@ import pytest
 import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.keys.folder import Pair
+from scaler.keys.folder import KeyPair
 from scaler.keys.key_file import KeyFile
-from scaler.transport.admission.authenticator import Lock
+from scaler.transport.admission.authenticator import AdmissionKeys
 from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED
 from scaler.transport.interface import Dialer
 from scaler.transport.opening import open_place
@@ -19,16 +19,16 @@ from scaler.transport.publisher import Publisher
 from scaler.transport.zeromq import ZeroMQ
 from tests.support.processes import free_address, wait_until
 
-SERVER, GOOD, REVOKED, UNKNOWN = (Pair.new() for _ in range(4))
+SERVER, GOOD, REVOKED, UNKNOWN = (KeyPair.new() for _ in range(4))
 CODES = {GOOD.public: 200, REVOKED.public: LISTED_NO_MORE}
-LOCK = Lock(
+LOCK = AdmissionKeys(
     SERVER.secret,
     lambda public, _address: CODES.get(public, NOT_LISTED),
     lambda public: CODES.get(public) == 200,
 )
 
 
-def key(pair: Pair, server: Pair = SERVER) -> KeyFile:
+def key(pair: KeyPair, server: KeyPair = SERVER) -> KeyFile:
     return KeyFile("client", "alice", (), (server.public,), pair.public, pair.secret, Path("/keys/alice.json"))
 
 
@@ -91,7 +91,7 @@ def test_a_key_on_the_list_is_let_in_and_known_by_its_connection(place: Place) -
         ([key(UNKNOWN)], "is not on the list"),
         ([key(REVOKED)], "it was revoked"),
         ([key(GOOD, server=UNKNOWN)], "is not the scheduler that the key"),
-        ([key(Pair(GOOD.public, UNKNOWN.secret))], "is not the scheduler that the key"),
+        ([key(KeyPair(GOOD.public, UNKNOWN.secret))], "is not the scheduler that the key"),
         ([], "lets in nobody without a key"),
     ],
 )

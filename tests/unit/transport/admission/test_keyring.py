@@ -9,7 +9,7 @@ import pytest
 import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.keys.folder import Pair
+from scaler.keys.folder import KeyPair
 from scaler.keys.key_file import KeyFile
 from scaler.transport.admission import listener_probe
 from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED, SILENT_REFUSALS, Keyring
@@ -22,21 +22,21 @@ MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
 
 @pytest.fixture(autouse=True)
 def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a real listener says is in `test_greeting.py`."""
+    """What a real listener says is in `test_listener_probe.py`."""
     listens_with(monkeypatch, "")
 
 
 def listens_with(monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
     """Have what listens there say at once what it asks for."""
 
-    def ask(question: listener_probe.Question) -> None:
+    def ask(question: listener_probe.ListenerProbe) -> None:
         question.mechanism = mechanism
 
-    monkeypatch.setattr(listener_probe.Question, "ask", ask)
+    monkeypatch.setattr(listener_probe.ListenerProbe, "ask", ask)
 
 
 def key(name: str, n_servers: int = 1) -> KeyFile:
-    own, servers = Pair.new(), tuple(Pair.new().public for _ in range(n_servers))
+    own, servers = KeyPair.new(), tuple(KeyPair.new().public for _ in range(n_servers))
     return KeyFile("client", name, (), servers, own.public, own.secret, Path(f"/keys/{name}.json"))
 
 

@@ -7,7 +7,7 @@ import socket
 import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.transport.admission.listener_probe import Question, mechanism_at
+from scaler.transport.admission.listener_probe import ListenerProbe, mechanism_at
 from tests.support.processes import free_address, wait_until
 
 
@@ -33,7 +33,7 @@ def test_a_listener_says_whether_it_has_keys() -> None:
 def test_nobody_and_others_say_nothing() -> None:
     assert mechanism_at(Endpoint.parse(free_address())) == ""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        question = Question(Endpoint.parse(f"tcp://127.0.0.1:{server.getsockname()[1]}"))
+        question = ListenerProbe(Endpoint.parse(f"tcp://127.0.0.1:{server.getsockname()[1]}"))
         question.ask()
         question.ask()  # one is under way
         connection, _ = server.accept()

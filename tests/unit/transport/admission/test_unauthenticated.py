@@ -11,20 +11,20 @@ import pytest
 import zmq
 
 from scaler.endpoint import Endpoint
-from scaler.keys.folder import Pair
+from scaler.keys.folder import KeyPair
 from scaler.transport.admission import unauthenticated
-from scaler.transport.admission.authenticator import Lock
-from scaler.transport.admission.unauthenticated import Knocking
+from scaler.transport.admission.authenticator import AdmissionKeys
+from scaler.transport.admission.unauthenticated import UnauthenticatedPeers
 from scaler.transport.sockets import RouterSocket
 from scaler.transport.unread import IS_POSSIBLE
 
-SERVER, CLIENT = Pair.new(), Pair.new()
+SERVER, CLIENT = KeyPair.new(), KeyPair.new()
 
 
 @pytest.fixture
 def router() -> Iterator[RouterSocket]:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    lock = Lock(SERVER.secret, lambda public, _address: 200 if public == CLIENT.public else 400, bool)
+    lock = AdmissionKeys(SERVER.secret, lambda public, _address: 200 if public == CLIENT.public else 400, bool)
     router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), lock=lock)
     yield router
     router.close()
@@ -119,7 +119,7 @@ def test_who_was_let_in_is_counted_no_more(router: RouterSocket, monkeypatch: py
 
 
 def test_a_descriptor_that_is_used_again_is_counted_once() -> None:
-    known = Knocking()
+    known = UnauthenticatedPeers()
     with socket.socket() as one:
         for _ in range(3):
             known.open(one.fileno())

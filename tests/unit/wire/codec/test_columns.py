@@ -17,7 +17,7 @@ from scaler.wire.codec.columns import REASON_CHARACTERS, TEXT_CHARACTERS, column
 from scaler.wire.codec.stencils import SEEN_BEFORE_CUT
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, Task
-from scaler.wire.messages.columns import NEEDED_MOST, ROWS_MOST, Batch, Most, Rows
+from scaler.wire.messages.columns import NEEDED_MOST, ROWS_MOST, Batch, FixedRows, UpperLimit
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, CLIENT_TO_SCHEDULER, DIRECTIONS, Direction
 from scaler.wire.messages.worker import HELD_MOST, HELD_RUN, DrainRequest, WorkerHello
 from tests.support.items import default_item
@@ -27,14 +27,14 @@ ROWS = [
     for direction in DIRECTIONS
     for batch in direction.batches
     for name, (_, rule) in column_kinds(batch.item).items()
-    if isinstance(rule, Rows)
+    if isinstance(rule, FixedRows)
 ]
 COUNTS = [
     pytest.param(direction, batch.item, name, rule.most, id=f"{direction.name}-{batch.item.__name__}-{name}")
     for direction in DIRECTIONS
     for batch in direction.batches
     for name, (_, rule) in column_kinds(batch.item).items()
-    if isinstance(rule, Most)
+    if isinstance(rule, UpperLimit)
 ]
 HELLO = WorkerHello(1, "0", "3", "3", NO_ID, "a", b"")
 
@@ -48,14 +48,14 @@ def test_ids_and_records_are_rows() -> None:
 
 @pytest.mark.parametrize(("direction", "batch", "name", "rule"), ROWS)
 def test_half_a_row_is_neither_written_nor_read(
-    direction: Direction, batch: type[Batch[Any]], name: str, rule: Rows, monkeypatch: pytest.MonkeyPatch
+    direction: Direction, batch: type[Batch[Any]], name: str, rule: FixedRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = (replace(default_item(batch.item), **{name: bytes(size)}) for size in (rule.size, rule.size - 1))
     ((header, _),) = encode(direction, [good])
     assert decode(direction, header, []) == [[good]]
     with pytest.raises(ProtocolError, match="rows"):
         encode(direction, [bad])
-    careless = columns.Column(b"", lambda values: values, lambda _reader, _count: ())
+    careless = columns.ColumnCodec(b"", lambda values: values, lambda _reader, _count: ())
     monkeypatch.setattr(codec, "_CODECS", with_column(direction, batch, name, careless))
     ((header, _),) = encode(direction, [bad])
     monkeypatch.undo()
@@ -63,7 +63,7 @@ def test_half_a_row_is_neither_written_nor_read(
         decode(direction, header, [])
 
 
-def with_column(direction: Direction, batch: type[Batch[Any]], name: str, column: columns.Column) -> dict[str, Any]:
+def with_column(direction: Direction, batch: type[Batch[Any]], name: str, column: columns.ColumnCodec) -> dict[str, Any]:
     """The codecs, one of which checks a field as little as those of others may."""
     fresh = codec._DirectionCodec(direction)
     item = fresh.by_item[batch.item]
@@ -74,7 +74,7 @@ def with_column(direction: Direction, batch: type[Batch[Any]], name: str, column
 
 
 def test_there_are_only_so_many_rows() -> None:
-    column = columns.column_of("bytes", Rows(ID_BYTES, 2))
+    column = columns.column_of("bytes", FixedRows(ID_BYTES, 2))
     assert column.write([bytes(32), b""]) == [bytes(32), b""]
     with pytest.raises(ProtocolError, match="at most 2 rows"):
         column.write([bytes(48)])
@@ -106,7 +106,7 @@ def test_the_rows_of_every_task_that_travels_are_bounded() -> None:
         if name == "rows" and kind == "u32"
     ]
     assert known
-    assert set(known) == {("rows", Most(ROWS_MOST))}
+    assert set(known) == {("rows", UpperLimit(ROWS_MOST))}
 
 
 @pytest.mark.parametrize(("direction", "item", "name", "most"), COUNTS)

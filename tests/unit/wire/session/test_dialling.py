@@ -7,7 +7,7 @@ from scaler.ids import TaskId
 from scaler.wire.codec.codec import decode, numbers
 from scaler.wire.messages.client import ClientHello, TaskCancel, TaskResult
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
-from scaler.wire.session.dialling import Session
+from scaler.wire.session.dialling import DialledSession
 from scaler.wire.session.pipe import Pipe
 
 HELLO = ClientHello(1, "0", "3", "3", b"c" * 16)
@@ -17,18 +17,18 @@ def cancel(number: int) -> TaskCancel:
     return TaskCancel(TaskId(number.to_bytes(16, "big")))
 
 
-def hello_of(session: Session) -> Any:
+def hello_of(session: DialledSession) -> Any:
     header, frames = session.hello(HELLO)
     assert numbers(CLIENT_TO_SCHEDULER, header) == (0, 0), "it belongs to no session yet"
     ((hello,),) = decode(CLIENT_TO_SCHEDULER, header, frames)
     return hello
 
 
-def new_session() -> Session:
-    return Session(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER)
+def new_session() -> DialledSession:
+    return DialledSession(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER)
 
 
-def begun() -> Session:
+def begun() -> DialledSession:
     session = new_session()
     session.begin()
     return session

@@ -25,9 +25,9 @@ from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 from scaler.wire.session.lane import LARGE_BYTES, MESSAGE_BYTES
 from scaler.wire.session.lost_frames import LostFrames
 from scaler.wire.session.pipe import ACKNOWLEDGED_BYTES, FAST_WINDOWS, WINDOW_LEAST_BYTES, Message, Pipe
-from scaler.wire.session.streamed import PART_BYTES, Stream, StreamedFrames
+from scaler.wire.session.streamed import PART_BYTES, StreamedFrames, ValueStream
 from scaler.wire.session.too_large import SEND_LESS, without_result
-from scaler.wire.session.transfer import WINDOW_BYTES, Arrival
+from scaler.wire.session.transfer import WINDOW_BYTES, IncomingTransfer
 
 WINDOW = WINDOW_LEAST_BYTES
 
@@ -438,10 +438,10 @@ def test_chunks_belong_to_the_transfer_that_is_on_its_way() -> None:
             pipe.receive(*second)
 
 
-def streamed(n_bytes: int) -> tuple[Stream, list[int], ObjectResponse]:
+def streamed(n_bytes: int) -> tuple[ValueStream, list[int], ObjectResponse]:
     """A value that comes part by part, what is asked for of it, and the item that brings it to a reader."""
     asked: list[int] = []
-    stream = Stream([n_bytes], (None, b""), lambda _source, offset: asked.append(offset))
+    stream = ValueStream([n_bytes], (None, b""), lambda _source, offset: asked.append(offset))
     return stream, asked, ObjectResponse(ObjectId(numbered(1)), FOUND, StreamedFrames(stream, None, lambda: None))
 
 
@@ -487,12 +487,12 @@ def test_a_transfer_whose_value_is_lost_ends_and_the_next_one_comes() -> None:
 
 
 def test_a_large_message_that_is_too_large_for_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_memory(_arrival: Arrival, _frames: object) -> bool:
+    def no_memory(_arrival: IncomingTransfer, _frames: object) -> bool:
         raise MemoryError
 
     pipe = Pair().scheduler
     pipe.receive(*first_chunk(1, 1000))
-    monkeypatch.setattr(Arrival, "add", no_memory)
+    monkeypatch.setattr(IncomingTransfer, "add", no_memory)
     with pytest.raises(ProtocolError, match="no memory for a message of 1,000 bytes"):
         pipe.receive(*encode_message(CLIENT_TO_SCHEDULER, [Chunk(1, b"", (b"x",))], 2))
     assert pipe.arriving_bytes == 0
@@ -584,14 +584,14 @@ def sent_without_memory(
     incoming: Direction, outgoing: Direction, item: Any, monkeypatch: pytest.MonkeyPatch
 ) -> list[Any]:
     """Return what becomes of an item and of a small one after it, at a peer that has memory for its header alone."""
-    keep = Arrival._keep
+    keep = IncomingTransfer._keep
 
-    def keep_header(arrival: Arrival, frames: Sequence[Any]) -> None:
+    def keep_header(arrival: IncomingTransfer, frames: Sequence[Any]) -> None:
         keep(arrival, frames)
         if arrival.n_bytes > 100_000:
             raise MemoryError
 
-    monkeypatch.setattr(Arrival, "_keep", keep_header)
+    monkeypatch.setattr(IncomingTransfer, "_keep", keep_header)
     here, there = Pipe(outgoing, incoming, window_bytes=WINDOW), Pipe(incoming, outgoing, window_bytes=WINDOW)
     here.put(item)
     here.put(replace(item, frames=()))

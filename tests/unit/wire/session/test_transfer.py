@@ -11,14 +11,14 @@ from scaler.wire.session.transfer import (
     PIECES_MOST,
     WINDOW_BYTES,
     WINDOWS_WITHOUT_NETWORK,
-    Arrival,
-    Departure,
+    IncomingTransfer,
+    OutgoingTransfer,
     window_at,
 )
 
 
 def chunks(frames: list[bytes], most_bytes: int) -> list[Chunk]:
-    departure = Departure(3, frames)
+    departure = OutgoingTransfer(3, frames)
     found = []
     while departure.left_bytes:
         found.append(departure.next(most_bytes))
@@ -26,7 +26,7 @@ def chunks(frames: list[bytes], most_bytes: int) -> list[Chunk]:
 
 
 def arrived(said: list[Chunk]) -> list[bytes]:
-    arrival = Arrival(said[0])
+    arrival = IncomingTransfer(said[0])
     ends = [arrival.add(chunk.frames) for chunk in said]
     assert ends == [False] * (len(said) - 1) + [True]
     header, frames = arrival.message()
@@ -67,7 +67,7 @@ def test_where_no_network_is_between_the_window_is_wider() -> None:
 
 def test_memory_follows_the_bytes_that_have_come() -> None:
     tracemalloc.start()
-    arrival = Arrival(Chunk(1, (2**60).to_bytes(8, "little"), ()))
+    arrival = IncomingTransfer(Chunk(1, (2**60).to_bytes(8, "little"), ()))
     assert not arrival.add([memoryview(bytes(100_000))])
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -78,18 +78,18 @@ def test_memory_follows_the_bytes_that_have_come() -> None:
 @pytest.mark.parametrize("sizes", [b"", bytes(8 * (2**16 + 1))])
 def test_a_message_has_a_header_and_not_too_many_frames(sizes: bytes) -> None:
     with pytest.raises(ProtocolError, match="sizes take"):
-        Arrival(Chunk(1, sizes, ()))
+        IncomingTransfer(Chunk(1, sizes, ()))
 
 
 def test_more_bytes_than_announced_are_refused() -> None:
-    arrival = Arrival(Chunk(1, (3).to_bytes(8, "little") + (2).to_bytes(8, "little"), ()))
+    arrival = IncomingTransfer(Chunk(1, (3).to_bytes(8, "little") + (2).to_bytes(8, "little"), ()))
     assert not arrival.add([b"head"])
     with pytest.raises(ProtocolError, match="more bytes"):
         arrival.add([b"xx"])
 
 
 def test_of_what_is_too_large_for_the_memory_only_the_header_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    arrival = Arrival(Chunk(1, b"".join(size.to_bytes(8, "little") for size in (4, 6, 2)), ()))
+    arrival = IncomingTransfer(Chunk(1, b"".join(size.to_bytes(8, "little") for size in (4, 6, 2)), ()))
     assert not arrival.add([b"head", b"xx"])
 
     def no_memory(_frames: object) -> None:
@@ -109,7 +109,7 @@ def test_a_header_that_is_too_large_for_the_memory_is_no_message(monkeypatch: py
     def no_memory(_frames: object) -> None:
         raise MemoryError
 
-    arrival = Arrival(Chunk(1, (4).to_bytes(8, "little"), ()))
+    arrival = IncomingTransfer(Chunk(1, (4).to_bytes(8, "little"), ()))
     monkeypatch.setattr(arrival, "_keep", no_memory)
     with pytest.raises(MemoryError):
         arrival.add([b"he"])

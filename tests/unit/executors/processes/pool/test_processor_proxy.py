@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scaler.executors.messages import StoredObject
+from scaler.executors.messages import CachedObject
 from scaler.executors.processes.messages import ProcessStarted
 from scaler.executors.processes.pool.processor_proxy import ProcessorProxy
 from scaler.executors.processes.slot.cancellation import GRACE_SECONDS
@@ -66,7 +66,7 @@ def test_an_object_that_no_processor_can_map_fails_its_task_and_no_other(node: N
     node.run(node.task(int))
     node.until(lambda: len(node.results) == 1)
     task = node.task(bool)
-    node.stored[task.function_id] = StoredObject(task.function_id, (), SharedBlock.of([b"", b""]))
+    node.stored[task.function_id] = CachedObject(task.function_id, (), SharedBlock.of([b"", b""]))
     node.run(task, node.task(int))
     node.until(lambda: len(node.results) == 3)
     assert node.statuses() == [TaskStatus.SUCCESS, TaskStatus.PROCESSOR_DIED, TaskStatus.SUCCESS]
@@ -241,7 +241,7 @@ def test_large_objects_are_shared(node: Node) -> None:
     function = function_to_frames(DefaultSerializer(), len)
     block = SharedBlock.of(function)
     function_id = content_id(function)
-    node.stored[function_id] = StoredObject(function_id, (), block)
+    node.stored[function_id] = CachedObject(function_id, (), block)
     node.run(RunTask(TaskId(b"t" * 16), 0, 1, function_id, b"", b""))
     node.until(lambda: node.results)
     assert node.statuses() == [TaskStatus.FAILED]  # len() without an argument: it arrived and was called

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from scaler.executors.answers import End
-from scaler.executors.messages import ObjectFound, StoredObject
+from scaler.executors.messages import CachedObject, ObjectFound
 from scaler.executors.processes.messages import InterruptProcessor, KillProcessor
 from scaler.executors.processes.slot.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED, Cancellation
 from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
@@ -83,7 +83,7 @@ def test_a_task_that_does_not_end_is_killed_after_the_grace_and_the_others_run_a
     bench.die(executing=2)
     assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [second, third, late]
 
 
@@ -93,7 +93,7 @@ def test_a_death_in_the_grace_ends_the_canceled_task_and_marks_nobody(bench: Slo
     bench.die(executing=2)
     assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [second, third]
 
 

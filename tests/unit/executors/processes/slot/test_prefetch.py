@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.executors.messages import ObjectFound, StoredObject
-from scaler.executors.processes.messages import TaskBlocks
+from scaler.executors.messages import CachedObject, ObjectFound
+from scaler.executors.processes.messages import ProcessorBlocked
 from scaler.executors.processes.slot.prefetch import (
     FUNCTIONS_REMEMBERED,
     HELD_TASKS,
@@ -128,9 +128,9 @@ def test_it_holds_no_more_than_of_others_while_a_task_of_the_worker_waits_for_ot
     blocked = bench.task()
     bench.run(blocked)
     assert bench.handed() == [blocked]
-    bench.tell(TaskBlocks(bench.number, 2, True))
+    bench.tell(ProcessorBlocked(bench.number, 2, True))
     bench.processor_up(is_extra=True)
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     tasks = [bench.task(rows=1) for _ in range(8)]
     bench.run(*tasks)
     assert bench.handed() == tasks[:2]
@@ -176,7 +176,7 @@ class Stock:
         self.portions = Prefetch(self.queue, supplies)
         self.processor = bench.running()
         supplies.join(self.processor)
-        supplies.found(StoredObject(FUNCTION, [b"x"], None), self.processor)
+        supplies.found(CachedObject(FUNCTION, [b"x"], None), self.processor)
 
     def take(self, *payloads: bytes) -> int:
         """Return how many tasks with these payloads are taken at once."""

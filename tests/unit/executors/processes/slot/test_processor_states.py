@@ -28,7 +28,7 @@ from scaler.executors.processes.slot.processor_states import (
     RUNNING,
     TRANSITIONS,
     Event,
-    IllegalTransitionError,
+    IllegalProcessorTransitionError,
     State,
     next_state,
 )
@@ -53,7 +53,7 @@ def test_a_task_that_waits_comes_back_by_asking_or_without() -> None:
     ("state", "event"), [(IDLE, BLOCK), (RUNNING, DISMISS), (RUNNING, ASK), (DOOMED, GET_SLOT), (GONE, DIE)]
 )
 def test_what_cannot_happen_raises(state: State, event: Event) -> None:
-    with pytest.raises(IllegalTransitionError, match=f"a processor that is {state} cannot {event}"):
+    with pytest.raises(IllegalProcessorTransitionError, match=f"a processor that is {state} cannot {event}"):
         next_state(state, event)
 
 

@@ -14,7 +14,7 @@ from scaler.executors.processes.slot.processor_states import (
     KILL,
     LOOSE,
     RUNNING,
-    IllegalTransitionError,
+    IllegalProcessorTransitionError,
 )
 from tests.support.pages import new_page
 from tests.support.room_bench import RoomBench, finish
@@ -73,7 +73,7 @@ def test_the_dead_are_nowhere(bench: RoomBench) -> None:
 
 
 def test_one_that_was_not_expected_cannot_join(bench: RoomBench) -> None:
-    with pytest.raises(IllegalTransitionError):
+    with pytest.raises(IllegalProcessorTransitionError):
         bench.processors.join(7, bench.proxy, new_page(), False)
     bench.processors.expect(7)
     assert bench.processors.coming() == 1
@@ -84,7 +84,7 @@ def test_one_that_was_not_expected_cannot_join(bench: RoomBench) -> None:
 
 def test_an_illegal_event_changes_nothing(bench: RoomBench) -> None:
     processor = bench.running(2)
-    with pytest.raises(IllegalTransitionError):
+    with pytest.raises(IllegalProcessorTransitionError):
         bench.processors.apply(processor, DISMISS)
     assert (processor.state, bench.processors.active) == (RUNNING, processor)
     audit_processors(bench.processors)

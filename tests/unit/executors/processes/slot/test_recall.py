@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.executors.messages import ObjectFound, StoredObject
+from scaler.executors.messages import CachedObject, ObjectFound
 from scaler.executors.processes.messages import KillProcessor
 from scaler.executors.processes.slot.cancellation import STOPPED
 from scaler.executors.processes.slot.processor_states import KILL
@@ -90,7 +90,7 @@ def test_order_is_kept_when_tasks_come_back_twice(bench: SlotBench) -> None:
     bench.die(executing=2)
     assert bench.answers() == [(tasks[0].task_id, TaskStatus.PROCESSOR_DIED)]
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [tasks[1], tasks[2], late]
 
 
@@ -134,7 +134,7 @@ def test_a_task_that_was_taken_back_cannot_have_a_result(bench: SlotBench) -> No
     bench.die(executing=0)
     assert bench.answers() == []
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [second, third]
 
 

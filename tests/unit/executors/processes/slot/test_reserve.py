@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.executors.messages import BeginAnew
+from scaler.executors.messages import RestartProcesses
 from scaler.executors.processes.messages import (
     AddProcessor,
     DismissProcessor,
     ProcessorComing,
     ProcessorDown,
+    ProcessorKept,
     ProcessorNotComing,
-    ProcessorStays,
 )
 from scaler.executors.processes.slot.processor_states import DISMISSED, IDLE
 from scaler.executors.processes.slot.reserve import AGAIN_SECONDS, READY_AHEAD, SPARE_KEPT, SPARE_SECONDS, Reserve
@@ -56,7 +56,7 @@ def test_those_that_had_nothing_to_do_for_some_time_end(bench: WaitingBench) -> 
     ended = dismissed(bench)
     assert len(ended) == 3
     assert 1 not in ended
-    bench.tell(ProcessorStays(ended[0]))
+    bench.tell(ProcessorKept(ended[0]))
     bench.tell(ProcessorDown(ended[1], 0, "ended"))
     assert bench.answers() == [(parent.task_id, TaskStatus.SUCCESS)]
 
@@ -165,7 +165,7 @@ def test_extra_ones_that_gave_no_results_between_two_checks_are_dismissed_but_fo
     assert (usual.state, extra[0].state) == (IDLE, DISMISSED)
     bench.wait(bench.reserve, 10 * SPARE_SECONDS)
     assert (bench.take(DismissProcessor), bench.timers) == ([], [])
-    bench.hear(ProcessorStays(extra[0].number))
+    bench.hear(ProcessorKept(extra[0].number))
     assert extra[0].state == IDLE
 
 
@@ -177,7 +177,7 @@ def dismissed(bench: WaitingBench) -> list[int]:
 
 
 def test_an_idle_one_ends_at_once_and_what_comes_runs_in_the_next(bench: WaitingBench) -> None:
-    bench.tell(BeginAnew())
+    bench.tell(RestartProcesses())
     assert dismissed(bench) == [1]
     task = bench.task()
     bench.run(task)
@@ -192,7 +192,7 @@ def test_an_idle_one_ends_at_once_and_what_comes_runs_in_the_next(bench: Waiting
 def test_a_busy_one_finishes_what_it_holds_and_gets_nothing_more(bench: WaitingBench) -> None:
     first, second = bench.task(), bench.task()
     bench.run(first)
-    bench.tell(BeginAnew())
+    bench.tell(RestartProcesses())
     bench.run(second)
     assert bench.handed_to() == [(1, [first])]
     assert dismissed(bench) == []
@@ -208,7 +208,7 @@ def test_one_whose_task_waits_ends_after_that_task(bench: WaitingBench) -> None:
     bench.run(parent)
     bench.wait_for_others(1)
     bench.up()
-    bench.tell(BeginAnew())
+    bench.tell(RestartProcesses())
     assert dismissed(bench) == [2]
     bench.run(child)
     asked = len(bench.pool.take(AddProcessor))
@@ -223,9 +223,9 @@ def test_one_whose_task_waits_ends_after_that_task(bench: WaitingBench) -> None:
 
 
 def test_one_that_cannot_end_takes_tasks_until_it_can(bench: WaitingBench) -> None:
-    bench.tell(BeginAnew())
+    bench.tell(RestartProcesses())
     assert dismissed(bench) == [1]
-    bench.tell(ProcessorStays(1))
+    bench.tell(ProcessorKept(1))
     task = bench.task()
     bench.run(task)
     assert bench.handed_to() == [(1, [task])]
@@ -238,7 +238,7 @@ def test_one_that_cannot_end_takes_tasks_until_it_can(bench: WaitingBench) -> No
 def test_one_that_dies_is_forgotten(bench: WaitingBench) -> None:
     task = bench.task()
     bench.run(task)
-    bench.tell(BeginAnew())
+    bench.tell(RestartProcesses())
     bench.tell(ProcessorDown(1, 1, "died"))  # the bench audits what rooms remember
     bench.tell(ProcessorComing(9, False))
     assert dismissed(bench) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaler.executors.messages import SplitAll, SplitRows
-from scaler.executors.processes.messages import KillProcessor, TaskBlocks, TasksFinished
+from scaler.executors.processes.messages import KillProcessor, ProcessorBlocked, TasksFinished
 from scaler.executors.processes.slot.recall import RecallDue
 from scaler.ids import TaskId
 from scaler.wire.messages.columns import Batch
@@ -96,7 +96,7 @@ def test_a_row_that_waits_gives_the_rest_back(bench: Ranges) -> None:
     bench.handed()
     bench.ended(task, 0, 1)
     bench.execute(1 + 2)
-    bench.tell(TaskBlocks(bench.number, 1 + 2, True))
+    bench.tell(ProcessorBlocked(bench.number, 1 + 2, True))
     rows = row_ids(task.task_id, 4)
     assert {each.task_id for each in bench.actor._queue} == {rows[2], rows[3]}
 

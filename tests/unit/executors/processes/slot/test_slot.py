@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scaler.executors.messages import NeedObject, ObjectFound, RunsNotHere, StoredObject
-from scaler.executors.processes.messages import KillProcessor, ProcessorDown, TasksFinished, TasksSaid
+from scaler.executors.messages import CachedObject, NeedObject, ObjectFound, RunsNotHere
+from scaler.executors.processes.messages import KillProcessor, ProcessorDown, TasksFinished, TasksPrinted
 from scaler.executors.processes.slot.slot import Slot
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import Batch
@@ -93,7 +93,7 @@ def test_only_the_executing_task_is_marked_by_a_death(bench: SlotBench) -> None:
     bench.die(executing=4)  # the first one was number 1; tasks[1] had finished, and its result was lost
     assert bench.answers() == [(tasks[2].task_id, TaskStatus.PROCESSOR_DIED)]
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [tasks[1], tasks[3]]
 
 
@@ -110,7 +110,7 @@ def test_what_may_run_once_and_may_have_begun_in_a_process_of_doubtful_results_i
     begun = tasks[:2] if executing else tasks
     assert bench.answers() == [(task.task_id, TaskStatus.PROCESSOR_DIED) for task in begun]
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == tasks[len(begun) :]
 
 
@@ -129,7 +129,7 @@ def test_a_death_between_tasks_marks_nobody(bench: SlotBench) -> None:
     bench.die(executing=0)
     assert bench.answers() == []
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [task]
 
 
@@ -144,14 +144,14 @@ def test_a_processor_that_we_end_blames_no_task_and_one_that_runs_at_most_once_h
     ended = tasks[:1] if options else []
     assert bench.answers() == [(task.task_id, TaskStatus.PROCESSOR_DIED) for task in ended]
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed()[0] == tasks[len(ended)]
 
 
 def test_news_of_an_older_processor_is_ignored(bench: SlotBench) -> None:
     bench.processor_up()
     bench.tell(ProcessorDown(1, 1, "died"))
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     task = bench.task()
     bench.run(task)
     assert bench.handed() == [task]
@@ -181,7 +181,7 @@ def test_a_result_at_the_place_of_another_run_ends_the_processor_and_loses_nothi
     assert [(result.task_id, result.status) for result in results] == [(second.task_id, TaskStatus.PROCESSOR_DIED)]
     assert kill.reason in results[0].payload.decode()
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == [third]
 
 
@@ -191,7 +191,7 @@ def test_a_processor_with_a_wrong_result_marks_nobody_if_it_executes_nothing(ben
     bench.die(executing=0)
     assert bench.answers() == []
     bench.processor_up()
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     assert bench.handed() == tasks
 
 
@@ -222,7 +222,7 @@ def test_what_a_task_writes_goes_to_the_link_with_its_run_if_the_task_is_here(be
     bench.run(task)
     lines = [TaskOutput(number, OutputStream.STANDARD_ERROR, 7, 1, f"of {number}") for number in (1, 2)]
     for processor in (bench.number, bench.number + 1):
-        bench.tell(TasksSaid(processor, Batch[TaskOutput](lines)))
+        bench.tell(TasksPrinted(processor, Batch[TaskOutput](lines)))
     assert bench.link.take(Batch[RunOutput]) == [
         [RunOutput(task.task_id, task.worker, task.attempt, OutputStream.STANDARD_ERROR, 7, 1, "of 1")]
     ]

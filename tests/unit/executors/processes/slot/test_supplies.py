@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.executors.messages import CollectionDue, ForgetObjects, NeedObject, ObjectFound, ObjectLost, StoredObject
-from scaler.executors.processes.messages import CleanProcessor, DropObjects, HandObject, HandTasks
+from scaler.executors.messages import (
+    CachedObject,
+    CollectionDue,
+    ForgetObjects,
+    NeedObject,
+    ObjectFound,
+    ObjectUnavailable,
+)
+from scaler.executors.processes.messages import CleanProcessor, DropObjects, SendObject, SendTasks
 from scaler.executors.supply import AWAITED_OBJECTS
 from scaler.ids import ObjectId
 from scaler.wire.messages.common import TaskStatus
@@ -23,9 +30,9 @@ def test_object_goes_to_the_processor_before_the_task() -> None:
     task = bench.task()
     bench.run(task, bench.task())
     assert len(bench.objects.take(NeedObject)) == 1
-    stored = StoredObject(FUNCTION, [b"x"], None)
+    stored = CachedObject(FUNCTION, [b"x"], None)
     bench.tell(ObjectFound(stored))
-    assert bench.processor.messages == [HandObject(1, stored), HandTasks(1, [task])]
+    assert bench.processor.messages == [SendObject(1, stored), SendTasks(1, [task])]
 
 
 def test_a_task_with_missing_objects_fails_and_others_go_on(bench: SlotBench) -> None:
@@ -34,10 +41,10 @@ def test_a_task_with_missing_objects_fails_and_others_go_on(bench: SlotBench) ->
     bench.run(broken, whole)
     assert bench.objects.take(NeedObject) == [NeedObject(lost, bench.slot)]
     assert bench.handed() == [whole]
-    bench.tell(ObjectLost(lost))
+    bench.tell(ObjectUnavailable(lost))
     assert bench.objects.take(NeedObject) == [NeedObject(lost, bench.slot)]
     assert bench.answers() == []
-    bench.tell(ObjectLost(lost))
+    bench.tell(ObjectUnavailable(lost))
     assert bench.answers() == [(broken.task_id, TaskStatus.MISSING_OBJECTS)]
     assert bench.objects.take(NeedObject) == []
 
@@ -49,21 +56,21 @@ def test_a_task_that_came_with_its_object_is_not_failed_by_the_answer_to_an_earl
     bench.run(of_another)
     bench.cancel(of_one_that_left)
     bench.answers()
-    bench.tell(ObjectLost(OTHER))
+    bench.tell(ObjectUnavailable(OTHER))
     assert bench.answers() == []
-    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(OTHER, [b"x"], None)))
     assert bench.handed() == [of_another]
 
 
 def test_of_tasks_that_come_between_the_two_questions_nobody_knows_yet(bench: SlotBench) -> None:
     first, second = bench.task(OTHER), bench.task(OTHER)
     bench.run(first)
-    bench.tell(ObjectLost(OTHER))
+    bench.tell(ObjectUnavailable(OTHER))
     bench.run(second)
-    bench.tell(ObjectLost(OTHER))
+    bench.tell(ObjectUnavailable(OTHER))
     assert bench.answers() == [(first.task_id, TaskStatus.MISSING_OBJECTS)]
-    bench.tell(ObjectLost(OTHER))
-    bench.tell(ObjectLost(OTHER))
+    bench.tell(ObjectUnavailable(OTHER))
+    bench.tell(ObjectUnavailable(OTHER))
     assert bench.answers() == [(second.task_id, TaskStatus.MISSING_OBJECTS)]
 
 
@@ -77,7 +84,7 @@ def test_tasks_that_wait_for_objects_do_not_hold_up_those_behind_them(bench: Slo
     assert bench.handed() == behind
     bench.finish(*behind)
     late = bench.task()
-    bench.tell(ObjectFound(StoredObject(first, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(first, [b"x"], None)))
     bench.run(late)
     assert bench.handed() == [waiting[0], waiting[2], late]
     assert bench.ask_back(waiting[1]) == [waiting[1].task_id]
@@ -90,7 +97,7 @@ def test_only_a_few_objects_are_asked_for_before_their_tasks_are_waited_for(benc
     bench.run(*tasks, last)
     assert len(bench.objects.take(NeedObject)) == AWAITED_OBJECTS + 1
     assert bench.handed() == []
-    bench.tell(ObjectFound(StoredObject(ObjectId(b"\x02" * 16), [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(ObjectId(b"\x02" * 16), [b"x"], None)))
     assert bench.handed() == [tasks[1]]
     assert len(bench.objects.take(NeedObject)) == 1
 
@@ -108,8 +115,8 @@ def test_tasks_that_wait_for_objects_can_be_cancelled_and_outlive_the_processor(
         NeedObject(FUNCTION, bench.slot, is_function=True),
         NeedObject(lost, bench.slot),
     ]
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
-    bench.tell(ObjectFound(StoredObject(lost, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(lost, [b"x"], None)))
     assert bench.handed() == [other]
 
 
@@ -166,7 +173,7 @@ def test_a_processor_that_did_nothing_since_the_last_collection_is_left_alone(be
 def test_arguments_are_dropped_as_well_and_fetched_again_when_needed(bench: SlotBench) -> None:
     task = bench.task(object_ids=OTHER)
     bench.run(task)
-    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(OTHER, [b"x"], None)))
     assert bench.handed() == [task]
     bench.finish(task)
     bench.know()
@@ -180,7 +187,7 @@ def test_arguments_are_dropped_as_well_and_fetched_again_when_needed(bench: Slot
     bench.run(again)
     assert [need.object_id for need in bench.objects.take(NeedObject)] == [OTHER]
     assert bench.handed() == []
-    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(OTHER, [b"x"], None)))
     assert bench.handed() == [again]
 
 
@@ -209,9 +216,9 @@ def test_a_collection_without_a_processor_does_nothing(bench: SlotBench) -> None
 
 
 def test_an_object_is_handed_once_and_to_nobody_without_a_processor(bench: SlotBench) -> None:
-    bench.tell(ObjectFound(StoredObject(FUNCTION, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     bench.die(0)
-    bench.tell(ObjectFound(StoredObject(OTHER, [b"x"], None)))
+    bench.tell(ObjectFound(CachedObject(OTHER, [b"x"], None)))
     assert bench.processor.messages == []
 
 

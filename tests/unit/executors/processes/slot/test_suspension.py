@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from scaler.executors.processes.messages import SuspendProcessor, TaskBlocks, TaskUnblocks
+from scaler.executors.processes.messages import ProcessorBlocked, ProcessorUnblocked, SuspendProcessor
 from scaler.executors.processes.slot.processors import ProcessorRecord
 from scaler.executors.processes.slot.suspension import BREATH_SECONDS, Suspension
 from scaler.wire.messages.columns import Batch
@@ -30,7 +30,7 @@ class PausingBench(WaitingBench):
 
     def wait_for_others_hard(self, wait: int = WAIT, timeout_seconds: float = inf) -> None:
         self.pages[1].words[0] = 1
-        self.tell(TaskBlocks(1, 1, True, wait, timeout_seconds))
+        self.tell(ProcessorBlocked(1, 1, True, wait, timeout_seconds))
 
     def hear(self, has_news: bool, wait: int = WAIT, processor: int = 1) -> list[bool]:
         """The scheduler says this. Returns what became of the process: true, it was stopped; false, it goes on."""
@@ -90,7 +90,7 @@ def test_one_that_asks_although_it_was_just_stopped_goes_on(bench: PausingBench)
 
 def test_one_that_goes_on_unasked_is_not_stopped(bench: PausingBench) -> None:
     bench.hear(has_news=False)
-    bench.tell(TaskUnblocks(1, 1))
+    bench.tell(ProcessorUnblocked(1, 1))
     assert bench.pauses() == [False]
     assert bench.hear(has_news=False) == []
 

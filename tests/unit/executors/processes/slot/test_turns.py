@@ -1,4 +1,4 @@
-"""Turns: whose turn it is when tasks wait for others, and what the scheduler hears."""
+"""SlotTurns: whose turn it is when tasks wait for others, and what the scheduler hears."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scaler.executors.answers import Answers, End
 from scaler.executors.processes.messages import (
     AddProcessor,
     InterruptProcessor,
+    ProcessorBlocked,
     ProcessorDown,
+    ProcessorResumable,
+    ProcessorUnblocked,
     ResumeProcessor,
-    TaskAsks,
-    TaskBlocks,
-    TaskUnblocks,
 )
 from scaler.executors.processes.slot import turns
 from scaler.executors.processes.slot.cancellation import Cancellation
@@ -23,7 +23,7 @@ from scaler.executors.processes.slot.processors import ProcessorRecord
 from scaler.executors.processes.slot.recall import SETTLE_SECONDS, STUCK_SECONDS, Recall
 from scaler.executors.processes.slot.reserve import READY_AHEAD, Reserve
 from scaler.executors.processes.slot.suspension import Suspension
-from scaler.executors.processes.slot.turns import Turns
+from scaler.executors.processes.slot.turns import SlotTurns
 from scaler.executors.task_queue import TaskQueue, run_of
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
@@ -141,7 +141,7 @@ def test_one_whose_other_thread_waits_goes_on_unasked(bench: WaitingBench) -> No
     bench.up()
     bench.run(child, other)
     bench.handed_to()
-    bench.tell(TaskUnblocks(1, 1))
+    bench.tell(ProcessorUnblocked(1, 1))
     assert bench.resumed() == [parent.task_id]
     bench.end(2, child)
     assert bench.handed_to() == []  # the place is taken
@@ -202,7 +202,12 @@ def test_the_death_of_a_waiting_one_is_that_of_its_task(bench: WaitingBench) -> 
 def test_news_about_tasks_that_are_not_executed_means_nothing(bench: WaitingBench) -> None:
     task = bench.task()
     bench.run(task)
-    for news in (TaskBlocks(1, 2, True), TaskBlocks(9, 1, True), TaskAsks(1, 1), TaskUnblocks(1, 1)):
+    for news in (
+        ProcessorBlocked(1, 2, True),
+        ProcessorBlocked(9, 1, True),
+        ProcessorResumable(1, 1),
+        ProcessorUnblocked(1, 1),
+    ):
         bench.tell(news)
     assert (bench.suspended(), bench.resumed(), bench.permitted()) == ([], [], [])
 
@@ -226,7 +231,7 @@ class TurnsBench(RoomBench):
         self.queue = TaskQueue()
         self.recall = Recall(self.processors, self.schedule, lambda _processor, tasks: self.queue.put_back(tasks))
         self.cancellation = Cancellation(self.processors, self.now, self.schedule, self.recall.withhold)
-        self.turns = Turns(
+        self.turns = SlotTurns(
             self.processors,
             self.queue,
             Answers(self.link_ref),
@@ -241,15 +246,15 @@ class TurnsBench(RoomBench):
     def add(self) -> None:
         self.asked += 1
 
-    def hear(self, news: TaskBlocks | TaskAsks | TaskUnblocks) -> None:
+    def hear(self, news: ProcessorBlocked | ProcessorResumable | ProcessorUnblocked) -> None:
         self.turns.mail[type(news)](news)
         audit_processors(self.processors)
 
     def block(self, processor: ProcessorRecord, is_stuck: bool = True) -> None:
-        self.hear(TaskBlocks(processor.number, processor.results_seen + 1, is_stuck))
+        self.hear(ProcessorBlocked(processor.number, processor.results_seen + 1, is_stuck))
 
     def ask(self, processor: ProcessorRecord) -> None:
-        self.hear(TaskAsks(processor.number, processor.results_seen + 1))
+        self.hear(ProcessorResumable(processor.number, processor.results_seen + 1))
 
     def end(self, processor: ProcessorRecord) -> None:
         """The processor gives the result of its first task."""
@@ -313,7 +318,7 @@ def test_nothing_is_handed_out_while_a_loose_or_a_killed_one_runs() -> None:
     parent = bench.running(tasks=1, executing=1)
     bench.block(parent, is_stuck=False)
     child = bench.running(tasks=1)
-    bench.hear(TaskUnblocks(parent.number, 1))
+    bench.hear(ProcessorUnblocked(parent.number, 1))
     bench.end(child)
     assert (parent.state, bench.turns.next()) == (LOOSE, None)
     bench.processors.apply(parent, KILL)
@@ -327,7 +332,7 @@ def test_one_that_goes_on_unasked_gets_the_slot_if_nothing_runs() -> None:
     parent = bench.running(tasks=1, executing=1)
     bench.block(parent, is_stuck=False)
     other = bench.running()
-    bench.hear(TaskUnblocks(parent.number, 1))
+    bench.hear(ProcessorUnblocked(parent.number, 1))
     assert (parent.state, other.state) == (RUNNING, IDLE)
 
 
@@ -351,7 +356,7 @@ def test_what_a_blocked_one_goes_on_to_is_watched(news: str) -> None:
     bench.block(parent, is_stuck=False)
     bench.wait(bench.recall, SETTLE_SECONDS + STUCK_SECONDS)
     if news == "unblocks":
-        bench.hear(TaskUnblocks(parent.number, 1))
+        bench.hear(ProcessorUnblocked(parent.number, 1))
         finish(parent)
     else:
         bench.end(parent)

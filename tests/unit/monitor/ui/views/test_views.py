@@ -8,9 +8,9 @@ import pytest
 
 from scaler.actors.monitor.topics import TOPICS
 from scaler.monitor.ui import views
-from scaler.monitor.ui.feed import ALWAYS, GONE_SECONDS_MOST, State
+from scaler.monitor.ui.feed import ALWAYS, GONE_SECONDS_MOST, FeedState
 from scaler.monitor.ui.views.graphs import depths
-from scaler.monitor.ui.views.page_request import Sent, Wish, WishError
+from scaler.monitor.ui.views.page_request import PageRequest, PageRequestError, SentState
 from scaler.wire.messages.monitor import (
     BIN_ROW,
     PROCESSOR_ROW,
@@ -33,14 +33,18 @@ from tests.unit.monitor.ui.conftest import Hear
 NOON = NOON_US // 1_000_000
 
 
-def frame(now_state: State, page: str, sent: Sent | None = None, now: float = 1.0, **arguments: Any) -> dict[str, Any]:
+def frame(
+    now_state: FeedState, page: str, sent: SentState | None = None, now: float = 1.0, **arguments: Any
+) -> dict[str, Any]:
     """The frame as the page gets it."""
-    shown = views.frame(now_state, Wish(1, page, arguments), sent or Sent(), now)
+    shown = views.frame(now_state, PageRequest(1, page, arguments), sent or SentState(), now)
     again: dict[str, Any] = json.loads(json.dumps(shown))
     return again
 
 
-def data(now_state: State, page: str, sent: Sent | None = None, now: float = 1.0, **arguments: Any) -> dict[str, Any]:
+def data(
+    now_state: FeedState, page: str, sent: SentState | None = None, now: float = 1.0, **arguments: Any
+) -> dict[str, Any]:
     found: dict[str, Any] = frame(now_state, page, sent, now, **arguments)["data"]
     return found
 
@@ -51,7 +55,7 @@ def task(number: int, state: str = "success", **fields: Any) -> StateTask:
 
 
 @pytest.mark.parametrize("page", views.PAGES)
-def test_each_page_has_a_frame_before_anything_was_heard(state: State, page: str) -> None:
+def test_each_page_has_a_frame_before_anything_was_heard(state: FeedState, page: str) -> None:
     arguments = {"id": "ab" * 8} if page == "task" else {}
     shown = frame(state, page, **arguments)
     assert shown["strip"]["news"] == "never"
@@ -89,7 +93,7 @@ def test_a_cluster_that_works_is_not_called_stuck(hear: Hear) -> None:
 
 
 def test_the_band_is_half_an_hour_as_long_as_no_more_is_known(hear: Hear) -> None:
-    def seconds(state: State) -> int:
+    def seconds(state: FeedState) -> int:
         band = frame(state, "live")["band"]
         return int(band["step"] * len(band["columns"]["success"]))
 
@@ -111,7 +115,7 @@ def test_the_strip_tells_of_a_restart_and_history_stays(hear: Hear) -> None:
 
 
 def test_only_what_is_new_of_a_series_is_sent(hear: Hear) -> None:
-    sent = Sent()
+    sent = SentState()
     hear("scheduler", scheduler(), time_us=NOON_US)
     state = hear("scheduler", scheduler(), time_us=NOON_US + 1_000_000)
     first = data(state, "live", sent)["series"]
@@ -227,7 +231,7 @@ def test_a_task_has_its_history_and_its_traceback(hear: Hear) -> None:
     assert shown["task"]["attempt"] == 2
     assert shown["moves"][0]["event"] == "assigned"
     assert (shown["failure"]["traceback"], shown["is_example"]) == ("Trace", True)
-    assert views.topics(Wish(1, "task", {"id": b"task0007".hex()})) == {topic}
+    assert views.topics(PageRequest(1, "task", {"id": b"task0007".hex()})) == {topic}
 
 
 @pytest.mark.parametrize(
@@ -263,7 +267,7 @@ def test_a_task_has_what_it_has_written(hear: Hear) -> None:
 def test_the_stream_sends_bins_and_then_only_new_ones(hear: Hear) -> None:
     hear("workers", agent(row()))
     bins = StateBins(b"agent", BIN_ROW.pack(0, 800, 1, 1, 0, 0, b"function"))
-    state, sent = hear("bins", bins), Sent()
+    state, sent = hear("bins", bins), SentState()
     shown = data(state, "stream", sent)
     assert shown["full"]
     ((key, name, host, busy, ends),) = shown["lanes"]
@@ -356,7 +360,7 @@ def node(position: int, *inputs: int, state: str = "waiting") -> StateNode:
 def test_a_graph_is_drawn_by_depth(hear: Hear) -> None:
     hear("graphs", StateGraph(b"graph", "risk", b"c", 4, 1, 1, 2))
     state = hear(f"graph/{b'graph'.hex()}", node(0, state="success"), node(1), node(2, 0, 1), node(3, 2, 0))
-    sent = Sent()
+    sent = SentState()
     shown = data(state, "graphs", sent, id=b"graph".hex())
     assert [(each[0], each[1]) for each in shown["nodes"]] == [(0, 0), (1, 0), (2, 1), (3, 2)]
     assert sorted(map(tuple, shown["edges"])) == [(0, 2), (0, 3), (1, 2), (2, 3)]
@@ -377,8 +381,8 @@ def test_depths_end_also_for_a_circle() -> None:
     assert depths({0: node(0, 1), 1: node(1, 0), 2: node(2)}) == {0: 0, 1: 0, 2: 0}
 
 
-def test_a_page_that_does_not_exist_is_an_error(state: State) -> None:
-    with pytest.raises(WishError):
+def test_a_page_that_does_not_exist_is_an_error(state: FeedState) -> None:
+    with pytest.raises(PageRequestError):
         frame(state, "secrets")
 
 

@@ -1,7 +1,7 @@
-"""Once: what a client does about calls with the option `at_most_once`, which must not be started a second time, and
-about those that have ended: a claim asks the next scheduler for the result that an agent has, and starts nothing.
+"""At most once: marks calls with the option `at_most_once` that may have started, and makes claims of results.
 
-Used by the open work. Only a call that no scheduler can have received is sent as a new one.
+Used by the open work. A claim asks the next scheduler for the result that an agent holds, and starts nothing. Only a
+call that no scheduler can have received is sent unmarked.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from scaler.wire.messages.common import ObjectInstruction
 
 
 def is_at_most_once(options: bytes) -> bool:
-    """Return whether a call must not be started a second time."""
+    """Return whether a call must not start a second time."""
     return bool(options) and RunOptions.decode(options).at_most_once
 
 
 def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsaid: Collection[object]) -> None:
-    """Mark the open calls with this option that a scheduler may have heard: it may have started them.
+    """Mark the open at-most-once calls that a scheduler may have received and started.
 
     Args:
-        unsaid: items that were never sent.
+        unsent: items that were never sent.
     """
     new: set[bytes] = {item.task_id for item in unsaid if isinstance(item, Task)}
     new |= {item.graph_id for item in unsaid if isinstance(item, GraphTask)}
@@ -38,12 +38,12 @@ def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntr
 
 
 def claim_of_task(task: Task) -> Task:
-    """Return the claim of a result that a task has made."""
+    """Return the claim of a task's result."""
     return replace(task, payload=b"", object_ids=b"", frames=(), options=_marked(task.options))
 
 
 def claim_of_node(graph: GraphEntry, task_id: TaskId) -> tuple[Task, ObjectInstruction]:
-    """Return the claim of a result that a node of a graph has made, and the function of that."""
+    """Return the claim of the result of a graph's node, and the node's function."""
     node = graph.nodes[graph.position_of(task_id) - len(graph.inputs)]
     function = next(each for each in graph.functions if each.object_id == node.function_id)
     spec = graph.spec

@@ -1,7 +1,7 @@
 """Callbacks: runs the callbacks of futures in a thread of their own.
 
-Filled by futures, in the link's thread; ended by the link. A callback is user code: it may compute for a minute, wait
-for another task, or raise, and neither the client nor the next callback may suffer.
+Futures fill it in the link's thread, and the link ends it. A callback is user code: it may compute for a minute, wait
+for another task, or raise. Neither the client nor the next callback is affected.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ logger = logging.getLogger("scaler.client")
 
 
 class Callbacks:
-    """Runs callbacks one after the other, in a thread that starts with the first. Safe to use from several threads."""
+    """Runs callbacks one after the other, in a thread that starts with the first. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queue: SimpleQueue[Callable[[], Any] | None] | None = None
 
     def put(self, callback: Callable[[], Any]) -> None:
-        """Queue a callback. At the end of the interpreter, when no thread can be started any more, it runs here."""
+        """Queue a callback. While the interpreter exits and no thread can start, run it in the calling thread."""
         with self._lock:
             if self._queue is None:
                 self._queue = _started()

@@ -1,7 +1,7 @@
-"""ClientConnection: the current socket of a client, if any, and its session; items in, batches out.
+"""ClientConnection: the current socket of a client, if any, and its session: items in, batches out.
 
-Used by the link, by one thread at a time. A lost connection is replaced by a new socket, on which the session
-goes on or begins anew. What the items mean is unknown here.
+Used by the link, by one thread at a time. A new socket replaces a lost connection, and the session resumes on it or a
+new one starts. The meaning of items is unknown here.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ class ClientConnection:
         self._transport = transport
         self._socket: Dialer | None = None
         self._aside: Dialer | None = None
-        """the socket before this one, if it was silent: its end would look like the end of this client"""
+        """the previous socket, if it was silent: closing it would look to the scheduler like the end of this client"""
         self._is_gone = False
-        """whether the other end is known to be closed"""
+        """whether the peer is known to have closed the connection"""
         self.is_drained = True
-        """whether nothing can have come since the last look: sending looks too, and clears the descriptor's signal"""
+        """whether no message can have arrived since the last read; sending resets it, because it clears the socket's
+        signal
+        """
         self._poller = self._new_poller()
 
     @property
@@ -53,17 +55,17 @@ class ClientConnection:
 
     @property
     def refusal(self) -> str:
-        """Why the scheduler lets nobody in from here, as a sentence for people; empty if it may."""
+        """The reason why the scheduler refuses connections from here, as a sentence; empty if it may accept them."""
         return self._transport.refusal
 
     @property
     def is_refused_by_scheduler(self) -> bool:
-        """Whether that is certain to be the answer of the scheduler, and not of another program at its address."""
+        """Whether the refusal certainly comes from the scheduler and not from another program at its address."""
         return self._transport.is_refused_by_scheduler
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """Those of the socket, if it is open: for `look`."""
+        """The descriptors of the open socket, for `look`."""
         socket = self._socket
         return () if socket is None else (socket.descriptor, socket.monitor_descriptor)
 
@@ -77,7 +79,7 @@ class ClientConnection:
         """Start to connect.
 
         Raises:
-            OSError: if it is impossible to connect to that address.
+            OSError: if it is impossible to connect to the address.
         """
         self._socket = self._transport.dial()
         self.dial_count += 1
@@ -85,7 +87,7 @@ class ClientConnection:
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close the socket, if it is open. Messages have `linger_seconds` to leave."""
+        """Close the socket, if it is open. Queued messages may take `linger_seconds` to leave."""
         socket, self._socket = self._socket, None
         self.is_drained = True
         self._poller = self._new_poller()
@@ -93,7 +95,7 @@ class ClientConnection:
             socket.close(linger_seconds)
 
     def set_aside(self) -> None:
-        """Leave the socket open and unheard, until the next one is up, or set aside too."""
+        """Keep the socket open without reading it, until the next one is accepted or set aside."""
         socket, self._socket = self._socket, None
         self.close()
         self.close_aside()
@@ -106,7 +108,7 @@ class ClientConnection:
             self._aside = None
 
     def end(self, linger_seconds: float = 0) -> None:
-        """Close it for good."""
+        """Close the connection for good."""
         self.close_aside()
         self.close(linger_seconds)
         self._transport.close()
@@ -136,7 +138,7 @@ class ClientConnection:
         """Return the batches of the next message, or None if there is none.
 
         Raises:
-            ProtocolError: if it is not a message of the protocol. Then the session cannot go on.
+            ProtocolError: if it is not a message of the protocol. The session cannot resume then.
         """
         if self._socket is None or self.is_drained:
             return None
@@ -162,10 +164,10 @@ class ClientConnection:
         self._send([self.session.pipe.unnumbered([item])])
 
     def resume(self, heard: int) -> None:
-        """Go on with the session: send again what the other side has not received.
+        """Resume the session: resend what the scheduler has not received.
 
         Raises:
-            ProtocolError: if that is impossible. Then the session cannot go on.
+            ProtocolError: if that is impossible. The session cannot continue then.
         """
         try:
             self._send(self.session.pipe.resume(heard))

@@ -1,7 +1,7 @@
-"""EndWarnings: what a client warns of when it ends: tasks that it cancels, and errors that were never read.
+"""EndWarnings: the warnings of a client that ends: about cancelled tasks, and errors that were never read.
 
-Futures report their errors, and the link what it cancels; each is one line of the log. Must never keep a future or a
-value alive, or cost a task that has not failed anything.
+Futures report their errors, and the link the number of cancelled tasks. Each warning is one log line. No future or
+value is kept alive, and tasks that succeed cost nothing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping
 logger = logging.getLogger("scaler.client")
 
 COUNTED_MOST = 10_000
-"""The most errors that are kept in mind."""
+"""The most errors that are remembered."""
 
 
 class EndWarnings:
-    """The loose ends of one client.
+    """The unread errors and cancelled tasks of one client.
 
     Args:
-        advice: what the client calls to wait for its futures.
-        is_nested: whether the client is inside a task: then there is no warning: the task has an end of its own.
+        advice: the call with which users wait for the futures of this client.
+        is_nested: whether the client is inside a task; it never warns then, because the task reports its own end.
     """
 
     def __init__(self, advice: str, is_nested: bool) -> None:
@@ -33,28 +33,28 @@ class EndWarnings:
         """how many tasks were open at the end"""
 
     def error_came(self, key: bytes, describe: Callable[[], str]) -> None:
-        """Note an error, before anybody can read it.
+        """Note an error before a user can read it.
 
         Args:
-            key: of the task; or of its graph, whose nodes fail together.
-            describe: returns in one line what failed.
+            key: the id of the task, or of its graph, whose nodes fail together.
+            describe: returns one line about what failed.
         """
         unread = self._unread
         if not (self._is_quiet or len(unread) >= COUNTED_MOST or key in unread or key in self._read_graphs):
             unread[key] = describe()
 
     def error_was_read(self, key: bytes, is_of_graph: bool = False) -> None:
-        """Forget an error. The others of its graph need not be read."""
+        """Forget an error. If it is of a graph, ignore the graph's other errors too."""
         self._unread.pop(key, None)
         if is_of_graph and len(self._read_graphs) < COUNTED_MOST:
             self._read_graphs.add(key)
 
     def say_nothing(self) -> None:
-        """Warn of nothing: the client ends because of an exception."""
+        """Suppress all warnings: the client ends because of an exception."""
         self._is_quiet = True
 
     def note_exit(self, error: BaseException | None) -> None:
-        """Note with which exception the `with` block of the client ends."""
+        """Suppress all warnings if the `with` block of the client ends with an exception other than `SystemExit`."""
         if error is not None and not isinstance(error, SystemExit):
             self.say_nothing()
 
@@ -83,5 +83,5 @@ def _about(unread: Mapping[bytes, str]) -> str:
 
 
 def ends_by_exception() -> bool:
-    """Return whether the program ends now because of an exception that nobody has caught, and that was printed."""
+    """Return whether the program exits because of an uncaught exception, which Python has printed."""
     return hasattr(sys, "last_value") and not hasattr(sys, "ps1")

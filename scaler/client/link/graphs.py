@@ -1,4 +1,4 @@
-"""Graphs: the open graphs of a client, and what they need of its other tasks: futures among the arguments of a call.
+"""Graphs: the open graphs of a client, and their inputs: results of other tasks of the client.
 
 Used by the open work. The scheduler itself waits for the tasks that a graph needs, so a graph is sent as soon as they
 are: it is held here only while one of them waits for room in the window. A result that came before the scheduler

@@ -1,7 +1,7 @@
-"""Inbox: a queue from all threads to the link's thread that wakes it once for a burst.
+"""Inbox: a queue from all threads to the link's thread, with one wake-up per burst.
 
-Any thread may put, also a garbage collection at any point. So there is no lock, and correctness rests on the order in
-which flags and queue are written and read. One thread takes. Must never keep an item after the end.
+Any thread may put an item, even inside a garbage collection at any point. So there is no lock, and correctness rests on
+the order in which flags and queue are written and read. One thread takes items. Items put after the end are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Inbox(Generic[T]):
     """The queue of one thread.
 
     Args:
-        refuse: handles items that come after the end; called by the thread that put them.
+        refuse: handles an item that is put after the end, in the thread that puts it.
     """
 
     def __init__(self, refuse: Callable[[T], None]) -> None:
@@ -72,7 +72,7 @@ class Inbox(Generic[T]):
         return self._queue.popleft() if self._queue else None
 
     def fall_asleep(self) -> bool:
-        """Mark the thread as asleep. Return False if there is an item, so that it must not sleep."""
+        """Mark the thread as asleep. Return False if an item waits, so that the thread must not sleep."""
         self.is_asleep = True
         # Checked after the store: a thread that puts an item now sees the flag and wakes this one.
         if self._queue:
@@ -81,7 +81,11 @@ class Inbox(Generic[T]):
         return True
 
     def wake_up(self, was_roused: bool) -> None:
-        """Mark the thread as awake; `was_roused` if the descriptor was readable."""
+        """Mark the thread as awake.
+
+        Args:
+            was_roused: whether the descriptor was readable.
+        """
         self.is_asleep = False
         if was_roused:
             self._receiver.recv(4096)
@@ -95,6 +99,8 @@ class Inbox(Generic[T]):
         self._receiver.close()
 
     def leave_to_parent(self) -> None:
-        """In a forked process: wake no thread and refuse everything, because the original belongs to the parent."""
+        """Disable the inbox in a forked process: wake no thread and refuse all items, because the thread is the
+        parent's.
+        """
         self._queue.clear()
         self._has_ended = self.is_asleep = True

@@ -1,14 +1,14 @@
-"""LargeResults: the large results of a client that it has not fetched, the requests for them, and the calls to repeat.
+"""LargeResults: the unread large results of a client, the requests for them, and the calls that can make them again.
 
-A large result stays with its agent or the scheduler until it is requested. If it is lost before, the task must run
-again. So the client keeps the call until then.
+A large result stays with its agent or the scheduler until it is requested. If it is lost first, its task must run
+again, so the client keeps the call until then.
 
-    THERE  --another scheduler answers-->  CLAIMED  --an agent has it-->  THERE
-    CLAIMED  --no agent has it-->  LOST  --one is requested-->  AGAIN  --a large result arrives-->  THERE
-    THERE  --it went with its agent-->  LOST
-    THERE  --the same scheduler begins a new session-->  DOUBTED  --it does not have one of these-->  LOST
-    AGAIN  --its graph is cancelled-->  CANCELED  --it is requested itself-->  AGAIN
-    LOST  --one is requested, and its task must not run again-->  GONE
+    STORED  --another scheduler answers-->  CLAIMED  --an agent has it-->  STORED
+    CLAIMED  --no agent has it-->  LOST  --one is requested-->  RESUBMITTED  --a large result arrives-->  STORED
+    STORED  --its agent is lost-->  LOST
+    STORED  --the same scheduler starts a new session-->  UNCERTAIN  --it does not have one of these-->  LOST
+    RESUBMITTED  --its graph is cancelled-->  CANCELED  --it is requested itself-->  RESUBMITTED
+    LOST  --one is requested, and its task must not run again-->  UNREPEATABLE
 
 Used by the open work, which has the open calls.
 """
@@ -37,26 +37,26 @@ from scaler.wire.messages.priority import MOST, with_wish
 
 
 class ResultState(Enum):
-    """Where a large result is."""
+    """The place or fate of a large result."""
 
     THERE = auto()
-    """at the current scheduler, or with an agent, as that says"""
+    """at the current scheduler, or with an agent that the scheduler knows"""
     DOUBTED = auto()
-    """at the current scheduler, unless that has ended this client's session and deleted what belonged to it"""
+    """at the current scheduler, unless it has ended this client's session and deleted its results"""
     CLAIMED = auto()
-    """it was at another scheduler: the current one is asked for what its agent may still have"""
+    """was at another scheduler; the current one is asked whether its agents still have it"""
     LOST = auto()
-    """it was at another scheduler, or was deleted, or went with its agent"""
+    """was at another scheduler, was deleted, or was lost with its agent"""
     AGAIN = auto()
-    """its task runs again, or has run and has no large result this time"""
+    """its task runs again, or has run again without a large result"""
     CANCELED = auto()
-    """its graph was cancelled while its task ran again: it runs only for a request for this very result"""
+    """its graph was cancelled while its task ran again; only a request for this result runs it once more"""
     GONE = auto()
-    """it was lost, and its task must not run again: each request fails with the same error"""
+    """was lost, and its task must not run again: each request fails with the same error"""
 
 
 class SharedReceiver:
-    """Two receivers of one large result: the second requested it while it was on its way to the first."""
+    """Two receivers of one large result: the second one requested it before the first one received it."""
 
     def __init__(self, first: ResultReceiver, second: ResultReceiver) -> None:
         self._both = first, second
@@ -87,20 +87,24 @@ class SharedReceiver:
 
 
 def shared(known: ResultReceiver | None, receiver: ResultReceiver) -> ResultReceiver:
-    """Return what receives a result for both; `known`: the receiver that waits for it already, if there is one."""
+    """Return a receiver that passes a result to both receivers.
+
+    Args:
+        known: the receiver that already waits for the result, or None.
+    """
     return receiver if known is None or known is receiver else SharedReceiver(known, receiver)
 
 
 class UnreadResult:
-    """One large result, and the sink of its call when that is submitted again.
+    """One large result, and the sink of its call when that is resubmitted.
 
     Attributes:
         object_id: the id of the result, the same as that of its task.
         call: the call that made it.
-        state: where it is.
-        times_lost: how often it was lost: on its way here because its scheduler ended, or with its agent.
-        why: how it was lost last.
-        make_error: makes the error of each request if it is gone.
+        state: its place or fate.
+        times_lost: how often it was lost: in transit to this client because its scheduler ended, or with its agent.
+        why: the reason of the last loss.
+        make_error: makes the error of each request if the result cannot be made again.
     """
 
     __slots__ = (
@@ -127,18 +131,18 @@ class UnreadResult:
 
     @property
     def asked_by(self) -> ResultReceiver | None:
-        """The last receiver that has asked for it since it was lost, while that lives: one that failed has an error,
-        and so the frames of those that read it.
+        """The last receiver that requested the result since it was lost, while it is alive. A weak reference, because a
+        failed receiver's error keeps the frames of its readers alive.
         """
         return None if self._asked_by is None else self._asked_by()
 
     @property
     def outcome(self) -> TaskResult | None:
-        """How its task has ended when it ran again, if not with a large result."""
+        """The end of its repeated task, unless that is a large result."""
         return self._outcome
 
     def ask(self, receiver: ResultReceiver) -> None:
-        """Hand the outcome of the call to `receiver`: now if it is known, else when it arrives."""
+        """Pass the outcome of the call to `receiver`: now if it is known, else when it arrives."""
         if self.make_error is not None:
             receiver.fail(self.make_error)
             return
@@ -169,14 +173,14 @@ class UnreadResult:
             receiver.store(result)
 
     def fail(self, make_error: MakeError) -> None:
-        """The receiver fails. The next one that asks may succeed."""
+        """Fail the receiver; a later request may succeed."""
         self.state = ResultState.CANCELED if make_error is CancelledError else ResultState.LOST
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.fail(make_error)
 
     def end(self, make_error: MakeError) -> None:
-        """Fail the receiver, and all later ones: the task must not run again."""
+        """Fail the receiver and all later requests: the task must not run again."""
         self.fail(make_error)
         self.state, self.make_error = ResultState.GONE, make_error
 
@@ -198,7 +202,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
     """All unread results of a client, by id.
 
     Args:
-        on_answered: called with each that was claimed, when it is known whether an agent has it.
+        on_answered: called with each claimed result once it is known whether an agent has it.
     """
 
     def __init__(self, on_answered: Callable[[UnreadResult], None]) -> None:
@@ -218,12 +222,12 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         self[object_id] = UnreadResult(object_id, call_of(open_call), self)
 
     def is_there(self, object_id: ObjectId) -> bool:
-        """Return whether the scheduler may have it."""
+        """Return whether the scheduler may have a result."""
         unread = self.get(object_id)
         return unread is not None and unread.is_at_scheduler
 
     def at_scheduler(self) -> list[UnreadResult]:
-        """Return all that the scheduler may have."""
+        """Return all results that the scheduler may have."""
         return [unread for unread in self.values() if unread.is_at_scheduler]
 
     def in_state(self, state: ResultState) -> list[UnreadResult]:
@@ -231,26 +235,26 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         return [unread for unread in self.values() if unread.state is state]
 
     def has_claims(self, call: Call) -> bool:
-        """Return whether it is not known yet if agents have further results of a graph."""
+        """Return whether claims of other results of a graph are unanswered."""
         is_graph = isinstance(call, GraphEntry)
         return is_graph and any(each.call is call and each.state is ResultState.CLAIMED for each in self.values())
 
     def doubt(self) -> None:
-        """Note that the scheduler may have deleted all that it had: a new session begins."""
+        """Mark the stored results as uncertain: a new session starts, and the scheduler may have deleted them."""
         for unread in self.in_state(ResultState.THERE):
             unread.state = ResultState.DOUBTED
 
     def lose(self, on_their_way: Container[ObjectId]) -> None:
-        """Mark all that the last scheduler, or the last session at the same scheduler, had as lost.
+        """Mark all uncertain results as lost with the last scheduler or session.
 
-        The loss counts against those that were on their way to the client: they may be what ended the scheduler.
+        The loss counts only against results in transit to the client, because they may have ended the scheduler.
         """
         for unread in self.in_state(ResultState.DOUBTED):
             unread.state, unread.why = ResultState.LOST, BECAUSE_OF_SCHEDULER
             unread.times_lost += unread.object_id in on_their_way
 
     def drop_asked_by(self, receiver: object) -> list[UnreadResult]:
-        """Remove and return all that `receiver` has asked for since they were lost."""
+        """Remove and return the results that `receiver` requested after they were lost."""
         dropped = [unread for unread in self.values() if unread.asked_by is receiver]
         for unread in dropped:
             del self[unread.object_id]
@@ -279,22 +283,22 @@ class Calls(Protocol):
 
 
 class LargeResults:
-    """The large results of a client that were not fetched yet, and the requests for them."""
+    """The unread large results of a client, and the requests for them."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self.requests: dict[ObjectId, ResultReceiver] = {}
         self.unread = UnreadResults(self._claim_answered)
         self._kept: set[ObjectId] = set()
-        """results that are deleted only when their futures are gone"""
+        """results that are deleted only when their futures are garbage-collected"""
         self._waits_for_graph = False
-        """whether a lost result is to be made again when its graph has ended"""
+        """whether a lost result is resubmitted once its graph has ended"""
 
     def request(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Ask for a large result. If it was lost with its scheduler, its task is submitted again.
+        """Request a large result. If it was lost with its scheduler, its task is resubmitted.
 
         Args:
-            keep: whether it stays with the scheduler, because other tasks need it, until its future is gone.
+            keep: whether the scheduler keeps it until its future is garbage-collected, because other tasks need it.
         """
         if keep:
             self._kept.add(object_id)
@@ -312,8 +316,11 @@ class LargeResults:
                 self._make_again(self.unread.in_state(ResultState.LOST))  # all, so that they run in parallel
 
     def _make_again(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
-        """Say the calls of lost results again. A graph that is open at the scheduler has to end first, unless all that
-        is open is said again, and it has to be known what else of a graph was lost.
+        """Resubmit the calls of lost results.
+
+        Args:
+            with_open_graphs: whether all open graphs are resubmitted too. If not, results of open graphs wait until
+                these have ended and their claims are answered.
         """
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
@@ -338,13 +345,13 @@ class LargeResults:
             self._calls.add_graph(graph)
 
     def drop(self, object_id: ObjectId) -> UnreadResult | None:
-        """Remove and return a result whose future is gone."""
+        """Remove and return a result whose future was garbage-collected."""
         self._kept.discard(object_id)
         return self.unread.pop(object_id, None)
 
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
-        """Return a large result that a task needs. If it was lost, what made it runs again, unless it is gone; None: it
-        is not known here.
+        """Return a large result that a task needs; None if it is unknown. A lost one is resubmitted, if its task may
+        run again.
         """
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is ResultState.DOUBTED:
@@ -356,7 +363,7 @@ class LargeResults:
         return self.unread.get(object_id)
 
     def _with_its_graph(self, unread: UnreadResult) -> list[UnreadResult]:
-        """Return what was lost in the same way and is made by the same call: so that this runs once."""
+        """Return the results of the same call in the same state, so that the call runs once for all of them."""
         if not isinstance(unread.call, GraphEntry):
             return [unread]
         return [each for each in self.unread.in_state(unread.state) if each.call is unread.call]
@@ -369,7 +376,7 @@ class LargeResults:
             self._calls.delete([object_id])
 
     def give_up_on(self, object_id: ObjectId, make_error: MakeError) -> None:
-        """Fail one request, if there is such a one."""
+        """Fail the request for a result, if there is one."""
         receiver = self.requests.pop(object_id, None)
         if receiver is not None:
             self.unread.pop(object_id, None)
@@ -390,7 +397,7 @@ class LargeResults:
     # What the scheduler answers
 
     def on_late(self, result: TaskResult) -> None:
-        """Handle a result that is not wanted any more."""
+        """Handle the result of a task that is no longer open."""
         object_id = ObjectId(result.task_id)
         if result.size and not self.unread.is_there(object_id):
             self._calls.delete([object_id])  # else the scheduler would keep it as long as this client lives
@@ -423,7 +430,7 @@ class LargeResults:
         receiver.receive_frames(response.object_id, frames if is_found else None)
 
     def _on_lost(self, response: ObjectResponse, unread: UnreadResult | None) -> bool:
-        """A result went with its agent, or one that an open graph needs. Return whether that is all there is to it."""
+        """Handle the loss of a result. Return False if the response needs further handling."""
         if (
             unread is None or unread.state is ResultState.AGAIN
         ):  # a call whose arguments are futures: its graph has its id
@@ -436,7 +443,7 @@ class LargeResults:
         return True
 
     def make_waiting_again(self) -> None:
-        """Make again what is asked for and was lost with a graph that was open, or whose other results were claimed."""
+        """Resubmit the requested results that waited for their graphs to end, or for claims."""
         if not self._waits_for_graph:
             return
         self._waits_for_graph = False
@@ -445,9 +452,9 @@ class LargeResults:
         self._make_again([each for each in lost if id(each.call) in calls])
 
     def on_new_session(self) -> None:
-        """The scheduler may have deleted what was not read.
+        """Handle a new session, in which the scheduler may have deleted unread results.
 
-        Open graphs are sent again anyway, so their results are wanted again.
+        Open graphs are resubmitted in any case, so their results are resubmitted with them.
         """
         self.unread.doubt()
         of_open_graphs = [each for each in self.unread.in_state(ResultState.DOUBTED) if self._may_want_again(each)]
@@ -459,17 +466,17 @@ class LargeResults:
         return isinstance(call, GraphEntry) and call in self._calls.graphs and not is_at_most_once(call.spec.options)
 
     def _take_over(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
-        """Keep the requests for results that have to be made first. Return these results."""
+        """Take the requests for results that must be made first. Return these results."""
         asked = [unread for unread in lost if unread.object_id in self.requests]
         for unread in asked:
             unread.ask(self.requests.pop(unread.object_id))
         return asked
 
     def on_other_scheduler(self) -> None:
-        """Submit again what made the large results that are requested now: if an agent still has one, its task does not
-        run. The others are claimed.
+        """Resubmit the calls of large results that are requested now, and claim the other results.
 
-        A graph that is open, or said again, says all its results again.
+        If an agent still has a resubmitted result, its task does not run. An open or resubmitted graph resubmits all
+        its results.
         """
         self.unread.doubt()
         doubted = self.unread.in_state(ResultState.DOUBTED)
@@ -494,19 +501,19 @@ class LargeResults:
         self._calls.claim(entries)
 
     def _claim_answered(self, unread: UnreadResult) -> None:
-        """It is known whether an agent has it."""
+        """Handle the answer to a claim: it is known whether an agent has the result."""
         if unread.state is ResultState.LOST and unread.asked_by is not None:
             self._make_again(self._with_its_graph(unread))
         elif not self.unread.has_claims(unread.call):
             self._calls.on_graph_over()
 
     def is_claimed(self, object_id: ObjectId) -> bool:
-        """Return whether it is not known yet if an agent still has a result."""
+        """Return whether the claim of a result is unanswered."""
         unread = self.unread.get(object_id)
         return unread is not None and unread.state is ResultState.CLAIMED
 
     def _lose_unread(self, on_their_way: Container[ObjectId]) -> None:
-        """Submit again what made the large results that are lost now, if one of them is requested."""
+        """Mark the uncertain results as lost. Resubmit all of them if one is requested, else those of open graphs."""
         self.unread.lose(on_their_way)
         lost = self.unread.in_state(ResultState.LOST)
         wanted = lost if self._take_over(lost) else [each for each in lost if each.call in self._calls.graphs]
@@ -519,5 +526,7 @@ def _options(unread: UnreadResult) -> bytes:
 
 
 def as_request(object_id: ObjectId) -> ObjectRequest:
-    """Return the request for a large result: for its location, if this process could open it."""
+    """Return the request for a large result: for its location if this process can map shared memory, else for its
+    bytes.
+    """
     return ObjectRequest(object_id, not can_share())

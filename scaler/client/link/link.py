@@ -1,7 +1,7 @@
-"""ClientLink: what the links of both clients have in common: the connection, the open work, and what is asked of these two.
+"""ClientLink: the common part of both clients' links: the connection, the open work, and the requests to them.
 
-Called by clients, futures and references. `LinkThread` and `AsyncLink` say in which thread a command is obeyed, and
-when. Must never: touch the open work itself, which another thread may be changing.
+Called by clients, futures and references. The subclasses `LinkThread` and `AsyncLink` decide in which thread commands
+run, and when. Methods only queue commands, because another thread may be changing the open work.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from scaler.wire.messages.common import ObjectInstruction
 Command: TypeAlias = Callable[[], None]
 
 FUNCTIONS_REMEMBERED = 1024
-"""Of how many functions it is known how long rows take; the latest ones."""
+"""The number of functions whose row durations are remembered; the latest ones."""
 
 
 class Request:
@@ -54,29 +54,30 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""Who waits for a result says so to the scheduler after so long, and again after twice the time, at most so long. That
-changes something only where memory and disk for values are full."""
+"""The first and the longest interval between reports to the scheduler that a result is waited for. The interval doubles
+each time. The reports matter only where memory and disk for values are full.
+"""
 
 
 class ClientLink:
-    """The connection of one client. What says nothing else may be called from any thread, also by a garbage collection.
+    """The connection of one client. Unless noted, methods are safe to call from any thread, including finalizers.
 
     Args:
         endpoint: where the scheduler listens.
         client_id: the same on each connection.
-        patience: how long to wait for what.
-        advice: what the client calls to wait for its futures.
-        label: of a client that runs no tasks, for people who watch.
-        name: of the program, for people who watch; empty: its script and process id.
+        patience: the time limits of the conversation.
+        advice: the call with which users wait for the futures of this client.
+        label: a name shown to people, for a client that runs no tasks.
+        name: the name of the program, shown to people; if empty, its script and process id.
         wake_descriptors: readable when another thread wants to end a wait.
     """
 
     _put: Callable[[Command], None]
-    """has a command obeyed soon, if the link does not end before"""
+    """queues a command, which runs soon unless the link ends first"""
     submit: Callable[[Entry], None]
-    """sends a task"""
+    """submits a task"""
     fail: Callable[[MakeError], None]
-    """fails all open work for good, because its results will never come"""
+    """fails all open work for good, because its results will never arrive"""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class ClientLink:
         self.address = endpoint.address
         self.client_id = client_id
         self.closed_because = ""
-        """why nothing can be sent any more; empty while it can"""
+        """the reason why nothing can be sent any longer; empty while the link is open"""
         self.is_nested = self.address == task_context.current.address
         self.endpoint = task_context.as_of_agent(endpoint) if self.is_nested else endpoint
         self.loose_ends = EndWarnings(advice, self.is_nested)
@@ -99,7 +100,7 @@ class ClientLink:
         self._work = OpenWork(self.limit)
         self._work.advised = partial(advised, address=self.address)
         self.durations = Durations(math.inf, FUNCTIONS_REMEMBERED)
-        """how long the rows of maps took"""
+        """the durations of map rows"""
         transport = open_transport(self.endpoint, WORKER if self.is_nested else CLIENT)
         self._connection = ClientConnection(transport, *wake_descriptors)
         hello = make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label, name)
@@ -109,16 +110,16 @@ class ClientLink:
 
     @property
     def rows_most(self) -> int:
-        """How many rows of a map may travel as one task."""
+        """The most rows of a map that may travel as one task."""
         return self._work.rows_most
 
     @property
     def concern(self) -> str:
-        """The reason why nothing of this client makes progress, as a sentence; empty if no such reason is known."""
+        """The reason why no task of this client progresses, as a sentence; empty if none is known."""
         return self._protocol.watch.concern
 
     def check_open(self) -> None:
-        """Raise `DisconnectedError` if nothing can be sent any more."""
+        """Raise `DisconnectedError` if the link is closed."""
         if self.closed_because:
             raise self._disconnected()
 
@@ -126,11 +127,11 @@ class ClientLink:
         return (AuthenticationError if self._protocol.is_locked_out else DisconnectedError)(self.closed_because)
 
     def cancel(self, task_id: TaskId) -> None:
-        """Cancel a task, or its whole graph."""
+        """Cancel a task, or the whole graph of a node."""
         self._put(partial(self._work.cancel, task_id))
 
     def forget_result(self, object_id: ObjectId) -> None:
-        """Delete a large result whose future is gone."""
+        """Delete a large result whose future was garbage-collected."""
         self._put(partial(self._work.forget_result, object_id))
 
     def hold(self, instruction: ObjectInstruction) -> None:
@@ -143,19 +144,19 @@ class ClientLink:
         self._put(partial(self._work.release, object_id))
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Tell the scheduler that the process only waits, see `task_context.WaitReporter`."""
+        """Report to the scheduler that the process only waits, see `task_context.WaitReporter`."""
         if self.is_nested:
             self._put(partial(self._protocol.set_wait, wait, is_over))
 
     def inquire(self, inquiry: Inquiry[Any]) -> None:
-        """Ask who is there. The inquiry gets answers or an error, where commands are obeyed, as all that follow."""
+        """Send an inquiry about the scheduler. Its answers or error arrive in the thread in which commands run."""
         self.check_open()
         if inquiry.workers and self.is_nested:
             task_context.current.check_prepared()
         self._put(Request(partial(self._work.inquire, inquiry), inquiry))
 
     def withdraw(self, inquiry: Inquiry[Any]) -> None:
-        """Want no answer to an inquiry any more."""
+        """Withdraw an inquiry."""
         self._put(partial(self._work.withdraw, inquiry))
 
     def ask_job(self, question: JobQuestion) -> None:
@@ -173,40 +174,40 @@ class ClientLink:
         self._put(partial(self._work.leave_job, name))
 
     def shut_down(self) -> Future[None]:
-        """Ask the scheduler to end; the future has its answer."""
+        """Request the scheduler to shut down, and return a future of its answer."""
         self.check_open()
         reply: Answer[None] = Answer(lambda: None)
         self._put(Request(partial(self._work.shut_down, reply), reply))
         return reply
 
     def want(self, task_id: TaskId) -> None:
-        """Tell the scheduler that somebody waits for the result of a task, if that is open."""
+        """Report to the scheduler that the result of a task is waited for. Ignored unless the task is open."""
         self._put(partial(self._protocol.want, task_id))
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Ask what an open task waits for. The answer may not come."""
+        """Request the reason why an open task waits. The answer may never arrive."""
         self._put(partial(self._protocol.ask, task_id, on_answer))
 
     def read_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Ask what a task has written, or only what it has reported last. If the client ends, the answer is nothing."""
+        """Request the output of a task, or only its latest report. If the client ends first, the answer is empty."""
         self.check_open()
         self._put(partial(self._protocol.ask_output, task_id, on_output, report))
 
     def follow_output(self, stream: OutputListener) -> None:
-        """Have each line that any task writes from now on go to `stream`."""
+        """Pass each line that any task writes from now on to `stream`."""
         self._put(partial(self._protocol.follow_output, stream))
 
     def leave_to_parent(self) -> None:
-        """In a forked process, where nothing obeys: never touch the parent's socket."""
+        """Close the link in a forked process, without touching the parent's socket."""
         self.closed_because = "this client belongs to the process that this one was forked from; make a new one here"
 
 
 links: weakref.WeakSet[ClientLink] = weakref.WeakSet()
-"""all of this process"""
+"""all links of this process"""
 
 
 def fail_links(address: str, make_error: MakeError) -> int:
-    """Fail all open work at the scheduler at `address`, for the clients of this process. Return how many there are."""
+    """Fail all open work of this process's clients at the scheduler `address`. Return the number of these clients."""
     found = [link for link in list(links) if link.address == address]
     for link in found:
         link.fail(make_error)

@@ -1,7 +1,6 @@
-"""Objects: functions, arguments and values of `send_object` on their way to the scheduler: in which form they are sent,
-which ones are kept for the next scheduler, and which are never sent.
+"""Objects: functions, arguments and values of `send_object`: how each is sent, kept for the next scheduler, or refused.
 
-Used by the open work, which fails the calls that need what is not sent.
+Used by the open work, which fails the calls that need a refused value.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def as_sent(instruction: ObjectInstruction) -> ObjectInstruction:
 
 
 def size_at_scheduler(entry: Entry) -> int:
-    """Return about how many bytes the arguments of a task take there."""
+    """Return about how many bytes the arguments of a task take at the scheduler."""
     task, objects = entry[0], entry[3]
     size = len(task.payload) + (size_of(task.frames) if task.frames else 0)
     return size + sum(size_of(as_sent(instruction).frames) for instruction in objects) if objects else size
@@ -41,13 +40,13 @@ def size_at_scheduler(entry: Entry) -> int:
 def object_of_call(
     object_id: ObjectId, entries: Iterable[Entry], graphs: Iterable[GraphEntry]
 ) -> ObjectInstruction | None:
-    """Return the object with this id that was made for one of these calls, if there is one."""
+    """Return the object with this id that was made for one of these calls, or None."""
     objects = chain.from_iterable(chain((entry[3] for entry in entries), (graph.objects for graph in graphs)))
     return next((instruction for instruction in objects if instruction.object_id == object_id), None)
 
 
 def is_withdrawal(item: Any) -> bool:
-    """Return whether an item is a cancel or a delete: what it concerns may not be in any table any more."""
+    """Return whether an item is a cancel or a delete. Its subject may no longer be in any table."""
     return isinstance(item, (TaskCancel, GraphTaskCancel)) or (
         isinstance(item, ObjectInstruction) and item.kind == InstructionKind.DELETE
     )
@@ -58,7 +57,9 @@ FUNCTIONS_BYTES_MOST = 256 * 1024 * 1024
 
 
 class KeptFunctions(dict[ObjectId, ObjectInstruction]):
-    """Functions by id. A dictionary, because each task looks one up; only its own methods change it."""
+    """The functions to send again, by id. A dictionary for speed: each task looks one up. Only its own methods change
+    it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,10 +94,10 @@ class KeptFunctions(dict[ObjectId, ObjectInstruction]):
 
 
 class Refusals:
-    """The values that are not sent, and why.
+    """The values that are not sent, and the reasons.
 
     Args:
-        limit: how large a value may be.
+        limit: the limit on the size of a value.
     """
 
     def __init__(self, limit: ValueLimit) -> None:
@@ -104,20 +105,20 @@ class Refusals:
         self._known: dict[ObjectId, MakeError] = {}
         """objects that are never sent again"""
         self._deaths: dict[ObjectId, int] = {}
-        """on their way to how many schedulers, one after the other, an object was when these ended"""
+        """object -> the number of successive schedulers that ended during its transfer"""
 
     def __bool__(self) -> bool:
-        """Return whether there are objects that are never sent again."""
+        """Return whether any object is refused."""
         return bool(self._known)
 
     def reason(
         self, made: Iterable[ObjectInstruction], object_ids: bytes = b"", carried: Iterable[Frames] = ()
     ) -> MakeError | None:
-        """Return what makes the error of a call; None if all its values may be sent.
+        """Return a function that makes the error of a call, or None if all its values may be sent.
 
         Args:
-            made: its function, and the objects that go with it.
-            object_ids: of all objects that it needs.
+            made: its function, and the objects made for it.
+            object_ids: the ids of all objects that it needs.
             carried: the frames of arguments that travel with it, or with each of its nodes.
         """
         for instruction in made:
@@ -131,24 +132,25 @@ class Refusals:
         return next(filter(None, known), None)
 
     def of_value(self, instruction: ObjectInstruction) -> MakeError | None:
-        """Return what makes the error of a value that is too large to be sent as it is; None if it is not."""
+        """Return a function that makes the error of a value that is too large to be sent; None if the value is not."""
         size = size_of(instruction.frames)
         return partial(self.limit.error, _what(instruction), size) if size > self.limit.n_bytes else None
 
     def add(self, object_id: ObjectId, make_error: MakeError) -> None:
-        """Never send an object again."""
+        """Refuse an object from now on."""
         self._known[object_id] = make_error
 
     def forget(self, object_id: ObjectId) -> None:
-        """Nobody refers to an object any more."""
+        """Forget the refusal of an object that is no longer used."""
         self._known.pop(object_id, None)
 
     def on_dead_scheduler(self, on_their_way: Iterable[Any], unheard: Iterable[Any]) -> None:
-        """The scheduler has ended. Give up on a value if several have, one after the other, while it was on its way.
+        """Count an ended scheduler against the values in transit to it. Refuse a value after `TRIES_MOST` successive
+        ones.
 
         Args:
-            on_their_way: the items that had left, wholly or in part.
-            unheard: all items that have not arrived.
+            in_transit: the items that had left, wholly or in part.
+            unacknowledged: all items that have not arrived.
         """
         left = {item.object_id for item in on_their_way if type(item) is ObjectInstruction}
         known, self._deaths = self._deaths, {}
@@ -164,7 +166,7 @@ class Refusals:
 
 
 def _what(instruction: ObjectInstruction) -> str:
-    """Return what to call a value."""
+    """Return the name of a value for people."""
     if instruction.kind == InstructionKind.CREATE_FUNCTION:
         return f"the function {instruction.name} with the values that it holds"
     return f"the object {instruction.name!r}" if instruction.name else "an argument"

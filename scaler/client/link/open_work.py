@@ -1,7 +1,7 @@
 """OpenWork: the open tasks and stored objects of a client; no socket, no thread, no clock.
 
-Used by the link's thread only, which takes `out` and sends it. Everything that a lost connection may lose is kept here,
-to be sent again on the next one. Each table drops an entry when its answer arrives.
+Used by the link's thread only, which takes `out` and sends it. OpenWork keeps everything that a lost connection may
+lose, and resends it on the next one. Each table drops an entry when its answer arrives.
 """
 
 from __future__ import annotations
@@ -67,41 +67,41 @@ class OpenWork:
     """The open tasks, requests and stored objects of a client.
 
     Args:
-        limit: how large a value may be; None: as large as it likes.
+        limit: the limit on the size of a value; None: unlimited.
     """
 
     def __init__(self, limit: ValueLimit | None = None) -> None:
         self.limit = limit or ValueLimit("no address")
         self._refusals = Refusals(self.limit)
         self.advised: Callable[[str], str] = str
-        """adapts the advice in a sentence of the scheduler to this client"""
+        """adapts the advice in a scheduler's sentence to this client"""
         self.out: list[Any] = []
-        """the items to be sent next"""
+        """the items to send next"""
         self._tasks: dict[TaskId, Entry] = {}
         self.graphs = OpenGraphs()
         self._shutdowns: list[Answer[None]] = []
         self.inquiries: Requests[Described, InfoResponse] = Requests(self.queue)
         self.jobs: Requests[Described, JobResponse] = Requests(self.queue)
-        """their answers have no rows"""
+        """requests about jobs, whose answers have no rows"""
         self.attended: Counter[str] = Counter()
-        """how many calls need a job to go on, by its name"""
+        """job name -> the number of calls that keep the job running"""
         self._functions = KeptFunctions()
         self._held: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
-        """which tasks the scheduler has; the others wait for these to end"""
+        """the tasks that were sent, and those that wait here until sent ones end"""
         self._ranges = OpenRanges(self._tasks, self.window)
         self.rows_most = 1
-        """how many rows of a map the scheduler takes as one task"""
+        """the most rows of a map that the scheduler accepts as one task"""
         self.large = LargeResults(self)
-        """large results that are at the scheduler, or were lost with another one, and the requests for them"""
+        """the unread large results, and the requests for them"""
         self._dependents = Dependents(self)
         self._graph_losses: dict[GraphId, int] = {}
-        """how often results that open graphs need were lost"""
+        """graph -> how often results that it needs were lost"""
         self._tries: dict[bytes, int] = {}
-        """how many unreadable answers each open item has seen"""
+        """open item -> the number of unreadable answers while it was open"""
 
     def is_waiting(self, but_for: int = 0) -> bool:
-        """Return whether the scheduler owes an answer, the results of so many tasks apart."""
+        """Return whether answers of the scheduler are due, apart from the results of up to `ignored_tasks` tasks."""
         else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open or self.jobs.open
         return len(self._tasks) > but_for or bool(else_open)
 
@@ -110,7 +110,7 @@ class OpenWork:
         return task_id in self._tasks or self.graphs.of(task_id) is not None
 
     def request_about(self, task_id: TaskId) -> ExplainRequest | None:
-        """Return the question what an open task waits for; None if it is not open."""
+        """Return the request for the reason why an open task waits; None if the task is not open."""
         if task_id in self._tasks:
             return ExplainRequest(task_id, GraphId(NO_ID))
         graph = self.graphs.of(task_id)
@@ -119,17 +119,21 @@ class OpenWork:
         return ExplainRequest(task_id, graph.spec.graph_id, graph.position_of(task_id))
 
     def oldest(self) -> TaskId | None:
-        """Return the open task that was submitted first, or a wanted one of the first graph; None: nothing is open."""
+        """Return the open task that was submitted first, or else a wanted node of the first graph; None if nothing is
+        open.
+        """
         return next(iter(self._tasks), None) or self.graphs.oldest()
 
     @property
     def n_open(self) -> int:
-        """How many tasks and graphs are open."""
+        """The number of open tasks and graphs."""
         ranges = self._ranges
         return len(self._tasks) + len(self.graphs) + (ranges.n_rows if ranges else 0)
 
     def count_wanted(self) -> int:
-        """Return how many open tasks have futures of the user: maps end with an error of their own."""
+        """Return the number of open tasks with futures of the user. Tasks of maps do not count: maps report their own
+        errors.
+        """
         sinks = chain((entry[1] for entry in self._tasks.values()), *(graph.sinks.values() for graph in self.graphs))
         return sum(isinstance(sink, ResultArgument) and sink.item_of is None for sink in sinks)
 
@@ -148,13 +152,15 @@ class OpenWork:
                 self._send_task(entry)
 
     def claim(self, entries: Iterable[Entry]) -> None:
-        """Ask the next scheduler for results that agents may have, before all else: they keep them for a while."""
+        """Claim results from the next scheduler before anything else is sent, because agents keep them only for a
+        while.
+        """
         tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
         self._tasks.clear()
         self._tasks.update(tasks)  # the same table: the ranges know it
 
     def add_range(self, entry: Entry) -> None:
-        """Add a task of many rows."""
+        """Add a task with several rows."""
         task = entry[0]
         if task.rows > self.window.tasks_most:
             for row in split_entry(entry):
@@ -167,7 +173,7 @@ class OpenWork:
             self.window.leave(task.task_id)
 
     def add_rows(self, take: Callable[[], Iterable[Entry]]) -> None:
-        """Add tasks of one map, those without objects in a row together."""
+        """Add the tasks of one map; consecutive tasks without objects are added together."""
         row: list[Entry] = []
         for entry in take():
             if not (entry[0].rows or entry[3]):
@@ -181,7 +187,7 @@ class OpenWork:
             self.add_all(row)
 
     def _is_refused(self, entry: Entry) -> bool:
-        """Fail a task with a value that may not be sent. Return whether it has one."""
+        """Fail a task with a value that may not be sent. Return whether it has such a value."""
         make_error = self._reason(entry)
         if make_error is not None:
             entry[1].fail(make_error)
@@ -197,7 +203,7 @@ class OpenWork:
         return self._refusals.reason((*graph.functions, *graph.objects), object_ids, frames)
 
     def add_all(self, entries: Sequence[Entry]) -> None:
-        """Add tasks none of which has objects: many at a time are cheaper than one by one."""
+        """Add tasks without objects. Adding many at a time is cheaper than one by one."""
         tasks = [entry[0] for entry in entries]
         sizes = {
             task.task_id: len(task.payload) + size_of(task.frames) if task.frames else len(task.payload)
@@ -224,14 +230,14 @@ class OpenWork:
         self.out.append(task)
 
     def _send_waiting(self) -> None:
-        """Send as many of the waiting tasks as there is room for."""
+        """Send the waiting tasks that fit into the window."""
         for task_id in self.window.admit():
             self._send_task(self._tasks[task_id])
             if self._dependents:
                 self._dependents.on_sent(task_id)
 
     def _send_cancel(self, task_id: TaskId) -> None:
-        """Cancel a task that is not open any more. One that waited here is not known to the scheduler."""
+        """Cancel a task that is no longer open. The scheduler does not know a task that waited here."""
         rows = self._ranges.forget(task_id) if self._ranges else 0
         if self.window.leave(task_id):
             self.out.append(TaskCancel(task_id, rows=rows))
@@ -239,7 +245,7 @@ class OpenWork:
             self._dependents.on_dropped([task_id])
 
     def add_graph(self, graph: GraphEntry) -> None:
-        """Send a graph; its sinks receive the results."""
+        """Submit a graph."""
         make_error = self._reason_of_graph(graph)
         if make_error is not None:
             graph.fail(make_error)
@@ -257,7 +263,7 @@ class OpenWork:
             self.send_nodes(graph)
 
     def send_nodes(self, graph: GraphEntry, inputs: Iterable[GraphInput] = ()) -> None:
-        """Send a graph whose inputs are known or come from tasks that were sent."""
+        """Send a graph whose inputs are known, or are results of tasks that were sent."""
         self.out.extend(map(as_sent, graph.objects))
         self.out.append(graph.spec)
         self.out.extend(inputs)
@@ -276,7 +282,7 @@ class OpenWork:
         self.delete(self._functions.drop_unused(used))
 
     def cancel(self, task_id: TaskId) -> None:
-        """Cancel a task, or its whole graph, unless its result has arrived. The sinks fail with a cancel."""
+        """Cancel an open task, or its whole graph. The sinks fail with `CancelledError`."""
         entry = self._tasks.pop(task_id, None)
         if entry is not None:
             self.large.unread.pop(ObjectId(task_id), None)
@@ -292,10 +298,10 @@ class OpenWork:
             self.on_graph_over()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
-        """Cancel a task if it has not begun, which the scheduler knows unless it does not have the task yet.
+        """Cancel a task unless it has started. The scheduler decides, unless it does not have the task yet.
 
         Args:
-            lane: what is on its way to the scheduler.
+            lane: the items in transit to the scheduler.
         """
         if task_id not in self._tasks:
             return
@@ -324,13 +330,13 @@ class OpenWork:
         self.out.append(as_sent(instruction))
 
     def release(self, object_id: ObjectId) -> None:
-        """Delete a held object."""
+        """Delete a stored object."""
         self._refusals.forget(object_id)
         if self._held.pop(object_id, None) is not None:
             self.delete([object_id])
 
     def forget_result(self, object_id: ObjectId) -> None:
-        """Delete a large result whose future is gone."""
+        """Delete a large result whose future was garbage-collected."""
         if object_id in self.large.requests:
             return
         unread = self.large.drop(object_id)
@@ -352,7 +358,7 @@ class OpenWork:
             self.on_graph_over()
 
     def clear(self, make_error: MakeError) -> None:
-        """Cancel everything and delete all objects."""
+        """Cancel all tasks and delete all objects."""
         self._send_cancels()
         self.delete([*self._held, *self._functions, *(each.object_id for each in self.large.unread.at_scheduler())])
         self._held, self._functions = {}, KeptFunctions()
@@ -367,20 +373,20 @@ class OpenWork:
         self.out.extend(GraphTaskCancel(graph.spec.graph_id) for graph in self.graphs)
 
     def shut_down(self, reply: Answer[None]) -> None:
-        """Ask the scheduler to end."""
+        """Request the scheduler to shut down."""
         self._shutdowns.append(reply)
         self.out.append(ClientDisconnect(GoodbyeKind.SHUTDOWN))
 
     def inquire(self, inquiry: Inquiry[Any]) -> None:
-        """Ask who is there."""
+        """Send an inquiry about the scheduler and its workers."""
         self.inquiries.add(inquiry, inquiry.item)
 
     def withdraw(self, inquiry: Inquiry[Any]) -> None:
-        """Have the scheduler forget an inquiry."""
+        """Withdraw an inquiry."""
         self.out.extend(map(InfoRequest, self.inquiries.withdraw(inquiry)))
 
     def leave_job(self, name: str) -> None:
-        """Withdraw one call's need of a job, and report it to the scheduler if it was the last."""
+        """Withdraw one call's need of a job, and report it to the scheduler if it was the last call."""
         if name not in self.attended:
             return
         self.attended[name] -= 1
@@ -389,7 +395,6 @@ class OpenWork:
             self._ask_job(JobVerb.LEAVE, name)
 
     def _ask_job(self, verb: JobVerb, name: str) -> None:
-        """Send a request about a job without waiting for its answer."""
         question = JobQuestion(verb, name)
         self.jobs.add(question, question.item)
 
@@ -436,12 +441,12 @@ class OpenWork:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
     def on_graph_over(self) -> None:
-        """A graph has ended, or it is known which of its results agents still have: who waited for that goes on."""
+        """Retry what waits for a graph, which has ended or whose claims are answered."""
         self.large.make_waiting_again()
         self._dependents.answer_again()
 
     def _send_what_waited(self, ended: Iterable[TaskId]) -> None:
-        """Send what there is room for now, and the graphs that waited for claimed results."""
+        """Send the tasks that fit into the window now, and the graphs that waited for claimed results."""
         if self._dependents:
             for task_id in ended:
                 self._dependents.on_sent(task_id)
@@ -449,7 +454,7 @@ class OpenWork:
             self._send_waiting()
 
     def say_graph_again(self, graph_id: GraphId, why: str) -> bool:
-        """A result that an open graph needs was lost: say it again. Return whether it is open."""
+        """Resubmit an open graph after a result that it needs was lost. Return whether the graph is open."""
         graph = self.graphs.by_id.get(graph_id)
         if graph is None:
             return False
@@ -462,7 +467,7 @@ class OpenWork:
         return True
 
     def on_object_requests(self, requests: Iterable[ObjectRequest]) -> None:
-        """Send the bytes of objects of which only the location was sent, or results that graphs need."""
+        """Send the bytes of objects of which only the location was sent, and the results that graphs need."""
         for request in requests:
             if not self._dependents.supply(request.object_id):
                 self._send_object(request)
@@ -482,18 +487,18 @@ class OpenWork:
             self.out.append(instruction)
 
     def on_dead_scheduler(self, on_their_way: Iterable[Any], unheard: Iterable[Any]) -> None:
-        """Another scheduler answers. All is sent again, but for values that several schedulers have died of.
+        """Prepare to resubmit all open work to another scheduler, except values that ended several schedulers.
 
         Args:
-            on_their_way: the items that had left for the last one, wholly or in part.
-            unheard: all items that have not arrived there.
+            in_transit: the items that had left for the last scheduler, wholly or in part.
+            unacknowledged: all items that the last scheduler has not acknowledged.
         """
         self._ranges.split_all()
         self.large.on_other_scheduler()
         self._refusals.on_dead_scheduler(on_their_way, unheard)
 
     def _drop_refused(self) -> None:
-        """Fail what is open and has a value that may not be sent, and drop that value."""
+        """Fail all open work that has a value that may not be sent, and drop that value."""
         refusals = self._refusals
         for known in (*self._held.values(), *self._functions.values()):
             make_error = refusals.reason([known])
@@ -512,7 +517,7 @@ class OpenWork:
     def on_unreadable(self, make_error: MakeError) -> None:
         """Fail work that was open during too many unreadable answers.
 
-        An unreadable answer may belong to any open work, and all open work is sent again on the next connection.
+        An unreadable answer may belong to any open work, and all open work is resubmitted on the next connection.
         Without a limit, the same answer could come back for ever.
         """
         known = self._tries
@@ -563,12 +568,12 @@ class OpenWork:
     # When a connection is new, and when there is none
 
     def resend(self, unheard: Iterable[Any] = ()) -> None:
-        """Send all open work again, to a scheduler that may know all, a part or none of it.
+        """Submit all open work to a scheduler that may know all, a part or none of it.
 
-        The scheduler ignores what it knows. Cancels and deletes go first: they concern earlier work.
+        The scheduler ignores what it knows. Cancels and deletes go first, because they concern earlier work.
 
         Args:
-            unheard: what was sent before and may not have arrived.
+            unacknowledged: items that were sent before and may not have arrived.
         """
         self.large.on_new_session()
         self._ranges.split_all(longer_than=self.window.tasks_most)
@@ -621,7 +626,7 @@ class OpenWork:
             reply.fail(make_request_error)
 
     def forget_everything(self) -> None:
-        """Drop everything that was kept for the next connection: there will be none, and it may be large."""
+        """Drop everything that was kept for the next connection. There will be none, and it may be large."""
         self.out = []
         self._functions, self._held = KeptFunctions(), {}
         self.large.forget()

@@ -3,11 +3,9 @@
     Link --open work, the time--> ClientProtocol --hello, items, heartbeats--> scheduler
     OpenWork <------answers------ ClientProtocol <---------replies------------ scheduler
 
-Driven by the link, by one thread at a time, without threads or locks of its own. It does what its `ConversationState`
-says, which is the same for agents (`scaler/peer`). On a new connection the session goes on where it was. If that is
+Driven by the link, by one thread at a time; it has no threads or locks, and it never blocks. Its `ConversationState`,
+the same as for agents (`scaler/peer`), chooses its actions. On a new connection the session resumes. If that is
 impossible, all open work is sent again, because any of it may have been lost.
-
-Must never run user code or block.
 """
 
 from __future__ import annotations
@@ -79,10 +77,10 @@ GOODBYE_SECONDS = 0.5
 """How long the goodbye to a connected scheduler may take to leave. Its answer is not awaited."""
 
 COME_SECONDS = 1.0
-"""A question waits for so long for a scheduler that has not answered yet, or whose connection was cut."""
+"""How long a question waits for a scheduler that has not answered yet, or whose connection was lost."""
 
 OUTPUTS_MOST = 1024
-"""So many requests for output are open; the oldest ones were given up by those who asked."""
+"""The most open requests for output. Beyond it the oldest one is dropped: its caller has given up."""
 
 _HELLO_REQUESTS = Batch[HelloRequest]
 
@@ -93,12 +91,12 @@ class ClientProtocol:
     Args:
         hello: the first item of each connection.
         connection: to the current scheduler.
-        patience: how long to wait for what.
+        patience: the time limits of the conversation.
         work: the open work; its `out` is to be sent.
     """
 
     _account = 0
-    """the number of its account at the last scheduler"""
+    """the number of the client's account at the last scheduler"""
 
     def __init__(self, hello: ClientHello, connection: ClientConnection, patience: Patience, work: OpenWork) -> None:
         self._hello = hello
@@ -114,13 +112,13 @@ class ClientProtocol:
         self.is_welcome = False
         """whether the scheduler has answered the hello of this connection"""
         self._no_scheduler_since = time.monotonic()
-        """since when no scheduler has answered, if none answers"""
+        """when the last scheduler was lost, or this client started"""
         self.ended_because = ""
-        """the reason why there will be no further connection; empty while there may be one"""
+        """the reason why the client no longer connects; empty while it may"""
         self.is_locked_out = False
-        """whether that is for want of a key"""
+        """whether it is refused for lack of a valid key"""
         self._reply_heard = 0
-        """what the scheduler had heard when it welcomed this client"""
+        """the number of the last message that the scheduler had received when it accepted this client"""
         self._wait = 0
         """the number of the current wait, if this client's task only waits; else 0"""
         self._is_wait_over: Callable[[], bool] = bool
@@ -162,7 +160,7 @@ class ClientProtocol:
     # The conversation
 
     def lose(self, reason: str) -> None:
-        """Replace the connection, if there is one, and begin anew: what was sent is uncertain."""
+        """Replace the connection, if there is one, and start a new session, because it is uncertain what was sent."""
         self._connection.session.spoil()
         self._happened(states.CUT, reason)
 
@@ -251,7 +249,7 @@ class ClientProtocol:
     # Sending
 
     def send(self) -> None:
-        """Send the queued items. Without a connection they wait: the session may go on."""
+        """Send the queued items. Without a connection they wait, because the session may resume."""
         if not self.is_welcome:
             return
         work, pipe = self._work, self._connection.session.pipe
@@ -273,7 +271,7 @@ class ClientProtocol:
                 self._drop(unwritable)
 
     def _drop(self, unwritable: Sequence[Unwritable]) -> None:
-        """Fail the calls of items that cannot be encoded, and send any items that result from that."""
+        """Fail the calls of items that cannot be encoded, and send the items that result from that."""
         for item, error in unwritable:
             if type(item) is OutputRequest:
                 self._outputs.drop(item.number, partial(not_sent, error))
@@ -286,40 +284,40 @@ class ClientProtocol:
         self._outputs.on_unreadable(make_error)
 
     def send_at_once(self) -> bool:
-        """Send a task while the link's thread sleeps. Return whether that has to look: there is an answer already, or
-        the scheduler must hear again that the process only waits.
+        """Send a task while the link's thread sleeps. Return whether the thread must wake up: an answer is there
+        already, or the scheduler needs a new report that the process only waits.
         """
         self._conversation.began_to_wait(time.monotonic())
         self.send()
         return self._connection.has_message() or self._wait > 0
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Ask what a task waits for."""
+        """Request the reason why a task waits."""
         self.send()  # so that it is known what is on its way
         lane = self._connection.session.pipe if self.is_welcome else None
         self._questions.ask(task_id, on_answer, lane, time.monotonic() - self._no_scheduler_since < COME_SECONDS)
 
     def want(self, task_id: TaskId) -> None:
-        """Say that somebody waits for the result of a task. What is not open, or not sent yet, cannot be next."""
+        """Report that the result of a task is waited for. Ignored for tasks that are not open or not sent."""
         request = self._work.request_about(task_id)
         if self.is_welcome and request is not None and task_id not in self._work.window.waiting:
             self._work.out.append(replace(request, wanted=1))
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task if it has not begun. `on_answer` is called when that may be decided."""
+        """Cancel a task unless it has started. `on_answer` is called once the scheduler may have decided."""
         self.send()  # so that it is known what is on its way
         if self.is_welcome:
             self._work.cancel_waiting(task_id, self._connection.session.pipe)
         self.ask(task_id, on_answer)
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Tell the scheduler from now on that the process only waits, see `task_context.WaitReporter`."""
+        """Report to the scheduler, until `is_over()`, that the process only waits, see `task_context.WaitReporter`."""
         self._wait, self._is_wait_over = wait, is_over
         self._is_rest_sent = False
 
     def _send_rest(self) -> None:
-        """Tell the scheduler once that the process only waits, after everything is sent and if no received item has
-        ended the wait.
+        """Report once that the process only waits, after everything is sent, unless a received item has ended the
+        wait.
         """
         if not self._is_rest_sent and self.is_welcome and not self._is_wait_over():
             pipe = self._connection.session.pipe
@@ -350,7 +348,7 @@ class ClientProtocol:
         self._actions[action]()
 
     def receive(self, most: float = math.inf) -> bool:
-        """Handle arrived messages, at most so many. Return whether there were any."""
+        """Handle at most `most` arrived messages. Return whether there were any."""
         count = 0
         try:
             while count < most and (batches := self._connection.receive()) is not None:
@@ -366,8 +364,8 @@ class ClientProtocol:
         return count > 0
 
     def _on_garbage(self, error: ProtocolError) -> None:
-        """Handle bytes that are not a message of a scheduler. Before the welcome of a later connection, they are those
-        of another program; otherwise they may have held any answer.
+        """Handle bytes that are not a message of a scheduler. Before the scheduler accepts a later connection, they
+        come from another program; afterwards they may have contained any answer.
         """
         is_stranger = not self.is_welcome and self._conversation.scheduler_id != NO_ID
         self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
@@ -410,7 +408,7 @@ class ClientProtocol:
     # Requests
 
     def ask_output(self, task_id: TaskId, on_output: OnOutput, report: bool = False) -> None:
-        """Ask what a task has written, or only what it has reported last."""
+        """Request the output of a task, or only its latest report."""
         requests = self._outputs
         requests.add(OutputQuery(on_output), lambda number: OutputRequest(number, task_id, report))
         if len(requests.open) > OUTPUTS_MOST:
@@ -418,24 +416,24 @@ class ClientProtocol:
             del requests.open[next(oldest)]
 
     def ask_oldest_report(self, on_output: OnOutput) -> None:
-        """Ask what the oldest open task has reported last."""
+        """Request the latest report of the oldest open task."""
         oldest = self._work.oldest()
         if oldest is not None:
             self.ask_output(oldest, on_output, report=True)
 
     def follow_output(self, stream: OutputListener) -> None:
-        """Ask for all that tasks write from now on."""
+        """Request all output that tasks write from now on."""
         follower = OutputFollower(stream)
         self._outputs.add(follower, lambda number: OutputRequest(number, TaskId(NO_ID)), follower)
 
     # The clock
 
     def seconds_to_next(self, now: float) -> float:
-        """Return the seconds until something is due."""
+        """Return the seconds until `act` has something to do."""
         return max(0.0, min(self._conversation.next_at, self.watch.next_at) - now)
 
     def act(self, now: float) -> None:
-        """Do what is due: give up, open a new connection, send a heartbeat. Then send what is queued."""
+        """Do what is due: give up, open a new connection, send a heartbeat. Then send the queued items."""
         while (action := self._conversation.look(now)) is not states.NOTHING:
             self._actions[action]()
         if now >= self.watch.look_at:
@@ -458,9 +456,10 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
     """Return the hello of a client.
 
     Args:
-        nest: the task that the client is inside of, if it is inside of one of this scheduler.
-        label: of one that runs no tasks, before that of this process. Its Python need not be that of the workers.
-        name: of the program, for people who watch; empty: its script and process id.
+        nest: the context of the task that the client is in, if it is a task of this scheduler.
+        label: of a client that runs no tasks, shown before the label of this process. The Python versions of client and
+            workers may differ then.
+        name: the name of the program, shown to people; if empty, its script and process id.
     """
     versions = (PROTOCOL_VERSION, __version__, platform.python_version(), "" if label else cloudpickle.__version__)
     program = name or _program(is_nested=nest.agent_token != NO_ID)
@@ -469,7 +468,7 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
 
 
 def _program(is_nested: bool) -> str:
-    """Return the name of the script that runs here, and the id of the process."""
+    """Return the name of the running script and the process id."""
     if is_nested:
         return f"a task in process {os.getpid()}"
     script = sys.argv[0] if sys.argv else ""  # an embedded interpreter may have none
@@ -480,7 +479,7 @@ def _program(is_nested: bool) -> str:
 
 
 def _label() -> str:
-    """Return who and where this process is, for people who watch."""
+    """Return the user and the host of this process, shown to people."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a user id without a name
@@ -489,4 +488,4 @@ def _label() -> str:
 
 
 _LABEL = _label()
-"""found out once: processors, which have this module from their fork server, need not open the files of the system"""
+"""computed once: processors inherit it from their fork server and need not read the system's user files"""

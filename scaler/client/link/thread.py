@@ -3,11 +3,10 @@
     user's threads --queue, one wake-up--> link thread --ClientProtocol--> scheduler
     futures, maps <-----------------------  link thread <-ClientProtocol--  scheduler
 
-Written to by the client, futures, maps and references (any thread, by appending to a queue); hands answers to futures
-and maps. One thread at a time touches the protocol: its own, or, while that sleeps and little is open, a thread
-that submits.
+Any thread of the client, futures, maps and references may append to its queue; it passes answers to futures and maps.
+One thread at a time touches the protocol: its own, or, while that sleeps and little is open, a thread that submits.
 
-Must never run user code, block on anything but its own descriptors, or leave a future without an end.
+It runs no user code, blocks only on its own descriptors, and ends every future.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from scaler.peer.times import Patience
 T = TypeVar("T")
 
 FEW_TASKS = 3
-"""While no more are open, a further task is sent by the thread that submits it."""
+"""While at most this many tasks are open, the thread that submits a further task also sends it."""
 
 _NO_TASK = TaskId(NO_ID)
 
 LONE_SECONDS = 0.1
-"""What follows a lone result may wait for so long."""
+"""The longest delay of housekeeping after a single result."""
 
 
 class LinkThread(ClientLink):
-    """The connection of one client. Its methods may be called from any thread, also by a garbage collection: no locks.
+    """The connection of one client. Its methods may be called from any thread, including finalizers.
 
     Args:
         endpoint: where the scheduler listens.
@@ -52,8 +51,8 @@ class LinkThread(ClientLink):
         timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
         silence_seconds: how long a scheduler may be silent before a new connection is tried.
-        label: of a client that runs no tasks, for people who watch.
-        name: of the program, for people who watch; empty: its script and process id.
+        label: a name shown to people, for a client that runs no tasks.
+        name: the name of the program, shown to people; if empty, its script and process id.
     """
 
     _put: Callable[[Entry | Command], None]
@@ -70,15 +69,17 @@ class LinkThread(ClientLink):
     ) -> None:
         self.callbacks = Callbacks()
         self._is_left = False
-        """whether nobody waits for the end of the thread"""
+        """whether `close` was called without waiting for the end of the thread"""
         self._ending: MakeError | None = None
         self._is_foreign = False
         self._turn = threading.Lock()
-        """its holder may touch the socket and the tables: the thread while it is awake, or a lone submit"""
+        """held by the thread that may touch the socket and the tables: the link's thread while it is awake, or a
+        submitting one
+        """
         self._due_at = math.inf
-        """when that is done which follows a lone result"""
+        """when the housekeeping after a single result is due"""
         self._is_doubtful = False
-        """whether a lone submit was interrupted, so that it is unknown what was sent"""
+        """whether a direct submit was interrupted, so that it is unknown what was sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
         patience = Patience(heartbeat_seconds, timeout_seconds, silence_seconds)
@@ -97,7 +98,7 @@ class LinkThread(ClientLink):
     # For every thread
 
     def submit(self, entry: Entry) -> None:
-        """Send a task."""
+        """Submit a task."""
         if self.closed_because:
             raise self._disconnected()
         if self.is_nested:
@@ -109,7 +110,9 @@ class LinkThread(ClientLink):
         self._put(entry)
 
     def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
-        """Send the tasks that `take` gives to whoever has the turn. Inside a task, they end with it."""
+        """Submit the tasks that `take` returns; it is called by the thread that has the turn. Inside a task, they end
+        with it.
+        """
         self.check_open()
         if self.is_nested:
             task_context.current.submitted(_NO_TASK, lambda _task_id: self.abandon(sink))
@@ -120,7 +123,7 @@ class LinkThread(ClientLink):
         self._put(Request(partial(self._work.add_rows, take), sink))
 
     def submit_graph(self, graph: GraphEntry) -> None:
-        """Send a graph."""
+        """Submit a graph."""
         self.check_open()
         if self.is_nested:
             for task_id in graph.sinks:
@@ -128,14 +131,17 @@ class LinkThread(ClientLink):
         self._put(Request(partial(self._work.add_graph, graph), graph))
 
     def _is_needed(self) -> bool:
-        """Return whether something is open, or given to the thread and not taken yet: in this order it is seen."""
+        """Return whether something is open or queued. The order of the checks matters: the thread takes items while
+        awake.
+        """
         return not self._inbox.is_asleep or self._work.is_waiting()
 
     def _has_sent(self, add: Callable[[T], None], what: T) -> bool:
-        """Do the thread's work here if it sleeps with little open, and return whether it did.
+        """Do the thread's work in the calling thread, if the link's thread sleeps and little is open. Return whether it
+        was done.
 
-        This saves a thread switch, a twentieth of a lone round trip. After an interrupt it is unknown what was sent:
-        then the connection is replaced and all open work is sent again.
+        This saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is unknown
+        what was sent, so the connection is replaced and all open work is sent again.
         """
         if not (self._inbox.is_asleep and self._protocol.is_welcome) or self._work.is_waiting(FEW_TASKS):
             return False
@@ -150,7 +156,7 @@ class LinkThread(ClientLink):
         return True
 
     def check_process(self) -> None:
-        """Raise `DisconnectedError` in a forked process: it has no thread that would end its futures."""
+        """Raise `DisconnectedError` in a forked process, which has no thread that would end its futures."""
         if self._is_foreign:
             raise self._disconnected()
 
@@ -158,32 +164,32 @@ class LinkThread(ClientLink):
         return threading.current_thread() is self._thread
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task if it has not begun. `on_answer` is called in the link's thread, when it may be decided."""
+        """Cancel a task unless it has started. `on_answer` is called in the link's thread once that may be decided."""
         self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
     def abandon(self, sink: Sink) -> None:
         self._put(partial(self._work.abandon, sink))
 
     def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Ask for a large result. The receiver gets its frames or an error."""
+        """Request a large result. The receiver gets its frames or an error."""
         self._put(Request(partial(self._work.large.request, object_id, receiver, keep), receiver))
 
     def read_oldest_report(self, on_output: OnOutput) -> None:
-        """Ask what the oldest open task of this client has reported last, if there is one."""
+        """Request the latest report of the oldest open task of this client, if there is one."""
         self._put(partial(self._protocol.ask_oldest_report, on_output))
 
     def clear(self) -> None:
-        """Cancel everything and delete all objects; when this returns, all futures have ended."""
+        """Cancel all tasks and delete all objects. When this returns, all futures have ended."""
         self.check_open()
         reply: Answer[None] = Answer(partial(self._work.clear, CancelledError))
         self._put(Request(reply.take, reply))
         reply.result()
 
     def close(self, wait_seconds: float | None = None) -> None:
-        """Leave: cancel what is open, say goodbye, end the thread. May be called any number of times.
+        """Leave: cancel open tasks, send a goodbye, and end the thread. May be called any number of times.
 
         Args:
-            wait_seconds: how long to wait for the end; 0: not at all, None: as long as it takes.
+            wait_seconds: how long to wait for the end; 0: do not wait, None: wait without limit.
         """
         if self._is_foreign:
             return
@@ -196,20 +202,20 @@ class LinkThread(ClientLink):
             self.loose_ends.say()
 
     def fail(self, make_error: MakeError) -> None:
-        """Fail all open work for good, because its results will never come."""
+        """Fail all open work for good, because its results will never arrive."""
         self.closed_because = self.closed_because or str(make_error())
         self._ending = self._ending or make_error
         self._inbox.rouse()
 
     def _refuse(self, item: Entry | Command) -> None:
-        """Fail an item that came after the end."""
+        """Fail an item that was put after the end."""
         if isinstance(item, tuple):
             item[1].fail(self._ending or self._disconnected)
         elif isinstance(item, Request):
             item.receiver.fail(self._disconnected)
 
     def leave_to_parent(self) -> None:
-        """In a forked process, where the thread does not exist: never touch the parent's socket."""
+        """Close the link in a forked process, where its thread does not exist, without touching the parent's socket."""
         super().leave_to_parent()
         self._is_foreign = True
         self._inbox.leave_to_parent()
@@ -246,10 +252,11 @@ class LinkThread(ClientLink):
                 self.loose_ends.say()
 
     def _fall_asleep(self) -> float:
-        """Do what there is to do, and let others have the turn. Return how many seconds there is nothing more to do.
+        """Do all pending work, and release the turn. Return the seconds until more is due.
 
-        A lone result has woken a thread, which waits for the interpreter's lock until this one sleeps again. So all
-        that follows it can wait, also the empty read: the next lone submit reads the socket's state, too.
+        A single result has woken a user's thread, which waits for the interpreter's lock until this thread sleeps
+        again. So the housekeeping that follows the result can wait. Even the empty read can, because the next direct
+        submit reads the socket's state too.
         """
         inbox = self._inbox
         seconds = 0.0
@@ -266,7 +273,7 @@ class LinkThread(ClientLink):
         return seconds if may_sleep else 0.0
 
     def _wake_up(self, ready: Container[int]) -> None:
-        """Take the turn, and handle one message, if any has arrived at the ready descriptors."""
+        """Take the turn, and handle one message, if one has arrived at the ready descriptors."""
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
         self._protocol.hear(ready)
@@ -288,7 +295,7 @@ class LinkThread(ClientLink):
             is_new = not connection.is_drained and protocol.receive()
 
     def _obey(self) -> None:
-        """Run the commands that other threads have queued; tasks without objects in a row are added together."""
+        """Run the commands that other threads have queued; consecutive tasks without objects are added together."""
         take, work = self._inbox.take, self._work
         row: list[Entry] = []
         while (item := take()) is not None:

@@ -1,7 +1,7 @@
-"""Why a client waits: what to check when no scheduler answers, questions about tasks, and a watch that asks by itself.
+"""Waiting: why a client waits: advice about missing schedulers, questions about tasks, and a watch of the oldest task.
 
-Used by the protocol, and by everything that waits for an answer of a scheduler. What this client knows it answers
-itself: that no scheduler is there, or that the scheduler does not have the task yet.
+Used by the protocol, and by every wait for an answer of a scheduler. The client itself answers what it knows: that no
+scheduler answers, or that the scheduler does not have the task yet.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _COMMAND = re.compile(
     r"start (?:one|workers) with scaler_cluster ADDRESS"
     r"(?: --capabilities ([^;]+)| --functions ([^=]+)=MODULE:FUNCTION, or one in another language)?"
 )
-"""The advice of a scheduler, which does not know whether its workers are those of a client."""
+"""a scheduler's advice; the scheduler does not know whether a client started its workers"""
 
 
 def advised(sentence: str, address: str) -> str:
-    """Return a sentence of a scheduler with advice that fits this client.
+    """Adapt the advice in a scheduler's sentence to this client.
 
-    The commands in it get the address under which the client sees the scheduler. If the client has started the cluster,
-    arguments of `Client` replace them.
+    The client's address of the scheduler is put into commands. If the client started the cluster, arguments of `Client`
+    replace the commands.
     """
     if address in starters.own_clusters:
         return _COMMAND.sub(_as_arguments, sentence)
@@ -55,12 +55,12 @@ def _as_arguments(command: re.Match[str]) -> str:
 
 
 class ConnectionAdvice:
-    """What to tell users of a scheduler that does not answer.
+    """The advice to users about a scheduler that does not answer.
 
     Args:
-        endpoint: where it should be.
+        endpoint: where the scheduler should listen.
         timeout_seconds: how long open work waits for it.
-        is_nested: whether this is a client in a task: its agent has found the scheduler.
+        is_nested: whether the client is in a task, whose agent has found the scheduler.
     """
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float, is_nested: bool = False) -> None:
@@ -69,10 +69,10 @@ class ConnectionAdvice:
         looked_up = Endpoint("") if is_nested else endpoint
         self._lookup = Lookup(looked_up, partial(logger.warning, "%s. The client keeps trying"))
         self.stranger = ""
-        """why what listens there now is not taken for the scheduler that had accepted this client; empty if it is"""
+        """the reason why another program seems to have taken the scheduler's address; empty if none is known"""
 
     def find_out(self) -> None:
-        """Have the host name looked up."""
+        """Start to look up the host name."""
         self._lookup.begin()
 
     def warn_of_stranger(self, reason: str) -> None:
@@ -83,7 +83,7 @@ class ConnectionAdvice:
             logger.warning(text, self.endpoint, reason, self._timeout_seconds)
 
     def what_to_check(self) -> str:
-        """Return what may be the reason that no scheduler answers, as the end of a sentence."""
+        """Return a possible reason why no scheduler answers, as the end of a sentence."""
         if self.stranger:
             return f"what answers there is not the scheduler that had accepted this client: {self.stranger}"
         if self._lookup.problem:
@@ -108,15 +108,15 @@ class ConnectionAdvice:
         return f"{runs} and that this machine{name} can reach it"
 
     def timed_out(self) -> TimeoutError:
-        """Return the error of what has waited for long enough."""
+        """Return the error of work that has waited for the whole timeout."""
         return self.silent_for(self._timeout_seconds)
 
     def silent_for(self, seconds: float) -> TimeoutError:
-        """Return the error of what has waited for so long."""
+        """Return the error of work that has waited for `seconds`."""
         return TimeoutError(f"no scheduler answered at {self.endpoint} for {seconds:g} seconds; {self.what_to_check()}")
 
     def nobody(self) -> str:
-        """Return what a task waits for, as a sentence."""
+        """Return a sentence for tasks that wait because no scheduler answers."""
         return (
             f"no scheduler answers at {self.endpoint}; {self.what_to_check()}; what waits fails when there was no "
             f"answer for {self._timeout_seconds:g} seconds"
@@ -124,15 +124,15 @@ class ConnectionAdvice:
 
 
 OnAnswer: TypeAlias = Callable[[ExplainResponse], None]
-"""Takes an answer, in the link's thread: must not block."""
+"""A callback for an answer, called in the link's thread: must not block."""
 
 
 class TaskQuestions:
-    """The open questions of a client.
+    """The open questions of a client about tasks.
 
     Args:
-        work: its open work.
-        endpoint: of the scheduler, which does not know under which one it is seen.
+        work: the client's open work.
+        endpoint: of the scheduler, which does not know the address that the client uses.
         no_scheduler: returns a sentence for when no scheduler answers.
     """
 
@@ -142,14 +142,14 @@ class TaskQuestions:
         self._no_scheduler = no_scheduler
         self._open: dict[TaskId, list[OnAnswer]] = {}
         self._not_ours: set[TaskId] = set()
-        """those that were not open here when somebody asked: an admin may ask about tasks of others"""
+        """tasks that were not open here when they were asked about; an admin may ask about tasks of other clients"""
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_come: bool = False) -> None:
-        """Answer a question, or ask the scheduler.
+        """Answer a question, or pass it to the scheduler.
 
         Args:
-            lane: what is on its way to the scheduler; None if there is no scheduler.
-            may_come: whether a scheduler is likely to answer soon if there is none; then the question waits for it.
+            lane: the items in transit to the scheduler; None if no scheduler is connected.
+            may_connect: whether a scheduler is likely to connect soon if none is connected; the question waits then.
         """
         request = self._work.request_about(task_id)
         if request is None and (lane is not None or may_come):
@@ -179,7 +179,7 @@ class TaskQuestions:
                 on_answer(heard)
 
     def resend(self) -> None:
-        """Ask on a new connection: what was asked may be lost, or was not asked yet."""
+        """Resend the open questions on a new connection, and send those that waited for it."""
         asked, self._open = self._open, {}
         for task_id, callbacks in asked.items():
             request = self._work.request_about(task_id)
@@ -206,7 +206,7 @@ def _transfer(n_bytes: int) -> str:
 
 
 WARN_SECONDS = 5.0
-"""After so long without an end of the oldest task, it is asked about."""
+"""How long the same task may be the oldest before the watch asks about it."""
 ASK_SECONDS_MOST = 60.0
 """The longest time between two questions about the same task."""
 LOOK_SECONDS = 1.0
@@ -217,31 +217,31 @@ class TaskWatch:
 
     Args:
         work: the open work.
-        ask: asks what a task waits for.
-        is_off: whether it never looks: in a task: the client outside watches.
+        ask: asks why a task waits.
+        is_off: whether the watch is off, as inside a task: the outer client watches.
     """
 
     def __init__(self, work: OpenWork, ask: Callable[[TaskId, OnAnswer], None], is_off: bool = False) -> None:
         self.look_at = inf if is_off else -inf
-        """when to look again, at the earliest"""
+        """the earliest time of the next look"""
         self.due_at = inf
-        """when to ask about the oldest task; infinite: nothing is open"""
+        """when to ask about the oldest task; infinite if nothing is open"""
         self.concern = ""
-        """why nothing goes on, as a sentence; empty: nothing is known to be wrong"""
+        """the reason why no task progresses, as a sentence; empty if none is known"""
         self._work = work
         self._ask = ask
         self._told = ""
-        """the reason of the concern, which the log has"""
+        """the reason of the logged concern"""
         self._oldest: TaskId | None = None
         self._pause_seconds = WARN_SECONDS
 
     @property
     def next_at(self) -> float:
-        """When there is something to do, if nothing happens until then."""
+        """When the next look is due."""
         return max(self.look_at, self.due_at)
 
     def look(self, now: float) -> None:
-        """See whether the oldest task is still the same."""
+        """Check whether the oldest task is still the same. Ask about it if that is due."""
         self.look_at = now + LOOK_SECONDS
         oldest = self._work.oldest()
         if oldest is None or oldest != self._oldest:
@@ -255,7 +255,7 @@ class TaskWatch:
             self._ask(oldest, self._on_answer)
 
     def forget(self) -> None:
-        """Nothing that has waited goes on: all of it has failed."""
+        """Forget the concern without a log line, because all waiting tasks have failed."""
         self.concern = self._told = ""
 
     def _on_answer(self, answer: ExplainResponse) -> None:

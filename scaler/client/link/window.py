@@ -1,7 +1,7 @@
-"""Window: which open tasks of a client the scheduler has, and which ones wait here for others to end.
+"""Window: which open tasks of a client were sent to the scheduler, and which wait here until others end.
 
-Used by the open work only. The scheduler says in its reply to a hello how much it takes from one client, since it is
-the scheduler's memory that is bounded; what is more stays here, in its order. Must never reorder.
+Used by the open work only. The scheduler bounds its own memory: its reply to a hello says how much it accepts from one
+client. Further tasks wait here, in their order.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ _NO_LIMIT = 2**62
 
 
 class Window:
-    """The sizes of the tasks that the scheduler has, and of those that wait."""
+    """The sizes of the sent tasks, and of the waiting ones."""
 
     def __init__(self) -> None:
         self._sent: dict[TaskId, int] = {}
         self._sent_bytes = 0
         self._n_sent = 0
-        """how many tasks that are; a row is one"""
+        """the number of sent tasks; each row of a range counts as one"""
         self._rows: dict[TaskId, int] = {}
-        """how many rows those of all tasks here have that are ranges"""
+        """the numbers of rows of the sent and waiting ranges"""
         self.waiting: dict[TaskId, int] = {}
-        """only to be looked at: tasks that wait, in their order"""
+        """the waiting tasks and their sizes, in order; read-only outside this class"""
         self.tasks_most = self._bytes_most = _NO_LIMIT
-        """how much the scheduler takes"""
+        """the limits of the scheduler"""
         self._is_logged = False
 
     def resize(self, tasks: int, n_bytes: int) -> None:
-        """Set how many open tasks, and how many bytes of arguments, the scheduler takes. 0: as much as there is."""
+        """Set the most open tasks, and bytes of their arguments, that the scheduler accepts. 0: unlimited."""
         self.tasks_most = tasks or _NO_LIMIT
         self._bytes_most = n_bytes or _NO_LIMIT
 
     def weigh(self, task_id: TaskId, rows: int) -> None:
-        """A task that is about to enter is so many rows."""
+        """Set the number of rows of a task that is about to enter."""
         self._rows[task_id] = rows
 
     def split(self, task_id: TaskId, rows: Sequence[TaskId]) -> None:
-        """Each row of a range is a task of its own from now on."""
+        """Replace a range with one task for each of its rows."""
         self._rows.pop(task_id, None)
         for tasks in (self._sent, self.waiting):
             if task_id in tasks:
@@ -52,8 +52,8 @@ class Window:
                 tasks[rows[0]] += left
 
     def enter(self, task_id: TaskId, size: int) -> bool:
-        """Add a task. Return whether it may be sent now; else it waits. A task that is larger than the window goes
-        alone.
+        """Add a task. Return whether it may be sent now; otherwise it waits. A task that is larger than the window is
+        sent alone.
         """
         sent, sent_bytes = self._sent, self._sent_bytes + size
         weight = self._rows.get(task_id, 1) if self._rows else 1
@@ -68,7 +68,7 @@ class Window:
         return True
 
     def enter_all(self, sizes: Mapping[TaskId, int]) -> bool:
-        """Add tasks that may be sent now, all of them. Return False if there is no room for all: then none is added."""
+        """Add tasks if all of them may be sent now. Return False, and add none, if they do not fit."""
         sent, sent_bytes = self._sent, self._sent_bytes + sum(sizes.values())
         n_sent = self._n_sent + len(sizes)
         if self.waiting or sent_bytes > self._bytes_most or n_sent > self.tasks_most:
@@ -78,7 +78,7 @@ class Window:
         return True
 
     def end(self, task_ids: Sequence[TaskId]) -> None:
-        """Remove the tasks with these ids, which have ended; there may be others among them."""
+        """Remove ended tasks. Unknown ids are ignored."""
         sent, before = self._sent, len(self._sent)
         if self._rows:
             self._n_sent -= sum([self._rows.pop(each, 1) - 1 for each in task_ids if each in sent])
@@ -100,7 +100,7 @@ class Window:
         return True
 
     def admit(self) -> Iterator[TaskId]:
-        """Move the tasks for which there is room now from those that wait to those that are sent, in their order."""
+        """Mark the waiting tasks that fit now as sent, in order, and yield their ids."""
         while self.waiting:
             task_id, size = next(iter(self.waiting.items()))
             n_sent = self._n_sent + self._rows.get(task_id, 1)
@@ -117,7 +117,7 @@ class Window:
         self._sent, self.waiting, self._rows, self._sent_bytes, self._n_sent = {}, {}, {}, 0, 0
 
     def sentence(self) -> str:
-        """Return what the tasks that wait here wait for."""
+        """Return why the waiting tasks wait."""
         return (
             f"it waits in this process: the scheduler has {self._n_sent:,} open tasks of this client, as much as it "
             f"takes, and {len(self.waiting):,} wait here until others have ended"

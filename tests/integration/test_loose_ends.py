@@ -19,7 +19,7 @@ def wait(*_):
 """
 
 CANCELLED = (
-    "3 open tasks were cancelled, because the client has ended: before it ends, wait for the futures "
+    "3 open tasks were cancelled, because the client has ended: wait for the futures first "
     "(future.result() or concurrent.futures.wait(futures))"
 )
 PROGRAMS = {
@@ -83,7 +83,7 @@ PROGRAMS = {
             client.map(abs, [(1,)])
         """,
         "",
-        "1 task has failed, and nobody has read its error: ValueError: lost? in fail",
+        "1 task has failed, and its error was not read: ValueError: lost? in fail",
     ),
 }
 

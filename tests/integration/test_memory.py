@@ -109,9 +109,9 @@ def test_arguments_beyond_the_window_of_a_client_wait_in_the_client(
         base = psutil.Process(running.pid).memory_info().rss if count < 1000 else 0
         with Client(address) as client, caplog.at_level(logging.INFO, "scaler.client"):
             futures = [client.submit(len, bytes(100_000)) for _ in range(count)]
-            wait_until(lambda: "as much as it takes" in caplog.text, "the window is full")
+            wait_until(lambda: "which is its limit" in caplog.text, "the window is full")
             with command("cluster", address, "-n", "1", env={"SCALER_SHARED_MEMORY": "0"}):
                 assert {future.result(60) for future in futures} == {100_000}
-            assert caplog.text.count("as much as it takes") == 1
+            assert caplog.text.count("which is its limit") == 1
             highest = highest_memory(running.pid)
             assert highest - base < most_bytes

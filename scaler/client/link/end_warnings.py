@@ -30,7 +30,7 @@ class EndWarnings:
         self._unread: dict[bytes, str] = {}
         self._read_graphs: set[bytes] = set()
         self.cancelled = 0
-        """how many tasks were open at the end"""
+        """the number of tasks that were open at the end"""
 
     def error_came(self, key: bytes, describe: Callable[[], str]) -> None:
         """Note an error before a user can read it.
@@ -66,7 +66,7 @@ class EndWarnings:
             return
         if cancelled:
             logger.warning(
-                "%s cancelled, because the client has ended: before it ends, wait for the futures (%s)",
+                "%s cancelled, because the client has ended: wait for the futures first (%s)",
                 "1 open task was" if cancelled == 1 else f"{cancelled:,} open tasks were",
                 self._advice,
             )
@@ -77,9 +77,9 @@ class EndWarnings:
 def _about(unread: Mapping[bytes, str]) -> str:
     first = next(iter(unread.values()))
     if len(unread) == 1:
-        return f"1 task has failed, and nobody has read its error: {first}"
+        return f"1 task has failed, and its error was not read: {first}"
     more = " or more" if len(unread) == COUNTED_MOST else ""
-    return f"{len(unread):,}{more} tasks have failed, and nobody has read their errors; the first: {first}"
+    return f"{len(unread):,}{more} tasks have failed, and their errors were not read; the first: {first}"
 
 
 def ends_by_exception() -> bool:

@@ -87,8 +87,8 @@ class OpenGraphs:
 
 
 _LOST = (
-    b"the result that it needs was lost with the scheduler, and its task cannot run again: its future is gone, or it "
-    b"has the option at_most_once"
+    b"the result that it needs was lost with the scheduler, and its task cannot run again: its future no longer "
+    b"exists, or it has the option at_most_once"
 )
 
 
@@ -250,5 +250,5 @@ class Dependents:
 def _without_value(task_id: TaskId, error: BaseException) -> TaskResult:
     if isinstance(error, CancelledError):
         return TaskResult(task_id, TaskStatus.CANCELED, b"", 0)
-    sentence = f"the result that it needs is not there: {error}"
+    sentence = f"the result that it needs is not available: {error}"
     return TaskResult(task_id, TaskStatus.MISSING_OBJECTS, sentence.encode(), 0)

@@ -329,7 +329,7 @@ class LargeResults:
                 self._waits_for_graph = True
                 continue
             spec = call.spec if isinstance(call, GraphEntry) else call[0]
-            # An open graph is said again as one that may have been started.
+            # An open graph is resubmitted as one that may have started.
             is_once = is_at_most_once(spec.options) and call not in self._calls.graphs
             if unread.times_lost >= TRIES_MOST or is_once:
                 unread.end(partial(unrepeatable_result if is_once else lost_result, unread.why, unread.times_lost))
@@ -355,10 +355,10 @@ class LargeResults:
         """
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is ResultState.DOUBTED:
-            unread.state = ResultState.LOST  # to ask whether it is there would take as long as most tasks
+            unread.state = ResultState.LOST  # to ask the scheduler would take as long as most tasks
         if unread is not None and unread.state in (ResultState.LOST, ResultState.CANCELED):
             lost = self._with_its_graph(unread)
-            self._take_over(lost)  # an answer to a request on its way is not about the result that comes
+            self._take_over(lost)  # a request in transit would be answered for the lost result
             self._make_again(lost)
         return self.unread.get(object_id)
 
@@ -394,7 +394,7 @@ class LargeResults:
         self.unread = UnreadResults(self._claim_answered)
         self._kept.clear()
 
-    # What the scheduler answers
+    # Answers of the scheduler
 
     def on_late(self, result: TaskResult) -> None:
         """Handle the result of a task that is no longer open."""

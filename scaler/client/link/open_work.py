@@ -137,7 +137,7 @@ class OpenWork:
         sinks = chain((entry[1] for entry in self._tasks.values()), *(graph.sinks.values() for graph in self.graphs))
         return sum(isinstance(sink, ResultArgument) and sink.item_of is None for sink in sinks)
 
-    # What the client asks for
+    # Commands of the client
 
     def add(self, entry: Entry) -> None:
         task, _, function, objects, _ = entry
@@ -157,7 +157,7 @@ class OpenWork:
         """
         tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
         self._tasks.clear()
-        self._tasks.update(tasks)  # the same table: the ranges know it
+        self._tasks.update(tasks)  # in place: the ranges hold this table
 
     def add_range(self, entry: Entry) -> None:
         """Add a task with several rows."""
@@ -217,7 +217,7 @@ class OpenWork:
             return
         self._tasks.update(zip(sizes, entries, strict=True))
         for function in new:
-            if function.object_id not in self._functions:  # else it is among them twice
+            if function.object_id not in self._functions:  # else it occurs twice
                 self._add_function(function)
         self.out.extend(tasks)
 
@@ -405,7 +405,7 @@ class OpenWork:
         """Delete objects at the scheduler."""
         self.out.extend(ObjectInstruction(InstructionKind.DELETE, object_id, "", ()) for object_id in object_ids)
 
-    # What the scheduler answers
+    # Answers of the scheduler
 
     def on_results(self, results: Sequence[TaskResult]) -> None:
         results = self._ranges.match(results)
@@ -559,13 +559,13 @@ class OpenWork:
         self.on_graph_over()
 
     def on_shutdown_responses(self, responses: Sequence[ClientShutdownResponse]) -> None:
-        response = responses[0]  # a second one answers nobody
+        response = responses[0]  # a second one has no receiver
         refusal = response.reason or "the scheduler refused to shut down"
         replies, self._shutdowns = self._shutdowns, []
         for reply in replies:
             reply.take() if response.accepted else reply.fail(partial(ClientShutdownException, refusal))
 
-    # When a connection is new, and when there is none
+    # New and lost connections
 
     def resend(self, unheard: Iterable[Any] = ()) -> None:
         """Submit all open work to a scheduler that may know all, a part or none of it.

@@ -173,7 +173,7 @@ class ClientProtocol:
         """Close the connection for good."""
         self._connection.end(GOODBYE_SECONDS if self.is_welcome else 0)
         self.is_welcome = False
-        self._outputs.fail(CancelledError)  # whatever the error, they hear of no lines
+        self._outputs.fail(CancelledError)  # whatever the error, they receive no lines
 
     def _happened(self, event: Event, reason: str = "") -> None:
         action = self._conversation.happened(event, time.monotonic())
@@ -213,7 +213,7 @@ class ClientProtocol:
         self._outputs.resend()
 
     def _start_over(self) -> None:
-        logger.info("another scheduler answers at %s: all open work is submitted again", self._connection.endpoint)
+        logger.info("another scheduler answers at %s; the client resubmits all open work", self._connection.endpoint)
         pipe = self._connection.session.pipe
         self._work.on_dead_scheduler(pipe.on_their_way(), pipe.unheard())
         self._begin()
@@ -263,7 +263,7 @@ class ClientProtocol:
             unwritable = self._connection.flush()
         except ProtocolError as error:
             self._happened(states.UNREADABLE, f"its items cannot be written: {error}")
-            what = "what the client had to send could not be written"
+            what = "the client could not write its messages"
             check = "the memory of this machine, and that no argument changes while it is sent"
             self._on_unreadable(partial(self._hopeless, what, str(error), check))  # any open call may be the one
         else:
@@ -293,7 +293,7 @@ class ClientProtocol:
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Request the reason why a task waits."""
-        self.send()  # so that it is known what is on its way
+        self.send()  # so that the pipe knows what is in transit
         lane = self._connection.session.pipe if self.is_welcome else None
         self._questions.ask(task_id, on_answer, lane, time.monotonic() - self._no_scheduler_since < COME_SECONDS)
 
@@ -305,7 +305,7 @@ class ClientProtocol:
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Cancel a task unless it has started. `on_answer` is called once the scheduler may have decided."""
-        self.send()  # so that it is known what is on its way
+        self.send()  # so that the pipe knows what is in transit
         if self.is_welcome:
             self._work.cancel_waiting(task_id, self._connection.session.pipe)
         self.ask(task_id, on_answer)
@@ -372,8 +372,8 @@ class ClientProtocol:
         if is_stranger:
             self.advice.warn_of_stranger(f"it sends bytes that are not a message of a scheduler: {error}")
             return
-        what = f"what came from {self._connection.endpoint} could not be read"
-        check = "that a scheduler of the same version listens there, and what is in between"
+        what = f"the client could not read messages from {self._connection.endpoint}"
+        check = "that a scheduler of the same version listens there, and any proxy in between"
         self._on_unreadable(partial(self._hopeless, what, str(error), check))
 
     def _on_hello_replies(self, batch: Batch[HelloReply]) -> None:
@@ -443,9 +443,7 @@ class ClientProtocol:
             self._send_rest()
 
     def _hopeless(self, what: str, reason: str, check: str) -> BaseException:
-        return ProtocolError(
-            f"{TRIES_MOST} times while this was open, {what}, the last time because of this: {reason}; check {check}"
-        )
+        return ProtocolError(f"{what}, {TRIES_MOST} times while this was open; the last error: {reason}; check {check}")
 
 
 NAME_CHARACTERS = 64

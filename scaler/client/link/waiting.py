@@ -51,7 +51,7 @@ def _as_arguments(command: re.Match[str]) -> str:
         return f'make the client with Client(functions={{"{function}": "MODULE:FUNCTION"}})'
     if capabilities:
         return f"make the client with Client(capabilities={json.dumps(read_amounts(capabilities.split(',')))})"
-    return "those of this client start, or have died: its log says which"
+    return "the workers of this client are starting or have died: see its log"
 
 
 class ConnectionAdvice:
@@ -85,7 +85,9 @@ class ConnectionAdvice:
     def what_to_check(self) -> str:
         """Return a possible reason why no scheduler answers, as the end of a sentence."""
         if self.stranger:
-            return f"what answers there is not the scheduler that had accepted this client: {self.stranger}"
+            return (
+                f"another program answers there, not the scheduler that accepted this client: {self.stranger}"
+            )
         if self._lookup.problem:
             return self._lookup.problem
         endpoint = self.endpoint
@@ -118,8 +120,8 @@ class ConnectionAdvice:
     def nobody(self) -> str:
         """Return a sentence for tasks that wait because no scheduler answers."""
         return (
-            f"no scheduler answers at {self.endpoint}; {self.what_to_check()}; what waits fails when there was no "
-            f"answer for {self._timeout_seconds:g} seconds"
+            f"no scheduler answers at {self.endpoint}; {self.what_to_check()}; waiting tasks fail after "
+            f"{self._timeout_seconds:g} seconds without an answer"
         )
 
 
@@ -200,8 +202,8 @@ def _ended(task_id: TaskId, worker: str = "") -> ExplainResponse:
 
 def _transfer(n_bytes: int) -> str:
     return (
-        f"its arguments are on their way to the scheduler: {n_bytes / 2**20:,.1f} MiB of this client are still to be "
-        "sent; large values that several tasks need are sent once with send_object"
+        f"its arguments are on their way to the scheduler: {n_bytes / 2**20:,.1f} MiB of this client are not sent yet; "
+        "send_object sends a large value once for all tasks that need it"
     )
 
 
@@ -263,7 +265,7 @@ class TaskWatch:
         self._set_concern(*(answer.waits_for, answer.sentence) if is_stuck else ("", ""))
 
     def _set_concern(self, reason: str, concern: str) -> None:
-        self.concern = concern  # it tells for how long they wait, which alone is no news
+        self.concern = concern  # a longer wait alone is not logged
         if reason == self._told:
             return
         self._told = reason

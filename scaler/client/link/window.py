@@ -119,15 +119,15 @@ class Window:
     def sentence(self) -> str:
         """Return why the waiting tasks wait."""
         return (
-            f"it waits in this process: the scheduler has {self._n_sent:,} open tasks of this client, as much as it "
-            f"takes, and {len(self.waiting):,} wait here until others have ended"
+            f"it waits in this process: the scheduler has {self._n_sent:,} open tasks of this client, which is "
+            f"its limit, and {len(self.waiting):,} tasks wait here until some of these end"
         )
 
     def _log(self) -> None:
         self._is_logged = True
         logger.info(
-            "the scheduler has %d open tasks of this client with %d bytes of arguments, as much as it takes: further "
-            "ones wait in this process, and follow when others have ended",
+            "the scheduler has %d open tasks of this client with %d bytes of arguments, which is its limit; "
+            "further tasks wait in this process until some of these end",
             self._n_sent,
             self._sent_bytes,
         )

@@ -37,14 +37,14 @@ def said(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]
 
 
 CANCELLED = (
-    "3 open tasks were cancelled, because the client has ended: before it ends, wait for the futures "
+    "3 open tasks were cancelled, because the client has ended: wait for the futures first "
     "(future.result() or concurrent.futures.wait(futures))"
 )
 ONE_CANCELLED = (
-    "1 open task was cancelled, because the client has ended: before it ends, wait for the futures "
+    "1 open task was cancelled, because the client has ended: wait for the futures first "
     "(await or asyncio.wait(futures))"
 )
-ONE_UNREAD = "1 task has failed, and nobody has read its error: ValueError: lost? in fail"
+ONE_UNREAD = "1 task has failed, and its error was not read: ValueError: lost? in fail"
 
 
 class TestOpenTasks:
@@ -160,7 +160,7 @@ class TestErrors:
             assert not kept.cancel()
         (line,) = said.messages
         assert line == (
-            "2 tasks have failed, and nobody has read their errors; the first: ValueError: lost? in two lines in fail"
+            "2 tasks have failed, and their errors were not read; the first: ValueError: lost? in two lines in fail"
         )
 
     @pytest.mark.parametrize("way", READ)
@@ -184,7 +184,7 @@ class TestErrors:
             read, unread = client.get(graph, keys, block=False), client.get(graph, keys, block=False)
             assert isinstance(read["b1"].exception(SECONDS), ValueError)
             concurrent.futures.wait([*read.values(), *unread.values()])
-        assert said.messages == ["1 task has failed, and nobody has read its error: ValueError: lost? in b0"]
+        assert said.messages == ["1 task has failed, and its error was not read: ValueError: lost? in b0"]
 
     def test_those_of_maps_executors_and_all_workers_are_not(
         self, scheduler: FakeScheduler, said: pytest.LogCaptureFixture
@@ -228,12 +228,12 @@ class TestErrors:
             ends.error_came(bytes([number]), lambda: "first")
         ends.say()
         ends.say()
-        assert said.messages == ["5 or more tasks have failed, and nobody has read their errors; the first: first"]
+        assert said.messages == ["5 or more tasks have failed, and their errors were not read; the first: first"]
         ends.error_came(b"graph", lambda: headline_of(ValueError("a" * 1000)))
         ends.error_was_read(b"other graph", is_of_graph=True)
         ends.error_came(b"other graph", lambda: "other")
         ends.say()
-        assert said.messages[1] == f"1 task has failed, and nobody has read its error: ValueError: {'a' * 200}..."
+        assert said.messages[1] == f"1 task has failed, and its error was not read: ValueError: {'a' * 200}..."
 
     def test_the_last_of_many_is_named_too(self, said: pytest.LogCaptureFixture) -> None:
         ends = EndWarnings("", is_nested=False)
@@ -242,7 +242,7 @@ class TestErrors:
         for number in range(99):
             ends.error_was_read(bytes([number]))
         ends.say()
-        assert said.messages == ["1 task has failed, and nobody has read its error: 99"]
+        assert said.messages == ["1 task has failed, and its error was not read: 99"]
 
     def test_inside_of_a_task_nothing_is_said(self, said: pytest.LogCaptureFixture) -> None:
         ends = EndWarnings("", is_nested=True)

@@ -109,7 +109,7 @@ class TestWhatCannotBeWritten:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address)
             assert client.submit(abs, -1).result(10) == 1
-            with pytest.raises(ProtocolError, match=r"could not be written, .* MemoryError: no room"):
+            with pytest.raises(ProtocolError, match=r"could not write its messages, .* MemoryError: no room"):
                 client.options(name="too much").submit(abs, -2).result(30)
             assert client.submit(abs, -3).result(10) == 3
             assert len(scheduler.of(ClientHello)) > TRIES_MOST, "on a busy machine a hello may be said twice"

@@ -205,7 +205,7 @@ COMMAND = "none has any; start one with scaler_cluster ADDRESS"
         (
             "start workers with scaler_cluster ADDRESS",
             "start workers with scaler_cluster tcp://here:1",
-            "those of this client start, or have died: its log says which",
+            "the workers of this client are starting or have died: see its log",
         ),
         ("it needs a result", "it needs a result", "it needs a result"),
     ],

@@ -1,7 +1,6 @@
 """Arguments as the client sends them: one block per call, frames for its larger values, and objects for large ones.
 
-Called by the client for each task. Serialises at once, so that later changes of an argument have no effect. Must never
-send.
+Called by the client for each task. Serialises at once, so that later changes of an argument have no effect.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ class PackedArguments(NamedTuple):
     Attributes:
         block: all arguments; objects by their ids.
         frames: of the values that are too large for the block and travel with the call.
-        object_ids: the ids of the objects, one after the other.
+        object_ids: the ids of the objects, concatenated.
         objects: made for this call, to be sent before it.
-        references: to objects that the user sent before; kept alive by the call.
+        references: to objects that the user sent before; the call keeps them alive.
     """
 
     block: bytes
@@ -64,7 +63,7 @@ class PackedArguments(NamedTuple):
 
 
 Pack: TypeAlias = Callable[..., PackedArguments]
-"""Packs positional and keyword arguments, and may be told what to call them: see `ArgumentPacker.pack_values`."""
+"""Packs positional and keyword arguments, optionally with labels for errors: see `ArgumentPacker.pack_values`."""
 
 PlainBlock: TypeAlias = Callable[..., bytes | None]
 """Makes the block of plain arguments: see `plain_block` of `scaler.pickling.serialization`."""
@@ -74,7 +73,7 @@ Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]
 
 
 def shared(frames: Frames) -> Sequence[Any]:
-    """Return `frames` as they are now: copied to shared memory if they are large and there is room."""
+    """Return a copy of `frames`: in shared memory if they are large and there is room."""
     if size_of(frames) >= SHARE_LEAST_BYTES:
         try:
             return SharedFrames(frames)
@@ -84,22 +83,22 @@ def shared(frames: Frames) -> Sequence[Any]:
 
 
 def freeze_for(endpoint: Endpoint) -> Freeze:
-    """Return the function with which a client of the scheduler there copies values."""
+    """Return the function with which a client of the scheduler at `endpoint` copies values."""
     return shared if endpoint.is_near and can_share() else frozen
 
 
 def is_of_one_process(error: SerializeObjectError) -> bool:
-    """Return whether a value cannot be serialised because it belongs to its process, as locks and open files do."""
+    """Return whether a value cannot be serialised because it belongs to its process, like a lock or an open file."""
     return str(error.__cause__).startswith("cannot pickle ")
 
 
 def cure_of(error: SerializeObjectError) -> str:
-    """Return what to do about a value that cannot be serialised, as the end of its sentence."""
+    """Return advice about a value that cannot be serialised, as the end of its sentence."""
     return "; pass what it is made from, and make it inside the task" if is_of_one_process(error) else ""
 
 
 def check_needed(count: int) -> None:
-    """Raise `ValueError` if a call needs more objects, or more results of other tasks, than one call may."""
+    """Raise `ValueError` if a call needs more than `NEEDED_MOST` objects or results of other tasks."""
     if count > NEEDED_MOST:
         raise ValueError(
             f"a call has at most {NEEDED_MOST:,} futures and stored objects among its arguments, and this one has "
@@ -114,7 +113,7 @@ class ArgumentPacker:
         serializer: turns arguments into bytes.
         address: of the scheduler that runs the tasks.
         freeze: copies large values.
-        limit: how large a value may be; None: as large as it likes.
+        limit: the limit on the size of a value; None: unlimited.
     """
 
     def __init__(
@@ -133,7 +132,7 @@ class ArgumentPacker:
     def pack(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], carried_bytes: int = CARRIED_BYTES
     ) -> PackedArguments:
-        """Return the arguments, serialised, as a part of a block.
+        """Return the arguments, serialised.
 
         Args:
             carried_bytes: the most bytes of frames that travel with the call.
@@ -141,7 +140,7 @@ class ArgumentPacker:
         Raises:
             SerializeObjectError: if one cannot be serialised.
             ObjectTooLargeError: if one is too large to be sent.
-            MissingObjects: if one is a reference to an object that is not stored any more.
+            MissingObjects: if one is a reference to an object that is no longer stored.
         """
         block = None if keywords else self.plain_block(arguments, False)
         if block is not None:
@@ -155,11 +154,11 @@ class ArgumentPacker:
         labels: Sequence[str] = (),
         carried_bytes: int = CARRIED_BYTES,
     ) -> PackedArguments:
-        """Return the same for arguments that may need a pickler.
+        """Return arguments that may need a pickler, serialised. Raises as `pack`.
 
         Args:
-            labels: what to call the arguments, where their numbers or names do not say it.
-            carried_bytes: as for `pack`.
+            labels: the names of the arguments in errors; by default their numbers or keywords.
+            carried_bytes: the most bytes of frames that travel with the call.
         """
         if self.plain_block is plain_block and not keywords:
             plain = plain_call(arguments, min(carried_bytes, self.limit.n_bytes))
@@ -178,13 +177,14 @@ class ArgumentPacker:
     def pack_with_futures(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], link: object, labels: Sequence[str] = ()
     ) -> tuple[PackedArguments, list[tuple[str, Input]]]:
-        """Return the same for arguments with futures among them, and which argument is the result of which task.
+        """Return arguments that include futures, serialised, and the label and the input of each future. Raises as
+        `pack`.
 
-        In the block, each task's result stands for the node at its position, in the order of the first mentions.
+        In the block, a task's result is represented by the position of its input, in the order of the first mentions.
 
         Args:
             link: of the client that submits.
-            labels: what to call the arguments, where their numbers or names do not say it.
+            labels: the names of the arguments in errors; by default their numbers or keywords.
         """
         positions: dict[TaskId, int] = {}
         named, inputs = _named(arguments, keywords), []
@@ -198,7 +198,7 @@ class ArgumentPacker:
         return self._pack(named, labels), inputs
 
     def pack_shared(self, value: Any) -> PackedArguments:
-        """Return one positional argument that several calls share. None of them may change it.
+        """Return one positional argument that several calls share, serialised. No call may change it.
 
         Raises:
             SerializeObjectError: if it cannot be serialised.
@@ -269,11 +269,11 @@ class ArgumentPacker:
 
 
 class _Result(int):
-    """In the place of an argument: the result of the node at this position."""
+    """A placeholder for an argument: the result of the node at this position."""
 
 
 class _Carried(list[Buffer]):
-    """In the place of an argument: its frames travel with the call."""
+    """A placeholder for an argument: its frames travel with the call."""
 
 
 _Part: TypeAlias = ObjectId | list[Buffer] | _Result
@@ -284,7 +284,7 @@ _NOT_OF_THIS_CALL = (
 
 
 def _label(position: int, name: str) -> str:
-    """Return what to call an argument."""
+    """Return the name of an argument in errors."""
     return f"the argument {name!r}" if name else f"argument {position}"
 
 
@@ -309,7 +309,7 @@ def _in_block(part: _Part, name: str, own: Collection[ObjectId]) -> bytes:
 
 
 def _small_block(named: list[tuple[str, Any]], packed: Sequence[_Part]) -> bytes | None:
-    """Return the block if all arguments are values that fit into it, as most often."""
+    """Return the block if all arguments are values that fit into it, which is the common case; else None."""
     block = b""
     for (name, _), part in zip(named, packed, strict=True):
         if type(part) is not list or len(part) > 1:
@@ -323,9 +323,7 @@ def _small_block(named: list[tuple[str, Any]], packed: Sequence[_Part]) -> bytes
 
 
 def _too_large(packed: Sequence[_Part]) -> list[tuple[int, list[Buffer], int]]:
-    """Return position, frames and size of the values that must leave the block, the largest first: those that are too
-    large for it, and those that do not fit.
-    """
+    """Return position, frames and size of the values that must leave the block, the largest first."""
     values = [(index, part, size_of(part)) for index, part in enumerate(packed) if isinstance(part, list)]
     block_bytes = sum(size_bytes for _, _, size_bytes in values)
     too_large = []

@@ -2,7 +2,7 @@
 
 Called by the client; decides which address is pickled and which one it means. A scheduler may have one address for
 users and another for workers. So a client in a task of its own scheduler carries no address, and uses that of the
-scheduler that runs the task. Must never know more of a client than its settings.
+scheduler that runs the task.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scaler.settings import ClientConfig
 from scaler.settings.sources import said
 
 HERE = ""
-"""Stands for the address of the scheduler that runs the task."""
+"""A placeholder for the address of the scheduler that runs the task."""
 
 
 class ClientSettings(NamedTuple):
@@ -73,15 +73,17 @@ def pickled(serializer: Serializer) -> bytes:
 
 
 _task: ContextVar[tuple[str, list[Any] | None]] = ContextVar("task", default=("", None))
-"""the address of the scheduler whose tasks will unpickle values that are pickled now, and what one of them holds"""
+"""the address of the scheduler whose tasks will unpickle the values pickled now, and the references that the call
+holds
+"""
 
 
 @contextmanager
 def in_a_task_for(address: str, held: list[Any] | None = None) -> Iterator[None]:
-    """Context manager: tasks of the scheduler at `address` will unpickle values that are pickled inside.
+    """Context manager: values pickled inside are for tasks of the scheduler at `address`.
 
     Args:
-        held: takes the references that one task gets as they are; None: it is no call that is pickled.
+        held: collects the references that a call passes as they are; None if no call is pickled.
     """
     token = _task.set((address, held))
     try:
@@ -91,7 +93,7 @@ def in_a_task_for(address: str, held: list[Any] | None = None) -> Iterator[None]
 
 
 def held_by_call() -> list[Any] | None:
-    """Return the list for the references that the call which is pickled now passes as they are; None: it is no call."""
+    """Return the list that collects references passed as they are by the call being pickled; None outside a call."""
     return _task.get()[1]
 
 

@@ -1,7 +1,7 @@
 """Entry: a call that is ready to be sent, and the sink of its result.
 
 Made by functions and graphs; kept by the client's open work until its result arrives. The link's thread calls the
-sinks. Must never: know who sends it, or how.
+sinks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scaler.wire.messages.common import ObjectInstruction
 
 
 def node_id(graph_id: GraphId, index: int) -> TaskId:
-    """Return the id of a task of a graph."""
+    """Return the id of a node's task."""
     return TaskId(graph_id[:PREFIX_BYTES] + index.to_bytes(8, "big"))
 
 
@@ -29,43 +29,47 @@ MakeError: TypeAlias = Callable[[], BaseException]
 
 
 class Sink(Protocol):
-    """Where the results of tasks go: a future or a map. Called by the link's thread: must not block.
+    """A receiver of the results of tasks: a future or a map. Called by the link's thread: must not block.
 
     Each task ends with exactly one of `deliver`, `refuse`, `store` and `fail`.
     """
 
     @property
     def deliver(self) -> Callable[[TaskResult], None]:
-        """Take a result with its value in the payload."""
+        """Receive a result with its value in the payload."""
 
     def refuse(self, result: TaskResult) -> None:
-        """Take a result without a value: the status says why."""
+        """Receive a result without a value: the status is the reason."""
 
     def store(self, result: TaskResult) -> None:
-        """Take a large result that stays with the scheduler until it is fetched."""
+        """Receive a large result that stays with the scheduler until it is fetched."""
 
     def fail(self, make_error: MakeError) -> None:
-        """There will be no result."""
+        """Fail: there will be no result."""
 
     def notify(self) -> None:
-        """The message was read to its end: a good time to wake a thread."""
+        """Wake waiting threads: all results of a message have been handled."""
 
 
 class ResultReceiver(Sink, Protocol):
-    """Receives a requested large result. Called by the link's thread: must not block.
+    """A receiver of a requested large result. Called by the link's thread: must not block.
 
-    If the result was lost with its scheduler, the task runs again, and this is its sink: it may end in another way.
+    If the result was lost with its scheduler, its task runs again, and this is the sink: the task may end differently.
     """
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
-        """Take the frames; None if the result is not stored any more."""
+        """Receive the frames; None if the result is no longer stored."""
 
 
 class ResultFetcher(Protocol):
     """The part of a link that fetches large results."""
 
     def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Ask for a large result; `keep`: the scheduler keeps it."""
+        """Request a large result.
+
+        Args:
+            keep: whether the scheduler keeps it.
+        """
 
 
 Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
@@ -119,14 +123,14 @@ class GraphEntry:
             sink.fail(make_error)
 
     def position_of(self, task_id: TaskId) -> int:
-        """Return the position of one of its nodes."""
+        """Return the position of one of its nodes, counted after the inputs."""
         nodes, index = self.nodes, index_of(task_id)
         if index >= len(nodes) or nodes[index].task_id != task_id:  # another way of making ids up
             index = next(index for index, node in enumerate(nodes) if node.task_id == task_id)
         return len(self.inputs) + index
 
     def needs_of(self, index: int, graph_id: GraphId) -> GraphEntry:
-        """Return a new graph of the calls whose results a node needs. It has no sinks.
+        """Return a new graph, without sinks, of the calls whose results a node needs.
 
         Args:
             index: the position of the node in `nodes`; this graph has no inputs.
@@ -155,7 +159,9 @@ class GraphEntry:
         )
 
     def nodes_to_send(self) -> Sequence[GraphNode]:
-        """Return the nodes: only those without a result are still wanted, and only what these need is to run."""
+        """Return the nodes to send. Nodes with a result are no longer wanted, and only dependencies of wanted nodes
+        run.
+        """
         sinks = self.sinks
         if all(node.task_id in sinks for node in self.nodes if node.wanted):
             return self.nodes
@@ -196,5 +202,5 @@ def _unwanted(node: GraphNode) -> GraphNode:
 
 
 def _ended(node: GraphNode) -> GraphNode:
-    """Its index stays, and the objects that were made for it go with it."""
+    """Return a node that does not run, which keeps its index, and the ids of the objects made for it."""
     return GraphNode(node.graph_id, node.task_id, ObjectId(NO_ID), b"", node.object_ids, b"", wanted=0)

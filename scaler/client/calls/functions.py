@@ -1,8 +1,8 @@
 """Functions as the client sends them: serialised, with the hash of their content as id, and their signatures.
 
-Called by the client for each submit and once per map; with arguments, a function makes the entry of a task. A function
+Called by the client for each submit and once per map. With arguments, a function makes the entry of a task. A function
 whose pickle cannot change between two submits is serialised once. Any other is serialised each time, because a closure
-or a global that it reads may have changed. Must never call the function.
+or a global that it reads may have changed. The client never calls the function.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
 
 Terms: TypeAlias = tuple[int, str, bytes, int, int]
-"""The terms of a task: its priority, its name (empty: that of its function), its `RunOptions`, and its account: a
-number, and the tag of the owner.
+"""The terms of a task: its priority, its name (empty: that of its function), its `RunOptions`, the number of its
+account, and the tag of its owner.
 
-A plain tuple, because one is made for each submit and taken apart for each mapped task.
+A plain tuple, because one is made for each submit and unpacked for each mapped task.
 """
 NAME: Final = 1
-"""Where the name is in the terms."""
+"""The index of the name in the terms."""
 
 RUN_OPTIONS: Final = 2
-"""Where the options are."""
+"""The index of the options in the terms."""
 
 NO_TERMS: Terms = (0, "", b"", 0, 0)
 
 NO_KEYWORDS: Mapping[str, Any] = {}
 NO_FRAMES: Frames = ()
 NO_OBJECTS: Sequence[ObjectInstruction] = ()
-"""of an entry with small and plain arguments"""
+"""The objects of an entry with small and plain arguments."""
 
 
 class Function:
@@ -140,13 +140,13 @@ class Function:
         """Return a task that calls the function with these arguments, ready to be sent. They are serialised now.
 
         Args:
-            pack: packs arguments that may need a pickler; None: that of the client.
+            pack: packs arguments that may need a pickler; None: the packer of the client.
 
         Raises:
             TypeError: if the function does not take these arguments.
             SerializeObjectError: if one cannot be serialised.
             ObjectTooLargeError: if one is too large to be sent.
-            MissingObjects: if one is a reference to an object that is not stored any more.
+            MissingObjects: if one is a reference to an object that is no longer stored.
         """
         if keywords or not self.least <= len(arguments) <= self.most:
             self.check(arguments, keywords)
@@ -170,17 +170,21 @@ class Function:
         return task, sink, self.instruction, objects, references
 
     def block(self, arguments: Sequence[Any]) -> bytes | None:
-        """Return the block of plain arguments, as an entry has it; None if they are not plain.
+        """Return the block of plain arguments, as in an entry; None if they are not plain.
 
         Raises:
-            TypeError: if the function does not take so many.
+            TypeError: if the function does not take this number of arguments.
         """
         if not self.least <= len(arguments) <= self.most:
             self.check(arguments, NO_KEYWORDS)
         return self._plain_block(arguments)
 
     def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], frames: Frames, terms: Terms) -> Entry:
-        """Return a task of so many rows, of which each has as many of the frames; of one row, a single task."""
+        """Return a task of one row for each block. A single block makes an ordinary task.
+
+        Args:
+            frames: of all rows, concatenated; each row has the same number of frames.
+        """
         priority, name, options, account, owner = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
         task = Task(task_id, self._object_id, payload, b"", priority, name, options, account, frames, rows, owner)
@@ -196,12 +200,12 @@ class Function:
         link: object,
         labels: Sequence[str] = (),
     ) -> tuple[GraphEntry, list[tuple[str, Input]]]:
-        """Return the same for arguments that are futures or contain some, and which argument is the result of which
-        task.
+        """Return the graph of a call whose arguments are or contain futures, and the label and the input of each
+        future.
 
         Args:
             link: of the client that submits.
-            labels: what to call the arguments, where their numbers or names do not say it.
+            labels: the names of the arguments in errors; by default their numbers or keywords.
 
         Raises:
             TypeError: also if a future is of another client.
@@ -230,7 +234,7 @@ class Function:
         return entry, arguments_awaited
 
     def _gather(self) -> Function:
-        """Return the function that puts results and objects into containers, and calls this one with them."""
+        """Return the function that puts results and objects into containers and calls this one with them."""
         if self._gathering is None:
             gathering = GatheringCall(self._function, self.instruction.name)
             with in_a_task_for(self._packer.address):
@@ -238,7 +242,7 @@ class Function:
         return self._gathering
 
     def about(self, problem: str) -> str:
-        """Return a problem of "argument 2" with the names of the function and of that parameter."""
+        """Add the names of the function and the parameter to a problem that begins with "argument 2:"."""
         return f"{self.instruction.name}: {self._with_name(problem)}"
 
     def _with_name(self, problem: str) -> str:
@@ -272,8 +276,8 @@ class Function:
             raise TypeError(f"{self.instruction.name}: {error}{hint}") from None
 
     def take_name(self, keywords: dict[str, Any]) -> str:
-        """Remove the task's name from the keyword arguments, unless the function accepts `name`. Return the name; empty
-        if the task has that of the function.
+        """Remove and return the task's name from the keyword arguments. Return "" if the function accepts `name`, or if
+        the task has the function's name.
 
         Raises:
             TypeError: if it is not a `str`.
@@ -305,7 +309,7 @@ class Function:
 
 
 def _refuse_coroutines(function: Callable[..., Any]) -> None:
-    """Raise `TypeError` for `async def`: a call of it only makes a coroutine or an asynchronous generator."""
+    """Raise `TypeError` for `async def`: calling it only makes a coroutine or an asynchronous generator."""
     if type(function) is FunctionType:
         is_one = bool(function.__code__.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR))
     else:
@@ -351,7 +355,7 @@ def _positional_counts(function: Callable[..., Any]) -> tuple[int, int]:
 
 
 class NamedFunction(Function):
-    """A function that is called by its name, in whatever language it is written. Its arguments are JSON."""
+    """A function that is called by its name, in any programming language. Its arguments are JSON."""
 
     __slots__ = ()
 
@@ -373,7 +377,7 @@ class NamedFunction(Function):
 
 @lru_cache(REMEMBERED_FUNCTIONS)
 def options_of_call(options: bytes, name: str) -> bytes:
-    """Return `RunOptions` for a call by name: it goes to those who serve it."""
+    """Return the `RunOptions` of a call by name, which requires a worker that serves the name."""
     run_options = RunOptions.decode(options)
     return run_options._replace(capabilities=tuple(sorted((*run_options.capabilities, (call_of(name), 0))))).encode()
 
@@ -406,10 +410,10 @@ class ClientFunctions:
             self._watch = ReloadWatch(self._look)
 
     def named(self, name: object) -> NamedFunction:
-        """Return the function that is called by this name.
+        """Return the function with this name.
 
         Raises:
-            ConfigError: if it is no name.
+            ConfigError: if the name is not valid.
         """
         known = self._named.get(name) if isinstance(name, str) else None
         if known is None:
@@ -420,19 +424,19 @@ class ClientFunctions:
         return known
 
     def ship(self, modules: Iterable[Module]) -> None:
-        """Send these modules along with all functions that are made ready from now on.
+        """Send these modules with all functions that are prepared from now on.
 
         Raises:
-            ConfigError: if one of them cannot.
+            ConfigError: if a module cannot be sent.
         """
         self._shipped.add(modules)
         self._remembered = {}
 
     def look(self) -> None:
-        """Look whether modules were edited and reloaded here: then their functions are made ready again.
+        """Check whether modules were edited and reloaded here. If so, prepare their functions again.
 
         Raises:
-            ConfigError: if a module that travels has become one that cannot.
+            ConfigError: if a shipped module can no longer be sent.
         """
         if self._watch is not None:
             self._watch.look()
@@ -446,7 +450,7 @@ class ClientFunctions:
         return self._shipped.sources()
 
     def workers_are_new(self) -> None:
-        """All worker processes are new: none has old code."""
+        """Note that all worker processes are new and have no old code."""
         self._stale_modules.forget()
 
     def get(self, function: Callable[..., Any]) -> Function:

@@ -1,7 +1,7 @@
 """Graphs as the client sends them: one node for each needed call, with the data inside its arguments.
 
 Called by the client for each `get`. Serialises everything at once: later changes of the graph have no effect. A large
-value is an object that all nodes share. Must never send.
+value is an object that all nodes share.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from scaler.wire.messages.common import ObjectInstruction
 from scaler.wire.messages.seeds import key_number
 
 COPIES_MOST = 8
-"""A value that is worth an object becomes one if more nodes than these use it."""
+"""A value that is large enough to be an object becomes one if more than this many nodes use it."""
 
 _POSITION = struct.Struct("<I")
 
@@ -47,13 +47,14 @@ def pack_graph(
     packer: ArgumentPacker,
     terms: Terms = NO_TERMS,
 ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
-    """Return the serialised part of a graph that the keys need, and the task of each key in their order; None for data.
+    """Return the part of a graph that the keys need, serialised, and the task of each key in their order; None for
+    data.
 
     Raises:
         KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
         TypeError: if the graph is malformed, or a function does not take the arguments of its node.
         graphlib.CycleError: if nodes depend on each other in a circle.
-        MissingObjects: if a reference is of an object that is not stored any more.
+        MissingObjects: if a reference is of an object that is no longer stored.
         SerializeObjectError: if a function or a value cannot be serialised.
         ObjectTooLargeError: if one is too large to be sent.
     """
@@ -117,7 +118,7 @@ class _GraphPacker:
         return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=keys), asked
 
     def _index(self, key: str, position: int) -> int:
-        """Return the index in the id of a node: its position, or with a seed the spawn key that its key gives it."""
+        """Return the index in the id of a node: its position, or with a seed the spawn key made from its key."""
         if self._seeded is None:
             return position
         index = key_number(key)
@@ -127,7 +128,9 @@ class _GraphPacker:
         return index
 
     def _explained(self, error: SerializeObjectError, key: str, call: Call) -> SerializeObjectError:
-        """Return the error of a node with the argument that cannot be serialised. They are packed again to find it."""
+        """Return the error of a node with the argument that cannot be serialised, found by packing each argument
+        again.
+        """
         function = self._functions.get(id(call[0]))
         for number, argument in enumerate(call[1:] if function else (), 1):
             try:
@@ -146,11 +149,11 @@ class _GraphPacker:
         return known
 
     def _arguments(self, call: Call, is_lighter: bool = False) -> tuple[bytes, Frames, bytes, bytes]:
-        """Return the block of arguments, the frames and the ids of the objects in it, and the positions whose results
-        are in it.
+        """Return the block of arguments, the frames, the ids of the objects, and the positions of the results that it
+        needs.
 
         Args:
-            is_lighter: whether all values that are worth it become objects.
+            is_lighter: whether all values that are large enough become objects.
         """
         block = object_ids = needed = b""
         frames, room_bytes = NO_FRAMES, CARRIED_BYTES
@@ -176,8 +179,10 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, room_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Return an argument that is not a result: data of the graph, which is packed once, or a literal, of which so
-        many bytes may travel with its call.
+        """Return an argument that is not a result: graph data, which is packed once, or a literal.
+
+        Args:
+            free_bytes: the most bytes of a literal that may travel with its call.
         """
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}, room_bytes))
@@ -206,7 +211,7 @@ class _GraphPacker:
 
 
 def _hints(in_lists: Mapping[str, tuple[int, str]]) -> dict[str, str]:
-    """Return what to add to the error of each node with a list that holds a key of its graph."""
+    """Return a hint for the error of each node with a list argument that contains a key of the graph."""
     return {
         key: f"Argument {position} of the node {key!r} is a list that contains {found!r}, the key of a node. A list is "
         f"passed as it is: make {found!r} an argument of its own, or use scaler.integrations.dask.get(client), which "

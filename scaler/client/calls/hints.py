@@ -1,7 +1,7 @@
-"""Hints: what is no mistake, and most often not what was meant, is said in the log, each once in a program.
+"""Hints: logs warnings about legal but probably unintended uses, each once per program.
 
-Asked where a function is pickled, and where a large argument becomes an object. Must never: change a call, keep a
-value alive, or cost a call anything that does neither.
+Called where a function is pickled, and where a large argument becomes an object. It never changes a call or keeps a
+value alive.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ logger = logging.getLogger("scaler.client")
 
 WORTH_A_HINT_BYTES = 1 << 20
 TIMES = 3
-"""An argument that is sent so often might be an object."""
+"""The number of times an argument is sent before the hint that it could be an object."""
 _MOST = 64
-"""so many functions and arguments are remembered"""
+"""the most functions and arguments that are remembered"""
 
 
 class Hints:
-    """What was said in this program, and what may have to be."""
+    """The state of the hints in this program."""
 
     def __init__(self) -> None:
         self._looked: set[int] | None = set()
-        """the code of the functions that were looked at, by identity; None: it was said"""
+        """the identities of the code of checked functions; None once the hint was logged"""
         self._sent: dict[int, tuple[int, int, int]] | None = {}
-        """identity of a large argument -> its bytes, their checksum, how often it was sent; None: it was said"""
+        """identity of a large argument -> its size, checksum, and number of sends; None once the hint was logged"""
         self._changes = 0
         self._pickled: dict[bytes, int] | None = {}
-        """the hash of the pickle of a large function -> how often it was made; None: it was logged that one was made
-        again"""
+        """hash of the pickle of a large function -> the number of times it was made; None once the hint was logged"""
         self._generators: dict[int, int] | None = {}
-        """the identity of a random generator that was sent as an argument -> the checksum of its state; None: it was
-        logged that one was sent again"""
+        """identity of a random generator sent as an argument -> the checksum of its state; None once the hint was
+        logged
+        """
 
     def look_at_function(self, function: Any) -> None:
-        """Say so if a function that is pickled carries a random generator along."""
+        """Log a warning if a function that is pickled contains a random generator."""
         looked, code = self._looked, id(getattr(function, "__code__", function))
         if looked is None or code in looked:
             return
@@ -101,7 +101,7 @@ class Hints:
         sent[id(generator)] = state
 
     def look_at_argument(self, value: object, frames: list[Buffer]) -> None:
-        """Say so if a large argument was sent several times. One that is filled anew each time is none."""
+        """Log a warning if a large argument was sent several times with the same content."""
         sent, size_bytes = self._sent, size_of(frames)
         if sent is None or size_bytes < WORTH_A_HINT_BYTES:
             return

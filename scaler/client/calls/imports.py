@@ -1,8 +1,8 @@
-"""RequiredModules: tells the local cluster of this program which installed modules its first functions need.
+"""RequiredModules: reports to the program's own local cluster which installed modules its first functions need.
 
-The fork server of that cluster takes the list when it starts, some tenths of a second after the client was made, and
-imports them once for all worker processes (`processor/lifecycle/imports.py`). What comes later tasks import themselves.
-Must never: name a module of the user's own, whose import may do anything.
+The fork server of that cluster takes the list when it starts, some tenths of a second after the client was made. It
+imports the modules once for all worker processes (`processor/lifecycle/imports.py`). Tasks import later modules
+themselves. Only installed modules are named, because importing a user's own module may have side effects.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from scaler.pickling.versions import modules_of
 from scaler.transport.private import ImportsFile as Place
 
 FUNCTIONS_MOST = 8
-"""A program that makes functions all the time is not held up for each of them: by then its cluster has started."""
+"""The number of functions that are checked. A later one comes too late, because the cluster has started by then."""
 LOOKED_AT_BYTES = 1 << 16
-"""Of a function with much data: each loaded module is looked for in it, which takes 0.2 us for each KiB."""
+"""The number of bytes of a pickle that are searched for names of loaded modules, at 0.2 us for each KiB."""
 
 
 class RequiredModules:
@@ -35,7 +35,7 @@ class RequiredModules:
         self._names: set[str] = set()
 
     def note(self, frames: Frames, own: Iterable[str]) -> None:
-        """Tell what a function needs.
+        """Report the modules that a function needs.
 
         Args:
             frames: its pickle.
@@ -58,6 +58,6 @@ class RequiredModules:
 
 
 def _as_pickled(name: str) -> bytes:
-    """Return how a pickle has a short text."""
+    """Return a module name as it appears in a pickle."""
     text = name.encode()
     return b"\x8c%c%b" % (len(text), text) if len(text) < 256 else b"\0"

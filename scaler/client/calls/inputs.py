@@ -1,7 +1,7 @@
-"""Inputs: futures as arguments: the results of tasks that other tasks need, and that stay with the cluster.
+"""Inputs: futures as arguments: results of tasks that other tasks need, and that stay with the cluster.
 
 A call with futures among its arguments is sent as a graph of one node; each future is an input of that graph. Made by
-the thread that submits; the link's thread notes how the task ends. Must never: read a value.
+the thread that submits; the link's thread records how the task ends. Values are never read.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class FutureArgumentError(TypeError):
 
 
 class Input:
-    """The result of a task as an argument of others.
+    """The result of a task as an argument of other tasks.
 
     Attributes:
         task_id: of the task.
         name: of the task.
-        arguments: which argument of that task is the result of which other one; empty when it has succeeded.
-        result: how it ended, as the scheduler said; None: it is open, or failed in another way.
+        arguments: the labels of the task's own future arguments, and their inputs; empty once the task has succeeded.
+        result: how it ended, as reported by the scheduler; None: it is open, or failed in another way.
         make_error: makes its error if it failed in another way.
         users: the graphs that need it; some may have ended.
     """
@@ -41,13 +41,13 @@ class Input:
         self.users: dict[GraphId, None] = {}
 
     def end(self, result: TaskResult) -> None:
-        """The task has ended."""
+        """Record the end of the task."""
         self.result, self.make_error = result, None
         if not result.status:
             self.arguments = ()
 
     def fail(self, make_error: Callable[[], BaseException]) -> None:
-        """There will be no result."""
+        """Record that there will be no result."""
         self.result, self.make_error = None, make_error
 
     @property
@@ -63,11 +63,11 @@ class Input:
     def item(
         self, graph_id: GraphId, position: int, result: TaskResult | None, source: tuple[GraphId, int] | None
     ) -> GraphInput:
-        """Return it as it is sent.
+        """Return the input as a message item.
 
         Args:
             graph_id: of the graph that needs it.
-            position: its own there.
+            position: of the input in that graph.
             result: how the task has ended; None: it is open.
             source: graph and position of its task, if that is a node of an open graph.
         """
@@ -97,28 +97,29 @@ Keys: TypeAlias = Sequence[str] | Mapping[int, str]
 
 
 class ResultArgument:
-    """What a future must be to be an argument.
+    """The interface of a future that can be an argument.
 
-    No abstract base class: each call asks of its arguments whether they are one, and such classes take several times
-    as long to say no.
+    Not an abstract base class: `isinstance` is called for each argument of each call, and takes several times as long
+    for those.
     """
 
     __slots__ = ()
     name: str
-    """of its task"""
+    """the name of its task"""
     item_of: tuple[int, object] | None = None
-    """the place of its task in a map, and the items if they are known"""
+    """the index of its task in a map, and the items if they are known"""
     needs: Sequence[tuple[str, Input]] = ()
-    """which argument of its task is the result of which other one"""
+    """the labels of its task's own future arguments, and their inputs"""
     keys: Keys = ()
     """the keys of its graph, by the indexes in the ids of its nodes"""
     failed: Any = None
-    """how its task failed, and its call, as a `FailedWork`; None unless the scheduler has reported a failure"""
+    """the failure of its task and its call, as a `FailedWork`; None unless the scheduler has reported a failure"""
     _input: Input | None = None
     """its result as an argument of other tasks"""
     as_argument: Callable[[object], tuple[Input | None, Any]]
-    """With the link of the client that submits, returns what stands for its result; or None and the value, if this
-    process alone has that. Raises `TypeError` if the future is of another client."""
+    """Given the link of the submitting client, returns the input for its result; or None and the value, if only this
+    process has the value. Raises `TypeError` if the future is of another client.
+    """
 
     def __reduce__(self) -> NoReturn:
         raise FutureArgumentError(
@@ -128,7 +129,7 @@ class ResultArgument:
 
 
 class EndedFuture(Protocol):
-    """A future of either client, whose end is asked for."""
+    """A future of either client, whose state can be read."""
 
     def done(self) -> bool: ...
 
@@ -138,13 +139,13 @@ class EndedFuture(Protocol):
 
 
 def error_of(future: EndedFuture) -> BaseException:
-    """Return why a future has no result, for the tasks that need it."""
+    """Return the reason why a future has no result, for the tasks that need it."""
     error = None if future.cancelled() else future.exception()
     return CancelledError() if error is None else error
 
 
 def other_client(name: str) -> TypeError:
-    """Return the error of a future of another client."""
+    """Return the error for a future of another client."""
     return TypeError(
         f"the future of task {name} belongs to another client, and only a client knows the results of its own tasks: "
         "submit both tasks with one client, or pass future.result()"
@@ -152,11 +153,11 @@ def other_client(name: str) -> TypeError:
 
 
 def blamed(name: str, arguments: Sequence[tuple[str, Input]]) -> str:
-    """Return the name under which the error of a task is shown: that of the first task that failed.
+    """Return the task's name for its error: if an input failed, the name of the task that failed first.
 
     Args:
         name: of the task.
-        arguments: which argument of it is the result of which other one.
+        arguments: the labels of its future arguments, and their inputs.
     """
     found = _failed(arguments)
     if found is None:

@@ -17,11 +17,13 @@ from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.texts import ARGUMENTS_CHARACTERS, cut, shown
 
 UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
-"""The exceptions of a call that cannot be serialised."""
+"""The exceptions raised for a call that cannot be serialised."""
 
 
 def check_items(call: str, fn: object, items: object) -> None:
-    """Raise `TypeError` unless the items of a map or job can be iterated over. `fn` has an error of its own."""
+    """Raise `TypeError` unless the items of a map or job can be iterated over. If `fn` is not callable, do nothing:
+    that is a different error.
+    """
     if not callable(fn):
         return
     is_future = isinstance(items, ResultArgument)

@@ -1,4 +1,4 @@
-"""Checks of the arguments of calls about jobs, made by both clients before anything is sent."""
+"""Checks of arguments that concern jobs, made by both clients before anything is sent."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class TaskOptions:
     run_options: bytes = field(default=b"", init=False, repr=False, compare=False)
     """the options to send for a single call, encoded as `RunOptions`"""
     spawning_options: bytes = field(default=b"", init=False, repr=False, compare=False)
-    """the same for calls that each draw from the seed and a number of their own: those of a map or graph"""
+    """the encoded options for calls that each draw from the seed and a number of their own: those of a map or graph"""
 
     def __post_init__(self) -> None:
         _check("name", self.name, str)
@@ -119,7 +119,7 @@ class TaskOptions:
         return f"TaskOptions({', '.join(f'{name}={value!r}' for name, value in given.items() if value is not None)})"
 
     def _store_numbers(self) -> None:
-        """Check the numbers and store them as an `int` or `float` each, whatever class they are of."""
+        """Check the numbers and store each as an `int` or `float`, whatever its class."""
         for name, check in _NUMBERS.items():
             value = getattr(self, name)
             if value is not None:
@@ -178,7 +178,7 @@ _NUMBERS: Mapping[str, _Check] = {
     "max_failures": _max_failures,
     "seed": lambda _name, value: checked_seed(value),
 }
-"""The options that are numbers, and what checks each and returns the number to store."""
+"""The options that are numbers, each with a function that checks it and returns the number to store."""
 
 OPTIONS = frozenset(each.name for each in fields(TaskOptions) if each.init)
 """The names of all options."""
@@ -252,8 +252,8 @@ def for_executor(options: TaskOptions) -> TaskOptions:
 
 
 def named_as(name: str) -> Callable[[C], C]:
-    """Return a decorator that qualifies the methods of a class with `name`, so that Python's errors about arguments
-    name the class that users know: `Client.options()`.
+    """Return a decorator that qualifies the methods of a class with `name`. Python's errors about arguments then name
+    the class that users know: `Client.options()`.
     """
 
     def decorate(cls: C) -> C:

@@ -1,8 +1,7 @@
 """RepeatedValues: sends large values that several calls of one map share once for all of them.
 
-Used by maps over a list or a tuple: these keep their values alive, so identity tells them apart. All calls get a value
-as it was when the first of them was made; a task may change its array, so each gets a private mapping. Must never: take
-one value for another, or keep many that no further call has.
+Used by maps over a list or a tuple, which keep their values alive, so identity tells values apart. All calls get a
+value as it was when the first of them was made. A task may change its array, so each gets a private mapping.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from scaler.errors import ObjectTooLargeError
 from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 
 KEPT_BYTES = 256 * 1024 * 1024
-"""The most bytes of such values that are kept for further calls, except for those of the last one."""
+"""The most bytes of values that are kept for further calls, except for those of the last call."""
 
 
 class RepeatedValues:
@@ -26,8 +25,8 @@ class RepeatedValues:
 
     Args:
         items: of the map.
-        send: sends an object without a name, and returns a reference of this class.
-        pack: packs arguments, of which some may be references.
+        send: sends an object without a name, and returns a reference of the given class.
+        pack: packs arguments, some of which may be references.
     """
 
     def __init__(
@@ -41,9 +40,9 @@ class RepeatedValues:
         self._pack = pack
         self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", bytes)
         self._values: dict[int, Any] | None = None
-        """the values that several calls have, by identity; None: no call had a large one yet"""
+        """the values that several calls share, by identity; None until a call has a large value"""
         self._left: Counter[int] = Counter()
-        """how many of their calls are still to be made"""
+        """the number of uses of each value in calls that are still to be made"""
         self._kept: OrderedDict[int, ObjectReference] = OrderedDict()
         self._sent_bytes = 0
 
@@ -63,7 +62,7 @@ class RepeatedValues:
         return packed
 
     def take_bytes(self) -> int:
-        """Return how many bytes were sent since this was last asked."""
+        """Return the number of bytes sent since the last call of this method."""
         sent, self._sent_bytes = self._sent_bytes, 0
         return sent
 
@@ -73,7 +72,7 @@ class RepeatedValues:
         return type(value) is self._array and value.nbytes > OUT_OF_BAND_BYTES and not value.dtype.hasobject
 
     def _find(self) -> dict[int, Any]:
-        """Return the large values that are there more than once."""
+        """Return the large values that occur more than once."""
         large_types = (bytes, self._array)
         rows = (item for item in self._items if type(item) in (list, tuple))
         large = [value for row in rows for value in row if type(value) in large_types and self._is_large(value)]
@@ -97,7 +96,9 @@ class RepeatedValues:
         return reference
 
     def _let_go(self, most: int) -> None:
-        """Forget what no further call has, and the oldest ones beyond the bound, but not those of the last call."""
+        """Forget the values that no further call needs. If the rest exceeds `KEPT_BYTES`, forget the oldest, except the
+        `most` latest.
+        """
         for key in [key for key in self._kept if self._left[key] <= 0]:
             del self._kept[key]
         n_bytes = sum(reference.size for reference in self._kept.values())

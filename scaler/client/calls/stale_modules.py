@@ -1,7 +1,7 @@
-"""Stale modules: notices that a module was edited and reloaded here, while worker processes may have the old one.
+"""Stale modules: detects modules that were edited and reloaded here, while worker processes may have the old code.
 
-Told of each function that is made ready. A function of a module travels by name, so the cluster cannot tell the two
-versions apart: the module has to travel with it. Must never: hold up a call for long.
+Notified of each function that is prepared. A function of a module travels by name, so the cluster cannot tell the two
+versions apart: the module has to travel with it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from scaler.pickling.shipped_modules import Shipped
 logger = logging.getLogger("scaler.client")
 
 LOOKED_AT_BYTES = 1 << 20
-"""Names of modules are looked for in so many bytes at the beginning of a pickle, and at its end."""
+"""The number of bytes at the beginning and at the end of a pickle that are searched for module names."""
 
 
 class StaleModules:
-    """The modules that the functions of a client need, and the workers have.
+    """The modules that a client's functions need and the workers have.
 
     Args:
         shipped: the modules that travel; edited ones are added to them.
@@ -35,15 +35,15 @@ class StaleModules:
         self._versions = ModuleVersions()
         self._files: dict[str, str] = {}
         self._stuck: dict[str, str] = {}
-        """the modules that were edited and cannot travel, and why"""
+        """edited module that cannot travel -> the reason"""
         self._own: dict[str, str] = {}
         self._own_of = self._late_of = 0
-        """how many modules were loaded when these were found"""
+        """the number of loaded modules when `_own` was computed, and when late modules were looked for"""
         self._needed: dict[frozenset[str], dict[str, str]] = {}
         self._mentioned: set[str] = set()
         """the names in the code of functions: some may be modules that only tasks have loaded so far"""
         self._began_at = 0
-        """when the first function was noted, in ns: tasks may have loaded modules since"""
+        """when the first function was noted, in ns: tasks may have loaded modules since then"""
 
     def note(self, function: Callable[..., Any], frames: Frames) -> Iterable[str]:
         """Watch the modules of the user that a function needs, and return their names.
@@ -84,9 +84,10 @@ class StaleModules:
         return needed
 
     def _watch(self, files: dict[str, str]) -> dict[str, Version]:
-        """Watch modules from now on, and return their versions, or of those that are watched already the new ones.
+        """Watch modules, and return their versions; for watched modules, only new versions.
 
-        The versions come first: another thread that looks meanwhile would take a module without one for an edited one.
+        The versions come first: another thread that looks meanwhile would take a module without a version for an edited
+        one.
         """
         found = self._versions.find_new(files)
         self._versions.accept(found)
@@ -94,7 +95,7 @@ class StaleModules:
         return found
 
     def look(self) -> bool:
-        """Send modules along that were edited and reloaded. Return whether there are any."""
+        """Ship the modules that were edited and reloaded. Return whether there are any."""
         new = {**self._versions.find_new(dict(self._files)), **self._found_late()}
         for name in new:
             top = name.partition(".")[0]
@@ -105,7 +106,7 @@ class StaleModules:
         return bool(new)
 
     def _found_late(self) -> dict[str, Version]:
-        """Watch modules that were loaded here after tasks that need them. Return those that were edited meanwhile."""
+        """Watch modules that were loaded here after tasks that need them. Return those that were edited in between."""
         count = len(sys.modules)
         if self._late_of == count:
             return {}
@@ -129,6 +130,6 @@ class StaleModules:
         )
 
     def forget(self) -> None:
-        """All worker processes are new: they import what there is now."""
+        """Forget the old versions, because all worker processes are new and import the current code."""
         self._versions.accept(self._versions.find_new(dict(self._files)))
         self._stuck = {}

@@ -1,7 +1,7 @@
-"""ValueLimit: how large one value of a client may be: the scheduler sets it, since it holds each one whole.
+"""ValueLimit: how large one value of a client may be. The scheduler sets the limit, since it holds each value whole.
 
-Set by the protocol; asked where values are made ready, in any thread, and by the open work before it sends them. A
-value shared as a location does not count: the scheduler never holds it. Must never: copy a value.
+Set by the protocol; checked where values are prepared, in any thread, and by the open work before it sends them. A
+value shared as a location does not count, because the scheduler never holds it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class ValueLimit:
     def __init__(self, address: str) -> None:
         self.host = f"the scheduler at {address}"
         self.n_bytes = NO_LIMIT
-        """the scheduler's latest limit; none before its first"""
+        """the latest limit of the scheduler; unlimited before the first one"""
 
     def check(self, value: str, frames: Sequence[Any]) -> None:
         """Raise `ObjectTooLargeError` if these frames are too large to be sent.
 
         Args:
-            value: what it is, for the error.
+            value: the name of the value in the error.
         """
         if type(frames) is not SharedFrames and size_of(frames) > self.n_bytes:
             raise self.error(value, size_of(frames))

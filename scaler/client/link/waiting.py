@@ -85,9 +85,7 @@ class ConnectionAdvice:
     def what_to_check(self) -> str:
         """Return a possible reason why no scheduler answers, as the end of a sentence."""
         if self.stranger:
-            return (
-                f"another program answers there, not the scheduler that accepted this client: {self.stranger}"
-            )
+            return f"another program answers there, not the scheduler that accepted this client: {self.stranger}"
         if self._lookup.problem:
             return self._lookup.problem
         endpoint = self.endpoint

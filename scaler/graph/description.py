@@ -136,6 +136,6 @@ def _asked(graph: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
         if key not in graph:
             raise KeyError(f"the key {shown(key)} is not in the graph")
         if key in seen:
-            raise KeyError(f"the key {shown(key)} is asked for twice")
+            raise KeyError(f"the key {shown(key)} is requested twice")
         seen.add(key)
     return asked

@@ -42,7 +42,7 @@ class ClientSettings(NamedTuple):
             return self
         address = task_context.current.address or address_from_settings()
         if address is None:
-            raise ConfigError("a client that travelled in a task of its scheduler can be unpickled in such a task only")
+            raise ConfigError("a client that was sent in a task can be unpickled only in a task of the same scheduler")
         return self._replace(address=address)
 
     def read_serializer(self) -> Serializer:

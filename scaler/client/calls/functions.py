@@ -472,8 +472,8 @@ class ClientFunctions:
             known = self._remembered
         if not callable(function):
             raise TypeError(
-                f"the first argument must be callable, not {shown(function)}: a task gets its function and its "
-                "arguments apart, submit(fn, x) and not submit(fn(x))"
+                f"the first argument must be callable, not {shown(function)}: pass the function and its "
+                "arguments separately, submit(fn, x) and not submit(fn(x))"
             )
         state = what_pickle_depends_on(function) if self._may_remember else None
         with in_a_task_for(self._address):

@@ -50,9 +50,8 @@ class Hints:
         if generator := find_generator(function):
             self._looked = None
             logger.warning(
-                "the function %s brings a random generator along (%s): workers have copies of it, and copies draw the "
-                "same numbers; draw from scaler.current_task().rng() instead, or make the generator in the "
-                "function, from an argument",
+                "the function %s contains a random generator (%s): each worker gets a copy, and copies draw the same "
+                "numbers; draw from scaler.current_task().rng() instead, or make the generator in the function",
                 name_of(function),
                 generator,
             )
@@ -74,9 +73,8 @@ class Hints:
         if times >= TIMES:
             self._pickled = None
             logger.warning(
-                "the function %s brings %.1f MiB along (%s) and was pickled with it %d times, once for each call: "
-                "reference = client.send_object(value) sends a value once; give the function the reference as an "
-                "argument",
+                "the function %s contains %.1f MiB (%s) and was pickled %d times, once for each call: send the value "
+                "once with reference = client.send_object(value), and pass the reference as an argument",
                 name_of(function),
                 size_bytes / 2**20,
                 max(parts_of(function), key=_size_bytes).name,

@@ -368,5 +368,5 @@ def _amounts(capabilities: object, memory: int | str | None) -> tuple[tuple[str,
             raise ConfigError("memory is an option and among the capabilities: leave one of them out")
         capabilities = {**capabilities, MEMORY: amount_of(MEMORY, memory, 1)}
     if len(capabilities) > CAPABILITIES_MOST:
-        raise ConfigError(f"a task can ask for {CAPABILITIES_MOST} capabilities at the most, not {len(capabilities)}")
+        raise ConfigError(f"a task can require at most {CAPABILITIES_MOST} capabilities, not {len(capabilities)}")
     return tuple(sorted((check_name(name), amount_of(name, amount, 0)) for name, amount in capabilities.items()))

@@ -61,9 +61,9 @@ class StaleModules:
             if self._shipped.has(name.partition(".")[0]):
                 continue
             raise SerializeObjectError(
-                f"{name_of(function)} needs the module {name}, which was edited and loaded anew here, so the workers "
-                f"may have its old code, and it cannot travel with the function: {self._stuck[name]}. When the workers "
-                "can import the new one, call client.restart_workers()"
+                f"{name_of(function)} needs the module {name}, which was edited and reloaded here. The workers may "
+                f"have its old code, and it cannot travel with the function: {self._stuck[name]}. When the workers can "
+                "import the new code, call client.restart_workers()"
             )
         return needed
 
@@ -123,8 +123,8 @@ class StaleModules:
             self._stuck[name] = str(error)
             return
         logger.warning(
-            "the module %s was edited and loaded anew here: from now on it travels with the functions of this client, "
-            "as with Client(modules=[%s]), so that no worker runs the old code",
+            "the module %s was edited and reloaded here: from now on it travels with the functions of this client, "
+            "as with Client(modules=[%s]), so no worker runs the old code",
             name,
             top,
         )

@@ -1,6 +1,6 @@
 """Dashboard: the page of a client's scheduler, and the summary that notebooks show of a client.
 
-Called by the client. Must never: import a web server, or ask the scheduler for more than a moment.
+Called by the client. It imports no web server, and waits at most `SUMMARY_SECONDS` for the scheduler.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from scaler.endpoint import Endpoint
 from scaler.errors import DisconnectedError
 
 SUMMARY_SECONDS = 1.0
-"""How long a notebook waits for what is in the summary."""
+"""How long a notebook waits for the figures of the summary."""
 
 
 class Dashboard:
-    """The page of one client, which ends with it.
+    """The page of one client, which ends with the client.
 
     Args:
         owner: the client.
         endpoint: of its scheduler.
 
     Raises:
-        ConfigError: if no other process can see that scheduler.
+        ConfigError: if other processes cannot connect to the scheduler.
     """
 
     def __init__(self, owner: object, endpoint: Endpoint) -> None:
@@ -38,7 +38,7 @@ class Dashboard:
         page = starters.page(endpoint)
         self.url = page.url
         self.close = weakref.finalize(owner, _end, page, os.getpid())
-        """Ends the page; any number of times."""
+        """Ends the page; may be called any number of times."""
         sys.stderr.write(f"scaler: the dashboard is at {self.url}\n")
         sys.stderr.flush()
 
@@ -49,7 +49,7 @@ def _end(page: starters.LocalPage, owner_pid: int) -> None:
 
 
 def summary(link: LinkThread, url: str | None) -> str:
-    """Return what a notebook shows of a client: HTML, in which all texts are escaped. It takes a second at most."""
+    """Return the HTML that a notebook shows of a client, with all texts escaped. Takes at most `SUMMARY_SECONDS`."""
     address = escaped(link.address)
     if url:
         page = f'<a href="{escaped(url)}" target="_blank" rel="noopener">Open the dashboard</a>'

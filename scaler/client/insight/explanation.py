@@ -1,7 +1,6 @@
-"""Explanation: what a task waits for, and its story, for users.
+"""Explanation: why a task waits, and its story, for users.
 
-Called by futures and clients, in the thread of the user, which waits for the scheduler's answer for a moment. Must
-never: wait for longer than that.
+Called by futures and clients in the thread of the user, which waits briefly for the scheduler's answer.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
 ANSWER_SECONDS = 2.0
 """How long a user waits for the answer of the scheduler."""
 AGAIN_SECONDS = 0.1
-"""The same for what the client knows itself, when the scheduler has not answered."""
+"""How long a user then waits for what the client itself knows, if the scheduler has not answered."""
 TIMEOUT_ANSWER_SECONDS = 0.25
-"""The same for the sentence in a `TimeoutError`, which must not come late."""
+"""How long a `TimeoutError` may be delayed to get its explanation."""
 WORTH_ASKING_SECONDS = 1.0
-"""A time-out that is shorter is a look at the future, and has no time to ask."""
+"""The shortest time-out that is explained: a shorter one only polls the future."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,17 +32,17 @@ class Story:
 
     Attributes:
         task_id: its id, 16 bytes.
-        name: its name; empty if only its id was known.
+        name: its name; empty if only its id was given.
         state: *inactive* (it waits), *running* (a worker has it), *canceling*, *success*, *failed*, *canceled*, or
-            empty if it is not known.
-        waits_for: in a word or two: `no worker`, `no worker can take it`, `taken`, `no room`, `inputs`, `worker`,
-            `children`, `window`, `transfer`, `no scheduler`, ...
-        sentence: the same for people, with what to do about it.
-        worker: the worker that has it; if it has ended, the one that ran it, as long as it is among the last 10,000
-            tasks of the scheduler; or an empty text.
-        tries: which try this is, from 1; 0 if it is not known.
-        past: why the earlier tries ended, or an empty text.
-        seconds: for how long at least it waits in this state, or runs; None: not known.
+            empty if unknown.
+        waits_for: the reason in a word or two: `no worker`, `no worker can take it`, `taken`, `no room`, `inputs`,
+            `worker`, `children`, `window`, `transfer`, `no scheduler`, ...
+        sentence: the reason as a sentence, with what to do about it.
+        worker: the worker that has it, or that ran it if it has ended; empty if unknown. The scheduler remembers its
+            last 10,000 ended tasks.
+        tries: the number of the current try, from 1; 0 if unknown.
+        past: why the earlier tries ended; empty if there were none.
+        seconds: for how long at least it has waited in this state, or run; None: unknown.
     """
 
     task_id: bytes
@@ -67,7 +66,7 @@ class Story:
 
 
 def checked_task_id(task: object) -> TaskId:
-    """Return the id of a task that a user gave.
+    """Return the task id that a user passed.
 
     Raises:
         ValueError: if it is not one.
@@ -80,7 +79,7 @@ def checked_task_id(task: object) -> TaskId:
 
 
 def tell(link: ClientLink, task_id: TaskId, name: str, future: EndedFuture | None, seconds: float) -> Story:
-    """Return the story of a task. The scheduler is asked about it: where it ran, if it has ended.
+    """Return the story of a task. The scheduler is asked about it; for an ended task, where it ran.
 
     Args:
         future: its future, if there is one.
@@ -95,12 +94,12 @@ def tell(link: ClientLink, task_id: TaskId, name: str, future: EndedFuture | Non
 
 
 def may_know(link: ClientLink, future: EndedFuture) -> bool:
-    """Return whether the scheduler may know where a task ran that has ended."""
+    """Return whether the scheduler may know where an ended task ran."""
     return not (link.closed_because or future.cancelled())
 
 
 def question() -> Answer[ExplainResponse]:
-    """Return what takes the answer to a question about a task."""
+    """Return a future for the answer to a question about a task."""
     return Answer(lambda answer: answer)
 
 
@@ -116,14 +115,19 @@ def _ask(link: ClientLink, task_id: TaskId, seconds: float) -> ExplainResponse |
 def story_of(
     task_id: TaskId, name: str, future: EndedFuture | None, answer: ExplainResponse | None, seconds: float
 ) -> Story:
-    """Return the story of a task: how it ended, or the scheduler's answer; None: none came within so many seconds."""
+    """Return the story of a task from its future, or from the scheduler's answer.
+
+    Args:
+        answer: None if no answer arrived in time.
+        seconds: how long the answer was waited for.
+    """
     if future is not None and future.done():
         return replace(_from_end(task_id, name, future), worker="" if answer is None else answer.worker)
     if answer is None:
-        sentence = f"the scheduler did not say within {seconds:g} seconds what it waits for: it is busy, or not there"
+        sentence = f"the scheduler did not answer within {seconds:g} seconds: it is busy or unreachable"
         return Story(task_id, name, "", UNKNOWN, sentence)
     if answer.waits_for == ENDED:
-        return Story(task_id, name, "", ENDED, "this client has no open task of that id: it has ended", answer.worker)
+        return Story(task_id, name, "", ENDED, "this client has no open task with this id: it has ended", answer.worker)
     since = answer.state_ms / 1000 if answer.state_ms else None
     known = (answer.waits_for, answer.sentence, answer.worker, answer.tries, answer.past, since)
     return Story(task_id, name, answer.state or "inactive", *known)
@@ -134,12 +138,12 @@ def _from_end(task_id: TaskId, name: str, future: EndedFuture) -> Story:
         return Story(task_id, name, "canceled", ENDED, "it was cancelled")
     error = future.exception()
     if error is None:
-        return Story(task_id, name, "success", ENDED, "it has ended, and its result is there")
+        return Story(task_id, name, "success", ENDED, "it has finished, and its result is available")
     return Story(task_id, name, "failed", ENDED, f"it has failed: {described(error)}"[:400])
 
 
 def late(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, timeout: float) -> str:
-    """Return the text of a `TimeoutError`: which task was not ready, and why if there is time to ask."""
+    """Return the text of a `TimeoutError` of a task that has not ended, with the reason if there is time to ask."""
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
     if timeout < WORTH_ASKING_SECONDS:
         return text
@@ -147,8 +151,8 @@ def late(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, time
 
 
 def not_here(task_id: TaskId, name: str) -> str:
-    """Return the text of a `TimeoutError`: a task has ended, and its large result has not come in time."""
+    """Return the text of a `TimeoutError` of a task that has ended, and whose large result has not arrived in time."""
     return (
-        f"the result of task {name} ({task_id.hex()[-8:]}) has not come in time: it is on its way, or its host is gone "
-        f"and the task runs again, for which it needs a worker; ask for it again"
+        f"the result of task {name} ({task_id.hex()[-8:]}) has not arrived in time: it is still in transit, or its "
+        f"host was lost and the task needs a worker to run again; request the result again"
     )

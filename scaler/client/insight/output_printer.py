@@ -1,6 +1,6 @@
-"""OutputPrinter: prints what tasks write, for `Client(stream_output=True)`, in a thread of its own.
+"""OutputPrinter: prints the output of tasks, for `Client(stream_output=True)`, in a thread of its own.
 
-Written to by the link's thread, which never waits for a terminal. Must never: keep more lines than its bound.
+The link's thread passes lines to it, and never waits for a terminal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scaler.client.link.requests import OutputListener
 from scaler.wire.messages.client import OutputLine
 
 WAITING_MOST = 10_000
-"""So many lines wait for a slow terminal; further ones are left out."""
+"""The most lines that wait for a slow terminal; further lines are left out."""
 FINISH_SECONDS = 1.0
 """How long a client that disconnects waits until its lines are printed."""
 
@@ -25,7 +25,7 @@ class OutputPrinter:
     """Prints lines on the standard output and the standard error of this process, each with worker and task.
 
     Args:
-        follow: has it get all lines that the tasks of a client write from now on.
+        follow: registers the printer for all further lines that the tasks of a client write.
     """
 
     def __init__(self, follow: Callable[[OutputListener], None]) -> None:
@@ -36,7 +36,7 @@ class OutputPrinter:
         follow(self)
 
     def take(self, line: OutputLine) -> None:
-        """Print a line soon."""
+        """Queue a line for printing."""
         dropped = line.dropped + self._dropped
         if self._lines.qsize() >= WAITING_MOST:
             self._dropped = dropped + 1
@@ -46,11 +46,11 @@ class OutputPrinter:
         self._lines.put(LogLine(shown.time, shown.stream, shown.worker, shown.task, shown.text, dropped))
 
     def end(self) -> None:
-        """Print what there is, and end."""
+        """End the thread after the queued lines."""
         self._lines.put(None)
 
     def finish(self) -> None:
-        """Wait a moment until everything is printed."""
+        """End, and wait for at most `FINISH_SECONDS` until everything is printed."""
         self.end()
         if threading.current_thread() is not self._thread:
             self._thread.join(FINISH_SECONDS)

@@ -1,8 +1,7 @@
-"""Who is there: what a client can learn of its scheduler, its workers and its objects, how to wait for workers, and to
-restart them.
+"""Presence: information about the scheduler, its workers and its objects, and how to wait for workers or restart them.
 
-Called by the client, in any thread of the user; asks through the link. Must never: poll. The scheduler answers
-when there are enough workers.
+Called by the client, in any thread of the user; requests go through the link. Nothing polls: the scheduler answers once
+there are enough workers.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _MOST = 2**32 - 1
 
 @dataclass(frozen=True)
 class SchedulerInfo:
-    """What `Client.info` returns.
+    """The result of `Client.info`.
 
     Attributes:
         address: where the scheduler listens.
-        workers: how many workers are connected.
-        clusters: how many agents they belong to.
-        clients: how many clients are connected, those inside tasks too.
-        waiting_tasks: how many tasks of all clients wait at the scheduler for a worker.
+        workers: the number of connected workers.
+        clusters: the number of agents that these belong to.
+        clients: the number of connected clients, including those inside tasks.
+        waiting_tasks: the number of tasks of all clients that wait at the scheduler for a worker.
     """
 
     address: str
@@ -52,16 +51,16 @@ class SchedulerInfo:
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """A worker, as `Client.workers` returns it.
+    """A worker, as returned by `Client.workers`.
 
     Attributes:
         name: its name.
-        cluster: the workers of one `scaler_cluster` have the same number in one answer.
-        tasks: how many tasks it has: running, blocked, and in its queue.
+        cluster: a number; within one answer, the workers of one `scaler_cluster` have the same one.
+        tasks: the number of its tasks: running, blocked, and queued.
         blocked_tasks: how many of these wait for tasks that they have submitted.
         python_version: of its processes, such as "3.12.1".
         version: of scaler.
-        capabilities: resources of its node that tasks may ask for, and how much of each.
+        capabilities: the resources of its node that tasks may require, with their amounts.
     """
 
     name: str
@@ -90,18 +89,18 @@ PLACES = ("scheduler", "client", "cluster", "lost")
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """An object that the scheduler knows of this client, as `Client.objects` returns it.
+    """An object of this client that the scheduler knows, as returned by `Client.objects`.
 
     Attributes:
-        object_id: 16 bytes: of a reference its `object_id`, of a result the `task_id` of its future.
+        object_id: 16 bytes: the `object_id` of a reference, or for a result the `task_id` of its future.
         kind: "value" (of `send_object`), "function", "argument" (of one call, too large to travel with it) or "result".
-        name: what the value or the function is called; of a result its function; of others empty.
-        size: bytes of its serialised form.
+        name: the name of the value or function; for a result that of its function; otherwise empty.
+        size: the bytes of its serialised form.
         place: where its bytes are: "scheduler"; "client": in memory that this program shares with workers on its
-            machine; "cluster": with the agent of the workers that made it, in memory or on its disk; "lost": with an
-            agent that is gone.
-        copies: how many agents have fetched it.
-        readers: how many open tasks need it.
+            machine; "cluster": with the agent of the workers that made it, in memory or on disk; "lost": with an agent
+            that was lost.
+        copies: the number of agents that have fetched it.
+        readers: the number of open tasks that need it.
     """
 
     object_id: bytes
@@ -122,35 +121,37 @@ class Objects(list[ObjectInfo]):
 
 
 def info(address: str) -> Inquiry[SchedulerInfo]:
-    """Ask how many are there."""
+    """Return an inquiry for the numbers of workers, clients and tasks."""
     return Inquiry(lambda response, _: _read_info(address, response))
 
 
 def workers() -> Inquiry[list[WorkerInfo]]:
-    """Ask for the connected workers, cluster by cluster."""
+    """Return an inquiry for the connected workers, cluster by cluster."""
     return Inquiry(lambda _, described: Workers(map(_read_worker, described)), detailed=WORKERS)
 
 
 def objects() -> Inquiry[list[ObjectInfo]]:
-    """Ask for the objects of this client, the largest first."""
+    """Return an inquiry for the objects of this client, the largest first."""
     return Inquiry(lambda _, described: Objects(map(_read_object, described)), detailed=OBJECTS)
 
 
 def restart() -> Inquiry[None]:
-    """Ask all agents to replace their worker processes. When the answer comes, all of them know."""
+    """Return an inquiry that makes all agents replace their worker processes. It is answered once all of them have been
+    told.
+    """
     return Inquiry(lambda _response, _workers: None, restart=True)
 
 
 def leave(names: Iterable[str]) -> Inquiry[None]:
-    """Ask the clusters of these workers to leave. Their agents report what comes of it."""
+    """Return an inquiry that makes the clusters of these workers leave. Their agents log the outcome."""
     return Inquiry(lambda _response, _workers: None, leave=",".join(names))
 
 
 def cancel(tasks: Iterable[bytes | str]) -> Inquiry[None]:
-    """Ask to cancel tasks of anybody.
+    """Return an inquiry that cancels tasks of any client.
 
     Args:
-        tasks: their ids, or the short ones in hex that screens show.
+        tasks: their ids, or their short ids in hex, as shown on screens.
 
     Raises:
         ValueError: if one is neither.
@@ -169,7 +170,7 @@ def _short_id(task: object) -> str:
 
 
 def enough(address: str, n_workers: int) -> Inquiry[SchedulerInfo]:
-    """Return the inquiry that is answered once `n_workers` workers are connected.
+    """Return an inquiry that is answered once `n_workers` workers are connected.
 
     Raises:
         ConfigError: if `n_workers` is not a number of workers.
@@ -179,11 +180,11 @@ def enough(address: str, n_workers: int) -> Inquiry[SchedulerInfo]:
 
 
 def wait(link: ClientLink, asked: Inquiry[T], timeout: float | None = None) -> T:
-    """Ask, and wait for the answer in this thread.
+    """Send an inquiry, and wait for the answer in this thread.
 
     Raises:
-        TimeoutError: if it took longer.
-        BaseException: if there will be none.
+        TimeoutError: if it took longer than `timeout` seconds.
+        BaseException: if the inquiry failed.
     """
     link.inquire(asked)
     try:
@@ -213,10 +214,10 @@ def late_for(link: ClientLink, asked: Inquiry[Any], timeout: float | None) -> Ti
 
 
 def wait_for_workers(link: ClientLink, n_workers: int, timeout: float | None) -> SchedulerInfo:
-    """Wait until so many workers are connected.
+    """Wait until `n_workers` workers are connected.
 
     Raises:
-        TimeoutError: if it took longer.
+        TimeoutError: if it took longer than `timeout` seconds.
     """
     timeout = check_timeout(timeout)
     return wait(link, enough(link.address, n_workers), timeout)
@@ -237,10 +238,10 @@ def _read_object(sent: SentObject) -> ObjectInfo:
 
 
 def names_of(workers: list[WorkerInfo]) -> list[str]:
-    """Return the names of workers that are to be addressed by these.
+    """Return the names of workers that are to be addressed by name.
 
     Raises:
-        ConfigError: if two have the same.
+        ConfigError: if two workers have the same name.
     """
     names = [worker.name for worker in workers]
     twice = next((name for name, count in Counter(names).items() if count > 1), None)

@@ -1,7 +1,6 @@
-"""TaskLog: what a task has written, for users.
+"""TaskLog: the output and the progress reports of a task, for users.
 
-Made by futures and clients, in the thread of the user, which waits for the scheduler's answer. Must never: wait for
-longer than the user wants.
+Made by futures and clients, in the thread of the user, which waits for the scheduler's answer up to a time-out.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ class LogLine:
     """A line that a task has written.
 
     Attributes:
-        time: when, by the clock of the worker's host.
+        time: when it was written, by the clock of the worker's host.
         stream: `stdout`, `stderr` or `logging`.
         worker: where the task ran.
-        task: its name.
+        task: the name of the task.
         text: the line, without its end.
-        dropped: so many lines before this one were left out.
+        dropped: the number of lines left out before this one.
     """
 
     time: datetime
@@ -53,11 +52,11 @@ class LogLine:
 
 @dataclass(frozen=True)
 class TaskLog(Sequence[LogLine]):
-    """The lines of a task that are kept, the oldest first: a sequence of `LogLine`. `str()` of it is the text.
+    """The kept lines of a task, the oldest first: a sequence of `LogLine`. `str()` of it is the text.
 
     Attributes:
         lines: the lines.
-        dropped: how many lines were left out in all: beyond the bounds of a second or of a task.
+        dropped: the number of lines left out in all, beyond the bounds per second and per task.
     """
 
     lines: tuple[LogLine, ...]
@@ -89,7 +88,7 @@ class TaskLog(Sequence[LogLine]):
 
 
 def left_out(count: int) -> str:
-    """Return the sentence for lines that were left out."""
+    """Return the sentence for `count` lines that were left out."""
     return f"({count:,} {'line was' if count == 1 else 'lines were'} left out)"
 
 
@@ -100,21 +99,21 @@ def read_line(line: OutputLine) -> LogLine:
 
 
 _LAST_US = 250_000_000_000 * 10**6
-"""The clock of a host may say anything; a later time is no date."""
+"""The latest time that is read: the clock of a host may be wrong, and a later time is no valid date."""
 
 
 def read_log(lines: Sequence[OutputLine], dropped: int) -> TaskLog:
-    """Return the scheduler's answer for users. A line without text only counts lines that are missing."""
+    """Return the scheduler's answer for users. A line without text only counts missing lines."""
     return TaskLog(tuple(read_line(line) for line in lines if line.text or not line.dropped), dropped)
 
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """How far a task is, as it has reported with `current_task().report(...)`.
+    """The progress of a task, as last reported with `current_task().report(...)`.
 
     Attributes:
         fraction: how much of it is done, from 0 to 1.
-        text: what it did then.
+        text: the reported description.
         time: of the report, by the clock of the worker's host.
         worker: where it ran.
     """
@@ -129,7 +128,7 @@ class TaskProgress:
 
 
 def read_progress(lines: Sequence[OutputLine], _dropped: int = 0) -> TaskProgress | None:
-    """Return the report in these lines; None if there is none that can be read."""
+    """Return the first readable report in these lines, or None."""
     for line in lines:
         percent, _, text = line.text.partition("%")
         with contextlib.suppress(ValueError):
@@ -139,14 +138,14 @@ def read_progress(lines: Sequence[OutputLine], _dropped: int = 0) -> TaskProgres
 
 
 def ask_log(link: ClientLink, task_id: TaskId) -> Answer[TaskLog]:
-    """Ask what a task has written."""
+    """Request the output of a task."""
     answer = Answer(read_log)
     link.read_output(task_id, answer.take)
     return answer
 
 
 def ask_progress(link: ClientLink, task_id: TaskId) -> Answer[TaskProgress | None]:
-    """Ask for the latest report of a task."""
+    """Request the latest report of a task."""
     answer = Answer(read_progress)
     link.read_output(task_id, answer.take, report=True)
     return answer
@@ -167,8 +166,7 @@ def wait(link: ClientLink, answer: Answer[T], timeout: float | None) -> T:
 
 
 def late(address: str, timeout: float | None) -> TimeoutError:
-    """Return the error of an answer that did not come."""
+    """Return the error of an answer that did not arrive in time."""
     return TimeoutError(  # with Python 3.10 that of `concurrent.futures` is another one
-        f"the scheduler at {address} did not say within {timeout:g} seconds what the task has written or reported: it "
-        "is busy, or not there"
+        f"the scheduler at {address} did not answer within {timeout:g} seconds: it is busy or unreachable"
     )

@@ -209,7 +209,7 @@ class TestLargeResults:
         scheduler.answers_requests = False
         future = client.submit(bytes, LARGE)
         wait([future], timeout=10)
-        with pytest.raises(concurrent.futures.TimeoutError, match=r"result of task bytes .* has not come in time"):
+        with pytest.raises(concurrent.futures.TimeoutError, match=r"result of task bytes .* has not arrived in time"):
             future.result(0.02)
         scheduler.wait_for(ObjectRequest)
         scheduler.say(scheduler.stored(future.task_id))

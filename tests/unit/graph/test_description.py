@@ -48,7 +48,7 @@ def test_any_mapping_and_any_iterable_of_keys_will_do() -> None:
     ("graph", "keys", "named"),
     [
         ({"a": 1}, ["b"], "'b' is not in the graph"),
-        ({"a": 1}, ["a", "a"], "'a' is asked for twice"),
+        ({"a": 1}, ["a", "a"], "'a' is requested twice"),
         ({"a": (abs, "b")}, ["a"], "'a' needs 'b'"),
         ({"a": 1, "c": (abs, "b")}, ["a"], "'c' needs 'b'"),
     ],

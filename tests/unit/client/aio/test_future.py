@@ -192,7 +192,7 @@ def test_it_says_what_its_task_waits_for(use: Use, scheduler: FakeScheduler) -> 
     async def test(client: AsyncClient) -> None:
         done = client.submit(abs, -1)
         assert await done == 1
-        assert await done.explain() == "it has ended, and its result is there"
+        assert await done.explain() == "it has finished, and its result is available"
         scheduler.answers_tasks = False
         future = client.submit(abs, -1)
         asked = asyncio.create_task(future.story())

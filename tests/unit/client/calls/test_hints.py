@@ -17,7 +17,7 @@ from scaler.client.calls.arguments import ArgumentPacker
 from scaler.client.calls.hints import TIMES, WORTH_A_HINT_BYTES, Hints
 from scaler.pickling.serialization import DefaultSerializer
 
-DRAWN = "brings a random generator along"
+DRAWN = "contains a random generator"
 SENT = "sends it once"
 
 chance = random.Random(1)
@@ -132,7 +132,7 @@ def test_a_function_that_is_pickled_again_and_again_with_large_values_is_logged_
         client.submit(look_up, number)
         client.submit(holding(TABLE[:10]), number)
     (said,) = caplog.messages
-    assert said.startswith("the function look_up brings 1.0 MiB along (the global TABLE of __main__)")
+    assert said.startswith("the function look_up contains 1.0 MiB (the global TABLE of __main__)")
     assert f"{TIMES} times" in said
     assert SENT.replace("it", "a value") in said
 

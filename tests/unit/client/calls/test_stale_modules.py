@@ -80,7 +80,7 @@ def test_an_edited_module_travels_and_that_is_said_once(
         assert sent_with(client, edited.g) == {"edited_for_a_test": text}
         assert sent_with(client, lambda: 3) == {"edited_for_a_test": text}
         (said,) = caplog.messages
-        assert said.startswith("the module edited_for_a_test was edited and loaded anew here: from now on it travels")
+        assert said.startswith("the module edited_for_a_test was edited and reloaded here: from now on it travels")
         assert "Client(modules=[edited_for_a_test])" in said
 
 

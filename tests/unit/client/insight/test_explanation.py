@@ -63,7 +63,7 @@ def test_an_open_task_can_be_asked_about_by_its_id(client: Client, scheduler: Fa
 def test_how_a_task_has_ended_is_told_without_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
     good, bad = client.submit(abs, -1), client.submit(divmod, 1, 0)
     assert good.result(10) == 1
-    assert good.explain() == "it has ended, and its result is there"
+    assert good.explain() == "it has finished, and its result is available"
     assert isinstance(bad.exception(10), ZeroDivisionError)
     assert "ZeroDivisionError" in bad.explain()
     scheduler.answers_tasks = False
@@ -82,7 +82,7 @@ def test_where_a_task_ran_that_has_ended_is_what_the_scheduler_remembers(
     assert (good.result(10), type(bad.exception(10))) == (1, ZeroDivisionError)
     assert [(each.story().state, each.story().worker) for each in (good, bad)] == [("success", "w"), ("failed", "w")]
     assert client.story(good.task_id).worker == "w"
-    assert client.story(good.task_id).sentence == "this client has no open task of that id: it has ended"
+    assert client.story(good.task_id).sentence == "this client has no open task with this id: it has ended"
 
 
 def test_the_scheduler_is_asked_about_a_task_of_somebody_else(client: Client, scheduler: FakeScheduler) -> None:

@@ -71,7 +71,7 @@ def test_a_clock_that_is_wrong_harms_nothing() -> None:
 
 
 def test_no_answer_is_an_error_that_says_so() -> None:
-    with pytest.raises(TimeoutError, match=r"the scheduler at tcp://here:1 did not say within 0\.01 seconds"):
+    with pytest.raises(TimeoutError, match=r"the scheduler at tcp://here:1 did not answer within 0\.01 seconds"):
         log_of(Link(None), 0.01)
 
 
@@ -83,7 +83,7 @@ def test_how_far_a_task_is() -> None:
     assert (progress.fraction, progress.text, progress.worker) == (0.405, "of the paths", "rome07-3")
     assert (str(progress), progress.time.timestamp()) == ("40.5% of the paths", pytest.approx(7e-6))
     assert progress_of(Link([]), 5) is None
-    with pytest.raises(TimeoutError, match="did not say within 0 seconds"):
+    with pytest.raises(TimeoutError, match="did not answer within 0 seconds"):
         progress_of(Link(None), 0)
 
 

@@ -1,12 +1,12 @@
-"""The same order as in `plain`, as operations on a sparse matrix with python-graphblas: a whole wave of nodes at once.
+"""The order of a graph's nodes as operations on a sparse matrix with python-graphblas, a whole wave of nodes at once.
 
-The matrix says how often each node needs each other node. A wave is the vector of the ready nodes; wave times matrix
-counts for all other nodes how many of their dependencies have just finished. So the cost grows with waves, not with
-nodes: a wide graph has few waves, a chain of a million nodes has a million. When waves are narrow, this gives up and
-`plain` takes over.
+An alternative to `plain`. The matrix says how often each node needs each other node. A wave is the vector of the ready
+nodes; wave times matrix counts, for all other nodes, how many of their dependencies have just finished. So the cost
+grows with waves, not with nodes: a wide graph has few waves, a chain of a million nodes has a million. When waves are
+narrow, this gives up and `plain` takes over.
 
 Imported only when it is used: python-graphblas is an extra and takes a second to import.
-`tests/benchmarks/results/graph.md` says when that pays.
+`tests/benchmarks/results/graph.md` shows when that pays.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from scaler.graph import plain
 
 TRIAL_WAVES = 64
 WAVE_NODES = 1000
-"""After so many waves with fewer nodes each, the operations cost more than they save."""
+"""After `TRIAL_WAVES` waves with fewer nodes each on average, the operations cost more than they save."""
 
 
 def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list[int]:
-    """Return the nodes that the wanted ones need, each after its dependencies.
+    """Return the wanted nodes and all nodes that they need, each after its dependencies.
 
     Arguments and errors are those of `plain.order`; the order may differ.
     """
@@ -49,8 +49,8 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 
 
 def _waves(consumers: Any, missing: Any) -> list[Any] | None:
-    """Return the nodes wave by wave, and count in `missing` the open dependencies of the others; None if waves are
-    narrow.
+    """Return the nodes wave by wave; None if waves are narrow. `missing` then has the open dependencies of the other
+    nodes.
     """
     size, found = missing.size, 0
     waves: list[Any] = []

@@ -3,7 +3,7 @@
     {"a": 1, "b": (inc, "a"), "c": (add, "b", "b")}  -->  calls b, c;  b needs nothing, c needs b
                  data          calls
 
-All mistakes in a graph are found here, before anything is sent. Must never call user code.
+It finds all mistakes in a graph before anything is sent, and calls no user code.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Description(NamedTuple):
     """A graph with its calls numbered from 0.
 
     Attributes:
-        calls: function and arguments of each.
+        calls: function and arguments of each call.
         numbers: key -> number of the call, in the order of the numbers.
-        counts: for each call, how many of its arguments are results of other calls.
+        counts: for each call, the number of arguments that are results of other calls.
         dependencies: the numbers of those calls, call after call; with repetitions.
-        asked: the wanted keys, in their order.
+        wanted: the wanted keys, in their order.
         in_lists: the key of each call with a list argument that holds a key of the graph, which is not replaced by its
             value there -> the position of the first such argument, from 1, and that key.
     """
@@ -42,17 +42,16 @@ class Description(NamedTuple):
 
 
 def is_call(value: Any) -> bool:
-    """Return whether a value of a graph is a call: a tuple that begins with a callable."""
+    """Return whether a value of a graph is a call: a tuple whose first item is callable."""
     return type(value) is tuple and len(value) > 0 and callable(value[0])
 
 
 def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
-    """Return what is in `graph`.
+    """Return the checked description of `graph`.
 
     Raises:
         KeyError: if a wanted key or an argument is not in the graph, or a key is wanted twice.
-        TypeError: if it is not a mapping, a key is not a `str`, or a call has a call among its arguments, or inside of
-            one.
+        TypeError: if it is not a mapping, a key is not a `str`, or an argument of a call is or contains a call.
     """
     if not isinstance(graph, Mapping):
         raise TypeError(f"a graph must be a dict, not {type(graph).__name__}")
@@ -79,7 +78,7 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
 def _read_arguments(
     key: str, call: Call, graph: Mapping[str, Any], numbers: Mapping[str, int], dependencies: list[int]
 ) -> bool:
-    """Add the calls whose results are arguments of this one. Return whether there is a list among its arguments."""
+    """Add the calls whose results are arguments of this call to `dependencies`. Return whether it has a list argument."""
     has_list = False
     for argument in islice(call, 1, None):
         if isinstance(argument, str):
@@ -100,7 +99,9 @@ def _read_arguments(
 
 
 def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Return a key of the graph in a list argument of a call, or in a list inside it, with the argument's position."""
+    """Return the position of a list argument that holds a key of the graph, directly or in a list inside it, and that
+    key.
+    """
     for position, argument in enumerate(call):
         if type(argument) is list and (found := _key_among(argument, graph, 1)):
             return position, found
@@ -108,7 +109,9 @@ def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None
 
 
 def _key_among(values: list[Any], graph: Mapping[str, Any], levels: int) -> str:
-    """Return the first key of the graph among some values, or in lists inside them, that many levels deep."""
+    """Return the first key of the graph among `values`, or in lists inside them, up to `levels` deep; empty if there is
+    none.
+    """
     for value in values:
         kind = type(value)
         if kind is str and value in graph:

@@ -1,7 +1,8 @@
-"""GatheringCall: calls with futures and references inside of lists, tuples, sets and dictionaries: taken out, and put back.
+"""GatheringCall: takes futures and references out of containers among a call's arguments, and puts their values back.
 
-The client takes them out; each becomes an argument of its own. On the worker, `GatheringCall` puts their values where they
-were, and calls the user's function. Must never: change a container of the user.
+The client takes them out of lists, tuples, sets and dictionaries; each becomes an argument of its own. On the worker,
+`GatheringCall` puts their values where they were, and calls the user's function. Containers of the user are copied, not
+changed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from scaler.texts import shown
 
 
 class ArgumentPlace(int):
-    """Stands in a container, or for an argument: the argument with this number."""
+    """A placeholder in a container, or for an argument: the number of an argument."""
 
 
 class GatheringCall:
-    """Calls a function with arguments that are put together first: what the worker runs.
+    """The callable that the worker runs: puts the arguments together, and calls a function with them.
 
     Args:
         function: of the user.
@@ -35,13 +36,13 @@ class GatheringCall:
 
 
 class SeparatedArguments(NamedTuple):
-    """The arguments of a call, taken apart.
+    """The arguments of a call, separated from their containers.
 
     Attributes:
-        positional: holes, and containers with holes.
+        positional: placeholders, and containers with placeholders.
         keywords: the same, by name.
-        arguments: what belongs into the holes.
-        labels: where each of them was, for people.
+        arguments: the values for the placeholders.
+        labels: the place of each value, for errors.
     """
 
     positional: list[Any]
@@ -51,17 +52,17 @@ class SeparatedArguments(NamedTuple):
 
     @property
     def is_needed(self) -> bool:
-        """Whether anything was inside of a container."""
+        """Whether any value was inside a container."""
         return any(type(each) is not ArgumentPlace for each in (*self.positional, *self.keywords.values()))
 
     @property
     def sent(self) -> list[Any]:
-        """The arguments with which `GatheringCall` is called."""
+        """The arguments of `GatheringCall`."""
         return [self.positional, self.keywords, *self.arguments]
 
     @property
     def labels_sent(self) -> list[str]:
-        """What to call these."""
+        """The names of the `sent` arguments in errors."""
         return ["the arguments", "the arguments", *self.labels]
 
 
@@ -69,10 +70,10 @@ Wanted: TypeAlias = type | tuple[type, ...]
 
 
 def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted) -> SeparatedArguments:
-    """Take all values of some classes out of the lists, tuples, sets and dictionaries among the arguments of a call.
+    """Separate values of some classes from the lists, tuples, sets and dictionaries among the arguments of a call.
 
     Args:
-        wanted: the class of the values, or several. Those in containers of other types, and keys of dictionaries, stay.
+        wanted: the class of the values, or several. Values in other containers, and keys of dictionaries, stay.
     """
     apart = SeparatedArguments([], {}, [], [])
     for number, argument in enumerate(args, start=1):
@@ -105,12 +106,12 @@ def _with_holes(value: Any, label: str, wanted: Wanted, apart: SeparatedArgument
 
 
 def all_inside(values: Sequence[Any], wanted: type) -> list[Any]:
-    """Return all values of a class, also those that containers hold."""
+    """Return all values of a class among `values`, and inside their containers."""
     return list(_inside(values, wanted, frozenset()))
 
 
 def has_inside(value: Any, wanted: Wanted) -> bool:
-    """Return whether a container, or one inside of it, holds a value of this class."""
+    """Return whether a container, or one inside it, holds a value of this class."""
     return next(_inside(value, wanted, frozenset()), None) is not None
 
 
@@ -145,5 +146,5 @@ _CONTAINERS = _ROWS | {dict}
 
 
 def identity(value: Any) -> Any:
-    """Return `value`: the call of a wanted node that is a stored object, whose value the client does not have."""
+    """Return `value`. The call of a wanted node that is a stored object, because the client does not have its value."""
     return value

@@ -24,19 +24,20 @@ BACK_END_VARIABLE = "SCALER_GRAPH_BACKEND"
 """The environment variable that chooses: `auto`, `python` or `graphblas`."""
 
 IMPORT_PAYS_NODES = 3_000_000
-"""With `auto`, graphs of so many calls are ordered with python-graphblas, if it is installed. From here on it saves
-more than the second that its import takes."""
+"""With `auto`, graphs with at least this many calls are ordered with python-graphblas, if it is installed. From there
+on it saves more than the second that its import takes.
+"""
 
 USE_PAYS_NODES = 20_000
-"""The same in a program that has imported it anyway."""
+"""The limit in a program that has imported python-graphblas already."""
 
 
 def order(description: Description) -> list[int]:
-    """Return the numbers of the calls that the wanted keys need, each after its dependencies.
+    """Return the numbers of the wanted calls and all calls that they need, each after its dependencies.
 
     Raises:
         graphlib.CycleError: if calls depend on each other in a circle, needed or not.
-        ConfigError: if the environment asks for a missing back-end.
+        ConfigError: if the environment requires a missing back-end.
     """
     numbers = description.numbers
     wanted = [numbers[key] for key in description.asked if key in numbers]
@@ -49,7 +50,7 @@ def order(description: Description) -> list[int]:
 
 
 def back_end(n_nodes: int) -> Order:
-    """Return the back-end for a graph of so many calls, as the environment says.
+    """Return the back-end for a graph of `n_nodes` calls, as configured by the environment.
 
     Raises:
         ConfigError: if the environment names an unknown back-end, or one that is not installed.

@@ -1,6 +1,6 @@
 """The order of a graph's nodes, in plain Python: linear time and memory in nodes and edges, no recursion.
 
-Edges lie in a few long lists of numbers, not in a list for each node: a million small lists keep the garbage collector
+Edges are in a few long lists of numbers, not in a list for each node: a million small lists keep the garbage collector
 busy, which took three times as long.
 """
 
@@ -11,10 +11,10 @@ from itertools import accumulate
 
 
 def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list[int]:
-    """Return the nodes that the wanted ones need, each after its dependencies.
+    """Return the wanted nodes and all nodes that they need, each after its dependencies.
 
     Args:
-        counts: how many dependencies each node has.
+        counts: the number of dependencies of each node.
         dependencies: of all nodes, node after node; with repetitions.
         wanted: nodes whose results are wanted.
 
@@ -37,7 +37,9 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 
 
 def _as_they_get_ready(counts: list[int], dependencies: list[int], missing: list[int]) -> list[int]:
-    """Return the nodes in the order in which they can run, and count in `missing` what the others wait for."""
+    """Return the nodes in the order in which they can run. `missing` then has the open dependencies of the other
+    nodes.
+    """
     firsts, ends, consumers = _turned_round(counts, dependencies)
     ordered = [node for node, count in enumerate(counts) if not count]
     for node in ordered:
@@ -49,7 +51,7 @@ def _as_they_get_ready(counts: list[int], dependencies: list[int], missing: list
 
 
 def _turned_round(counts: list[int], dependencies: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """Return where the consumers of each node begin, where they end, and the consumers of all nodes."""
+    """Return the consumers of all nodes in one list, and where those of each node start and end in it."""
     uses = [0] * len(counts)
     for dependency in dependencies:
         uses[dependency] += 1
@@ -72,7 +74,7 @@ def cycle_error(starts: list[int], dependencies: list[int], missing: list[int]) 
 
     Args:
         starts: where the dependencies of each node begin.
-        missing: not 0 for nodes that never become ready: those in a circle, or behind one.
+        missing: not 0 for nodes that never become ready, which are in a circle or behind one.
     """
     node = next(node for node, left in enumerate(missing) if left)
     seen: dict[int, int] = {}

@@ -29,7 +29,7 @@ class Readiness:
         return self._states[position]
 
     def add(self, dependencies: Sequence[int]) -> int:
-        """Add the next node. Returns its state.
+        """Add the next node. Return its state.
 
         Args:
             dependencies: positions of earlier nodes, each once.
@@ -63,7 +63,7 @@ class Readiness:
         return state
 
     def finish(self, position: int) -> list[int]:
-        """Finish a ready node. Return the nodes that are ready now."""
+        """Finish a ready node. Return the nodes that become ready."""
         states, missing = self._states, self._missing
         states[position] = FINISHED
         consumers = self._consumers[position]
@@ -79,9 +79,9 @@ class Readiness:
         return ready
 
     def fail(self, position: int) -> Iterator[int]:
-        """Fail a node, and one node that needs it with each item: the other nodes that fail with it, the nearest first.
+        """Fail a node, and yield the nodes that fail with it, the nearest first. Each fails when it is yielded.
 
-        Between two items nodes may be added and finished. A node that is still to fail never becomes ready.
+        Between two items, nodes may be added and finished. A node that is still to fail never becomes ready.
         """
         states, consumers = self._states, self._consumers
         states[position] = FAILED
@@ -103,5 +103,5 @@ def _check_order(position: int, dependencies: Sequence[int]) -> None:
 
 
 def positions(row: bytes) -> tuple[int, ...]:
-    """Return the positions of nodes in a row of them, as messages have them: UInt32, little-endian."""
+    """Return the node positions in a field of a message: UInt32, little-endian, concatenated."""
     return struct.unpack(f"<{len(row) // 4}I", row)

@@ -1,7 +1,7 @@
 """Dask collections on Scaler: `dask.config.set(scheduler=scaler.integrations.dask.get(client))`.
 
-Translates a graph of dask, after dask's own optimisation, into one of `Client.get`. Works with dask 2024.12 and later,
-whose graphs consist of task objects. Must never: compute anything here but the translation.
+Translates a dask graph, after dask's own optimisation, into a graph for `Client.get`, and computes nothing else here.
+Works with dask 2024.12 and later, whose graphs consist of task objects.
 """
 
 from __future__ import annotations
@@ -54,13 +54,15 @@ def _names(keys: Iterable[Hashable]) -> dict[Hashable, str]:
 
 
 def _translated(task: Any, names: Mapping[Hashable, str]) -> tuple[Any, ...]:
-    """Return a task of dask as a call of our graph: the task itself is a literal, what it needs are nodes."""
+    """Return a dask task as a call of our graph: the task itself is a literal, and its dependencies are nodes."""
     needs = tuple(task.dependencies)
     return (_run, _Literal((task, needs)), *(names[key] for key in needs))
 
 
 class _Literal(tuple[Any, ...]):
-    """A task and the keys that it needs. No `str`, and no call of our graph."""
+    """A task and the keys that it needs. A class of its own, because our graphs take a `str` for a key and a tuple for
+    a call.
+    """
 
     __slots__ = ()
 

@@ -1,6 +1,6 @@
 """A back-end for joblib, and so for scikit-learn: `register()`, then `joblib.parallel_backend("scaler")`.
 
-Called by joblib, in any thread of the user; submits to a client. Must never: end a client that the user made.
+Called by joblib, in any thread of the user; submits to a client. It never ends a client that the user made.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
     """Runs the batches of joblib as tasks.
 
     Args:
-        client: whose tasks they are; None: a client of this process, which is made when it is needed first.
-        options: those of joblib's own back-ends.
+        client: submits the tasks; None: a client of this process, which is made when it is first needed.
+        options: the options of joblib's own back-ends.
     """
 
     default_n_jobs = -1
@@ -54,7 +54,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             for_executor(client.task_options)
         self._client = client
         self._begin: tuple[Any, ...] = ()
-        """what each worker process calls before its first batch of this parallel call"""
+        """the initializer that each worker process calls before its first batch of this parallel call, and its
+        arguments
+        """
         self._open: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
 
     @property
@@ -62,8 +64,8 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         return self._client or _client_of(os.getpid())
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **options: Any) -> int:
-        """A parallel call begins. Of the options of joblib's own back-ends, `initializer` and `initargs` mean something
-        here.
+        """Prepare a parallel call. Of the options of joblib's own back-ends, only `initializer` and `initargs` are
+        used.
         """
         options = {**getattr(self, "backend_kwargs", {}), **options}
         initializer = options.get("initializer")
@@ -72,7 +74,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         return n_batches
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return how many batches run at once: as many as there are workers for -1, one less for -2, and so on.
+        """Return the number of batches that run at once: the number of workers for -1, one less for -2, and so on.
 
         Raises:
             ValueError: if `n_jobs` is 0.
@@ -97,15 +99,15 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
     """its name before joblib 1.5"""
 
     def retrieve_result_callback(self, out: ScalerFuture[Any]) -> Any:
-        """Return what a batch has returned, or raise its exception."""
+        """Return the result of a batch, or raise its exception."""
         return out.result()
 
     def terminate(self) -> None:
-        """A parallel call has ended. What it learned of its batches does not count for the next one."""
+        """End a parallel call. Its batch statistics do not apply to the next one."""
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:  # noqa: ARG002 - a client is always ready
-        """Cancel what is open."""
+        """Cancel all open batches."""
         for future in list(self._open):
             future.cancel()
 
@@ -117,7 +119,9 @@ _begun: set[bytes] = set()
 def joblib_batch(
     batch: Callable[[], Any], call: bytes = b"", initializer: Callable[..., Any] | None = None, *initargs: Any
 ) -> Any:
-    """The task. A batch is its argument and not its function: what it carries is of one task, which may change it."""
+    """Run a batch: the function of the task. The batch is an argument, not the function, because its values belong to
+    one task, which may change them.
+    """
     register()  # for a parallel call in the batch that names the back-end
     if initializer is not None and call not in _begun:
         initializer(*initargs)
@@ -126,8 +130,8 @@ def joblib_batch(
 
 
 def register(*, make_default: bool = False) -> None:
-    """Make `joblib.parallel_backend("scaler")` known. Its keyword `client` is a client; without it, `Client()` is used,
-    which is made once.
+    """Register Scaler as a joblib back-end: `joblib.parallel_backend("scaler")`. Its keyword `client` is the client to
+    use; by default one `Client()` is made.
 
     Args:
         make_default: whether joblib uses it from now on.

@@ -136,8 +136,8 @@ def objects() -> Inquiry[list[ObjectInfo]]:
 
 
 def restart() -> Inquiry[None]:
-    """Return an inquiry that makes all agents replace their worker processes. It is answered once all of them have been
-    told.
+    """Return an inquiry that makes all agents replace their worker processes. It is answered once all agents are
+    notified.
     """
     return Inquiry(lambda _response, _workers: None, restart=True)
 

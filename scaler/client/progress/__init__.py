@@ -1,4 +1,4 @@
 """Progress for people: on a terminal, in a notebook, in a log.
 
-`map(progress=True)` and `scaler.progress` use it, in the thread of the user. It only looks: it starts and ends no task.
+`map(progress=True)` and `scaler.progress` use it in the thread of the user. It only observes tasks.
 """

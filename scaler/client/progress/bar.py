@@ -1,6 +1,7 @@
-"""Progress: measures how fast some tasks end, and has it shown from time to time.
+"""Progress: measures how fast tasks end, and displays it from time to time.
 
-Called by a map or by `scaler.progress`, in the thread of its caller. Must never draw more often than a person can read.
+Called by a map or by `scaler.progress`, in the thread of its caller. Draws at most every `pause_seconds` of its
+display.
 """
 
 from __future__ import annotations
@@ -18,22 +19,24 @@ from scaler.errors import DisconnectedError
 from scaler.wire.messages.client import OutputLine
 
 REDRAW_SECONDS = 0.1
-"""A wait with a progress bar looks so often."""
+"""The interval in which a wait with a progress bar updates it."""
 PACE_SECONDS = 15.0
-"""The rate is that of so many seconds: what was before says little about what is left."""
+"""The period over which the rate is measured: earlier rates say little about the remaining time."""
 _POINTS = 16
 ASK_SECONDS = 1.0
-"""A bar asks so often what the oldest open task says of itself, and shows the answer the next time."""
+"""The interval in which a bar requests the latest report of the oldest open task. It shows the answer at the next
+update.
+"""
 
 
 class Progress:
-    """Shows the progress of some tasks.
+    """Shows the progress of a set of tasks.
 
     Args:
-        total: how many there are, or None if that is unknown.
-        stream: where to show it, if no notebook is around.
-        concern: returns what else there is to say: why nothing goes on, or how far the oldest task is; or nothing.
-        display: shows it; None: what suits the stream.
+        total: the number of tasks, or None if it is unknown.
+        stream: where to show it, outside of notebooks.
+        concern: returns a note: why no task progresses, or how far the oldest task is; or nothing.
+        display: shows it; by default the display that suits the stream.
         done: the number of tasks that ended before; they do not count for the rate.
 
     Attributes:
@@ -56,7 +59,7 @@ class Progress:
         self._display = display_for(stream, total) if display is None else display
         self._started = clock()
         self._points: deque[tuple[float, int]] = deque([(self._started, done)])
-        """how many had ended when, of late"""
+        """recent times and the numbers of tasks that had ended by then"""
         self._next_at = self._started + self._display.pause_seconds
 
     def update(self, done: int, failed: int = 0) -> None:
@@ -78,7 +81,7 @@ class Progress:
         return ProgressSummary(done, self.total, failed, now - self._started, rate, self._concern())
 
     def _rate(self, now: float, done: int) -> float:
-        """Return how many end in a second, as of late."""
+        """Return the recent number of ended tasks per second."""
         points = self._points
         while len(points) > 1 and points[1][0] <= now - PACE_SECONDS:
             points.popleft()
@@ -92,7 +95,7 @@ class Reports:
     """The latest report of a task.
 
     Args:
-        ask: asks what the task has reported.
+        ask: requests the latest report of the task.
     """
 
     def __init__(self, ask: Callable[[OnOutput], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -102,7 +105,7 @@ class Reports:
         self._text = ""
 
     def text(self) -> str:
-        """Return what is known; empty: nothing."""
+        """Return the latest known report; empty if there is none."""
         now = self._clock()
         if now >= self._next_at:
             self._next_at = now + ASK_SECONDS

@@ -1,7 +1,7 @@
-"""Displays: where progress is shown: one line of a terminal that is drawn again, a cell of a notebook, lines of a log,
-or the bar of tqdm where that is installed.
+"""Displays: where progress is shown: a line of a terminal, the output of a notebook cell, lines of a log, or a tqdm
+bar.
 
-Made by `Progress` only. Must never: raise because a stream is closed, or make a line longer than the terminal is wide.
+Made by `Progress` only. A closed stream raises no error, and no line is longer than the terminal is wide.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ NOTEBOOK_SECONDS = 0.25
 LOG_SECONDS = 10.0
 """The pause between two lines in a file or a pipe."""
 COLUMNS = 80
-"""The width of a terminal that does not say it."""
+"""The assumed width of a terminal whose width is unknown."""
 BAR_WIDTH = 20
 
 
 @dataclass(frozen=True)
 class ProgressSummary:
-    """How far some tasks are at one moment.
+    """The progress of a set of tasks at one moment.
 
     Attributes:
-        done: how many have ended, the failed ones too.
-        total: how many there are, or None if that is unknown.
-        rate: how many end in a second.
-        concern: why nothing goes on, or how far the oldest task is, or an empty text.
+        done: the number of ended tasks, including failed ones.
+        total: the number of tasks, or None if it is unknown.
+        rate: the number of tasks that end per second.
+        concern: why no task progresses, or how far the oldest task is; may be empty.
     """
 
     done: int
@@ -43,12 +43,12 @@ class ProgressSummary:
 
     @property
     def notes(self) -> list[str]:
-        """What to say beside the numbers."""
+        """The texts to show beside the numbers."""
         failed = [f"{self.failed:,} failed"] if self.failed else []
         return [*failed, self.concern] if self.concern else failed
 
     def line(self) -> str:
-        """Return all of it as one line."""
+        """Return the summary as one line."""
         parts = [f"{clock(self.elapsed_seconds)} elapsed", f"{_shown(self.rate)} tasks/s"]
         if self.total is not None and self.rate and self.done < self.total:
             parts.append(f"{clock((self.total - self.done) / self.rate)} left")
@@ -67,7 +67,7 @@ def _shown(rate: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as hours, minutes and seconds."""
+    """Return a duration as hours, minutes and seconds."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -77,17 +77,17 @@ class Display(Protocol):
     """Shows one summary after the other."""
 
     pause_seconds: float
-    """the least time between two of them"""
+    """the shortest time between two summaries"""
 
     def show(self, summary: ProgressSummary) -> None:
-        """Show it."""
+        """Show a summary."""
 
     def end(self, summary: ProgressSummary) -> None:
-        """Show it for the last time."""
+        """Show the last summary."""
 
 
 def display_for(stream: TextIO, total: int | None) -> Display:
-    """Return the display that suits a stream, or the notebook that this code runs in."""
+    """Return the display for a stream, or for the notebook in which this code runs."""
     shell = _notebook()
     if shell is None and not stream.isatty():
         return Log(stream)
@@ -98,14 +98,14 @@ def display_for(stream: TextIO, total: int | None) -> Display:
 
 
 def _notebook() -> Any:
-    """Return the shell of the notebook that this code runs in; None if it runs in none."""
+    """Return the shell of the notebook in which this code runs, or None."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell if shell is not None and getattr(shell, "kernel", None) is not None else None
 
 
 class Terminal:
-    """One line that is drawn again in its place."""
+    """One line that is redrawn in place."""
 
     pause_seconds = TERMINAL_SECONDS
 
@@ -134,7 +134,7 @@ class Terminal:
 
 
 class Log:
-    """A line from time to time, and one at the end."""
+    """A line every `LOG_SECONDS`, and one at the end."""
 
     pause_seconds = LOG_SECONDS
 
@@ -150,7 +150,7 @@ class Log:
 
 
 class Notebook:
-    """One output of a cell, which is written anew."""
+    """One output of a cell, which is rewritten."""
 
     pause_seconds = NOTEBOOK_SECONDS
 
@@ -165,7 +165,7 @@ class Notebook:
 
 
 class Tqdm:
-    """The bar of tqdm, in a notebook its own one.
+    """The bar of tqdm; in a notebook its notebook version.
 
     Raises:
         ImportError: if tqdm is not installed.

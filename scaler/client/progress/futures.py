@@ -1,6 +1,6 @@
-"""Progress of futures: shows how many of some futures have ended, until all have.
+"""Progress of futures: shows how many futures have ended, until all have.
 
-Runs in the thread of its caller. Must never spend more than a small part of that time on looking.
+Runs in the thread of its caller. Checking the futures takes at most about 1/`LOOK_SHARE` of that time.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from scaler.texts import shown
 F = TypeVar("F", bound="Future[Any]")
 
 LOOK_SHARE = 50
-"""A look at all open futures is followed by a pause of so many times its length."""
+"""The pause after a check of all open futures, as a multiple of the duration of the check."""
 
 
 def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
     """Show the progress of futures until all have ended, and return them, in their order.
 
-    On a terminal it is one line on standard error, in a notebook an output of the cell; where tqdm is installed it is
-    its bar; in a file or a pipe it is a line every ten seconds, and one at the end. It shows how many have ended and
-    failed, how fast, how long the rest will take, and why nothing progresses, if so. A future that fails raises
+    On a terminal the display is one line on standard error, in a notebook an output of the cell. If tqdm is installed,
+    both are its bar. In a file or a pipe it is a line every ten seconds, and one at the end. It shows how many futures
+    have ended and failed, how fast, how long the rest will take, and why none progresses, if so. Failed futures raise
     nothing here.
 
     Args:
-        futures: those to be watched.
-        timeout: seconds until it gives up; None: never.
+        futures: the futures to watch.
+        timeout: seconds after which to give up; by default never.
 
     Raises:
-        TypeError: if one of them is no future.
+        TypeError: if one of them is not a future.
         ConfigError: if `timeout` is not a number in range; it is a `ValueError`.
-        TimeoutError: if some are still open then.
+        TimeoutError: if some are still open after `timeout` seconds.
     """
     if isinstance(futures, (Future, ResultArgument)) or not isinstance(futures, Iterable):
         raise TypeError(f"progress() takes an iterable of futures, such as [future], not {shown(futures)}")
@@ -64,7 +64,7 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
 
 
 class _Watch:
-    """What has ended of some futures."""
+    """The numbers of ended and failed futures."""
 
     def __init__(self, futures: list[F]) -> None:
         self._open: list[Any] = futures
@@ -74,7 +74,7 @@ class _Watch:
         self.failed = 0
 
     def look(self) -> bool:
-        """Look at the open futures. Return whether some still are."""
+        """Check the open futures. Return whether some are still open."""
         started = time.monotonic()
         still_open = []
         for future in self._open:
@@ -88,12 +88,12 @@ class _Watch:
         return bool(still_open)
 
     def wait(self, most: float | None) -> None:
-        """Wait for a while; not longer than until the last one ends."""
+        """Wait for a while, at most `most` seconds, or until the last open future ends."""
         seconds = self._pause_seconds if most is None else min(most, self._pause_seconds)
         wait(self._open[-1:], seconds)
 
     def concern(self) -> str:
-        """Return why nothing goes on, or how far the first open task is."""
+        """Return why no future progresses, or how far the first open task is."""
         first = self._first()
         return "" if first is None else first.concern or self._reports.text()
 

@@ -159,7 +159,7 @@ def test_in_a_task_a_client_of_another_scheduler_is_an_ordinary_one() -> None:
 
 def test_a_client_that_left_its_address_at_home_cannot_be_read_anywhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
-    with pytest.raises(ConfigError, match="in such a task only"):
+    with pytest.raises(ConfigError, match="only in a task of the same scheduler"):
         client_module._arrive(HERE, False, 60, 2, b"")
 
 

@@ -49,9 +49,7 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 
 
 def _waves(consumers: Any, missing: Any) -> list[Any] | None:
-    """Return the nodes wave by wave; None if waves are narrow. `missing` then has the open dependencies of the other
-    nodes.
-    """
+    """Return the nodes wave by wave; None if waves are narrow. `missing` keeps the open dependencies of the rest."""
     size, found = missing.size, 0
     waves: list[Any] = []
     wave = missing.select("==", 0).new()

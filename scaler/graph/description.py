@@ -78,7 +78,7 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
 def _read_arguments(
     key: str, call: Call, graph: Mapping[str, Any], numbers: Mapping[str, int], dependencies: list[int]
 ) -> bool:
-    """Add the calls whose results are arguments of this call to `dependencies`. Return whether it has a list argument."""
+    """Add the calls whose results are arguments to `dependencies`. Return whether there is a list argument."""
     has_list = False
     for argument in islice(call, 1, None):
         if isinstance(argument, str):
@@ -99,9 +99,7 @@ def _read_arguments(
 
 
 def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Return the position of a list argument that holds a key of the graph, directly or in a list inside it, and that
-    key.
-    """
+    """Return a key of the graph in a list argument, or in a list inside that, and the argument's position."""
     for position, argument in enumerate(call):
         if type(argument) is list and (found := _key_among(argument, graph, 1)):
             return position, found
@@ -109,9 +107,7 @@ def _key_in_list(call: Call, graph: Mapping[str, Any]) -> tuple[int, str] | None
 
 
 def _key_among(values: list[Any], graph: Mapping[str, Any], levels: int) -> str:
-    """Return the first key of the graph among `values`, or in lists inside them, up to `levels` deep; empty if there is
-    none.
-    """
+    """Return the first key of the graph among `values`, or in lists inside them up to `levels` deep; "" if none is."""
     for value in values:
         kind = type(value)
         if kind is str and value in graph:

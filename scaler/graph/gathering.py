@@ -1,8 +1,7 @@
 """GatheringCall: takes futures and references out of containers among a call's arguments, and puts their values back.
 
-The client takes them out of lists, tuples, sets and dictionaries; each becomes an argument of its own. On the worker,
-`GatheringCall` puts their values where they were, and calls the user's function. Containers of the user are copied, not
-changed.
+The client takes them out of lists, tuples, sets and dictionaries; each becomes an argument. On the worker,
+`GatheringCall` puts their values into copies of the containers, and calls the user's function.
 """
 
 from __future__ import annotations

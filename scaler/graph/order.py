@@ -24,12 +24,10 @@ BACK_END_VARIABLE = "SCALER_GRAPH_BACKEND"
 """The environment variable that chooses: `auto`, `python` or `graphblas`."""
 
 IMPORT_PAYS_NODES = 3_000_000
-"""With `auto`, graphs with at least this many calls are ordered with python-graphblas, if it is installed. From there
-on it saves more than the second that its import takes.
-"""
+"""With `auto`, the fewest calls for which python-graphblas saves more than the second that its import takes."""
 
 USE_PAYS_NODES = 20_000
-"""The limit in a program that has imported python-graphblas already."""
+"""With `auto`, the fewest calls for which an imported python-graphblas is used."""
 
 
 def order(description: Description) -> list[int]:

@@ -1,7 +1,7 @@
 """The order of a graph's nodes, in plain Python: linear time and memory in nodes and edges, no recursion.
 
-Edges are in a few long lists of numbers, not in a list for each node: a million small lists keep the garbage collector
-busy, which took three times as long.
+Edges are in a few long lists, not in one per node: a million small lists keep the garbage collector busy, which took
+three times as long.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 
 
 def _as_they_get_ready(counts: list[int], dependencies: list[int], missing: list[int]) -> list[int]:
-    """Return the nodes in the order in which they can run. `missing` then has the open dependencies of the other
-    nodes.
-    """
+    """Return the nodes in the order in which they can run, leaving in `missing` the open dependencies of the rest."""
     firsts, ends, consumers = _turned_round(counts, dependencies)
     ordered = [node for node, count in enumerate(counts) if not count]
     for node in ordered:

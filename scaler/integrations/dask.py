@@ -1,7 +1,7 @@
 """Dask collections on Scaler: `dask.config.set(scheduler=scaler.integrations.dask.get(client))`.
 
-Translates a dask graph, after dask's own optimisation, into a graph for `Client.get`, and computes nothing else here.
-Works with dask 2024.12 and later, whose graphs consist of task objects.
+Translates a dask graph, after dask's own optimisation, into one for `Client.get`. Works with dask 2024.12 and later,
+whose graphs consist of task objects.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def _translated(task: Any, names: Mapping[Hashable, str]) -> tuple[Any, ...]:
 
 
 class _Literal(tuple[Any, ...]):
-    """A task and the keys that it needs. A class of its own, because our graphs take a `str` for a key and a tuple for
-    a call.
-    """
+    """A task and the keys that it needs. A class of its own, since a plain tuple would be a call of our graph."""
 
     __slots__ = ()
 

@@ -39,7 +39,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
     """Runs the batches of joblib as tasks.
 
     Args:
-        client: submits the tasks; None: a client of this process, which is made when it is first needed.
+        client: submits the tasks; None: a client of this process, made when it is first needed.
         options: the options of joblib's own back-ends.
     """
 
@@ -54,9 +54,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             for_executor(client.task_options)
         self._client = client
         self._begin: tuple[Any, ...] = ()
-        """the initializer that each worker process calls before its first batch of this parallel call, and its
-        arguments
-        """
+        """the initializer of this parallel call and its arguments, called once by each worker process"""
         self._open: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
 
     @property
@@ -64,9 +62,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         return self._client or _client_of(os.getpid())
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **options: Any) -> int:
-        """Prepare a parallel call. Of the options of joblib's own back-ends, only `initializer` and `initargs` are
-        used.
-        """
+        """Prepare a parallel call. Of joblib's back-end options, only `initializer` and `initargs` are used."""
         options = {**getattr(self, "backend_kwargs", {}), **options}
         initializer = options.get("initializer")
         self._begin = () if initializer is None else (os.urandom(8), initializer, *options.get("initargs", ()))
@@ -119,9 +115,7 @@ _begun: set[bytes] = set()
 def joblib_batch(
     batch: Callable[[], Any], call: bytes = b"", initializer: Callable[..., Any] | None = None, *initargs: Any
 ) -> Any:
-    """Run a batch: the function of the task. The batch is an argument, not the function, because its values belong to
-    one task, which may change them.
-    """
+    """Run a batch, which is an argument and not the function, because its values belong to one task."""
     register()  # for a parallel call in the batch that names the back-end
     if initializer is not None and call not in _begun:
         initializer(*initargs)
@@ -130,8 +124,8 @@ def joblib_batch(
 
 
 def register(*, make_default: bool = False) -> None:
-    """Register Scaler as a joblib back-end: `joblib.parallel_backend("scaler")`. Its keyword `client` is the client to
-    use; by default one `Client()` is made.
+    """Register the back-end: `joblib.parallel_backend("scaler")`, with the keyword `client`, or by default one
+    `Client()`.
 
     Args:
         make_default: whether joblib uses it from now on.

@@ -73,9 +73,7 @@ def pickled(serializer: Serializer) -> bytes:
 
 
 _task: ContextVar[tuple[str, list[Any] | None]] = ContextVar("task", default=("", None))
-"""the address of the scheduler whose tasks will unpickle the values pickled now, and the references that the call
-holds
-"""
+"""the address of the scheduler whose tasks will unpickle the current values, and the references that the call holds"""
 
 
 @contextmanager

@@ -52,9 +52,9 @@ class Sink(Protocol):
 
 
 class ResultReceiver(Sink, Protocol):
-    """A receiver of a requested large result. Called by the link's thread: must not block.
+    """A receiver of a requested large result, and the sink of its task, if that runs again because the result was lost.
 
-    If the result was lost with its scheduler, its task runs again, and this is the sink: the task may end differently.
+    Called by the link's thread: must not block.
     """
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:
@@ -65,11 +65,7 @@ class ResultFetcher(Protocol):
     """The part of a link that fetches large results."""
 
     def fetch(self, object_id: ObjectId, receiver: ResultReceiver, keep: bool = False) -> None:
-        """Request a large result.
-
-        Args:
-            keep: whether the scheduler keeps it.
-        """
+        """Request a large result, which the scheduler keeps if `keep`."""
 
 
 Entry: TypeAlias = tuple[Task, Sink, ObjectInstruction, Sequence[ObjectInstruction], Sequence[ObjectReference]]
@@ -159,9 +155,7 @@ class GraphEntry:
         )
 
     def nodes_to_send(self) -> Sequence[GraphNode]:
-        """Return the nodes to send. Nodes with a result are no longer wanted, and only dependencies of wanted nodes
-        run.
-        """
+        """Return the nodes: those with a result are no longer wanted, and only dependencies of wanted nodes run."""
         sinks = self.sinks
         if all(node.task_id in sinks for node in self.nodes if node.wanted):
             return self.nodes
@@ -202,5 +196,5 @@ def _unwanted(node: GraphNode) -> GraphNode:
 
 
 def _ended(node: GraphNode) -> GraphNode:
-    """Return a node that does not run, which keeps its index, and the ids of the objects made for it."""
+    """Return a node that keeps its index and its objects, and does not run."""
     return GraphNode(node.graph_id, node.task_id, ObjectId(NO_ID), b"", node.object_ids, b"", wanted=0)

@@ -55,8 +55,7 @@ REMEMBERED_FUNCTIONS = 512
 ANY_NUMBER = sys.maxsize
 
 Terms: TypeAlias = tuple[int, str, bytes, int, int]
-"""The terms of a task: its priority, its name (empty: that of its function), its `RunOptions`, the number of its
-account, and the tag of its owner.
+"""Priority, name (empty: that of the function), `RunOptions`, number of the account, and tag of the owner of a task.
 
 A plain tuple, because one is made for each submit and unpacked for each mapped task.
 """
@@ -180,11 +179,7 @@ class Function:
         return self._plain_block(arguments)
 
     def range_entry(self, task_id: TaskId, sink: Sink, blocks: Sequence[bytes], frames: Frames, terms: Terms) -> Entry:
-        """Return a task of one row for each block. A single block makes an ordinary task.
-
-        Args:
-            frames: of all rows, concatenated; each row has the same number of frames.
-        """
+        """Return a task with a row, and an equal part of `frames`, for each block; an ordinary task for one block."""
         priority, name, options, account, owner = terms
         payload, rows = (pack_rows(blocks), len(blocks)) if len(blocks) > 1 else (blocks[0], 0)
         task = Task(task_id, self._object_id, payload, b"", priority, name, options, account, frames, rows, owner)
@@ -276,8 +271,8 @@ class Function:
             raise TypeError(f"{self.instruction.name}: {error}{hint}") from None
 
     def take_name(self, keywords: dict[str, Any]) -> str:
-        """Remove and return the task's name from the keyword arguments. Return "" if the function accepts `name`, or if
-        the task has the function's name.
+        """Remove and return the task's name from the keyword arguments, unless the function accepts `name`. Return ""
+        if the task has the name of the function.
 
         Raises:
             TypeError: if it is not a `str`.

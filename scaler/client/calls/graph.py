@@ -128,9 +128,7 @@ class _GraphPacker:
         return index
 
     def _explained(self, error: SerializeObjectError, key: str, call: Call) -> SerializeObjectError:
-        """Return the error of a node with the argument that cannot be serialised, found by packing each argument
-        again.
-        """
+        """Return the error of a node with the argument that cannot be serialised, found by packing each again."""
         function = self._functions.get(id(call[0]))
         for number, argument in enumerate(call[1:] if function else (), 1):
             try:
@@ -179,11 +177,7 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, room_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Return an argument that is not a result: graph data, which is packed once, or a literal.
-
-        Args:
-            free_bytes: the most bytes of a literal that may travel with its call.
-        """
+        """Return data of the graph, packed once, or a literal, of which `free_bytes` may travel with its call."""
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}, room_bytes))
         packed = self._data.get(argument)

@@ -1,7 +1,6 @@
 """Hints: logs warnings about legal but probably unintended uses, each once per program.
 
-Called where a function is pickled, and where a large argument becomes an object. It never changes a call or keeps a
-value alive.
+Called where a function is pickled, and where a large argument becomes an object. It keeps no value alive.
 """
 
 from __future__ import annotations
@@ -28,16 +27,14 @@ class Hints:
 
     def __init__(self) -> None:
         self._looked: set[int] | None = set()
-        """the identities of the code of checked functions; None once the hint was logged"""
+        """the identities of the code of checked functions; None once it was logged"""
         self._sent: dict[int, tuple[int, int, int]] | None = {}
-        """identity of a large argument -> its size, checksum, and number of sends; None once the hint was logged"""
+        """identity of a large argument -> its size, checksum, and number of sends; None once it was logged"""
         self._changes = 0
         self._pickled: dict[bytes, int] | None = {}
-        """hash of the pickle of a large function -> the number of times it was made; None once the hint was logged"""
+        """hash of the pickle of a large function -> the number of times it was made; None once it was logged"""
         self._generators: dict[int, int] | None = {}
-        """identity of a random generator sent as an argument -> the checksum of its state; None once the hint was
-        logged
-        """
+        """identity of a random generator that was an argument -> checksum of its state; None once it was logged"""
 
     def look_at_function(self, function: Any) -> None:
         """Log a warning if a function that is pickled contains a random generator."""

@@ -117,8 +117,8 @@ class ResultArgument:
     _input: Input | None = None
     """its result as an argument of other tasks"""
     as_argument: Callable[[object], tuple[Input | None, Any]]
-    """Given the link of the submitting client, returns the input for its result; or None and the value, if only this
-    process has the value. Raises `TypeError` if the future is of another client.
+    """Given the link of the submitting client, returns the input for the result; or None and the value, if only this
+    process has it. Raises `TypeError` if the future is of another client.
     """
 
     def __reduce__(self) -> NoReturn:

@@ -21,9 +21,7 @@ UNFIT = SerializeObjectError, ObjectTooLargeError, TypeError
 
 
 def check_items(call: str, fn: object, items: object) -> None:
-    """Raise `TypeError` unless the items of a map or job can be iterated over. If `fn` is not callable, do nothing:
-    that is a different error.
-    """
+    """Raise `TypeError` if `fn` is callable and the items of a map or job cannot be iterated over."""
     if not callable(fn):
         return
     is_future = isinstance(items, ResultArgument)

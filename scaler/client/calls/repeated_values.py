@@ -96,9 +96,7 @@ class RepeatedValues:
         return reference
 
     def _let_go(self, most: int) -> None:
-        """Forget the values that no further call needs. If the rest exceeds `KEPT_BYTES`, forget the oldest, except the
-        `most` latest.
-        """
+        """Forget values that no further call needs, and beyond `KEPT_BYTES` the oldest, except the `most` latest."""
         for key in [key for key in self._kept if self._left[key] <= 0]:
             del self._kept[key]
         n_bytes = sum(reference.size for reference in self._kept.values())

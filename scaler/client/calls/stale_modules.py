@@ -1,7 +1,7 @@
 """Stale modules: detects modules that were edited and reloaded here, while worker processes may have the old code.
 
-Notified of each function that is prepared. A function of a module travels by name, so the cluster cannot tell the two
-versions apart: the module has to travel with it.
+Notified of each prepared function. A function of a module travels by name, so the cluster cannot tell two versions
+apart: the module has to travel with it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class StaleModules:
         return bool(new)
 
     def _found_late(self) -> dict[str, Version]:
-        """Watch modules that were loaded here after tasks that need them. Return those that were edited in between."""
+        """Watch modules that were loaded here after tasks that need them. Return those edited in between."""
         count = len(sys.modules)
         if self._late_of == count:
             return {}

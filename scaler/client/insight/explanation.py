@@ -115,12 +115,7 @@ def _ask(link: ClientLink, task_id: TaskId, seconds: float) -> ExplainResponse |
 def story_of(
     task_id: TaskId, name: str, future: EndedFuture | None, answer: ExplainResponse | None, seconds: float
 ) -> Story:
-    """Return the story of a task from its future, or from the scheduler's answer.
-
-    Args:
-        answer: None if no answer arrived in time.
-        seconds: how long the answer was waited for.
-    """
+    """Return the story of a task from its future or the scheduler's answer, which may be missing after `seconds`."""
     if future is not None and future.done():
         return replace(_from_end(task_id, name, future), worker="" if answer is None else answer.worker)
     if answer is None:

@@ -136,9 +136,7 @@ def objects() -> Inquiry[list[ObjectInfo]]:
 
 
 def restart() -> Inquiry[None]:
-    """Return an inquiry that makes all agents replace their worker processes. It is answered once all agents are
-    notified.
-    """
+    """Return an inquiry that replaces all worker processes. It is answered once all agents are notified."""
     return Inquiry(lambda _response, _workers: None, restart=True)
 
 

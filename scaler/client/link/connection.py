@@ -42,11 +42,8 @@ class ClientConnection:
         self._aside: Dialer | None = None
         """the previous socket, if it was silent: closing it would look to the scheduler like the end of this client"""
         self._is_gone = False
-        """whether the peer is known to have closed the connection"""
         self.is_drained = True
-        """whether no message can have arrived since the last read; sending resets it, because it clears the socket's
-        signal
-        """
+        """whether no message can have arrived since the last read; sending resets it, since it clears the signal"""
         self._poller = self._new_poller()
 
     @property

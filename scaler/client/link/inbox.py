@@ -1,7 +1,7 @@
 """Inbox: a queue from all threads to the link's thread, with one wake-up per burst.
 
-Any thread may put an item, even inside a garbage collection at any point. So there is no lock, and correctness rests on
-the order in which flags and queue are written and read. One thread takes items. Items put after the end are refused.
+Any thread may put an item, even inside a garbage collection. So there is no lock, and correctness rests on the order in
+which flags and queue are written and read. One thread takes items.
 """
 
 from __future__ import annotations
@@ -81,11 +81,7 @@ class Inbox(Generic[T]):
         return True
 
     def wake_up(self, was_roused: bool) -> None:
-        """Mark the thread as awake.
-
-        Args:
-            was_roused: whether the descriptor was readable.
-        """
+        """Mark the thread as awake; `was_roused` if the descriptor was readable."""
         self.is_asleep = False
         if was_roused:
             self._receiver.recv(4096)
@@ -99,8 +95,6 @@ class Inbox(Generic[T]):
         self._receiver.close()
 
     def leave_to_parent(self) -> None:
-        """Disable the inbox in a forked process: wake no thread and refuse all items, because the thread is the
-        parent's.
-        """
+        """Disable the inbox in a forked process: wake no thread and refuse all items."""
         self._queue.clear()
         self._has_ended = self.is_asleep = True

@@ -87,11 +87,7 @@ class SharedReceiver:
 
 
 def shared(known: ResultReceiver | None, receiver: ResultReceiver) -> ResultReceiver:
-    """Return a receiver that passes a result to both receivers.
-
-    Args:
-        known: the receiver that already waits for the result, or None.
-    """
+    """Return a receiver that passes a result to `receiver` and to `known`, if that is not None."""
     return receiver if known is None or known is receiver else SharedReceiver(known, receiver)
 
 
@@ -131,9 +127,7 @@ class UnreadResult:
 
     @property
     def asked_by(self) -> ResultReceiver | None:
-        """The last receiver that requested the result since it was lost, while it is alive. A weak reference, because a
-        failed receiver's error keeps the frames of its readers alive.
-        """
+        """The last receiver that requested the result since its loss. Weak, since a failed one's error holds frames."""
         return None if self._asked_by is None else self._asked_by()
 
     @property
@@ -245,10 +239,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             unread.state = ResultState.DOUBTED
 
     def lose(self, on_their_way: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost with the last scheduler or session.
-
-        The loss counts only against results in transit to the client, because they may have ended the scheduler.
-        """
+        """Mark all uncertain results as lost, which counts only against those in transit: they may have caused it."""
         for unread in self.in_state(ResultState.DOUBTED):
             unread.state, unread.why = ResultState.LOST, BECAUSE_OF_SCHEDULER
             unread.times_lost += unread.object_id in on_their_way
@@ -319,8 +310,7 @@ class LargeResults:
         """Resubmit the calls of lost results.
 
         Args:
-            with_open_graphs: whether all open graphs are resubmitted too. If not, results of open graphs wait until
-                these have ended and their claims are answered.
+            with_open_graphs: whether all open graphs are resubmitted too; if not, their results wait for their end.
         """
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
@@ -350,9 +340,7 @@ class LargeResults:
         return self.unread.pop(object_id, None)
 
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
-        """Return a large result that a task needs; None if it is unknown. A lost one is resubmitted, if its task may
-        run again.
-        """
+        """Return a large result that a task needs; None if it is unknown. A lost one is resubmitted if possible."""
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is ResultState.DOUBTED:
             unread.state = ResultState.LOST  # to ask the scheduler would take as long as most tasks
@@ -452,10 +440,7 @@ class LargeResults:
         self._make_again([each for each in lost if id(each.call) in calls])
 
     def on_new_session(self) -> None:
-        """Handle a new session, in which the scheduler may have deleted unread results.
-
-        Open graphs are resubmitted in any case, so their results are resubmitted with them.
-        """
+        """Resubmit the unread results of open graphs: the scheduler may have deleted them with the old session."""
         self.unread.doubt()
         of_open_graphs = [each for each in self.unread.in_state(ResultState.DOUBTED) if self._may_want_again(each)]
         self._take_over(of_open_graphs)
@@ -473,10 +458,10 @@ class LargeResults:
         return asked
 
     def on_other_scheduler(self) -> None:
-        """Resubmit the calls of large results that are requested now, and claim the other results.
+        """Resubmit the calls of large results that are requested, and claim the others. Graphs resubmit all their
+        results.
 
-        If an agent still has a resubmitted result, its task does not run. An open or resubmitted graph resubmits all
-        its results.
+        If an agent still has a resubmitted result, its task does not run.
         """
         self.unread.doubt()
         doubted = self.unread.in_state(ResultState.DOUBTED)
@@ -501,7 +486,6 @@ class LargeResults:
         self._calls.claim(entries)
 
     def _claim_answered(self, unread: UnreadResult) -> None:
-        """Handle the answer to a claim: it is known whether an agent has the result."""
         if unread.state is ResultState.LOST and unread.asked_by is not None:
             self._make_again(self._with_its_graph(unread))
         elif not self.unread.has_claims(unread.call):
@@ -526,7 +510,5 @@ def _options(unread: UnreadResult) -> bytes:
 
 
 def as_request(object_id: ObjectId) -> ObjectRequest:
-    """Return the request for a large result: for its location if this process can map shared memory, else for its
-    bytes.
-    """
+    """Return the request for a large result: for its location if this process can map it, else for its bytes."""
     return ObjectRequest(object_id, not can_share())

@@ -54,8 +54,8 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""The first and the longest interval between reports to the scheduler that a result is waited for. The interval doubles
-each time. The reports matter only where memory and disk for values are full.
+"""The first and the longest interval between two reports that a result is waited for; each is twice the last one. The
+reports matter only where memory and disk for values are full.
 """
 
 
@@ -75,7 +75,6 @@ class ClientLink:
     _put: Callable[[Command], None]
     """queues a command, which runs soon unless the link ends first"""
     submit: Callable[[Entry], None]
-    """submits a task"""
     fail: Callable[[MakeError], None]
     """fails all open work for good, because its results will never arrive"""
 
@@ -100,7 +99,6 @@ class ClientLink:
         self._work = OpenWork(self.limit)
         self._work.advised = partial(advised, address=self.address)
         self.durations = Durations(math.inf, FUNCTIONS_REMEMBERED)
-        """the durations of map rows"""
         transport = open_transport(self.endpoint, WORKER if self.is_nested else CLIENT)
         self._connection = ClientConnection(transport, *wake_descriptors)
         hello = make_hello(client_id, task_context.current if self.is_nested else TaskContext(), label, name)
@@ -203,7 +201,6 @@ class ClientLink:
 
 
 links: weakref.WeakSet[ClientLink] = weakref.WeakSet()
-"""all links of this process"""
 
 
 def fail_links(address: str, make_error: MakeError) -> int:

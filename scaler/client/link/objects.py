@@ -57,9 +57,7 @@ FUNCTIONS_BYTES_MOST = 256 * 1024 * 1024
 
 
 class KeptFunctions(dict[ObjectId, ObjectInstruction]):
-    """The functions to send again, by id. A dictionary for speed: each task looks one up. Only its own methods change
-    it.
-    """
+    """The functions to send again, by id. A dictionary for speed; only its own methods change it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,8 +143,7 @@ class Refusals:
         self._known.pop(object_id, None)
 
     def on_dead_scheduler(self, on_their_way: Iterable[Any], unheard: Iterable[Any]) -> None:
-        """Count an ended scheduler against the values in transit to it. Refuse a value after `TRIES_MOST` successive
-        ones.
+        """Refuse values that were in transit to `TRIES_MOST` successive schedulers when these ended.
 
         Args:
             in_transit: the items that had left, wholly or in part.

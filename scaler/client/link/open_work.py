@@ -93,7 +93,6 @@ class OpenWork:
         self.rows_most = 1
         """the most rows of a map that the scheduler accepts as one task"""
         self.large = LargeResults(self)
-        """the unread large results, and the requests for them"""
         self._dependents = Dependents(self)
         self._graph_losses: dict[GraphId, int] = {}
         """graph -> how often results that it needs were lost"""
@@ -119,9 +118,7 @@ class OpenWork:
         return ExplainRequest(task_id, graph.spec.graph_id, graph.position_of(task_id))
 
     def oldest(self) -> TaskId | None:
-        """Return the open task that was submitted first, or else a wanted node of the first graph; None if nothing is
-        open.
-        """
+        """Return the first submitted open task, else a wanted node of the first graph; None if nothing is open."""
         return next(iter(self._tasks), None) or self.graphs.oldest()
 
     @property
@@ -131,9 +128,7 @@ class OpenWork:
         return len(self._tasks) + len(self.graphs) + (ranges.n_rows if ranges else 0)
 
     def count_wanted(self) -> int:
-        """Return the number of open tasks with futures of the user. Tasks of maps do not count: maps report their own
-        errors.
-        """
+        """Return the number of open tasks with futures of the user. Maps do not count: they report own errors."""
         sinks = chain((entry[1] for entry in self._tasks.values()), *(graph.sinks.values() for graph in self.graphs))
         return sum(isinstance(sink, ResultArgument) and sink.item_of is None for sink in sinks)
 
@@ -152,9 +147,7 @@ class OpenWork:
                 self._send_task(entry)
 
     def claim(self, entries: Iterable[Entry]) -> None:
-        """Claim results from the next scheduler before anything else is sent, because agents keep them only for a
-        while.
-        """
+        """Claim results from the next scheduler before all other work, as agents keep them only for a while."""
         tasks = {entry[0].task_id: entry for entry in entries} | self._tasks
         self._tasks.clear()
         self._tasks.update(tasks)  # in place: the ranges hold this table
@@ -568,9 +561,9 @@ class OpenWork:
     # New and lost connections
 
     def resend(self, unheard: Iterable[Any] = ()) -> None:
-        """Submit all open work to a scheduler that may know all, a part or none of it.
+        """Submit all open work to a scheduler that may know all, a part or none of it, and ignores what it knows.
 
-        The scheduler ignores what it knows. Cancels and deletes go first, because they concern earlier work.
+        Cancels and deletes go first, because they concern earlier work.
 
         Args:
             unacknowledged: items that were sent before and may not have arrived.
@@ -626,7 +619,7 @@ class OpenWork:
             reply.fail(make_request_error)
 
     def forget_everything(self) -> None:
-        """Drop everything that was kept for the next connection. There will be none, and it may be large."""
+        """Drop everything that was kept for the next connection, because there will be none."""
         self.out = []
         self._functions, self._held = KeptFunctions(), {}
         self.large.forget()

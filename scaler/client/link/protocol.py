@@ -284,8 +284,8 @@ class ClientProtocol:
         self._outputs.on_unreadable(make_error)
 
     def send_at_once(self) -> bool:
-        """Send a task while the link's thread sleeps. Return whether the thread must wake up: an answer is there
-        already, or the scheduler needs a new report that the process only waits.
+        """Send a task while the link's thread sleeps. Return whether that must look: an answer is there, or the
+        scheduler needs a new report of the wait.
         """
         self._conversation.began_to_wait(time.monotonic())
         self.send()
@@ -316,9 +316,7 @@ class ClientProtocol:
         self._is_rest_sent = False
 
     def _send_rest(self) -> None:
-        """Report once that the process only waits, after everything is sent, unless a received item has ended the
-        wait.
-        """
+        """Report once that the process only waits, after everything is sent, unless an item has ended the wait."""
         if not self._is_rest_sent and self.is_welcome and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
@@ -364,8 +362,8 @@ class ClientProtocol:
         return count > 0
 
     def _on_garbage(self, error: ProtocolError) -> None:
-        """Handle bytes that are not a message of a scheduler. Before the scheduler accepts a later connection, they
-        come from another program; afterwards they may have contained any answer.
+        """Handle bytes that are not a message of a scheduler. Before a later welcome, another program sent them;
+        otherwise they may have held any answer.
         """
         is_stranger = not self.is_welcome and self._conversation.scheduler_id != NO_ID
         self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")

@@ -46,13 +46,10 @@ class LinkThread(ClientLink):
     """The connection of one client. Its methods may be called from any thread, including finalizers.
 
     Args:
-        endpoint: where the scheduler listens.
-        client_id: the same on each connection.
         timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
         silence_seconds: how long a scheduler may be silent before a new connection is tried.
-        label: a name shown to people, for a client that runs no tasks.
-        name: the name of the program, shown to people; if empty, its script and process id.
+        label, name: see `ClientLink`.
     """
 
     _put: Callable[[Entry | Command], None]
@@ -73,9 +70,7 @@ class LinkThread(ClientLink):
         self._ending: MakeError | None = None
         self._is_foreign = False
         self._turn = threading.Lock()
-        """held by the thread that may touch the socket and the tables: the link's thread while it is awake, or a
-        submitting one
-        """
+        """held by the thread that may touch socket and tables: the link's while it is awake, or a submitting one"""
         self._due_at = math.inf
         """when the housekeeping after a single result is due"""
         self._is_doubtful = False
@@ -110,9 +105,7 @@ class LinkThread(ClientLink):
         self._put(entry)
 
     def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
-        """Submit the tasks that `take` returns; it is called by the thread that has the turn. Inside a task, they end
-        with it.
-        """
+        """Submit the tasks that `take` returns in the thread that has the turn. Inside a task, they end with it."""
         self.check_open()
         if self.is_nested:
             task_context.current.submitted(_NO_TASK, lambda _task_id: self.abandon(sink))
@@ -131,14 +124,11 @@ class LinkThread(ClientLink):
         self._put(Request(partial(self._work.add_graph, graph), graph))
 
     def _is_needed(self) -> bool:
-        """Return whether something is open or queued. The order of the checks matters: the thread takes items while
-        awake.
-        """
+        """Return whether anything is open or queued. The order matters: the thread takes items while awake."""
         return not self._inbox.is_asleep or self._work.is_waiting()
 
     def _has_sent(self, add: Callable[[T], None], what: T) -> bool:
-        """Do the thread's work in the calling thread, if the link's thread sleeps and little is open. Return whether it
-        was done.
+        """Do the thread's work here if it sleeps with little open. Return whether it was done.
 
         This saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is unknown
         what was sent, so the connection is replaced and all open work is sent again.
@@ -254,9 +244,8 @@ class LinkThread(ClientLink):
     def _fall_asleep(self) -> float:
         """Do all pending work, and release the turn. Return the seconds until more is due.
 
-        A single result has woken a user's thread, which waits for the interpreter's lock until this thread sleeps
-        again. So the housekeeping that follows the result can wait. Even the empty read can, because the next direct
-        submit reads the socket's state too.
+        A single result has woken a user's thread, which waits for the interpreter's lock until this one sleeps. So
+        housekeeping waits, even the empty read: the next direct submit reads the socket's state too.
         """
         inbox = self._inbox
         seconds = 0.0

@@ -52,9 +52,7 @@ class Window:
                 tasks[rows[0]] += left
 
     def enter(self, task_id: TaskId, size: int) -> bool:
-        """Add a task. Return whether it may be sent now; otherwise it waits. A task that is larger than the window is
-        sent alone.
-        """
+        """Add a task. Return whether it may be sent now, else it waits. A task larger than the window is sent alone."""
         sent, sent_bytes = self._sent, self._sent_bytes + size
         weight = self._rows.get(task_id, 1) if self._rows else 1
         n_sent = self._n_sent + weight

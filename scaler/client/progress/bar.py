@@ -1,7 +1,6 @@
 """Progress: measures how fast tasks end, and displays it from time to time.
 
-Called by a map or by `scaler.progress`, in the thread of its caller. Draws at most every `pause_seconds` of its
-display.
+Called by a map or by `scaler.progress`, in the thread of its caller.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ PACE_SECONDS = 15.0
 """The period over which the rate is measured: earlier rates say little about the remaining time."""
 _POINTS = 16
 ASK_SECONDS = 1.0
-"""The interval in which a bar requests the latest report of the oldest open task. It shows the answer at the next
-update.
-"""
+"""The interval in which a bar requests the latest report of the oldest open task, to show it at the next update."""
 
 
 class Progress:

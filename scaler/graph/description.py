@@ -29,8 +29,8 @@ class Description(NamedTuple):
         counts: for each call, the number of arguments that are results of other calls.
         dependencies: the numbers of those calls, call after call; with repetitions.
         wanted: the wanted keys, in their order.
-        in_lists: the key of each call with a list argument that holds a key of the graph, which is not replaced by its
-            value there -> the position of the first such argument, from 1, and that key.
+        in_lists: the key of each call with a list argument that holds a key of the graph -> the position of the first
+            such argument, from 1, and that key. Keys in lists are not replaced by their values.
     """
 
     calls: list[Call]

@@ -121,7 +121,7 @@ class GraphEntry:
     def position_of(self, task_id: TaskId) -> int:
         """Return the position of one of its nodes, counted after the inputs."""
         nodes, index = self.nodes, index_of(task_id)
-        if index >= len(nodes) or nodes[index].task_id != task_id:  # another way of making ids up
+        if index >= len(nodes) or nodes[index].task_id != task_id:  # its id was made differently
             index = next(index for index, node in enumerate(nodes) if node.task_id == task_id)
         return len(self.inputs) + index
 

@@ -401,7 +401,7 @@ class ClientFunctions:
         self._stale_modules = StaleModules(self._shipped)
         self._imports = RequiredModules(endpoint)
         self._watch: ReloadWatch | None = None
-        if not (endpoint.is_in_process or task_context.current.address):  # tasks load nothing anew
+        if not (endpoint.is_in_process or task_context.current.address):  # tasks reload no modules
             self._watch = ReloadWatch(self._look)
 
     def named(self, name: object) -> NamedFunction:
@@ -484,5 +484,5 @@ class ClientFunctions:
         if state is not None:
             if len(known) >= REMEMBERED_FUNCTIONS:
                 known.clear()  # a program with so many functions makes new ones all the time
-            known[id(function)] = made  # to no avail, if another thread has seen an edit meanwhile
+            known[id(function)] = made  # ineffective if another thread has noticed an edit meanwhile
         return made

@@ -61,7 +61,7 @@ def pack_graph(
     description = read(graph, keys)
     numbered = list(zip(description.numbers, description.calls, strict=True))
     calls = [numbered[number] for number in order(description)]
-    # The value of a stored object is not here: a call fetches it. This comes last, since calls take it for data.
+    # The client lacks the value of a stored object, so a call fetches it: the last one, since others see it as data.
     calls += [(key, (identity, graph[key])) for key in description.asked if isinstance(graph[key], ObjectReference)]
     return _GraphPacker(graph, functions, packer, terms).pack(calls, description)
 

@@ -85,12 +85,12 @@ class RepeatedValues:
             return value
         reference = self._kept.pop(key, None)
         if reference is None:
-            # Nobody can change bytes: all tasks of a worker process may have the same ones.
+            # Bytes are immutable: all tasks of a worker process may share them.
             reference_class = ObjectReference if type(value) is bytes else OwnReference
             try:
                 reference = self._send(value, None, reference_class)
             except ObjectTooLargeError:
-                return value  # packed as any other, it has an error that says which argument it is
+                return value  # packed as any other value, it has an error that names the argument
             self._sent_bytes += reference.size
         self._kept[key] = reference
         return reference

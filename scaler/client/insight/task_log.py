@@ -167,6 +167,6 @@ def wait(link: ClientLink, answer: Answer[T], timeout: float | None) -> T:
 
 def late(address: str, timeout: float | None) -> TimeoutError:
     """Return the error of an answer that did not arrive in time."""
-    return TimeoutError(  # with Python 3.10 that of `concurrent.futures` is another one
+    return TimeoutError(  # in Python 3.10, `concurrent.futures` has a class of its own
         f"the scheduler at {address} did not answer within {timeout:g} seconds: it is busy or unreachable"
     )

@@ -44,7 +44,7 @@ def _started() -> SimpleQueue[Callable[[], Any] | None] | None:
     queue: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
     try:
         threading.Thread(target=_run_callbacks, args=(queue,), name="scaler-callbacks", daemon=True).start()
-    except RuntimeError:  # since Python 3.12 none starts while the interpreter ends
+    except RuntimeError:  # since Python 3.12 no thread starts while the interpreter exits
         return None
     return queue
 

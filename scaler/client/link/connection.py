@@ -148,7 +148,7 @@ class ClientConnection:
         except ProtocolError:
             self.session.spoil()
             raise
-        except Exception as error:  # as in `flush`: whatever it is, the link lives
+        except Exception as error:  # of any kind: the link must survive it
             self.session.spoil()
             raise ProtocolError(f"it cannot be read: {error!r}") from error
 

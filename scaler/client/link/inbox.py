@@ -76,7 +76,7 @@ class Inbox(Generic[T]):
         self.is_asleep = True
         # Checked after the store: a thread that puts an item now sees the flag and wakes this one.
         if self._queue:
-            self.is_asleep = False  # else a lone submit would be sent before what was put
+            self.is_asleep = False  # else a direct submit would be sent before the queued item
             return False
         return True
 

@@ -543,7 +543,7 @@ class OpenWork:
         if entry is not None:
             self._send_cancel(TaskId(open_id))
             entry[1].fail(make_error)
-            self._dependents.on_sent(TaskId(open_id))  # one that was claimed
+            self._dependents.on_sent(TaskId(open_id))  # it may be claimed
         self.large.give_up_on(ObjectId(open_id), make_error)
         graph = self.graphs.remove_graph(GraphId(open_id))
         if graph is not None:

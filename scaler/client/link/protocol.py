@@ -116,7 +116,7 @@ class ClientProtocol:
         self.ended_because = ""
         """the reason why the client no longer connects; empty while it may"""
         self.is_locked_out = False
-        """whether it is refused for lack of a valid key"""
+        """whether the client is refused for lack of a valid key"""
         self._reply_heard = 0
         """the number of the last message that the scheduler had received when it accepted this client"""
         self._wait = 0
@@ -244,7 +244,7 @@ class ClientProtocol:
         self.send()
 
     def _end(self) -> None:
-        """There will be no further connection; the link closes this one."""
+        """Do nothing: there will be no further connection, and the link closes this one."""
 
     # Sending
 
@@ -265,7 +265,7 @@ class ClientProtocol:
             self._happened(states.UNREADABLE, f"its items cannot be written: {error}")
             what = "the client could not write its messages"
             check = "the memory of this machine, and that no argument changes while it is sent"
-            self._on_unreadable(partial(self._hopeless, what, str(error), check))  # any open call may be the one
+            self._on_unreadable(partial(self._hopeless, what, str(error), check))  # any open call may be the cause
         else:
             if unwritable:
                 self._drop(unwritable)
@@ -284,8 +284,8 @@ class ClientProtocol:
         self._outputs.on_unreadable(make_error)
 
     def send_at_once(self) -> bool:
-        """Send a task while the link's thread sleeps. Return whether that must look: an answer is there, or the
-        scheduler needs a new report of the wait.
+        """Send a task while the link's thread sleeps. Return whether that thread must wake up: an answer has arrived,
+        or the scheduler needs a new report of the wait.
         """
         self._conversation.began_to_wait(time.monotonic())
         self.send()

@@ -81,7 +81,7 @@ class LinkThread(ClientLink):
         advice = "future.result() or concurrent.futures.wait(futures)"
         try:
             super().__init__(endpoint, client_id, patience, advice, label, (self._inbox.descriptor,), name)
-        except BaseException:  # raised again: a key that cannot be read
+        except BaseException:  # raised again: a key cannot be read
             self._inbox.end()
             raise
         if self.is_nested:

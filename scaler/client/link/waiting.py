@@ -173,7 +173,7 @@ class TaskQuestions:
             task_id, heard = answer.task_id, replace(answer, sentence=advised(answer.sentence, self._address))
             if task_id in self._not_ours:
                 self._not_ours.discard(task_id)
-                if answer.waits_for == UNKNOWN:  # it is open nowhere
+                if answer.waits_for == UNKNOWN:  # it is not open at the scheduler either
                     heard = _ended(task_id, answer.worker)
             for on_answer in self._open.pop(task_id, ()):
                 on_answer(heard)

@@ -175,7 +175,7 @@ class Tqdm:
 
     def __init__(self, stream: TextIO, total: int | None) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it complains about notebooks without its widgets, and does without
+            warnings.simplefilter("ignore")  # it warns in notebooks without its widgets, and works without them
             from tqdm.auto import tqdm  # noqa: PLC0415 - only who wants a bar pays for it
 
         self._bar = tqdm(total=total, unit="task", file=stream, dynamic_ncols=True, mininterval=0)

@@ -87,8 +87,8 @@ def _read_arguments(
                 dependencies.append(number)
             elif argument not in graph:
                 raise KeyError(
-                    f"the node {key!r} needs {argument!r}, which is not in the graph: a str is a key; give a text a "
-                    "key of its own"
+                    f"the node {key!r} needs {argument!r}, which is not in the graph: a str argument is a key; give "
+                    "a text a key of its own"
                 )
         elif is_call(argument):
             raise TypeError(f"the node {key!r} has a call among its arguments: give {shown(argument)} a key of its own")
@@ -121,8 +121,8 @@ def _refuse_calls_inside(key: str, container: Any) -> None:
     for value in container.values() if type(container) is dict else container:
         if type(value) is tuple and is_call(value):
             raise TypeError(
-                f"the node {key!r} has a call inside of a {type(container).__name__}, which would not be called: give "
-                f"{shown(value)} a key of its own, and let the function of the node take its result as an argument"
+                f"the node {key!r} has a call inside a {type(container).__name__}, which would not be called: give "
+                f"{shown(value)} a key of its own, and make its result an argument of the node"
             )
 
 

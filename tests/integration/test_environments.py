@@ -172,7 +172,7 @@ def test_children_of_multiprocessing_have_clients_of_their_own(tmp_path: Path, m
     assert (done.returncode, complaints(done.stderr)) == (0, "")
     *answers, refusal, last = done.stdout.splitlines()
     assert answers == [f"{method} [0, 3, 6, 9] 0" for method in ("fork", "spawn", "forkserver")]
-    assert "belongs to the process that this one was forked from" in refusal
+    assert "belongs to the parent of this forked process" in refusal
     assert last == "[15]"
 
 

@@ -123,8 +123,8 @@ class ResultArgument:
 
     def __reduce__(self) -> NoReturn:
         raise FutureArgumentError(
-            f"the future of task {self.name} cannot be a part of this value: make it an argument of submit, on its own "
-            "or in a list, tuple, set or dict, or pass its result()"
+            f"the future of task {self.name} cannot be a part of this value: make it an argument of submit, alone or "
+            "in a list, tuple, set or dict, or pass its result()"
         )
 
 

@@ -1,4 +1,4 @@
-"""What users see of their tasks, their workers and their scheduler: explanations, logs, presence, the dashboard.
+"""The user's view of tasks, workers and scheduler: explanations, logs, presence, the dashboard.
 
 Clients and futures call it in the thread of the user, and wait briefly for an answer. It never submits a task or reads
 a result.

@@ -28,7 +28,7 @@ WORTH_ASKING_SECONDS = 1.0
 
 @dataclass(frozen=True, repr=False)
 class Story:
-    """What is known of a task at one moment.
+    """The known facts about a task at one moment.
 
     Attributes:
         task_id: its id, 16 bytes.
@@ -148,6 +148,6 @@ def late(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, time
 def not_here(task_id: TaskId, name: str) -> str:
     """Return the text of a `TimeoutError` of a task that has ended, and whose large result has not arrived in time."""
     return (
-        f"the result of task {name} ({task_id.hex()[-8:]}) has not arrived in time: it is still in transit, or its "
-        f"host was lost and the task needs a worker to run again; request the result again"
+        f"the result of task {name} ({task_id.hex()[-8:]}) has not arrived in time: it is in transit, or its host "
+        f"was lost and the task must run again; request the result again"
     )

@@ -197,7 +197,7 @@ class ClientLink:
 
     def leave_to_parent(self) -> None:
         """Close the link in a forked process, without touching the parent's socket."""
-        self.closed_because = "this client belongs to the process that this one was forked from; make a new one here"
+        self.closed_because = "this client belongs to the parent of this forked process; make a new one here"
 
 
 links: weakref.WeakSet[ClientLink] = weakref.WeakSet()

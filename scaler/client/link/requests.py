@@ -197,7 +197,7 @@ class Requests(Generic[Row, Reply_contra]):
         self._send(self.open[number][0])
 
     def withdraw(self, asker: AnswerReceiver[Row, Reply_contra]) -> list[int]:
-        """Remove the requests of an asker. Return their numbers."""
+        """Remove the requests of a receiver. Return their numbers."""
         numbers = [number for number, known in self.open.items() if known[1] is asker]
         for number in numbers:
             del self.open[number]

@@ -154,7 +154,7 @@ class LinkThread(ClientLink):
         return threading.current_thread() is self._thread
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
-        """Cancel a task unless it has started. `on_answer` is called in the link's thread once that may be decided."""
+        """Cancel a task unless it has started. `on_answer` is called in the link's thread once it may be decided."""
         self._put(partial(self._protocol.cancel_waiting, task_id, on_answer))
 
     def abandon(self, sink: Sink) -> None:

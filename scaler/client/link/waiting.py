@@ -237,7 +237,7 @@ class TaskWatch:
 
     @property
     def next_at(self) -> float:
-        """When the next look is due."""
+        """The time of the next look, unless something happens before."""
         return max(self.look_at, self.due_at)
 
     def look(self, now: float) -> None:

@@ -176,7 +176,7 @@ class Tqdm:
     def __init__(self, stream: TextIO, total: int | None) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns in notebooks without its widgets, and works without them
-            from tqdm.auto import tqdm  # noqa: PLC0415 - only who wants a bar pays for it
+            from tqdm.auto import tqdm  # noqa: PLC0415 - imported only for a bar
 
         self._bar = tqdm(total=total, unit="task", file=stream, dynamic_ncols=True, mininterval=0)
 

@@ -225,7 +225,7 @@ def test_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -
         client.map(abs, [1, 2])  # type: ignore[list-item]
     with pytest.raises(TypeError, match=r"for two arguments, or map\(tuple, items\) if each item has these$"):
         client.map(pow, [range(2), range(2, 4)])
-    with pytest.raises(KeyError, match="needs 'hello', which is not in the graph: a str is a key"):
+    with pytest.raises(KeyError, match="needs 'hello', which is not in the graph: a str argument is a key"):
         client.get({"a": (print, "hello")}, ["a"])
 
 
@@ -256,7 +256,7 @@ def test_a_future_of_the_parent_cannot_be_cancelled_in_a_forked_process(
 
     process = multiprocessing.get_context("fork").Process(target=cancel)
     process.start()
-    assert "belongs to the process that this one was forked from" in receiver.recv()
+    assert "belongs to the parent of this forked process" in receiver.recv()
     process.join(10)
     assert not future.cancelled()
 

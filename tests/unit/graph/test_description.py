@@ -65,9 +65,9 @@ def test_what_is_not_there_is_a_key_error(graph: dict[str, Any], keys: list[str]
         ({"a": 1}, "a", "single str"),
         ({"a": 1, 2: 3}, ["a"], "str, not 2"),
         ({"a": 1, "b": (abs, (abs, "a"))}, ["b"], "a key of its own"),
-        ({"a": (max, [1, (max, 1, 2)])}, ["a"], "the node 'a' has a call inside of a list"),
-        ({"a": (max, (1, (max, 1, 2)))}, ["a"], "the node 'a' has a call inside of a tuple"),
-        ({"a": (len, {"x": (max, 1, 2)})}, ["a"], "the node 'a' has a call inside of a dict"),
+        ({"a": (max, [1, (max, 1, 2)])}, ["a"], "the node 'a' has a call inside a list"),
+        ({"a": (max, (1, (max, 1, 2)))}, ["a"], "the node 'a' has a call inside a tuple"),
+        ({"a": (len, {"x": (max, 1, 2)})}, ["a"], "the node 'a' has a call inside a dict"),
     ],
 )
 def test_what_is_malformed_is_a_type_error(graph: Any, keys: Any, named: str) -> None:

@@ -1,8 +1,9 @@
 """TaskContext: tells a client whether its process runs tasks, and for which scheduler.
 
-Set once by a processor, before its first task. Read by clients, which report here when a thread waits for other tasks,
-so that the task gives up its slot. It lies below both, because neither imports the other. A process that a task forks
-runs no tasks itself. Must never: import anything that is not below it.
+Set once by a processor, before its first task. Clients report here when a thread waits for other tasks, so that the
+task
+gives up its slot. A process that a task forks runs no tasks itself. Clients and processors both import this module,
+because neither imports the other.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 _NOTHING_HAPPENS = nullcontext()
 _making = threading.Lock()
-"""Held by a thread that makes the generator of a task: from Python 3.12 on, `cached_property` has no lock."""
+"""Held by a thread that creates the generator of a task: from Python 3.12 on, `cached_property` has no lock."""
 
 REPORT_CHARACTERS = 200
-"""So many characters of the text of a report travel."""
+"""The text of a report is cut to this length."""
 
 
 class WaitReporter(Protocol):
@@ -39,25 +40,28 @@ class WaitReporter(Protocol):
     """whether it is a client inside a task"""
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Tell the scheduler, after all else is sent and while `is_over` is false, that this process only waits. A
-        `wait` of 0 ends that. May be called by any thread, and by signal handlers.
+        """Report to the scheduler, after everything else is sent and while `is_over` is false, that this process only
+        waits.
+
+        A `wait` of 0 ends the wait. May be called by any thread, and by signal handlers.
         """
 
 
 @dataclass(frozen=True)
 class CurrentTask:
-    """A task, as it sees itself: `current_task` returns it.
+    """The running task, as `current_task` returns it.
 
     Args:
-        task_id: its id, 16 bytes; that of its future.
-        name: what it is called: its option `name`, or the name of its function; empty while that is imported.
-        attempt: the number of this run. No other run of any task has the same, as long as the scheduler lives. 0 in a
-            call of `rerun()`.
-        worker: the name of the worker that runs it; empty in another engine, which runs it where it likes.
-        ends_at: when its limit is reached, in seconds of `time.monotonic`; None: it has no limit.
+        task_id: its id, 16 bytes; the same as that of its future.
+        name: its option `name`, or the name of its function; empty while the function is imported.
+        attempt: the number of this run. It is unique among all runs of all tasks while the scheduler lives. 0 in a call
+            of `rerun()`.
+        worker: the name of the worker that runs it; empty if another engine chooses where the task runs.
+        ends_at: when its time limit is reached, in seconds of `time.monotonic`; None: no limit.
         seed: the option `seed` of its call, in 32-bit words, the lowest of each integer first; empty without it.
-        spawn_key: the number of its row, or that of its key in a graph; empty for a single call, or without a seed. It
-            draws from `numpy.random.SeedSequence(seed, spawn_key=spawn_key)` (docs/howto/monte-carlo.md).
+        spawn_key: the number of its row, or the digest of its key in a graph; empty for a single call, or without a
+            seed.
+            Random numbers come from `numpy.random.SeedSequence(seed, spawn_key=spawn_key)` (docs/howto/monte-carlo.md).
     """
 
     task_id: bytes
@@ -70,14 +74,14 @@ class CurrentTask:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long it may still run before it is interrupted, in seconds; None: for ever."""
+        """The time until the task is interrupted, in seconds; None: no limit."""
         return None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
 
     def rng(self) -> numpy.random.Generator:
-        """Return the random generator of this run, the same one each time.
+        """Return the random generator of this run; all calls return the same one.
 
         With the option `seed` it is `numpy.random.default_rng(SeedSequence(seed, spawn_key=spawn_key))`, and draws the
-        same numbers wherever the task runs. Without it no other run draws the same.
+        same numbers wherever the task runs. Without it, each run draws different numbers.
 
         Raises:
             ImportError: if NumPy is not installed where the task runs.
@@ -93,17 +97,18 @@ class CurrentTask:
         return numpy.random.default_rng(numpy.random.SeedSequence(entropy, spawn_key=self.spawn_key))
 
     def report(self, fraction: float, text: str = "") -> None:
-        """Say how far this task is, for `future.progress()`, progress bars and whoever watches the cluster.
+        """Report the progress of this task, for `future.progress()`, progress bars and monitors.
 
-        It may be called as often as you like: four reports a second travel at the most, the latest ones. It does
-        nothing when the task has ended, or if its worker has no way to say it (docs/howto/progress.md).
+        You may call it at any rate: at most four reports a second are sent, the latest ones. It does nothing when the
+        task
+        has ended, or if its worker cannot send reports (docs/howto/progress.md).
 
         Args:
-            fraction: how much of it is done, from 0 to 1.
-            text: what it does now; 200 characters of it travel.
+            fraction: the finished part of the work, from 0 to 1.
+            text: what the task does now; it is cut to 200 characters.
 
         Raises:
-            ValueError: if `fraction` is no such number.
+            ValueError: if `fraction` is not such a number.
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be a number from 0 to 1, not {fraction!r}")
@@ -130,15 +135,15 @@ class TaskContext:
 
     @property
     def task(self) -> int:
-        """The number of the running task, from 1; 0: none."""
+        """The number of the running task, from 1; 0 if no task runs."""
         return 0
 
     def describe_task(self) -> CurrentTask | None:
-        """Return what the running task is; None: this thread or process runs none."""
+        """Return the running task; None if this thread or process runs no task."""
         return None
 
     def report(self, task: CurrentTask, line: str) -> None:
-        """Say how far a task is, if it still runs here, soon and not too often."""
+        """Send the progress of a task, if it still runs here, soon and at a limited rate."""
 
     @property
     def child_priority(self) -> int:
@@ -155,8 +160,8 @@ class TaskContext:
         free slot.
 
         Args:
-            reporter: the client whose scheduler ends the wait. Without one the process is not stopped.
-            is_over: whether the wait is over.
+            reporter: the client whose scheduler ends the wait. Without one the process is not stopped meanwhile.
+            is_over: returns whether the wait is over.
             seconds: the longest wait; None: no limit.
         """
         return _NOTHING_HAPPENS
@@ -172,7 +177,7 @@ class TaskContext:
         return _nothing
 
     def submitted(self, task_id: TaskId, cancel: Callable[[TaskId], None]) -> None:  # noqa: ARG002
-        """Report that the running task submits a task, to be cancelled with it.
+        """Register a task that the running task submits, to be cancelled with it.
 
         Raises:
             ConfigError: if the process takes no tasks yet.
@@ -193,8 +198,9 @@ class TaskContext:
             )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
-        """Report a connection of this process: it must not be ended while `is_needed` returns True, and `close` ends
-        the connection.
+        """Register a connection of this process. The process is not ended while `is_needed` returns True. `close` ends
+        the
+        connection.
         """
 
 
@@ -205,19 +211,18 @@ def _connects_nothing(_address: str) -> Callable[[], None]:
 current = TaskContext()
 
 key_file = ""
-"""the key with which the agent whose tasks run in this process enters its scheduler; empty: the one that is found"""
+"""the key with which the agent of this process connects to its scheduler; empty: the key found for the address"""
 trust_users: tuple[int, ...] = ()
-"""uids of the users who, for that agent, may run its scheduler at an ipc address"""
+"""uids of the users who may run the agent's scheduler at an ipc address"""
 
 
 def as_of_agent(endpoint: Endpoint) -> Endpoint:
-    """Return the address of the scheduler with what the agent whose tasks run in this process knows of it."""
+    """Return the address of the scheduler with the key file and the trusted users of this process's agent."""
     return endpoint.with_key(key_file).trusting(trust_users)
 
 
 connector: Callable[[str], Callable[[], object]] = _connects_nothing
-"""Returns what makes the connection that clients in tasks will probably need, to an address. Set by the client module.
-"""
+"""Takes an address, and returns a function that makes the connection for clients in tasks. Set by the client module."""
 
 
 class _Rerun(NamedTuple):
@@ -225,16 +230,16 @@ class _Rerun(NamedTuple):
 
     task: CurrentTask
     others: frozenset[threading.Thread]
-    """the other threads that ran when it began: these do not belong to it"""
+    """the other threads that ran when the call started; they do not belong to it"""
 
 
 _reruns: list[_Rerun] = []
-"""the calls that run again now; the last one began last"""
+"""the calls that run again now; the latest is the last"""
 
 
 @contextmanager
 def rerunning(task: CurrentTask) -> Iterator[None]:
-    """Context manager: this thread, and those that it starts, are inside `task`, for `current_task` alone."""
+    """Context manager: `current_task` returns `task` in this thread and in the threads that it starts."""
     rerun = _Rerun(task, frozenset({*threading.enumerate()} - {threading.current_thread()}))
     _reruns.append(rerun)
     try:
@@ -245,9 +250,9 @@ def rerunning(task: CurrentTask) -> Iterator[None]:
 
 
 def current_task() -> CurrentTask | None:
-    """Return the task that calls this, also from a function that it calls; None outside of tasks.
+    """Return the task in which this is called; None outside of tasks.
 
-    In a call that `rerun()` has made it is the task that failed.
+    In a call made by `rerun()` it is the task that failed.
     """
     for rerun in reversed(_reruns):
         if threading.current_thread() not in rerun.others:
@@ -263,7 +268,7 @@ def enter(task_context: TaskContext) -> None:
 
 @contextmanager
 def preparing(address: str, what: str) -> Iterator[None]:
-    """Context manager: `what` runs here, before there are processes that run tasks of the scheduler at `address`."""
+    """Context manager: `what` runs here, before any process runs tasks of the scheduler at `address`."""
     before, context = current, TaskContext()
     context.address, context.preparing = address, what
     enter(context)

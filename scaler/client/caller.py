@@ -1,8 +1,8 @@
-"""Caller: the calls that a client and a client with options have in common; ClientWithOptions: a client whose tasks run
-with options, as `Client.options` returns it.
+"""Caller: the calls that a client and a client with options have in common.
 
-Called by any thread of the user; uses the client's core. A client with options is cheap to make. Must never: take a
-keyword argument of `submit` that the function might take.
+`Client.options` returns a `ClientWithOptions`, which is cheap to create. Any thread of the user may call. `submit`
+takes
+no keyword argument that the user's function may take.
 """
 
 from __future__ import annotations
@@ -79,8 +79,11 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return presence.wait(self._caller[1].link, presence.workers())
 
     def objects(self) -> list[ObjectInfo]:
-        """Return the objects that the scheduler keeps for this client, the largest first: values of `send_object`,
-        functions, large arguments of open tasks, and large results that were not read. Of more than 1,000 the largest.
+        """Return the objects that the scheduler stores for this client, the largest first.
+
+        These are values of `send_object`, functions, large arguments of open tasks, and large results that were not
+        read. Of
+        more than 1,000 objects only the largest are returned.
 
         Raises:
             TimeoutError: if no scheduler answered for `timeout_seconds`.
@@ -89,35 +92,37 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return presence.wait(self._caller[1].link, presence.objects())
 
     def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
-        """Wait until at least `n_workers` workers are connected, and return what `info` does.
+        """Wait until at least `n_workers` workers are connected, and return what `info` returns.
 
         Args:
-            n_workers: how many.
-            timeout: seconds; None: as long as there is a scheduler.
+            n_workers: the number of workers.
+            timeout: seconds; None: no limit while a scheduler answers.
 
         Raises:
-            TimeoutError: if it took longer, or no scheduler answered for `timeout_seconds`.
+            TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
             ConfigError: if an argument is not a number in range; it is a `ValueError`.
             DisconnectedError: if the client is disconnected.
         """
         return presence.wait_for_workers(self._caller[1].link, n_workers, timeout)
 
     def run_on_all(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> dict[str, T]:
-        """Run `fn(*args, **kwargs)` once on each connected worker, and return what it returned, by the worker's name.
+        """Run `fn(*args, **kwargs)` once on each connected worker, and return the results by the names of the workers.
 
-        It runs before all waiting tasks of this client, and after the running ones. If no worker is connected, it waits
-        for one. Workers that join or leave meanwhile are left out. A worker process that starts later has not run it:
-        use an `initializer` for that (docs/howto/worker-processes.md).
+        On each worker it runs before all waiting tasks of this client, and after the running ones. If no worker is
+        connected,
+        the call waits for one. Workers that join or leave meanwhile are left out. Worker processes that start later do
+        not run
+        `fn`: use an `initializer` for that (docs/howto/worker-processes.md).
 
         Raises:
             TypeError: if `fn` is not callable or does not take these arguments.
             SerializeObjectError: if the function or an argument cannot be serialised.
-            ObjectTooLargeError: if one of them is larger than the scheduler has room for.
+            ObjectTooLargeError: if the function or an argument is larger than the scheduler accepts.
             ConfigError: if two workers have the same name, or this client has the option `capabilities`, `memory`,
                 `no_worker_timeout` or `max_failures`; it is a `ValueError`.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
-            BaseException: the exception of the first worker where it failed, when it has ended on all.
+            BaseException: the exception of the first worker on which `fn` failed, after all workers have ended.
         """
         client, core, options = self._caller
         for_each_worker(options)
@@ -134,30 +139,33 @@ class Caller(TakesOptions["ClientWithOptions"]):
             raise
 
     def restart_workers(self) -> None:
-        """Give all workers fresh processes, to get rid of imported modules, caches and leaks.
+        """Replace the processes of all workers, to get rid of imported modules, caches and leaks.
 
-        Tasks that a process has already end in the old one; what is submitted after this returns runs in a fresh one. A
-        process stays while tasks submitted by its tasks are open. Workers whose engine has no processes of its own
-        ignore this (docs/howto/worker-processes.md).
+        Tasks that a process has already end in the old process. Tasks submitted after this returns run in new ones. A
+        process
+        stays while tasks submitted by its tasks are open. Workers whose engine has no processes of its own ignore this
+        (docs/howto/worker-processes.md).
 
         Raises:
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
-            NotAllowedError: if the key of the client is not that of an admin, or this is a task.
+            NotAllowedError: if the key of the client is not that of an admin, or the client is inside a task.
         """
         _, core, _ = self._caller
         presence.wait(core.link, presence.restart())
         core.functions.workers_are_new()
 
     def upload(self, *modules: Module) -> None:
-        """Have modules of your own travel with all functions that are submitted from now on, so that the workers need
-        not have them (docs/howto/modules.md).
+        """Send your own modules along with all functions that are submitted from now on, so that the workers need not
+        have
+        them (docs/howto/modules.md).
 
         Args:
             modules: modules or packages, or their paths: a `.py` file, or the folder of a package.
 
         Raises:
-            ConfigError: if one has no source, has compiled parts, or all together are too large; it is a `ValueError`.
+            ConfigError: if a module has no source or has compiled parts, or all together are too large; it is a
+                `ValueError`.
         """
         self._caller[1].functions.ship(modules)
 
@@ -165,8 +173,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """Return an executor of `concurrent.futures` whose tasks run with this client and these options.
 
         Args:
-            max_workers: the most tasks that are handed to the cluster at once; further ones wait in this process. None:
-                1,024.
+            max_workers: the most tasks that the cluster has at once; further ones wait in this process. None: 1,024.
 
         Raises:
             ValueError: if `max_workers` is not above 0.
@@ -176,19 +183,20 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return ClientExecutor(self.options(), max_workers)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
-        """Call a function by the name under which workers serve it, in whatever language it is written
-        (docs/howto/other-languages.md). It runs on a worker that serves it, and waits until there is one.
+        """Call a function by the name under which workers serve it, in any language (docs/howto/other-languages.md).
+        The
+        call waits for a worker that serves the function.
 
         Arguments and result are JSON: None, bool, int, float, str, and lists and dicts of these. A tuple arrives as a
         list. All keyword arguments belong to the function.
 
         Args:
-            name: of the function, such as `area` of `scaler_cluster --functions area=shapes:area`.
+            name: the name of the function, such as `area` of `scaler_cluster --functions area=shapes:area`.
 
         Raises:
             TypeError: if an argument is a future or an `ObjectReference`.
-            SerializeObjectError: if an argument is no JSON.
-            ConfigError: if it is no name; it is a `ValueError`.
+            SerializeObjectError: if an argument is not JSON.
+            ConfigError: if the name is not valid; it is a `ValueError`.
             DisconnectedError: if the client is disconnected.
         """
         client, core, options = self._caller
@@ -237,18 +245,19 @@ class Caller(TakesOptions["ClientWithOptions"]):
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
-        If a task fails, or this call is interrupted, the open tasks are cancelled. Items are read as their tasks find
-        room, so the iterable may be endless.
+        If a task fails, or this call is interrupted, the open tasks are cancelled. Items are read while tasks run.
+        At most 16,384 tasks are open at once.
 
         Args:
             fn: the function.
             iterable: the arguments of each task: tuples or lists.
             progress: whether to show a progress bar on standard error.
             timeout: seconds for the whole map.
-            return_exceptions: whether to return the exception of a failed task as its result and run the others. The
+            return_exceptions: whether to return the exception of a failed task as its result and run the other tasks.
+                The
                 option `max_failures` does so, too, up to its limit.
             job: the name of a job, in which the scheduler keeps the results. If this program ends before the map, the
-                same call in another program continues it (docs/howto/long-jobs.md).
+                same call in another program resumes it (docs/howto/long-jobs.md).
             on_change: the treatment of an existing job of this name with another function or other rows. "raise", the
                 default, raises `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the
                 results of unchanged rows and runs all others. Only with `job`.
@@ -262,8 +271,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
             ConfigError: if `timeout` is not a number, or negative; it is a `ValueError`.
             SerializeObjectError: if the function or an argument cannot be serialised.
-            ObjectTooLargeError: if one of them is larger than the scheduler has room for.
-            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
+            ObjectTooLargeError: if the function or an argument is larger than the scheduler accepts.
+            MissingObjects: if this client has cleared the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
             TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
@@ -284,7 +293,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         return core.map(fn, iterable, core.terms(options, spawns=True), progress, timeout, return_exceptions, most)
 
     starmap = map  # noqa: A003 - the name is a public contract
-    """Another name of `map`, for those who know it from `multiprocessing.Pool`."""
+    """Alias of `map`, for users of `multiprocessing.Pool`."""
 
     def start(
         self,
@@ -299,13 +308,14 @@ class Caller(TakesOptions["ClientWithOptions"]):
     ) -> Job:
         """Run `fn(*item)` for each item as a detached job, which the scheduler keeps (docs/howto/long-jobs.md).
 
-        Returns when all rows are on the scheduler's disk. The same call again returns a handle of the same job.
+        Returns when all rows are on the scheduler's disk. A second call with the same work returns a handle of the same
+        job.
 
         Args:
             fn: the function.
             iterable: the arguments of each row: tuples or lists.
             name: the name of the job.
-            job: another spelling of `name`, as for `map`: give one of the two.
+            job: another spelling of `name`, as in `map`: pass one of the two.
             keep_for: the time since its last change after which the job is removed: seconds, a text such as "12h",
                 "30d" or "1y" (365 days), or "ever". None leaves it as it is: 30 days for a new job.
             on_change: the treatment of an existing job of this name with another function or other rows. "raise"
@@ -397,19 +407,19 @@ class Caller(TakesOptions["ClientWithOptions"]):
         keep_for: float | str | None = None,
         **unknown: Any,
     ) -> Iterator[Any]:
-        """Run `fn(*item)` for each item and yield the results in the order in which they come.
+        """Run `fn(*item)` for each item and yield each result as soon as it arrives.
 
-        Items are read while results are: at most `window` tasks are open or have results that were not read, so the
-        iterable may be endless. While 256 MiB of large results are unread, others wait at the scheduler. To stop
-        reading (`break`, `close`) cancels what is open.
+        Items are read while results are. At most `window` tasks are open or have unread results, so the iterable may be
+        infinite. While 256 MiB of large results are unread, further ones wait at the scheduler. When you stop reading
+        (`break`, `close`), the open tasks are cancelled.
 
         Args:
             fn: the function.
             iterable: the arguments of each task: tuples or lists.
-            timeout: seconds for the whole of it.
-            return_exceptions: whether the exception of a task that fails is yielded, and the others go on.
-            window: the most tasks that are open or were not read; 16,384 at most.
-            job: the name of a job, as for `map`: results that the scheduler has are yielded first. Then all items are
+            timeout: seconds for the whole map.
+            return_exceptions: whether to yield the exception of a failed task as its result and run the other tasks.
+            window: the most tasks that are open or have unread results; 16,384 at most.
+            job: the name of a job, as for `map`: results that the scheduler has are yielded first. All items are then
                 read at once, so `window` is refused.
             on_change: as for `map`.
             keep_for: as for `map`.
@@ -453,20 +463,22 @@ class Caller(TakesOptions["ClientWithOptions"]):
         A graph is a dictionary. A tuple that begins with a function is a call: its `str` arguments are keys, replaced
         by their values or results; its other arguments are literals. Any other value is data.
 
-        When a node fails, all nodes that need it fail with the same exception; the others continue.
+        When a node fails, all nodes that need it fail with the same exception. The other nodes run on.
 
         Args:
             graph: key -> data, an `ObjectReference`, or a call `(fn, argument, ...)`.
-            keys: the wanted keys. Nodes that they do not need do not run.
-            block: whether to wait for the values. If not, they are futures, and cancelling one cancels the whole graph.
+            keys: the keys to return. Nodes that they do not need do not run.
+            block: whether to wait for the values. If False, the values of the dictionary are futures, and cancelling
+                one of
+                them cancels the whole graph.
 
         Raises:
             KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.
             TypeError: if the graph is malformed, or a function does not take the arguments of its node.
             graphlib.CycleError: if nodes depend on each other in a circle.
             SerializeObjectError: if a function or a value cannot be serialised.
-            ObjectTooLargeError: if one of them is larger than the scheduler has room for.
-            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
+            ObjectTooLargeError: if a function or a value is larger than the scheduler accepts.
+            MissingObjects: if this client has cleared the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
             BaseException: the exception of the first of `keys` that failed, if `block`.
         """
@@ -475,7 +487,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
 
 
 class ClientWithOptions(Caller):
-    """Like its client, with options. Safe to use from several threads; can be pickled, like the client.
+    """A client with options, returned by `Client.options`. Thread-safe; can be pickled, like the client.
 
     Attributes:
         task_options: the options.

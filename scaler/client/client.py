@@ -1,8 +1,7 @@
-"""Client: the object that users hold. Its core checks, serialises and names their calls, and hands them to the link.
+"""Client: the object that users hold. Its core checks and serialises their calls, and passes them to the link.
 
-Called by any thread of the user. All clients that are unpickled in one process share one connection. Must never touch
-the socket, wait for the scheduler needlessly (the constructor, `submit` and `send_object` do not wait), or send a part
-of a call before all of it was checked.
+Called by any thread of the user. All clients that are unpickled in one process share one connection. The constructor,
+`submit` and `send_object` do not wait for the scheduler, and no part of a call is sent before all of it is checked.
 """
 
 from __future__ import annotations
@@ -53,49 +52,50 @@ class Client(Caller):
     same scheduler with the same settings. All clients inside the tasks of one process share one connection; for them,
     `disconnect` and the end of a `with` block do nothing.
 
-    Omitted arguments take their values from the environment or `scaler.toml` (docs/reference/settings.md). Those after
-    `stream_output` are settings of a cluster that starts on this machine, as `n_workers` is; with `processes=False`
-    there are only `capabilities` and `functions`. By itself that cluster logs from the level WARNING, and takes the
-    fastest event loop.
+    Omitted arguments take their values from the environment or `scaler.toml` (docs/reference/settings.md). `n_workers`,
+    `keep` and the arguments below them are settings of a local cluster: one that this client starts on this machine.
+    With
+    `processes=False` only `n_workers`, `keep`, `capabilities` and `functions` are accepted. A local cluster logs from
+    the
+    level WARNING and uses the fastest event loop by default.
 
     Args:
         address: where the scheduler listens: tcp://host:port or ipc:///path. None means, inside a task, the scheduler
             that runs the task; elsewhere the environment variable SCALER_ADDRESS or the address in `scaler.toml`;
             without either, the address in the file of `key_file`; else a local cluster with one worker per core, which
-            ends with the client. The file of a key, such as `Client("alice.json")`, stands for its first address and
-            for `key_file`.
-        profiling: whether to measure time and memory of each task, for ScalerFuture.profiling_info. `submit` may
-            say otherwise.
-        timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
+            ends with the client. The path of a key file, such as `Client("alice.json")`, stands for the first address
+            in the file and for `key_file`.
+        profiling: whether to measure time and memory of each task, for `ScalerFuture.profiling_info`. The argument
+            `profiling` of `submit` overrides it.
+        timeout_seconds: how long open tasks wait for a missing scheduler before they fail with `TimeoutError`.
         heartbeat_interval_seconds: the time between two heartbeats.
-        serializer: turns values into bytes; travels to the workers with each function.
-        n_workers: of a cluster that starts on this machine and ends with this client; None: as many as cores. With it
-            the address that the environment says does not count. Does nothing inside tasks.
-        modules: of your own that the workers do not have: modules, packages, or the paths of them. They travel with the
-            functions of this client, and again when they were edited; see `upload` (docs/howto/modules.md). Does
-            nothing inside tasks.
-        processes: False runs scheduler, workers and tasks as threads of this process, for debugging and tests
-            (docs/howto/debugging.md). It needs an address of None.
-        dashboard: whether to start the page in the browser that shows the scheduler, until this client disconnects. Its
-            address is printed on standard error, and `dashboard_url` has it (docs/howto/dashboard.md). Does nothing
+        serializer: turns values into bytes; it travels to the workers with each function.
+        n_workers: the number of workers of a local cluster; None: one per core. With it, the address in the environment
+            or `scaler.toml` is ignored. Ignored inside tasks.
+        modules: your own modules that the workers do not have: modules, packages, or their paths. They travel with the
+            functions of this client, and again after they were edited; see `upload` (docs/howto/modules.md). Ignored
             inside tasks.
-        stream_output: whether to print here what its tasks write, each line with worker and task name.
-            The tasks nested in them count, too (docs/howto/output.md). Does nothing inside tasks.
-        key_file: the file with the key that the scheduler asks for (scaler_keys), never named by scaler.toml.
-            None means the one that SCALER_KEY_FILE names, or that is found for the address (docs/howto/keys.md). If no
-            address is given here or by the settings, it is the first one in this file. Does nothing inside tasks.
+        processes: False runs scheduler, workers and tasks as threads of this process, for debugging and tests
+            (docs/howto/debugging.md). The address must be None.
+        dashboard: whether to start a web page that shows the scheduler, until this client disconnects. Its address is
+            printed on standard error and returned by `dashboard_url` (docs/howto/dashboard.md). Ignored inside tasks.
+        stream_output: whether to print here what tasks of this client and their nested tasks write. Each line shows
+            the worker and the task (docs/howto/output.md). Ignored inside tasks.
+        key_file: the file with the key that the scheduler requires (scaler_keys). It cannot be set in `scaler.toml`.
+            None means the file in SCALER_KEY_FILE, or the one found for the address (docs/howto/keys.md). If neither an
+            argument nor a setting gives an address, the first one in this file is used. Ignored inside tasks.
         trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or
-            uids, never named by scaler.toml. Does nothing inside tasks (docs/howto/keys.md).
-        name: of this program, up to 64 characters, as screens and logs show it beside its owner; None: its script and
-            process id. Does nothing inside tasks.
-        keep: the folder where a cluster that starts on this machine keeps jobs (docs/howto/long-jobs.md); None:
-            `scaler/jobs` in the user's folder of states (`XDG_STATE_HOME`, else `~/.local/state`); a user without
-            a home has none, and jobs raise `JobError`.
+            uids. It cannot be set in `scaler.toml`. Ignored inside tasks (docs/howto/keys.md).
+        name: the name of this program on screens and in logs, up to 64 characters; None: its script and process id.
+            Ignored inside tasks.
+        keep: the folder in which a local cluster keeps jobs (docs/howto/long-jobs.md). None: `scaler/jobs` in the
+            user's state folder (`XDG_STATE_HOME`, else `~/.local/state`). A user without a home directory has no such
+            folder, and jobs raise `JobError`.
         {local}
 
     Raises:
         StartError: if the local cluster or the dashboard cannot start.
-        ConfigError: if an argument cannot work, or a key cannot be read; it is a `ValueError`.
+        ConfigError: if an argument is invalid, or a key cannot be read; it is a `ValueError`.
     """
 
     @completes_from_outside(ClientConfig, LOCAL_CLUSTER)
@@ -172,7 +172,9 @@ class Client(Caller):
 
     @property
     def dashboard_url(self) -> str | None:
-        """Where the page is that `dashboard=True` has started, with the token that its first visit needs; else None."""
+        """The address of the page that `dashboard=True` has started, with the token for its first visit; None without a
+        page.
+        """
         return self._dashboard.url if self._dashboard else None
 
     def _repr_html_(self) -> str:
@@ -196,11 +198,13 @@ class Client(Caller):
     ) -> ScalerFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker.
 
-        Arguments are serialised before this returns. An `ObjectReference` arrives as its object, also one in a list,
-        tuple, set or dict; its `as_is()` arrives as a reference.
+        Arguments are serialised before this returns. The task receives the object of an `ObjectReference`, also of one
+        in a
+        list, tuple, set or dict. To pass the reference itself, pass its `as_is()`.
 
-        The task has the name of the function, in messages and logs. `name="…"` gives it another name. If the
-        function accepts `name` (explicitly, via `**kwargs`, or with an unknown signature), it is passed on instead.
+        Messages and logs call the task by the name of the function. `name="…"` gives it another name. If the function
+        accepts `name` (explicitly, via `**kwargs`, or with an unknown signature), `name` is passed to the function
+        instead.
         `options(name="…")` always names the task.
 
         Args:
@@ -212,8 +216,8 @@ class Client(Caller):
             TypeError: if `fn` is not callable or does not take these arguments, the name is not a `str`, or `profiling`
                 is not a `bool`.
             SerializeObjectError: if the function or an argument cannot be serialised.
-            ObjectTooLargeError: if one of them is larger than the scheduler has room for.
-            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
+            ObjectTooLargeError: if the function or an argument is larger than the scheduler accepts.
+            MissingObjects: if this client has cleared the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
         """
         core = self._core
@@ -224,32 +228,34 @@ class Client(Caller):
     def send_object(self, obj: Any, name: str | None = None) -> ObjectReference:
         """Send `obj` to the scheduler once, for any number of tasks. Later changes of `obj` have no effect.
 
-        The object is stored until the reference is gone and no task uses it, until `clear`, or until the client
+        The object is stored until the reference is garbage collected and no task uses it, until `clear`, or until the
+        client
         disconnects.
 
         Args:
             obj: the object.
-            name: of the reference; made up if None.
+            name: the name of the reference; None: it is generated.
 
         Raises:
             TypeError: if the name is not a `str`.
-            SerializeObjectError: if it cannot be serialised.
-            ObjectTooLargeError: if it is larger than the scheduler has room for.
+            SerializeObjectError: if the object cannot be serialised.
+            ObjectTooLargeError: if the object is larger than the scheduler accepts.
             DisconnectedError: if the client is disconnected.
         """
         return self._core.send_object(obj, name)
 
     def story(self, task: ScalerFuture[Any] | bytes) -> Story:
-        """Return what is known of a task: state, worker, what it waits for, why earlier tries ended. It is one of this
-        client; an admin may also name the id of somebody else's.
+        """Return what is known of a task: its state, its worker, what it waits for, and why earlier attempts ended.
 
-        It asks the scheduler, and waits two seconds for the answer at most.
+        The task must belong to this client. An admin may also pass the id of another client's task. The call waits up
+        to
+        two seconds for the answer of the scheduler.
 
         Args:
-            task: its future or its id.
+            task: the future or the id of the task.
 
         Raises:
-            ValueError: if it is neither.
+            ValueError: if `task` is neither a future nor an id.
             DisconnectedError: if the client is disconnected.
         """
         if isinstance(task, ScalerFuture):
@@ -259,32 +265,34 @@ class Client(Caller):
         return tell(self._core.link, task_id, "", None, ANSWER_SECONDS)
 
     def cancel_tasks(self, *tasks: bytes | str) -> None:
-        """Cancel tasks of anybody, as an admin. Their futures end as if their own clients had cancelled them.
+        """Cancel tasks of any client, as an admin. Their futures end as if their own clients had cancelled them.
 
-        A row of a map may take those with it that travel together with it, and a node its graph. Tasks that are not
-        open are passed over.
+        Cancelling a row of a map may also cancel the rows that travel with it. Cancelling a node cancels its graph.
+        Tasks
+        that are not open are ignored.
 
         Args:
-            tasks: their ids (`future.task_id`), or the short ones that `scaler_top` and the page show.
+            tasks: the ids of the tasks (`future.task_id`), or the short ids that `scaler_top` and the page show.
 
         Raises:
-            ValueError: if one is neither.
-            NotAllowedError: if the key of the client is not that of an admin, or this is a task.
+            ValueError: if an argument is no such id.
+            NotAllowedError: if the key of the client is not that of an admin, or the client is inside a task.
             TimeoutError: if no scheduler answered for `timeout_seconds`.
             DisconnectedError: if the client is disconnected.
         """
         presence.wait(self._core.link, presence.cancel(tasks))
 
     def logs(self, task: ScalerFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
-        """Return what a task of this client has written, as `ScalerFuture.logs` does. An admin may also name the id of
-        somebody else's task.
+        """Return what a task of this client has written, like `ScalerFuture.logs`. An admin may also pass the id of
+        another
+        client's task.
 
         Args:
-            task: its future or its id.
-            timeout: how many seconds to wait for the scheduler; None: for ever.
+            task: the future or the id of the task.
+            timeout: how many seconds to wait for the scheduler; None: no limit.
 
         Raises:
-            ValueError: if it is neither.
+            ValueError: if `task` is neither a future nor an id.
             TimeoutError: if the scheduler did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
@@ -294,24 +302,25 @@ class Client(Caller):
     def trace(self, path: str | os.PathLike[str]) -> AbstractContextManager[None]:
         """Record the tasks of all clients of the scheduler while the block runs: `with client.trace("run.json"): ...`.
 
-        The file is for https://ui.perfetto.dev and chrome://tracing (docs/howto/trace.md). Under much load it has a
-        sample of the tasks, up to 500 a second, and says how many are not in it.
+        Open the file in https://ui.perfetto.dev or chrome://tracing (docs/howto/trace.md). Under high load it has a
+        sample
+        of the tasks, up to 500 a second, and the number of tasks that are left out.
 
         Args:
-            path: of the file; one that exists is replaced.
+            path: the path of the file; an existing file is replaced.
 
         Raises:
-            StartError: if nothing is heard from the scheduler.
+            StartError: if the scheduler does not answer.
             ConfigError: if the client has `processes=False`; it is a `ValueError`.
             OSError: if the file cannot be written.
         """
         return tracing(self._core.link.endpoint, path)
 
     def clear(self) -> None:
-        """Cancel all futures of this client and forget its objects: using a reference raises `MissingObjects` from now
-        on.
+        """Cancel all futures of this client and delete its objects; using one of its references then raises
+        `MissingObjects`.
 
-        Large results that were not fetched yet are forgotten, too. The client stays usable.
+        Large results that have not been fetched are deleted, too. The client stays usable.
 
         Raises:
             DisconnectedError: if the client is disconnected.
@@ -321,10 +330,11 @@ class Client(Caller):
         self._core.link.clear()
 
     def disconnect(self) -> None:
-        """Cancel all open futures (they raise `CancelledError`) and leave. The scheduler continues. A warning says how
-        many tasks were open, and how many have failed without anybody having read their errors.
+        """Cancel all open futures (they raise `CancelledError`) and leave. The scheduler continues. A warning shows how
+        many
+        tasks were open, and how many have failed without their errors having been read.
 
-        May be called any number of times. Does nothing inside a task, because all tasks of the process share the
+        Further calls do nothing. Inside a task every call does nothing, because all tasks of the process share the
         client.
         """
         core = self._core
@@ -357,9 +367,11 @@ def _task_id(task: ScalerFuture[Any] | bytes) -> TaskId:
 
 
 def _connector(address: str) -> Callable[[], object]:
-    """Return what connects a process that will run nested tasks of the scheduler at `address`, before the first one
-    needs it: with the settings that `Client()` has there. They are read now, once for all processes that are forked,
-    and what the connection is made of is imported.
+    """Return a function that connects this process to the scheduler at `address`, before a nested task needs it.
+
+    The settings are those that `Client()` has here. They are read, and the transport is imported, once for all
+    processes
+    that are forked later.
     """
     try:
         config = gather(ClientConfig, {"address": address})
@@ -376,7 +388,7 @@ plain_to_pickle.add(Client)
 
 
 def _arrive(*settings: Any) -> Client:
-    """Return the client of this process for one that was pickled elsewhere."""
+    """Return a client of this process for one that was pickled elsewhere."""
     client: Client = object.__new__(Client)
     client._core = shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
     client._dashboard = client._printer = None  # noqa: SLF001 - the same

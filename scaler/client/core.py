@@ -1,7 +1,7 @@
 """Core: the link, functions and stored objects that all copies of a client in this process share.
 
-Called by `Client`, in any thread of the user; makes calls ready and hands them to the link. Must never: refer to a
-client, which then could not be collected, or send a part of a call before all of it was checked.
+Called by `Client`, in any thread of the user; prepares calls and passes them to the link. It holds no reference to a
+client, which could then not be collected. No part of a call is sent before all of it is checked.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ T = TypeVar("T")
 
 
 class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
-    """One connection with one serializer. Safe to use from several threads.
+    """One connection with one serializer. Thread-safe.
 
     Args:
         seconds: the link's time-out and the time between two heartbeats.
         profiling: whether tasks are measured by default.
-        is_shared: whether clients that were unpickled here share it, so that none of them may end it.
+        is_shared: whether clients that were unpickled here share this core, so that no client may end it.
         shipped: the modules that travel with its functions.
     """
 
@@ -107,7 +107,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         window: float,
         max_failures: float | None = None,
     ) -> Iterator[Any]:
-        """Run one task for each item and yield the results as they come."""
+        """Run one task for each item and yield each result as soon as it arrives."""
         timeout = self.check_map(timeout)
         window = check_number("window", window, 1)
         function, repeated = self.function_of(fn, terms), self._repeated(items)
@@ -116,15 +116,22 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         return run.stream(items)
 
     def _repeated(self, items: Iterable[Sequence[Any]]) -> RepeatedValues | None:
-        """Return what sends the large values of several items once. Others than lists and tuples may fill one buffer
-        again and again, and other serializers need not do the same each time.
+        """Return the values to send once if several items share them; None if that is unsafe.
+
+        An iterable that is no list or tuple may fill one buffer again and again. Serializers other than the default one
+        may serialise the same value differently each time.
         """
         if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
             return RepeatedValues(items, self.send_object, self.packer.pack_values)
         return None
 
     def check_map(self, timeout: float | None) -> float | None:
-        """Return the time-out of a map. Raise an error if no map can be made. Modules are looked at."""
+        """Return the time-out of a map. Check for edited modules.
+
+        Raises:
+            DisconnectedError: if the client is disconnected.
+            ConfigError: if the time-out is not valid.
+        """
         self.link.check_open()
         self.functions.look()
         return check_timeout(timeout)
@@ -160,7 +167,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
 
 _lock = threading.RLock()
 _shared_cores: dict[tuple[int, ClientSettings], Core] = {}
-"""of the clients in tasks and those that were unpickled here, by the process of the tasks and the settings"""
+"""cores of clients in tasks and of unpickled clients, by the process of the tasks and the settings"""
 
 
 def shared_core(settings: ClientSettings) -> Core:

@@ -1,8 +1,9 @@
-"""ClientExecutor: a client as an executor of `concurrent.futures`, for code that wants one.
+"""ClientExecutor: a client as an executor of `concurrent.futures`.
 
-Called by any thread of the user; submits to the client, whose thread for callbacks ends the futures. Its futures are
-those of the standard library: one is pending until its task has ended, and can be cancelled until that begins. Must
-never: call user code, or end a future, while it holds its lock.
+Called by any thread of the user; submits to the client, whose thread for callbacks ends the futures. A future is
+pending
+until its task has ended, and can be cancelled until the task starts. The executor calls no user code and ends no future
+while it holds its lock.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 HANDED_MOST = 1024
-"""How many tasks are handed to the cluster at once, unless the user says otherwise."""
+"""The default limit of tasks that the cluster has at once."""
 
 
 class SubmittingClient(Protocol):
-    """A client, or one with options."""
+    """A client, or a client with options."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]: ...
 
@@ -35,10 +36,10 @@ class SubmittingClient(Protocol):
 
 
 class TaskFuture(Future[T]):
-    """A future of the standard library whose task can be cancelled until it begins."""
+    """A future of the standard library whose task can be cancelled until it starts."""
 
     task: ScalerFuture[T] | None = None
-    """that of the client, while it is handed over"""
+    """the future of the client, while the task is submitted"""
 
     # Until it has one of its own. As the standard library's future does, with fewer objects and calls.
     _state = PENDING
@@ -52,7 +53,7 @@ class TaskFuture(Future[T]):
         self._executor = executor
 
     def cancel(self) -> bool:
-        """Cancel the task if it has not begun, which the scheduler is asked if it has the task. Return whether it is
+        """Cancel the task if it has not started; a submitted task is withdrawn from the scheduler. Return whether it is
         cancelled.
         """
         if self._executor.let_go(self):
@@ -62,20 +63,20 @@ class TaskFuture(Future[T]):
         return self.cancelled()
 
     def drop(self) -> None:
-        """It is cancelled, and nothing more comes: tell those who wait."""
+        """Mark the future as cancelled and notify its waiters."""
         super().cancel()
         self.set_running_or_notify_cancel()
 
 
 class ClientExecutor(Executor):
-    """Runs functions on the workers of a client. Its end is not the client's end.
+    """Runs functions on the workers of a client. `shutdown` does not disconnect the client.
 
-    At most `max_workers` tasks are handed to the cluster at once; the others wait in this process. As with the
-    executors of the standard library, a future can be cancelled until its task begins.
+    At most `max_workers` tasks are submitted to the cluster at once; the others wait in this process. As with the
+    executors of the standard library, a future can be cancelled until its task starts.
 
     Args:
-        client: whose tasks they are.
-        max_workers: the most tasks that are handed to the cluster at once, and so run at once; None: 1,024.
+        client: the client, which may have options.
+        max_workers: the most tasks that the cluster has, and so runs, at once; None: 1,024.
 
     Raises:
         ValueError: if `max_workers` is not above 0, or not a whole number.
@@ -96,11 +97,12 @@ class ClientExecutor(Executor):
 
     @property
     def _max_workers(self) -> int:
-        """How many tasks run at once. No public name, but libraries ask every executor for it."""
+        """The number of tasks that run at once. Not public, but libraries read it from every executor."""
         return self._most or max(1, self._client.info().workers)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `fn(*args, **kwargs)` on a worker. The arguments are serialised when the task is handed over.
+        """Run `fn(*args, **kwargs)` on a worker. The arguments are serialised when the task is submitted to the
+        cluster.
 
         Raises:
             RuntimeError: after `shutdown`.
@@ -129,14 +131,14 @@ class ClientExecutor(Executor):
         chunksize: int = 1,
         **options: Any,
     ) -> Iterator[T]:
-        """Yield `fn(*items)` for the items of all iterables, as the builtin `map` does, in their order.
+        """Yield `fn(*items)` for the items of all iterables, in their order, as the builtin `map` does.
 
         Args:
             fn: the function.
-            iterables: an argument each.
+            iterables: one iterable for each argument.
             timeout: seconds from now to the last result.
             chunksize: how many calls make one task.
-            options: of the standard library's `Executor.map`, if it has more.
+            options: further arguments of the standard library's `Executor.map`, if it has any.
 
         Raises:
             ValueError: if `chunksize` is not above 0.
@@ -151,11 +153,11 @@ class ClientExecutor(Executor):
         return chain.from_iterable(map(_popped, parts))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no further calls. The client stays connected.
+        """Accept no further calls. The client stays connected.
 
         Args:
             wait: whether to wait for the futures.
-            cancel_futures: whether to cancel those whose tasks have not begun.
+            cancel_futures: whether to cancel the futures whose tasks have not started.
         """
         with self._changed:
             self._is_shut_down = True
@@ -174,14 +176,14 @@ class ClientExecutor(Executor):
                     self._changed.wait()
 
     def let_go(self, future: TaskFuture[Any]) -> bool:
-        """Hand this one over no more. Return whether it has waited for that."""
+        """Withdraw a waiting task. Return whether it was waiting."""
         with self._changed:
             is_here = self._waiting.pop(future, None) is not None
             self._changed.notify_all()
         return is_here
 
     def _hand_over(self) -> None:
-        """Hand over as many tasks as there is room for."""
+        """Submit waiting tasks up to the limit."""
         most = self._most or HANDED_MOST
         while True:
             with self._changed:
@@ -204,7 +206,7 @@ class ClientExecutor(Executor):
             task.add_done_callback(partial(self._ended, future))
 
     def _ended(self, future: TaskFuture[Any], task: Future[Any]) -> None:
-        """A task has ended. Runs in the client's thread for callbacks."""
+        """Pass the outcome of a task to its future. Runs in the client's thread for callbacks."""
         future.task = None  # it has the result, too
         if task.cancelled():
             future.drop()

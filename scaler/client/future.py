@@ -1,9 +1,7 @@
 """ScalerFuture: the future result of one task.
 
-Made by the client, ended once by the link's thread, read by any thread of the user. The thread that asks unpickles the
-result, so that the link's thread never runs user code.
-
-Must never: run user code in the link's thread, or end twice.
+Created by the client, ended once by the link's thread, read by any thread of the user. The thread that reads the
+result unpickles it, so the link's thread runs no user code.
 """
 
 from __future__ import annotations
@@ -56,24 +54,26 @@ __tracebackhide__ = has_ended_a_task
 T = TypeVar("T")
 
 _NOT_HERE: Any = None
-"""what the standard library's future has as its result: the value is read when it is asked for"""
+"""the result of the base class: the value itself is read when `result` is called"""
 
 CANCELS = 3
-"""How often the scheduler is told to cancel a task that waits: an answer may be quicker than the end of the task, and
-one that a processor has got ahead of time is given back, or begins, some milliseconds later."""
+"""How often `cancel_waiting` sends its request. An answer may overtake the end of the task. A task that was prefetched
+by
+a processor is returned, or starts, some milliseconds later.
+"""
 
 _NO_CALLBACKS: Any = ()
-"""in place of a list of its own, until there is one"""
+"""replaced by a list with the first callback"""
 
 _wait_of_threading: Any = threading.Condition.wait
 
 
 class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, so taking the lock runs no Python
-    """A lock, and one more for each thread that waits.
+    """A lock, and one more lock for each thread that waits.
 
-    A `threading.Condition` consists of nine objects that the garbage collector looks at, and takes a kilobyte. Of many
-    open futures hardly one is waited for: with their conditions, half of what a submit cost its client was the
-    collector. It also takes more steps to wake a thread.
+    A `threading.Condition` consists of nine objects that the garbage collector visits, takes a kilobyte, and needs more
+    steps to wake a thread. Few of many open futures are waited for: with a full condition in each, half of the client's
+    time for a submit was spent in the collector.
     """
 
     __slots__ = ("_waiters",)
@@ -84,8 +84,9 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the next `notify_all`, at most `timeout` seconds. Return False if it took longer.
 
-        The standard library's method does it, which asks nothing but `_waiters` and the lock. In a task, it can be
-        interrupted there, and not in code of ours.
+        The standard library's method does the waiting; it uses nothing but `_waiters` and the lock. A cancelled task
+        can
+        be interrupted in it, and not in code of this package.
 
         Raises:
             RuntimeError: if this thread does not hold the lock.
@@ -96,7 +97,7 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
         return was_woken
 
     def notify_all(self) -> None:
-        """Wake all threads that wait; this one holds the lock."""
+        """Wake all threads that wait. The caller holds the lock."""
         if self._waiters:
             for waiter in self._waiters:
                 waiter.release()
@@ -121,8 +122,9 @@ class _Waiters(list[Any]):
 
 
 class _EndWaiter(threading.Event):
-    """Set by an answer, or by the end of a future: it is a waiter of `concurrent.futures`. The link's thread tells
-    these at once, and not the thread for callbacks, where users may cancel other futures.
+    """An event that is set by an answer, or by the end of a future as a waiter of `concurrent.futures`.
+
+    The link's thread sets it itself. The thread for callbacks would be too late: users may cancel other futures in it.
     """
 
     def set_by(self, _news: object) -> None:
@@ -132,7 +134,7 @@ class _EndWaiter(threading.Event):
 
 
 class _UnreadError(Exception):
-    """Stands for the exception of a task until it is asked for and unpickled."""
+    """Placeholder for the exception of a task until it is read and unpickled."""
 
 
 _UNREAD = _UnreadError()
@@ -150,12 +152,12 @@ _INTERNAL = frozenset(
 class ScalerFuture(Future[T], ResultArgument):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
-    A large result (more than 16 KiB) stays with the scheduler until it is asked for. If the scheduler dies before, the
-    task runs again when the result is asked for.
+    A large result (more than 16 KiB) stays on the host of its worker until it is read. If it is lost before, the task
+    runs again.
 
     Attributes:
         task_id: the id of the task, 16 bytes.
-        name: of the task: that of its function, or one that the user chose.
+        name: the name of the task: the name of its function, or the one that the user chose.
     """
 
     # Until it has one of its own.
@@ -186,7 +188,7 @@ class ScalerFuture(Future[T], ResultArgument):
     # For users
 
     def __dir__(self) -> list[str]:
-        """Leave out what is for the link, for other calls and for progress bars."""
+        """Omit the methods for the link, for other calls and for progress bars."""
         return [name for name in without_foreign_words(type(self), super().__dir__()) if name not in _INTERNAL]
 
     @property
@@ -206,7 +208,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return markup.future(*self._shown)
 
     def result(self, timeout: float | None = None) -> T:
-        """Return what the task returned; wait for it, at most `timeout` seconds.
+        """Return what the task returned. Wait for it, at most `timeout` seconds.
 
         Raises:
             TimeoutError: if it took longer (`concurrent.futures.TimeoutError`), or no scheduler answered for
@@ -231,9 +233,9 @@ class ScalerFuture(Future[T], ResultArgument):
             self = outcome = None  # type: ignore[assignment]  # noqa: PLW0642
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the exception of the task, or None; wait for it, at most `timeout` seconds.
+        """Return the exception of the task; None if it succeeded. Wait for its end, at most `timeout` seconds.
 
-        This does not fetch a large result: a task with a result has raised nothing.
+        A large result is not fetched.
 
         Raises:
             TimeoutError: if it took longer (`concurrent.futures.TimeoutError`).
@@ -248,8 +250,9 @@ class ScalerFuture(Future[T], ResultArgument):
         """Return the time and memory that the task took, also if it failed.
 
         Raises:
-            ValueError: if the task has not ended, or was not measured. Ask for it before, with `Client(profiling=True)`
-                or `submit(..., profiling=True)`. A task that was cancelled or lost its process has no measures.
+            ValueError: if the task has not ended, or was not measured. Turn measuring on with `Client(profiling=True)`
+                or
+                `submit(..., profiling=True)`. A task that was cancelled or lost its process has no measurements.
         """
         return read_profile(self._profile, self.name, self.done())
 
@@ -258,7 +261,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return not self.done()
 
     def cancel(self) -> bool:
-        """Cancel the task, also while it runs. Return False if it had ended before."""
+        """Cancel the task, also while it runs. Return False if it has already ended."""
         if self.cancelled():
             return True
         self._link.check_process()
@@ -269,10 +272,10 @@ class ScalerFuture(Future[T], ResultArgument):
         return True
 
     def cancel_waiting(self, wait: bool = True) -> bool:
-        """Cancel the task if it has not begun. Return whether it was cancelled.
+        """Cancel the task unless it has started. Return whether it was cancelled.
 
         Args:
-            wait: whether to wait until that is decided. Without it, the future ends when it is.
+            wait: whether to wait for the decision. If False, the future ends later if the task is cancelled.
         """
         self._link.check_process()
         heard: Any = _EndWaiter()
@@ -293,25 +296,26 @@ class ScalerFuture(Future[T], ResultArgument):
         return self.cancelled()
 
     def explain(self) -> str:
-        """Return in one sentence what the task waits for and what can be done about it, or how it ended."""
+        """Return one sentence: what the task waits for and what you can do about it, or how it ended."""
         return (story_of(self.task_id, self.name, self, None, 0) if self.done() else self.story()).sentence
 
     def story(self) -> Story:
-        """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""
+        """Return what is known of the task: its state, its worker, what it waits for, why earlier attempts ended."""
         self._link.check_process()
         return tell(self._link, self.task_id, self.name, self, ANSWER_SECONDS)
 
     def logs(self, timeout: float | None = LOG_SECONDS) -> TaskLog:
-        """Return what the task has written so far: on standard output, on standard error, and by `logging`.
+        """Return what the task has written so far: to standard output, to standard error, and with `logging`.
 
-        It is a sequence of lines with time, worker and task name, those of earlier tries too, and says how many lines
-        were left out. The scheduler keeps the last lines of each task for a while (docs/howto/output.md).
+        The log is a sequence of lines with time, worker and task name, including those of earlier attempts. It also
+        shows how
+        many lines were left out. The scheduler keeps the last lines of each task for a while (docs/howto/output.md).
 
         Args:
-            timeout: how many seconds to wait for the scheduler; None: for ever.
+            timeout: how many seconds to wait for the scheduler; None: no limit.
 
         Raises:
-            TimeoutError: if it did not answer in time.
+            TimeoutError: if the scheduler did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
         self._link.check_process()
@@ -320,32 +324,37 @@ class ScalerFuture(Future[T], ResultArgument):
     def progress(self, timeout: float | None = LOG_SECONDS) -> TaskProgress | None:
         """Return the latest report of the task, made with `scaler.current_task().report(fraction, text)`.
 
-        None: it has reported nothing yet, or the scheduler has forgotten it (docs/howto/progress.md).
+        Return None if the task has reported nothing yet, or the scheduler has deleted the report
+        (docs/howto/progress.md).
 
         Args:
-            timeout: how many seconds to wait for the scheduler; None: for ever.
+            timeout: how many seconds to wait for the scheduler; None: no limit.
 
         Raises:
-            TimeoutError: if it did not answer in time.
+            TimeoutError: if the scheduler did not answer in time.
             DisconnectedError: if the client is disconnected.
         """
         self._link.check_process()
         return task_log.wait(self._link, task_log.ask_progress(self._link, self.task_id), timeout)
 
     def rerun(self, *, again: bool = False) -> T:
-        """Call the function of a failed task again, here: with its arguments, in this process and this thread, so that
-        `breakpoint()` and a debugger stop in it. Return its value, or raise its exception with the real traceback.
+        """Call the function of a failed task again, with its arguments, in this process and thread, so that
+        `breakpoint()`
+        and debuggers stop in it. Return its value, or raise its exception with the real traceback.
 
-        The future keeps function and arguments while it lives. If the task failed because another one did, whose result
-        it needs, that one is called. `current_task()` and the option `seed` work as on a worker, and the global random
-        generators are put back afterwards; initializers do not run. What differs here from where the task failed is
-        printed to standard error: host, Python, packages, names of environment variables (docs/howto/debugging.md).
+        The future keeps the function and the arguments. If the task failed because another task failed whose result it
+        needs, the function of that task is called. `current_task()` and the option `seed` work as on a worker. The
+        state of
+        the global random generators is restored afterwards. Initializers do not run. Differences between this process
+        and
+        the one in which the task failed are printed to standard error: host, Python, packages, and names of environment
+        variables (docs/howto/debugging.md).
 
         Args:
             again: whether a task with the option `at_most_once` may run a second time.
 
         Raises:
-            RerunError: if the task has not failed, a part of its call is gone, or it must not run again.
+            RerunError: if the task has not failed, a part of its call is lost, or it must not run again.
             DeserializeObjectError: if the function or an argument cannot be read here.
             BaseException: the exception of the function.
         """
@@ -360,7 +369,9 @@ class ScalerFuture(Future[T], ResultArgument):
         return value
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Call `fn(future)` when it is done: at once in this thread if it is done, else in a thread for callbacks."""
+        """Call `fn(future)` when the task has ended: in this thread if it has ended already, else in a thread for
+        callbacks.
+        """
         self._is_wanted = True
         with self._condition:
             if self._done_callbacks is _NO_CALLBACKS:
@@ -379,26 +390,26 @@ class ScalerFuture(Future[T], ResultArgument):
     # For other calls and progress bars
 
     def ask_report(self, on_output: OnOutput) -> None:
-        """Have `on_output` get what the task has reported last, in the link's thread, and do not wait for it."""
+        """Request the latest report of the task. `on_output` receives it later, in the link's thread."""
         self._link.read_output(self.task_id, on_output, report=True)
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has ended without a result: it failed or was cancelled. Nothing is unpickled for that."""
+        """Whether the task failed or was cancelled. Nothing is unpickled."""
         return self.done() and (self.cancelled() or self._exception is not None)
 
     @property
     def concern(self) -> str:
-        """Why nothing of its client goes on, as a sentence; empty: nothing is known to be wrong."""
+        """Why the tasks of its client make no progress, as a sentence; empty if nothing is known to be wrong."""
         return self._link.concern
 
     def settle(self, value: Any) -> None:
-        """End with a value that needs no task, before the future is given out."""
+        """End the future with a value that needs no task. Called before the future is returned to the user."""
         self._outcome = (value, None)
         self.set_result(_NOT_HERE)
 
     def as_argument(self, link: object) -> tuple[Input | None, Any]:
-        """Return what stands for its result in another call, see `ResultArgument`."""
+        """Return what represents the result in another call, see `ResultArgument`."""
         if link is not self._link:
             raise other_client(self.name)
         with self._condition:
@@ -483,7 +494,7 @@ class ScalerFuture(Future[T], ResultArgument):
             self._set_exception_unless_cancelled(error, partial(headline_of, error))
 
     def notify(self) -> None:
-        """Do nothing: each waiter was woken alone."""
+        """Do nothing: each waiter is woken on its own."""
 
     def _set_exception_unless_cancelled(self, error: BaseException, describe: Callable[[], str]) -> None:
         if self._input is None:  # else it is the error of the tasks that need it, too
@@ -500,7 +511,7 @@ class ScalerFuture(Future[T], ResultArgument):
     # Reading
 
     def _wait(self, timeout: float | None) -> None:
-        """Wait for the end. Raises as `concurrent.futures.Future.exception`."""
+        """Wait for the end. Raises like `concurrent.futures.Future.exception`."""
         self._link.check_process()
         here = task_context.current
         if timeout is not None:
@@ -523,8 +534,9 @@ class ScalerFuture(Future[T], ResultArgument):
             raise FutureTimeoutError(late(self._link, self, self.task_id, self.name, timeout)) from None
 
     def _wait_and_say_so(self, end: Future[Any], timeout: float | None) -> float | None:
-        """Wait for a future, and tell the scheduler from time to time that the result is waited for. Return how long
-        the rest of the wait is: None: as long as it takes, if it has not ended.
+        """Wait for a future, and notify the scheduler from time to time that the result is waited for.
+
+        Return the remaining time-out; None: no limit.
         """
         pause = WANTED_SECONDS
         while timeout is None or timeout > pause:
@@ -541,7 +553,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return raw is not None and raw.size > 0 and not raw.status
 
     def _read(self, deadline: float | None) -> tuple[Any, BaseException | None]:
-        """Return value and exception, unpickled by the first thread that asks."""
+        """Return the value and the exception. The first caller unpickles them."""
         outcome = self._outcome
         if outcome is None:
             if self._exception is not None:
@@ -566,7 +578,7 @@ class ScalerFuture(Future[T], ResultArgument):
         return value, error and unread_result(error, self.name)
 
     def _fetch(self, deadline: float | None) -> Frames | None:
-        """Return the frames of a large result; None if another thread has read them in the meantime."""
+        """Return the frames of a large result; None if another thread has read them meanwhile."""
         with self._condition:
             arrival = self._arrival
             if arrival is None:

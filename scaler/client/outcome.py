@@ -1,6 +1,6 @@
 """Outcome: turns a result from the wire into the user's value or exception.
 
-Called by futures and maps, always in a thread of the user, because unpickling runs user code. Must never send.
+Called by futures and maps, in a thread of the user, because unpickling runs user code.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ _ERRORS: dict[int, type[Exception]] = {
     TaskStatus.OUT_OF_MEMORY: ProcessorDiedError,
 }
 LINE_LENGTH = 200
-"""The most of an error's text that is shown in one line."""
+"""The maximum number of characters of an error's text in one line."""
 
 _FRAME_WITHOUT_SOURCE = re.compile(r'^([ |]*)File "(.+)", line (\d+), in (.+)\n(?!\1  )', re.MULTILINE)
 _LONGEST = 500
 _COMMAND = "<string>"
-"""What Python calls the file of `python -c`."""
+"""Python's name for the file of `python -c`."""
 
 
 def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseException | None]:
-    """Return the value in `frames` and None, or None and the error if it cannot be read here."""
+    """Return the value in `frames` and None, or None and the error if the value cannot be read here."""
     try:
         return from_frames(serializer, frames), None
     except DeserializeObjectError as error:
@@ -65,7 +65,9 @@ def read_value(serializer: Serializer, frames: Frames) -> tuple[Any, BaseExcepti
 
 
 def unread_result(error: BaseException, name: str) -> BaseException:
-    """Return the error of a result that cannot be read here with the task's name and a cure; any other as it is."""
+    """Add the name of the task and a remedy to the error of a result that cannot be read here. Return other errors
+    unchanged.
+    """
     cause = error.__cause__
     if type(error) is not DeserializeObjectError or cause is None:
         return error
@@ -112,12 +114,12 @@ def _name_of_needed(failed: bytes, name: str, keys: Keys) -> str:
 
 
 def error_key(task_id: bytes, keys: Keys) -> bytes:
-    """Return what the error of a task is known by: those of a graph, which has keys, have the same."""
+    """Return the key of a task's error. All tasks of a graph have the same one."""
     return task_id[:PREFIX_BYTES] if keys else task_id
 
 
 def headline(result: TaskResult, name: str) -> str:
-    """Return in one line how a task failed. Nothing is unpickled."""
+    """Describe in one line how a task failed. Nothing is unpickled."""
     if result.status == TaskStatus.FAILED:
         raised = _raised(result)
         return f"{raised} in {name}" if raised else f"task {name}"
@@ -128,8 +130,8 @@ def how_it_failed(result: TaskResult | None, error: BaseException | None, name: 
     """Return `failed` with the error in one line, for the `repr` of a future. Nothing is unpickled.
 
     Args:
-        result: of the task, if one has come.
-        error: made here, if none has come.
+        result: the result of the task; None if none has arrived.
+        error: the error that was made here instead.
     """
     if result is not None and result.status == TaskStatus.FAILED:
         text = _raised(result)
@@ -141,7 +143,7 @@ def how_it_failed(result: TaskResult | None, error: BaseException | None, name: 
 
 
 def _raised(result: TaskResult) -> str:
-    """Return what a task has raised, in one line; empty if that cannot be read."""
+    """Return the exception of a task in one line; empty if it cannot be read."""
     try:
         failure = TaskFailure.decode(result.payload)
     except ProtocolError:
@@ -160,7 +162,7 @@ def _in_one_line(type_name: str, text: str) -> str:
 
 
 def missing_result() -> BaseException:
-    """Return the error of a large result that the scheduler does not have any more."""
+    """Return the error of a large result that the scheduler no longer has."""
     return MissingObjects(
         "the result is not stored any more: `clear` deleted it, or the scheduler deleted it because this client was "
         "silent or disconnected for too long; submit the task again"
@@ -179,7 +181,7 @@ BECAUSE_OF_SCHEDULER = "its scheduler ended before it was read"
 
 
 def lost_result(why: str, times: int) -> BaseException:
-    """Return the error of a large result that was lost too often."""
+    """Return the error of a large result that was lost `times` times."""
     return MissingObjects(
         f"the result was lost {times} times, the last time because {why}; the task does not run once more; look into "
         "the logs of schedulers and clusters for the reason"
@@ -187,25 +189,29 @@ def lost_result(why: str, times: int) -> BaseException:
 
 
 def cancelled(name: str, is_of_graph: bool, why: str = "") -> CancelledError:
-    """Return the error of a task that was cancelled. `why`: the reason, if it was not a call of `cancel`."""
+    """Return the error of a task that was cancelled.
+
+    Args:
+        why: the reason, unless the user called `cancel`.
+    """
     text = f"task {name}: its graph was cancelled" if is_of_graph else f"task {name}: it was cancelled"
     return CancelledError(f"{text}, because {why}" if why else text)
 
 
 def client_ended() -> CancelledError:
-    """Return why the tasks are cancelled that are open when their client ends."""
+    """Return the error of the tasks that are open when their client ends."""
     return CancelledError("its client has ended: wait for the future before that")
 
 
 def unrepeatable_result(why: str, _times: int) -> BaseException:
-    """Return the error of a large result that was lost and whose task must not run again."""
+    """Return the error of a lost large result whose task must not run again."""
     return MissingObjects(
         f"the result was lost because {why}; the task is not run again because of its option at_most_once"
     )
 
 
 def _would_end_the_program(exception: SystemExit | KeyboardInterrupt, name: str, traceback: str) -> BaseException:
-    """Return an error instead of one that would end the client's program, although the task is to blame."""
+    """Return the error that replaces an exception of a task that would end the client's program."""
     what = "raised KeyboardInterrupt"
     if isinstance(exception, SystemExit):
         what = f"called sys.exit({shown(exception.code)})"
@@ -244,12 +250,12 @@ def _read_failure(result: TaskResult, name: str, keys: Keys) -> BaseException:
 
 
 def _hint_of(task_id: bytes, keys: Keys) -> str:
-    """Return the hint for the error of a node; empty if it has no hint."""
+    """Return the hint for the error of a node; empty if there is none."""
     return keys.hints.get(keys.get(index_of(task_id), ""), "") if isinstance(keys, KeysWithHints) else ""
 
 
 def _explain(exception: BaseException, text: str, hint: str) -> None:
-    """Add the traceback of its task to an exception, and a hint as a note, or below the traceback with Python 3.10."""
+    """Add the remote traceback to an exception, and a hint: as a note, or below the traceback with Python 3.10."""
     cause = RemoteTraceback(text)
     # Not by assignment, which an exception may refuse, as frozen data classes do.
     BaseException.__setattr__(exception, "__cause__", cause)
@@ -264,7 +270,7 @@ def _explain(exception: BaseException, text: str, hint: str) -> None:
 
 
 def with_sources(traceback: str) -> str:
-    """Return a traceback as text, completed with the lines of source that only this program has.
+    """Insert the source lines that only this program has into a traceback.
 
     Functions of notebooks, of the interactive prompt, of `python -c` and of a script on this machine travel without
     their source, so a worker cannot show their lines.
@@ -318,7 +324,7 @@ def _lines_of(code: CodeType) -> set[int | None]:
 
 @dataclass(frozen=True)
 class ProfilingInfo:
-    """The time and memory of a task's call, without the reading of its arguments and the transport of its result."""
+    """The time and memory of a task's call, without reading its arguments and sending its result."""
 
     duration_us: int
     """wall time in microseconds"""
@@ -326,8 +332,9 @@ class ProfilingInfo:
     """CPU time of all threads of the process, in microseconds, without processes that the task started"""
     peak_memory: int
     """the greatest rise of the resident set above its size before the call, in bytes; on Linux measured by the kernel,
-    elsewhere sampled every few milliseconds; exact to a few hundred KiB. Room that Python keeps for small objects of
-    earlier tasks and uses again does not count"""
+    elsewhere sampled every few milliseconds; exact to a few hundred KiB. Memory that Python reuses for small objects of
+    earlier tasks does not count
+    """
 
     @property
     def duration_s(self) -> float:
@@ -336,20 +343,20 @@ class ProfilingInfo:
 
     @property
     def cpu_time_s(self) -> float:
-        """The processor time in seconds."""
+        """The CPU time in seconds."""
         return self.cpu_time_us / 1e6
 
     @property
     def memory_peak(self) -> int:
-        """The same as `peak_memory`."""
+        """Alias of `peak_memory`."""
         return self.peak_memory
 
 
 def read_profile(data: bytes, name: str, has_ended: bool) -> ProfilingInfo:
-    """Return what is in the profile of a result.
+    """Return the measurements of a task.
 
     Raises:
-        ValueError: if there is none.
+        ValueError: if there are none.
     """
     if not has_ended:
         raise ValueError(f"task {name} has not ended, so it has no measures yet")

@@ -1,7 +1,7 @@
 """Scaler: a distributed task engine for many small tasks, and for long ones that must not get lost.
 
-The modules behind the names are imported with the first use of one of them: a scheduler and a worker need none of them.
-Beside this file are leaves that many folders use: ids, errors, addresses. What one folder alone needs is there.
+The first use of a public name imports its module, because schedulers and workers need few of them. The modules beside
+this file are used by many packages: ids, errors, addresses.
 """
 
 from scaler.process.standard_streams import open_standard_streams as _open_standard_streams
@@ -211,5 +211,5 @@ if not TYPE_CHECKING:  # a type checker would take it that there is every name
 
 
 def __dir__() -> list[str]:
-    """Show what is for users; modules of the package that were imported on the way are not."""
+    """Return the public names, without imported modules of the package."""
     return [*__all__]

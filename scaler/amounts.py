@@ -1,6 +1,6 @@
 """Amounts of capabilities: how users write what a node has and what a task takes, such as `gpu=2,licence,memory=64G`.
 
-Used by the settings of a cluster and by the options of tasks. Must never: know what a capability is.
+Used by the settings of a cluster and by the options of tasks.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from scaler.texts import NAME_CHARACTERS, printable, shown
 
 AMOUNT_MOST = 2**63 - 1
 GPU = "gpu"
-"""The capability whose units have numbers, which reach the tasks."""
+"""The capability whose units are numbered; tasks get the numbers."""
 GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
-"""The environment variable that names the GPUs a program may use; CUDA reads it."""
+"""The environment variable that names the GPUs a program may use; read by CUDA."""
 MEMORY = "memory"
-"""The capability that tasks can ask for as an option of its own, in bytes."""
+"""The capability that tasks request with an option of its own, in bytes."""
 CALL = "call:"
 """A node that serves the function `area` by name has the capability `call:area`."""
 CAPABILITIES_MOST = 64
-"""So many a node has, and a task asks for, at the most."""
+"""The maximum number of capabilities of a node, and of those that a task requests."""
 
 
 def check_name(name: object) -> str:
     """Return the name of a capability.
 
     Raises:
-        ConfigError: if it is none.
+        ConfigError: if it is not valid.
     """
     if not _is_name(name, NAME_CHARACTERS):
         raise ConfigError(
@@ -48,7 +48,7 @@ def call_of(name: object) -> str:
     """Return the capability of a node that serves the function with this name.
 
     Raises:
-        ConfigError: if it is no name of a function.
+        ConfigError: if the name is not valid.
     """
     most = NAME_CHARACTERS - len(CALL)
     if not _is_name(name, most):
@@ -69,7 +69,7 @@ def amount_of(name: str, amount: object, least: int) -> int:
     """Return an amount: a whole number, or a size such as `64G` (`read_size`).
 
     Raises:
-        ConfigError: if it is neither, or out of range.
+        ConfigError: if `amount` is neither, or out of range.
     """
     number = plain_number(amount)
     if isinstance(amount, str):
@@ -84,15 +84,15 @@ def amount_of(name: str, amount: object, least: int) -> int:
 
 
 def amount_text(amount: int, thousands: str = "") -> str:
-    """Return an amount as one writes it: whole M, G and T as such, and other numbers with this between thousands."""
+    """Return an amount as text: multiples of 2**20 with a unit, others with `thousands` as separator."""
     return size_text(amount) if amount and amount % 2**20 == 0 else f"{amount:,}".replace(",", thousands)
 
 
 def read_amounts(texts: Iterable[str]) -> dict[str, int]:
-    """Return the amounts that texts such as `gpu=2` name. A name alone is an amount of 1.
+    """Return the amounts in texts such as `gpu=2`. A name alone is an amount of 1.
 
     Raises:
-        ConfigError: if one is none, or a name comes twice.
+        ConfigError: if a text is not valid, or a name occurs twice.
     """
     found: dict[str, int] = {}
     for text in texts:
@@ -115,7 +115,7 @@ def visible_gpus(value: str) -> tuple[str, ...]:
 
 
 def to_texts(capabilities: object) -> tuple[str, ...] | object:
-    """Return a mapping of names to amounts as texts, and anything else as it is."""
+    """Return a mapping of names to amounts as texts, and any other value unchanged."""
     if not isinstance(capabilities, Mapping):
         return capabilities
     return tuple(f"{check_name(name)}={amount}" for name, amount in capabilities.items())

@@ -1,8 +1,7 @@
-"""One setting: a name, a type, a default, limits and a description.
+"""Setting: a name, a type, a default, limits and a description.
 
-The tables of all settings are in `scaler.settings`; `scaler.settings.sources` reads their values. A bad value is
-refused at once, by a `ConfigError` that names the setting, the mistake and a good value. Durations are in seconds,
-sizes in bytes.
+The tables of all settings are in `scaler.settings`; `scaler.settings.sources` reads their values. A bad value raises a
+`ConfigError` at once, which names the setting, the mistake and a good value. Durations are in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from scaler.endpoint import ANYWHERE, IPC, Endpoint
 from scaler.texts import shown
 
 WORKERS_MOST = 65_535
-"""of one cluster"""
+"""the maximum number of workers of one cluster"""
 SECONDS_MOST = 9_000_000_000
 """the longest wait of a thread that Python accepts"""
 _UID_MOST = 2**32 - 2
@@ -32,18 +31,18 @@ _IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems take a litt
 BYTES = "bytes"
 """The unit of settings that are sizes."""
 WITH_UNIT = "a number with K, M, G or T (powers of 1024) such as 64G or 1.5T"
-"""The sizes that are more than a number, for errors."""
+"""The description of sizes with a unit, for errors."""
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"(\d{1,19})(?:\.(\d{1,9}))? ?(?:([KMGT])(?:i?B)?|B?)", re.ASCII | re.IGNORECASE)
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 class ConfigError(ValueError):
-    """A setting has a value that cannot work."""
+    """A setting has an invalid value."""
 
 
 def check_address(address: str, may_be_any_port: bool = False) -> Endpoint:
-    """Take an address apart, if peers can connect there.
+    """Parse an address, and check that peers can connect there.
 
     Args:
         address: `tcp://host:port`, `ipc:///path`, or, between threads of one process, `inproc://name`.
@@ -91,10 +90,10 @@ def _port(endpoint: Endpoint) -> str:
 
 
 def whole_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path of a user as an absolute one, with `~` replaced.
+    """Return a user's path as an absolute path, with `~` expanded.
 
     Raises:
-        ConfigError: if this user has no home.
+        ConfigError: if this user has no home directory.
     """
     try:
         return Path(path).expanduser().absolute()
@@ -108,7 +107,7 @@ def uid_of(user: Any) -> int:
     """Return the uid of a user, who is given by name or uid.
 
     Raises:
-        ConfigError: if this machine does not know that name, or it cannot be a uid.
+        ConfigError: if this machine does not know the name, or the number cannot be a uid.
     """
     text = str(user).strip() if type(user) in (str, int) else ""
     if text.isascii() and text.isdigit() and len(text) <= len(str(_UID_MOST)) and int(text) <= _UID_MOST:
@@ -124,7 +123,7 @@ def uid_of(user: Any) -> int:
 
 
 def check_reachable(endpoint: Endpoint) -> None:
-    """Raise `ConfigError` if other processes cannot connect there."""
+    """Raise `ConfigError` if other processes cannot connect to this address."""
     if endpoint.is_in_process:
         raise ConfigError(
             f"{endpoint.address!r} is for threads of one process; between processes use tcp://host:port or ipc:///path"
@@ -209,30 +208,30 @@ def entry(
     default: str = "",
     in_file: bool = True,
 ) -> Mapping[str, Any]:
-    """Return the row of one setting, as the metadata of its field.
+    """Return the metadata of a field: the row of one setting.
 
     Args:
         text: its description, without a full stop: for `-h`, the docstrings and the page of all settings.
         flags: of the command; "address" is a positional argument.
         unit: of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`read_size`).
-        least: the smallest good number.
-        most: the largest good number.
-        choices: the only good values, in any case.
-        check: raises `ConfigError` for a bad value; of a list, it takes each item and returns what to store.
-        metavar: stands for the value in `-h`.
-        default: in words, where the default is not a constant.
-        in_file: whether a file that is found in the working directory may say it.
+        least: the smallest valid number.
+        most: the largest valid number.
+        choices: the valid values, in any case.
+        check: raises `ConfigError` for an invalid value; of a list, it takes each item and returns what to store.
+        metavar: represents the value in `-h`.
+        default: a description, where the default is not a constant.
+        in_file: whether a file found in the working directory may set it.
     """
     return locals()
 
 
 def setting(value: Any, /, text: str, *flags: str, **row: Any) -> Any:
-    """Return the field of one setting: its default value, and what `entry` takes."""
+    """Return the field of one setting, from its default value and the arguments of `entry`."""
     return dataclasses.field(default=value, metadata=entry(text, *flags, **row))
 
 
 class Setting:
-    """One row of the table of a process: how its values are checked and read."""
+    """One row of the table of a process: checks and parses its values."""
 
     def __init__(self, field: dataclasses.Field[Any], prefix: str = "") -> None:
         self.name: str = prefix + field.name
@@ -267,7 +266,7 @@ class Setting:
         """Return a value in the type of the setting.
 
         Raises:
-            ConfigError: if it is bad; the message names the setting.
+            ConfigError: if the value is invalid; the message names the setting.
         """
         if value is None and self.may_be_none:
             return None
@@ -280,10 +279,10 @@ class Setting:
         return check(value)
 
     def parse(self, text: str) -> Any:
-        """Return the value of a string from a shell or the environment. Lists are separated by commas.
+        """Return the value of a string from a shell or the environment. Commas separate the items of lists.
 
         Raises:
-            ConfigError: if it is bad; the message names the setting.
+            ConfigError: if the value is invalid; the message names the setting.
         """
         value: Any = text
         if self.kind == "bool":
@@ -328,7 +327,7 @@ class Setting:
 
 
 def _number(text: str, kind: str) -> Any:
-    """Return the number in a string, or the string if it is no number."""
+    """Return the number in a string; the string itself if it is not a number."""
     try:
         return int(text) if kind == "int" else float(text)
     except ValueError:

@@ -1,6 +1,4 @@
-"""Cores: the number of cores that this process may use, by its affinity and its cgroup quotas; and the variables with
-which libraries are told how many to use. A leaf.
-"""
+"""Cores: how many cores this process may use, and the variables that limit the threads of libraries."""
 
 from __future__ import annotations
 
@@ -21,19 +19,19 @@ THREAD_VARIABLES = (
 
 
 def usable_cores(root: Path = Path("/")) -> int:
-    """Return how many cores this process may use.
+    """Return how many cores this process may use, by its affinity and its cgroup quotas.
 
     A container with half a core has one, and a container with two on a machine of 64 has two.
 
     Args:
-        root: where `proc` and `sys` are.
+        root: the folder of `proc` and `sys`.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([cores, *map(math.ceil, _quotas(root))]))
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Yield the quotas, in cores, of all control groups that this process is in; a parent's counts for its children."""
+    """Yield the quotas, in cores, of all control groups of this process; the quota of a parent limits its children."""
     groups = root / "sys/fs/cgroup"
     for controllers, path in memberships(root / "proc/self/cgroup"):
         if not controllers:
@@ -45,7 +43,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def memberships(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield controllers and path of each control group; version 2 has no controllers here."""
+    """Yield the controllers and the path of each control group; version 2 lists no controllers."""
     try:
         lines = file.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -58,8 +56,10 @@ def memberships(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def along(mount: Path, path: str, quota: Callable[[Path], T]) -> Iterator[T]:
-    """Yield what `quota` returns for the group and those above it, up to the mount. In a container the upper ones may
-    be hidden: one for which it raises `OSError` or `ValueError` has none.
+    """Yield `quota(folder)` for the group and each group above it, up to the mount.
+
+    Groups for which `quota` raises `OSError` or `ValueError` have no quota. In a container the upper ones may be
+    hidden.
     """
     group = mount / path.strip("/")
     for folder in (group, *group.parents):

@@ -12,10 +12,11 @@ from scaler.ids import ObjectId
 
 
 def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
-    """Return the mean after `batch_count` more values of `batch_total` together; recent ones weigh most.
+    """Return the mean after `batch_count` more values with the sum `batch_total`; recent values weigh most.
 
-    It rises fast and falls slowly: to take a long task for a short one costs its length, since others wait behind it;
-    the opposite mistake costs one round trip to the scheduler.
+    It rises fast and falls slowly. To take a long task for a short one costs its length, since other tasks wait behind
+    it.
+    The opposite mistake costs one round trip to the scheduler.
     """
     batch_mean = batch_total / batch_count
     if mean is None:
@@ -25,7 +26,7 @@ def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> flo
 
 
 class Durations:
-    """Means in microseconds, by function. Every operation takes constant time.
+    """Mean durations in microseconds, by function. Every operation takes constant time.
 
     Args:
         unknown_us: the estimate for an unknown function.
@@ -42,7 +43,7 @@ class Durations:
         return len(self._means_us)
 
     def learn(self, function_id: ObjectId, total_us: float, count: int) -> None:
-        """`count` tasks of a function, at least one, took `total_us` together."""
+        """Add the durations of `count` tasks of a function, at least one, which took `total_us` together."""
         means_us = self._means_us
         means_us[function_id] = moving_mean(means_us.get(function_id), total_us, count)
         means_us.move_to_end(function_id)
@@ -51,18 +52,18 @@ class Durations:
             self._doubted.discard(means_us.popitem(last=False)[0])
 
     def doubt(self, function_id: ObjectId) -> None:
-        """Treat a function as unknown until its next task ends, because one takes longer than expected."""
+        """Treat a function as unknown until its next task ends, because a task takes longer than expected."""
         if function_id in self._means_us:
             self._doubted.add(function_id)
 
     def forget(self, function_ids: Iterable[ObjectId]) -> None:
-        """These functions are gone; ids of others may be among them."""
+        """Forget these functions; unknown ids are ignored."""
         for function_id in function_ids:
             self._means_us.pop(function_id, None)
             self._doubted.discard(function_id)
 
     def known_us(self, function_id: ObjectId) -> float:
-        """Return the mean of a function; 0 if it is not known, or not to be relied on."""
+        """Return the mean of a function; 0 if it is unknown or in doubt."""
         return 0.0 if function_id in self._doubted else self._means_us.get(function_id, 0.0)
 
     def expected_us(self, function_id: ObjectId) -> float:

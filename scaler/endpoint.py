@@ -1,6 +1,6 @@
-"""Endpoint: an address where a scheduler listens, taken apart. The one place that knows which schemes there are.
+"""Endpoint: a parsed address where a scheduler listens. Only this module knows the schemes.
 
-Used by the settings, which check addresses, by the sockets, and by whoever must know how near a scheduler is.
+Used by the settings, which check addresses, by the sockets, and to find out whether a scheduler is on this host.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 TCP, IPC, INPROC = "tcp", "ipc", "inproc"
 
 ANYWHERE = f"{IPC}://*"
-"""The address that stands for a new private place."""
+"""The address that represents a new private folder."""
 
 LOCAL = ANYWHERE if hasattr(socket, "AF_UNIX") else f"{TCP}://127.0.0.1:*"
 """Where the scheduler of a local cluster listens."""
@@ -32,16 +32,17 @@ def in_process_address(name: str) -> str:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address: parsed where a string comes in, and passed on as this value. That its parts make sense is checked by
-    `scaler.config.check_address`. It never holds a secret.
+    """An address: parsed where a string comes in, and passed on as this value. `scaler.config.check_address` checks its
+    parts.
+    It never holds a secret.
 
     Attributes:
         address: as it was given.
-        scheme: `tcp`, `ipc` or `inproc`; empty if it is none of these.
+        scheme: `tcp`, `ipc` or `inproc`; empty for any other address.
         host: of tcp, as it was given: also `*`, or an address of IPv6 in brackets.
         port: of tcp; also `*`.
         place: the path of ipc, the name of inproc.
-        key_file: the path of the key with which to get in; empty: it is looked for where keys are (`scaler.keys`).
+        key_file: the path of the key for connecting; empty: the key is looked up where keys are (`scaler.keys`).
         trust_users: uids of the users who may listen at an ipc address besides this user and root.
     """
 
@@ -58,18 +59,18 @@ class Endpoint:
 
     @property
     def encoded(self) -> bytes:
-        """The address for ZeroMQ. The path of a file need not be UTF-8, and is no text where the locale is `POSIX`."""
+        """The address for ZeroMQ. The path of a file need not be UTF-8, and is not text where the locale is `POSIX`."""
         return self.address.encode("utf-8", "surrogateescape")
 
     @property
     def is_in_machine(self) -> bool:
-        """Whether both ends are surely in one machine: behind a loopback port there may be a tunnel."""
+        """Whether both ends are certainly on one machine. A loopback port may be the end of a tunnel."""
         return self.scheme in (IPC, INPROC)
 
     @classmethod
     @functools.lru_cache(maxsize=64)
     def parse(cls, address: str) -> Endpoint:
-        """Take an address apart."""
+        """Parse an address."""
         scheme, separator, rest = address.partition("://")
         if separator and scheme == TCP:
             host, _, port = rest.rpartition(":")
@@ -80,19 +81,19 @@ class Endpoint:
 
     @classmethod
     def of_host_and_port(cls, text: str) -> Endpoint:
-        """Take apart what is an address of tcp but for its scheme."""
+        """Parse `host:port`, a tcp address without its scheme."""
         return cls.parse(f"{TCP}://{text}")
 
     @property
     def file(self) -> Path | None:
-        """The socket file, if it is one."""
+        """The path of the socket; None if the address has none."""
         return Path(self.place) if self.scheme == IPC and self.address != ANYWHERE else None
 
     @property
     def monitor(self) -> Endpoint | None:
-        """Where viewers expect the monitor stream of a scheduler that listens here; None if there is no such place.
+        """Where viewers expect the monitor stream of a scheduler that listens here; None if viewers cannot know it.
 
-        The path for tcp is the one that the commands of Scaler 1.x have.
+        For tcp it is the path that the commands of Scaler 1.x use.
         """
         if self.file is not None:
             return Endpoint.parse(ipc_address(f"{self.file}_monitor")).trusting(self.trust_users)
@@ -130,15 +131,15 @@ class Endpoint:
         return self.scheme == TCP and (self.host in ("localhost", "[::1]") or self.host.startswith("127."))
 
     def with_key(self, key_file: str | None) -> Endpoint:
-        """Return the same address, to be entered with the key in that file; None: with the one that is found."""
+        """Return the same address with a key file; None: unchanged."""
         return dataclasses.replace(self, key_file=key_file) if key_file else self
 
     def trusting(self, uids: tuple[int, ...]) -> Endpoint:
-        """Return the same address, where these users may listen, too; without any, as it is."""
+        """Return the same address, where these users may listen, too; unchanged without users."""
         return dataclasses.replace(self, trust_users=uids) if uids else self
 
     def who_can_connect(self) -> str:
-        """Return who can connect besides the user who listens there; empty for nobody."""
+        """Return who can connect besides the user who listens there; empty if no one can."""
         if self.scheme != TCP:
             return ""
         return "every user of this machine" if self._is_loopback else "every machine that reaches it"

@@ -1,7 +1,8 @@
 """Identifiers: 16 opaque bytes each.
 
-Ids that a process makes are random, many at once: unique everywhere, and as cheap as a counter. Who knows the id of an
-object may read it, so no id must lead to others. The id of a function is the hash of its content.
+Ids that a process creates are random, many at once: unique everywhere, and as cheap as a counter. Whoever knows the id
+of
+an object may read it, so ids must not be guessable from other ids. The id of a function is the hash of its content.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ SchedulerId = NewType("SchedulerId", bytes)
 Connection = NewType("Connection", bytes)
 """The socket's name of a peer, for the life of one connection."""
 NO_CONNECTION = Connection(b"")
-"""The connection of a session whose peer is away: nothing that is sent there arrives."""
+"""The connection of a session whose peer is disconnected: messages to it are dropped."""
 
 Account: TypeAlias = tuple[int, int]
-"""Of a task, as messages name it: the number of a client, and the tag of its owner."""
+"""The account of a task in messages: the number of a client, and the tag of its owner."""
 NO_ACCOUNT: Account = (0, 0)
-"""Of tasks that were submitted outside of tasks: the scheduler adds that of their client."""
+"""The account of tasks that were submitted outside of tasks: the scheduler fills in that of their client."""
 
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)
 PREFIX_BYTES = 8
-"""The id of a task of a map, a job or a graph begins with random bytes, the same for all of them; its index follows."""
+"""The length of the random prefix that the ids of all tasks of a map, a job or a graph share; an index follows it."""
 _MADE_AT_ONCE = 256
 
 
 class IdSource:
-    """Makes unique ids that nobody can guess, whichever others he knows. Safe to use from several threads."""
+    """Creates unique ids that cannot be guessed, even from other ids. Thread-safe."""
 
     def __init__(self) -> None:
         self._made: deque[bytes] = deque()
@@ -55,7 +56,7 @@ class IdSource:
             return random_id()
 
     def forked(self) -> None:
-        """In a forked process: the ids that were made are those of the original."""
+        """Drop the ids made in advance, after a fork: the parent uses them."""
         self._made.clear()
 
 
@@ -80,7 +81,7 @@ PUBLIC_ID_BYTES = 8
 
 
 def public_id(secret: bytes) -> bytes:
-    """Return the short id by which monitors know a thing: it says nothing about the id, which is a secret."""
+    """Return the short id by which monitors know a thing. It does not reveal the id, which is a secret."""
     return hashlib.blake2b(secret, digest_size=PUBLIC_ID_BYTES).digest() if any(secret) else b""
 
 
@@ -98,28 +99,29 @@ def is_public_id(text: str) -> bool:
 
 
 ATTEMPTS = 1 << 32
-"""Attempts travel as 32 bits, and begin at 0 again: hours pass before a number comes twice."""
+"""Attempts are sent as 32 bits and wrap around to 0: hours pass before a number is used twice."""
 
 
 def attempt_numbers(scheduler_id: SchedulerId) -> Callable[[], int]:
     """Return a source of attempt numbers that are unique in one scheduler.
 
-    A client that was away for too long submits the same task again while an agent still ends the old run. So numbers
+    A client that was disconnected for too long submits the same task again while an agent still ends the old run. So
+    numbers
     must be unique in the scheduler, not only within a task.
 
-    Each scheduler starts at a random number, so the next scheduler at the address never takes a run of the previous one
-    for its own.
+    Each scheduler starts at a random number, so it does not take a run of the previous scheduler at the address for its
+    own.
     """
     return map((ATTEMPTS - 1).__and__, count(int.from_bytes(scheduler_id[:4], "big"))).__next__
 
 
 def is_later(attempt: int, other: int) -> bool:
-    """Return whether an attempt was numbered after another one of the same scheduler."""
+    """Return whether `attempt` was numbered after `other` by the same scheduler."""
     return 0 < (attempt - other) % ATTEMPTS < ATTEMPTS // 2
 
 
 def content_id(parts: Iterable[Any]) -> ObjectId:
-    """Return the id of the given content (BLAKE2b, 128 bits); each part is anything with a buffer."""
+    """Return the id of content: the BLAKE2b hash, 128 bits, of parts that have a buffer."""
     digest = hashlib.blake2b(digest_size=ID_BYTES)
     for part in parts:
         view = memoryview(part)
@@ -129,5 +131,5 @@ def content_id(parts: Iterable[Any]) -> ObjectId:
 
 
 def split_ids(packed: bytes) -> list[bytes]:
-    """Return the ids in `packed`, which holds them one after the other."""
+    """Return the ids that are concatenated in `packed`."""
     return [packed[i : i + ID_BYTES] for i in range(0, len(packed), ID_BYTES)]

@@ -1,8 +1,8 @@
-"""Interruptions: tells an exception that code of a value has raised from one that is meant for the whole thread.
+"""Interruptions: tells an exception that the code of a value raises from one that is meant for the whole thread.
 
 Values run code while they are written and read, and that may raise anything, `SystemExit` too. Such an exception is the
-failure of that value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are not: they may come
-at any moment, and must get through.
+failure of that value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are not. They may arrive
+at any moment, and are passed on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scaler.errors import TaskInterrupt
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Return whether an exception only happened to come while a value was written or read."""
+    """Return whether an exception was raised while a value was written or read, but not by the value."""
     if isinstance(error, TaskInterrupt):
         return True
     if threading.current_thread() is not threading.main_thread():  # no other thread hears signals
@@ -29,10 +29,11 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _is_raised_by_statement(error: BaseException) -> bool:
-    """Return whether a `raise` in Python has raised it, and not Python itself between two instructions.
+    """Return whether a `raise` statement in Python raised it, and not Python itself between two instructions.
 
-    Behind the place of a `raise` are those of earlier times: either of what it only passes on, where a frame comes
-    again, or of another run of code, if the exception was kept or has brought its traceback along.
+    Entries of the traceback behind a `raise` are older. If one of the frames occurs there again, the statement only
+    raised
+    the exception again. If none does, the exception was kept from another run of code, and this statement raised it.
     """
     frames: list[FrameType] = []
     raised_after: list[int] = []

@@ -1,13 +1,12 @@
 """Messages: the base of all messages between actors and between peers.
 
 A message is a small class with slots and nothing but data. Commands are imperative (`AssignTasks`), facts are in the
-past tense (`TaskFinished`). A message is never changed after it was sent; the type checker enforces that, the
-interpreter does not, because a frozen dataclass costs three times as much to build and one is built for every step of
-every task.
+past tense (`TaskFinished`). A message is not changed after it was sent. The type checker enforces that, the interpreter
+does not: a frozen dataclass costs three times as much to build, and one is built for every step of every task.
 
-Each process makes some two hundred of these classes when it starts. A dataclass compiles three methods of its own for
-each of them, an eighth of the processor time in which a scheduler starts; here it is one, the constructor, and that
-when the first message of the class is made.
+Each process creates some two hundred of these classes when it starts. A dataclass compiles three methods for each of
+them, an eighth of the processor time in which a scheduler starts. Here it is only the constructor, and only with the
+first message of the class.
 """
 
 from __future__ import annotations
@@ -45,7 +44,9 @@ def message(cls: type[T]) -> type[T]:
 
 
 def _first_constructor(cls: Any) -> Any:
-    """Return one that puts the real one in its place with the first message: most processes make few kinds."""
+    """Return a constructor that replaces itself with the real one at the first message. Most processes use few
+    classes.
+    """
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807 - it is one
         cls.__init__ = _constructor(cls)

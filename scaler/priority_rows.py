@@ -14,10 +14,10 @@ Row = TypeVar("Row", bound=Sized)
 
 
 class PriorityRows(dict[int, Row]):
-    """Priority -> row. A missing row is made when it is looked up.
+    """Priority -> row. A missing row is created when it is looked up.
 
     Args:
-        new_row: makes an empty row.
+        new_row: creates an empty row.
     """
 
     def __init__(self, new_row: Callable[[], Row]) -> None:
@@ -41,5 +41,5 @@ class PriorityRows(dict[int, Row]):
         return row
 
     def in_order(self) -> Iterator[Row]:
-        """Return all rows, the highest priority first."""
+        """Yield all rows, the highest priority first."""
         return (self[priority] for priority in reversed(self.priorities))

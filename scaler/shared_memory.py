@@ -2,11 +2,10 @@
 
 Frames lie in a **block**: a part of anonymous memory behind a descriptor. No file system shows it, and it vanishes with
 its last descriptor and mapping, so a kill leaves nothing behind. Small blocks share a **slab**, since descriptors are
-few; a large one has memory of its own. An agent passes the descriptor to its processors. Other processes use the
-**location** of the block: host, process, descriptor, a mark to recognise the memory, and the place in it. A process of
-the same user on the same host can open it there, as long as its owner keeps it. All others ask for the bytes.
-
-Must never: wait, or trust a location.
+few; a large one has its own memory. An agent passes the descriptor to its processors. Other processes use the
+**location** of the block: host, process, descriptor, a mark to recognise the memory, and the offset in it. A process of
+the same user on the same host can open it there, as long as its owner keeps it. All others request the bytes. Locations
+are not trusted: they are checked when they are opened.
 """
 
 from __future__ import annotations
@@ -30,20 +29,22 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 INLINE_FRAMES_BYTES = 64 * 1024
-"""More bytes of frames than this go from one process of a node to another in a block, not through a stream."""
+"""Frames of more bytes are passed between the processes of a node in a block, not through a stream."""
 SHARE_LEAST_BYTES = 1 << 20
 """Smaller values are sent, because sharing them takes as long."""
 SLAB_BYTES = 64 << 20
-"""So much memory is shared by values of up to an eighth of it. It takes only what is written."""
+"""The size of a slab, which values of up to an eighth of it share. Only written pages take memory."""
 OPEN_MEMORIES_MOST = 128
-"""The most slabs and blocks of their own that a client has, and the most that it maps of others: each takes two
-descriptors of its program."""
+"""The maximum number of slabs and large blocks that a client has, and of those that it maps of other processes. Each
+takes
+two descriptors of its program.
+"""
 NEW_MEMORY_BYTES = 32 << 20
-"""From here on `malloc` of glibc takes memory from the system for each value."""
+"""From this size on, `malloc` of glibc takes new memory from the system for each value."""
 REMEMBERED_BLOCKS_MOST = 64
-"""The most blocks that stay open for frames that were mapped from them."""
+"""The maximum number of blocks that stay open for frames that were mapped from them."""
 SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
-"""The environment variable that turns sharing with other processes off when it is 0."""
+"""The environment variable that turns sharing with other processes off if it is 0."""
 
 _HAS_SEALS = hasattr(os, "memfd_create")
 _ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
@@ -57,7 +58,7 @@ _LOCATION = struct.Struct("<16sIIQQQ")
 
 
 def size_at(location: bytes) -> int:
-    """Return how many bytes are at a location, as it says itself; 0 if it is none."""
+    """Return how many bytes are at a location, as the location itself claims; 0 if it is malformed."""
     sizes, rest = divmod(len(location) - _LOCATION.size, 8)
     return 0 if sizes < 0 or rest else sum(struct.unpack_from(f"<{sizes}Q", location, _LOCATION.size))
 
@@ -70,7 +71,7 @@ def nbytes(frame: Any) -> int:
 def new_memory(size: int) -> int:
     """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows it.
 
-    It is sealed: memory that is cut short under a mapping kills the process that reads it.
+    It is sealed: if memory shrinks under a mapping, the process that reads it is killed.
     """
     if _HAS_SEALS:
         descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -88,7 +89,7 @@ def new_memory(size: int) -> int:
 
 
 def _may_be_cut_short(descriptor: int) -> bool:
-    """Return whether another process could still shrink some memory. Asked before its size is."""
+    """Return whether another process could still shrink this memory. Check this before its size."""
     try:
         return _HAS_SEALS and not fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
     except OSError:  # not memory of `memfd_create`
@@ -96,7 +97,7 @@ def _may_be_cut_short(descriptor: int) -> bool:
 
 
 def _offsets(sizes: Sequence[int]) -> list[int]:
-    """Return where each frame of a block starts, and where the block ends."""
+    """Return the start of each frame of a block, and the end of the block."""
     return [0, *itertools.accumulate(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)]
 
 
@@ -107,12 +108,13 @@ class _Mapping(mmap.mmap):
 
 
 class Memory:
-    """A descriptor of memory, open as long as this object lives, and what is in it.
+    """A descriptor of memory, open as long as this object lives.
 
     Attributes:
         descriptor: closed by this object.
-        filled: so many bytes of it are taken. A place is given once and never again: a location leads to the value for
-            which it was made, or to nothing.
+        filled: how many bytes of it are taken. An offset is used only once: a location leads to the value for which it
+            was
+            made, or to nothing.
     """
 
     __slots__ = ("__weakref__", "_view", "descriptor", "filled")
@@ -144,7 +146,7 @@ class SharedBlock:
 
     @classmethod
     def of(cls, frames: Sequence[Any]) -> SharedBlock:
-        """Copy `frames` into a new block in memory of its own.
+        """Copy `frames` into a new block with its own memory.
 
         Raises:
             OSError: if the system has no memory or no descriptor left.
@@ -155,7 +157,7 @@ class SharedBlock:
 
     @classmethod
     def new(cls, sizes: Sequence[int]) -> SharedBlock:
-        """Return a block in memory of its own for frames of these sizes. Raises as `of` does."""
+        """Return a block with its own memory for frames of these sizes. Raises like `of`."""
         return cls(Memory(new_memory(_offsets(sizes)[-1])), sizes)
 
     @classmethod
@@ -191,11 +193,11 @@ class SharedBlock:
 
     @property
     def end(self) -> int:
-        """Where it ends in its memory."""
+        """The offset of its end in its memory."""
         return self.offset + self.n_bytes
 
     def write(self, frames: Sequence[Any]) -> None:
-        """Copy `frames` to where they belong. Raises `OSError` if the system has no memory left."""
+        """Copy `frames` into the block. Raises `OSError` if the system has no memory left."""
         for start, frame in zip(_offsets(self.sizes), frames, strict=False):
             data = memoryview(frame).cast("B") if nbytes(frame) else memoryview(b"")
             if type(data.obj) is bytes:
@@ -203,13 +205,14 @@ class SharedBlock:
             write_at(self.memory.descriptor, data, self.offset + start)
 
     def read(self) -> list[bytearray]:
-        """Return copies of the frames, which take no mapping."""
+        """Return copies of the frames. Nothing is mapped."""
         starts = (self.offset + start for start in _offsets(self.sizes))
         return [_read_at(self.memory.descriptor, start, size) for start, size in zip(starts, self.sizes, strict=False)]
 
     def read_bytes(self, head: bytes) -> list[bytes] | None:
-        """Return copies of the frames if the first one is `head` and there is one more; else None. Who makes `bytes` of
-        that needs a copy anyway, and a copy of pages that are mapped for it takes a third longer.
+        """Return copies of the frames if there are two and the first one is `head`; else None.
+
+        A value that becomes `bytes` is copied anyway, and a copy of pages that are mapped for it takes a third longer.
         """
         if not head or len(self.sizes) != 2 or self.sizes[0] != len(head):
             return None
@@ -229,18 +232,19 @@ class SharedBlock:
         return place + struct.pack(f"<{len(self.sizes)}Q", *self.sizes)
 
     def view(self) -> list[memoryview]:
-        """Return the frames, read-only, of memory that this process has made: all blocks in it are mapped as one."""
+        """Return the frames, read-only, of memory that this process has created: all blocks in it share one mapping."""
         return self._cut(self.memory.view(), self.offset)
 
     def map(self, remember: bool = False) -> list[memoryview]:
         """Return the frames, read-only.
 
         Args:
-            remember: whether `block_of` finds this block for the frames; then its descriptor is open as long as they
-                live, unless too many are.
+            remember: whether `block_of` finds this block by the frames. Its descriptor then stays open as long as they
+                live,
+                unless too many are open.
 
         Raises:
-            ValueError: if the block is smaller than its sizes say, or may become so.
+            ValueError: if the block is smaller than its sizes claim, or may become so.
         """
         if _may_be_cut_short(self.memory.descriptor):
             raise ValueError("a shared block can be cut short: its memory is not sealed")
@@ -256,14 +260,14 @@ class SharedBlock:
         """Return the frames as a private copy-on-write mapping.
 
         Raises:
-            OSError: if the system does not promise so much memory.
+            OSError: if the system cannot reserve the memory.
         """
         private = self._mapped(mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
         _private.add(private)
         return self._cut(memoryview(private), self.offset % mmap.ALLOCATIONGRANULARITY)
 
     def _mapped(self, flags: int, protection: int) -> _Mapping:
-        """Return a mapping of the pages on which it lies."""
+        """Return a mapping of the pages that contain the block."""
         start = self.offset - self.offset % mmap.ALLOCATIONGRANULARITY
         return _Mapping(self.memory.descriptor, self.end - start, flags, protection, offset=start)
 
@@ -273,16 +277,17 @@ class SharedBlock:
 
 
 class Slabs:
-    """Where the new values of an owner lie: small ones in the slab being filled, large ones in memory of their own.
+    """The memory for an owner's new values: the slab being filled for small ones, separate memory for large ones.
 
-    A slab is given back as a whole, when its last block is gone: a hole in it would be under somebody who reads.
-    Safe to use from several threads, and after a fork.
+    A slab is freed as a whole, with its last block, because processes may still map any part of it. Thread-safe, and
+    usable
+    after a fork.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: tuple[int, weakref.ref[Memory]] | None = None
-        """the process that fills the slab, and the slab; nothing keeps one but the blocks in it"""
+        """the process that fills the slab, and the slab; only the blocks in it keep it alive"""
 
     def put(self, frames: Sequence[Any]) -> SharedBlock:
         """Copy `frames` into a new block.
@@ -295,7 +300,7 @@ class Slabs:
         return block
 
     def new(self, sizes: Sequence[int]) -> SharedBlock:
-        """Return a block for frames of these sizes. Raises as `put` does."""
+        """Return a block for frames of these sizes. Raises like `put`."""
         n_bytes = _offsets(sizes)[-1]
         if n_bytes > SLAB_BYTES // 8:
             return SharedBlock.new(sizes)
@@ -306,7 +311,7 @@ class Slabs:
         return block
 
     def being_filled(self) -> Memory | None:
-        """Return the slab that this process fills, if there is one."""
+        """Return the slab that this process fills; None if there is none."""
         return self._open[1]() if self._open is not None and self._open[0] == os.getpid() else None
 
     def _slab(self, n_bytes: int) -> Memory:
@@ -322,21 +327,19 @@ _private: weakref.WeakSet[_Mapping] = weakref.WeakSet()
 
 
 def block_of(frames: Sequence[Any]) -> SharedBlock | None:
-    """Return the block that holds these frames and nothing else, if they were mapped from one that was to be
-    remembered.
-    """
+    """Return the remembered block from which these frames were mapped, if it holds nothing else; else None."""
     mapping = frames[0].obj if frames and isinstance(frames[0], memoryview) else None
     block = mapping.block if isinstance(mapping, _Mapping) else None
     return block if block is not None and list(block.sizes) == list(map(nbytes, frames)) else None
 
 
 def private_frames(frames: Sequence[Any], bytes_head: bytes = b"") -> Sequence[Any]:
-    """Return the same frames as private writable buffers.
+    """Return the frames as private writable buffers.
 
     Pages are copied when they are written to, or at once if the block is not known.
 
     Args:
-        bytes_head: the first frame of what becomes `bytes`: see `SharedBlock.read_bytes`.
+        bytes_head: the first frame of a value that becomes `bytes`, see `SharedBlock.read_bytes`.
     """
     if len(frames) == 1:  # a pickle that has all its data inside
         return frames
@@ -348,18 +351,18 @@ def private_frames(frames: Sequence[Any], bytes_head: bytes = b"") -> Sequence[A
 
 
 def writable(frame: Any) -> Any:
-    """Return a frame of one message as a buffer to which may be written: a copy, unless this process has made it."""
+    """Return a frame of a message as a writable buffer: a copy, unless this process has created it."""
     is_own = type(frame) is memoryview and not frame.readonly and type(frame.obj) in (bytearray, mmap.mmap)
     return frame if is_own else bytearray(frame)
 
 
 def frames_at(location: bytes, bytes_head: bytes = b"") -> Sequence[Any]:
-    """Return the frames at a location, as memory that is this process's own: it may write to them.
+    """Return the frames at a location as this process's own memory, to which it may write.
 
     Pages are copied when they are written to. Small values, and those beyond `OPEN_MEMORIES_MOST`, are copied at once.
 
     Args:
-        bytes_head: the first frame of what becomes `bytes`: see `SharedBlock.read_bytes`.
+        bytes_head: the first frame of a value that becomes `bytes`, see `SharedBlock.read_bytes`.
 
     Raises:
         OSError: if they cannot be opened here.
@@ -391,8 +394,9 @@ def _read_into(view: memoryview, descriptor: int, offset: int) -> None:
 
 
 def _with_pages(data: bytes, advice: int) -> bytes:
-    """Return `data`. If they are large and new, the system gives all their pages at once: when each is touched for
-    itself that takes longer than to copy it. They are taken for new if there is no page for their middle yet.
+    """Return `data`. If they are large and new, the system provides all their pages at once.
+
+    Page faults one by one would take longer than the copy. Data is new if there is no page for its middle yet.
     """
     if len(data) >= NEW_MEMORY_BYTES and sys.platform == "linux":
         import ctypes  # noqa: PLC0415 - only large values need it
@@ -406,7 +410,7 @@ def _with_pages(data: bytes, advice: int) -> bytes:
 
 
 def write_at(descriptor: int, data: Any, offset: int) -> None:
-    """Write all of `data` to a place in a file, or in memory of `new_memory`."""
+    """Write all of `data` at an offset of a file, or of memory of `new_memory`."""
     view = memoryview(data)
     while view:
         written = os.pwrite(descriptor, view[:_WRITE_MOST], offset)
@@ -418,8 +422,9 @@ def write_at(descriptor: int, data: Any, offset: int) -> None:
 
 @cache
 def machine_id() -> bytes:
-    """Return 16 bytes that are the same in all processes that can name each other by their ids: one boot of one
-    machine, one namespace of processes; and that read locations alike.
+    """Return 16 bytes that identify one boot of one machine, one process namespace, and one format of locations.
+
+    Processes with the same value can name each other by their process ids.
     """
     boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
     namespace = Path("/proc/self/ns/pid").stat().st_ino
@@ -427,7 +432,7 @@ def machine_id() -> bytes:
 
 
 def can_share() -> bool:
-    """Return whether this process can let others see its blocks."""
+    """Return whether this process can share its blocks with others."""
     return sys.platform == "linux" and os.environ.get(SHARING_VARIABLE, "1") != "0"
 
 
@@ -441,7 +446,7 @@ class SharedFrames(list[memoryview]):
         """Copy `frames`.
 
         Raises:
-            OSError: if there is no room for another block.
+            OSError: if no further block can be opened.
         """
         if len(self._open) >= OPEN_MEMORIES_MOST:
             raise OSError("too many blocks are open")

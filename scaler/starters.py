@@ -1,6 +1,6 @@
-"""Starters: what the package starts for a client, which imports neither scheduler nor worker nor viewer itself.
+"""Starters: functions that start clusters, pages and recorders for a client, which imports none of these.
 
-Set by the package before anything else is imported. Must never: import what is started.
+Set by the package before anything else is imported.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class LocalPage(Protocol):
 
 
 class Recording(Protocol):
-    """A recording that has begun."""
+    """A recording that has started."""
 
     def stop(self) -> str: ...
 
 
 LocalSettings: TypeAlias = Mapping[str, Any]
-"""The settings of a local cluster that are not its defaults, by name."""
+"""The settings of a local cluster that differ from its defaults, by name."""
 
 import_client: Callable[[], object] | None = None
-"""Imports the client, which a worker does not import itself, for the tasks that have one."""
+"""Imports the client, which a worker does not import itself, for the tasks that use it."""
 
 local_cluster: Callable[[LocalSettings, bool], LocalCluster] | None = None
-"""Starts the cluster of a client without an address. Its workers log what tasks write, or do not."""
+"""Starts the cluster of a client without an address. The flag decides whether its workers log what tasks write."""
 
 thread_cluster: Callable[[LocalSettings], LocalCluster] | None = None
 """Starts the cluster of a client with `processes=False`."""
@@ -50,7 +50,7 @@ page: Callable[[Endpoint], LocalPage] | None = None
 """Starts the page of a scheduler."""
 
 recorder: Callable[[Endpoint, str], Recording] | None = None
-"""Begins a recording, given the address of a scheduler and the path of a file."""
+"""Starts a recording, given the address of a scheduler and the path of a file."""
 
 own_clusters: WeakValueDictionary[str, LocalCluster] = WeakValueDictionary()
-"""The clusters that clients of this program have started, by the addresses of their schedulers."""
+"""The local clusters of this program, by the addresses of their schedulers."""

@@ -1,4 +1,4 @@
-"""Texts for logs, terminals and error messages: those of other processes made harmless, and numbers of things."""
+"""Texts: helpers for logs, terminals and error messages; text of other processes is made harmless."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|(?<!exit code )(?<!\d)\d+")
 
 
 def printable(text: str, most_characters: int) -> str:
-    """Return a text for one line: what is not printable is escaped, and what is too long is cut off."""
+    """Return a text for one line: unprintable characters are escaped, and a text that is too long is cut."""
     if len(text) <= most_characters and text.isprintable():
         return text
     shown = escaped(text[: most_characters + 1])
@@ -49,7 +49,7 @@ def printable(text: str, most_characters: int) -> str:
 
 
 def escaped(text: str, but: str = "") -> str:
-    """Return a text with escape sequences for the characters that are neither printable nor one of `but`."""
+    """Escape the characters of a text that are neither printable nor in `but`."""
     return "".join(
         character
         if character.isprintable() or character in but
@@ -62,7 +62,7 @@ def read_json(text: str | bytes) -> Any:
     """Return the value of a JSON text from another process: shallow, with finite numbers of 64 bits and valid Unicode.
 
     Raises:
-        ValueError: if it is anything else, or longer than `JSON_BYTES`.
+        ValueError: if the text is not of this kind, or longer than `JSON_BYTES`.
     """
     if len(text) > JSON_BYTES:
         raise ValueError(f"the JSON has {len(text):,} characters, and may have {JSON_BYTES:,}")
@@ -101,7 +101,7 @@ def _finite_number(digits: str) -> float:
 def shown(value: object) -> str:
     """Return the `repr` of a user's value, shortened, for an error about it.
 
-    The `__repr__` of a user's class could fail, end the program or take for ever, so it is never called: data classes,
+    The `__repr__` of a user's class could fail, end the program or run forever, so it is never called. Data classes,
     named tuples and members of enumerations are shown by their fields, and objects of other classes by the class alone.
     """
     try:
@@ -111,7 +111,7 @@ def shown(value: object) -> str:
 
 
 def safe_repr(value: Any) -> str:
-    """Return the `repr` of a value; of one that fails, that of its class."""
+    """Return the `repr` of a value, or `object.__repr__` if it fails."""
     try:
         return repr(value)
     except (Exception, SystemExit):  # noqa: BLE001 - the `repr` of a user's class
@@ -119,7 +119,7 @@ def safe_repr(value: Any) -> str:
 
 
 def cut(text: str, most_characters: int) -> str:
-    """Return a text without its middle if it is too long."""
+    """Remove the middle of a text that is too long."""
     if len(text) <= most_characters:
         return text
     end = (most_characters - len(CUT)) // 2
@@ -127,7 +127,7 @@ def cut(text: str, most_characters: int) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an exception, and a replacement if its `__str__` fails."""
+    """Return the text of an exception; a replacement if its `__str__` fails."""
     try:
         return str(error)
     except (Exception, SystemExit, GeneratorExit):  # noqa: BLE001 - code of the user; Ctrl-C gets through
@@ -186,7 +186,7 @@ def _shown_object(value: Any, kind: type, levels: int) -> str:
 
 
 def _shown_fields(value: Any, kind: type, levels: int) -> str:
-    """Show an object by its fields, if its class names them."""
+    """Return an object's class and fields, if its class names them."""
     fields: list[tuple[str, Any]]
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         fields = list(zip(kind._fields, tuple.__iter__(value), strict=True))
@@ -202,21 +202,21 @@ def _shown_fields(value: Any, kind: type, levels: int) -> str:
 
 
 def signature(message: str, worker: str = "") -> str:
-    """Return what error messages of one kind have in common: all but their numbers and the worker. Exit codes stay."""
+    """Return the common part of error messages of one kind: without numbers and the worker. Exit codes stay."""
     return _NUMBERS.sub("#", message.replace(worker, "#") if worker else message)
 
 
 def counted(number: int, noun: str) -> str:
-    """Return so many of something: `1 task`, `2,000 tasks`."""
+    """Return a number with its noun: `1 task`, `2,000 tasks`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def did_you_mean(name: str, known: Iterable[str], least: float = 0.6, text: str = "; did you mean {!r}?") -> str:
-    """Return the end of a sentence about an unknown name: the known one that is most similar; empty if none is.
+    """Return the end of a sentence about an unknown name: the most similar known name; empty if none is similar.
 
     Args:
-        least: how similar it must be, from 0 to 1.
-        text: with a place for it.
+        least: the required similarity, from 0 to 1.
+        text: the sentence's end, with a placeholder for the name.
     """
     import difflib  # noqa: PLC0415 - for an error only
 

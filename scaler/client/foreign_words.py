@@ -1,8 +1,7 @@
 """Foreign words: names that users of other systems type, and what to write here instead.
 
-Given to the classes that users hold, and asked where keyword arguments are refused. A foreign word is no attribute: to
-read it raises an `AttributeError` that says ours, so `hasattr` stays False, and neither `dir` nor type checkers know
-it. Must never: do what the word does elsewhere.
+Applied to the classes that users hold, and used where keyword arguments are refused. Reading a foreign word raises an
+`AttributeError` that names ours. So `hasattr` stays False, and neither `dir` nor type checkers know the word.
 """
 
 from __future__ import annotations
@@ -100,11 +99,11 @@ _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul
 _OPERATORS = (*_ARITHMETIC, *(f"r{each}" for each in _ARITHMETIC), "lt", "le", "gt", "ge", "neg", "abs", "float", "int")
 
 _SIMILAR = 0.75
-"""How much a keyword argument of a user's function must resemble an option, to be taken for it."""
+"""How similar an unknown keyword argument must be to an option to be taken for it."""
 
 
 class _ForeignWord:
-    """Raises when it is read. As one attribute each, and not by `__getattr__`, which would slow down all others."""
+    """Raises when it is read. One attribute for each word: `__getattr__` would slow down all other attributes."""
 
     def __init__(self, word: str, ours: str) -> None:
         self._word, self._ours = word, ours
@@ -114,7 +113,7 @@ class _ForeignWord:
 
 
 def answers(words: Mapping[str, str]) -> Callable[[C], C]:
-    """Return a decorator for a class whose users may type these words."""
+    """Return a decorator that adds these foreign words to a class."""
 
     def decorate(cls: C) -> C:
         for word, ours in words.items():
@@ -125,7 +124,7 @@ def answers(words: Mapping[str, str]) -> Callable[[C], C]:
 
 
 def is_no_value(instead: str) -> Callable[[C], C]:
-    """Return a decorator for a class of futures, whose operators raise a `TypeError` with what to write instead.
+    """Return a decorator for a class of futures, whose operators raise a `TypeError` that shows what to write instead.
 
     Only operators of numbers are refused. A class with `__iter__` or `__getitem__` is a sequence for other libraries.
     """
@@ -148,17 +147,17 @@ def is_no_value(instead: str) -> Callable[[C], C]:
 
 
 def without_foreign_words(cls: type, names: Iterable[str]) -> list[str]:
-    """Return those of the attributes of a class that are no foreign words."""
+    """Return the attributes of a class that are not foreign words."""
     return [name for name in names if not any(type(vars(each).get(name)) is _ForeignWord for each in cls.__mro__)]
 
 
 def of_keyword(name: str, own: Iterable[str], options: Iterable[str] = (), call: str = "") -> str:
-    """Return what to write instead of a keyword argument that a call does not take, as the end of its sentence.
+    """Return what to write instead of an unknown keyword argument of a call, as the end of a sentence.
 
     Args:
         own: the keyword arguments of the call.
-        options: those that are options of the task there.
-        call: what the user calls, such as `submit`.
+        options: the names of options that the task may have there.
+        call: the method that the user calls, such as `submit`.
     """
     if name in _KEYWORDS:
         return f"; {_KEYWORDS[name]}"

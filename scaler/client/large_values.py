@@ -1,8 +1,7 @@
-"""LargeValues: which large results of a map are fetched now, and which wait at the scheduler until others were read.
-Arrival: one large result on its way.
+"""LargeValues: which large results of a map are fetched now, and which wait until earlier ones are read.
 
-Used by the streams of both clients: one that is read slowly would else hold all of its window in the memory of the
-program. Any thread may call. Must never: wait, or fetch anything itself.
+Used by the streams of both clients: a slow reader would otherwise hold a whole window of large results in the memory of
+the program. Any thread may call. It neither waits nor fetches. `ResultFetch` is one large result on its way.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from scaler.wire.messages.client import TaskResult
 K = TypeVar("K")
 
 UNREAD_BYTES = 256 * 1024 * 1024
-"""While so many bytes of large results were fetched and not read, no others are fetched."""
+"""While more bytes of large results than this are fetched and unread, no further ones are fetched."""
 
 
 class LargeValues(Generic[K]):
-    """The large results of one map, by whatever names them."""
+    """The large results of one map, by key."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,10 +32,13 @@ class LargeValues(Generic[K]):
         self._bytes = 0
         self._is_over = False
         self.fetched: dict[K, int] = {}
-        """the sizes of those that are fetched and unread; to be read only"""
+        """the sizes of the fetched and unread results; read-only for callers"""
 
     def add(self, key: K, size: int) -> list[K] | None:
-        """Add one that is at the scheduler, maybe after a loss. Return which to fetch now; None: the map is over."""
+        """Add a result that is at the scheduler, possibly again after a loss. Return the results to fetch now; None if
+        the map
+        is over.
+        """
         with self._lock:
             if self._is_over:
                 return None
@@ -44,12 +46,12 @@ class LargeValues(Generic[K]):
             return self._next_after(key)
 
     def read(self, key: K) -> list[K]:
-        """Note that a result was read, large or not. Return which to fetch now."""
+        """Note that a result was read, large or not. Return the results to fetch now."""
         with self._lock:
             return self._next_after(key)
 
     def end(self) -> list[K]:
-        """The map is over. Return those that were not fetched."""
+        """End the map. Return the results that were not fetched."""
         with self._lock:
             self._is_over = True
             waiting, self._waiting = self._waiting, deque()
@@ -67,7 +69,7 @@ class LargeValues(Generic[K]):
 
 
 class ResultFetch(Future[Frames]):
-    """A large result on its way. If it was lost, its task runs again, and may end in another way.
+    """A large result on its way. If it is lost, its task runs again, and may end in another way.
 
     Attributes:
         refusal: the result of that run if it has no value.
@@ -89,7 +91,7 @@ class ResultFetch(Future[Frames]):
         self._link.fetch(ObjectId(result.task_id), self)
 
     def notify(self) -> None:
-        """The threads that wait were woken one by one."""
+        """Do nothing: each waiting thread is woken on its own."""
 
     def receive_frames(self, object_id: ObjectId, frames: Frames | None) -> None:  # noqa: ARG002
         if frames is None:

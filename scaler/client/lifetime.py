@@ -1,7 +1,6 @@
 """Lifetime: starts and ends a client's link, and its local cluster if it has one.
 
-Called by the client. Shared links end with the program. Must never: wait long for a scheduler at the end of the
-program, or end things of the parent in a forked process.
+Called by the client. Shared links end with the program. In a forked process, nothing of the parent is ended.
 """
 
 from __future__ import annotations
@@ -35,18 +34,19 @@ EXIT_SECONDS = 2.0
 """How long the end of the program waits for a client that was not disconnected."""
 
 OF_THREADS = frozenset({"n_workers", "capabilities", "functions", "keep"})
-"""the settings of a local cluster that count without processes, too"""
+"""The settings of a local cluster that apply without processes, too."""
 
 _PATHS = {"keep": "folder, in which jobs are kept", "key_file": "file, which scaler_keys has made"}
-"""What each argument that is a path names."""
+"""What each path argument names."""
 
 _lock = threading.RLock()
 """guards the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
-"""The addresses of schedulers of this process that have ended. A task that still runs cannot connect there."""
+"""addresses of schedulers of this process that have ended; a task that still runs cannot connect there"""
 _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
 """the links of the clients that were unpickled here, and their finalizers; clients that differ only in the serializer
-share one"""
+share a link
+"""
 
 
 def check_client(
@@ -57,14 +57,14 @@ def check_client(
     dashboard: object,
     processes: object = True,
 ) -> LocalSettings:
-    """Refuse arguments of a client that cannot work. Returns what it says of the cluster that it is to start here.
+    """Check the arguments of a client. Return the settings of its local cluster.
 
     Args:
-        n_workers: of that cluster; None: not said.
+        n_workers: the number of workers of that cluster; None: not given.
         options: its other settings.
 
     Raises:
-        ConfigError: if one has a wrong value, two of them contradict each other, or no client can run here.
+        ConfigError: if a value is wrong, two arguments contradict each other, or no client can run here.
     """
     check_unpatched()
     if type(address) is int:
@@ -89,7 +89,7 @@ def check_client(
 
 
 def with_keep(options: LocalSettings, keep: str | os.PathLike[str] | None) -> LocalSettings:
-    """Return settings of a local cluster with the folder of its jobs, if one is given.
+    """Add the folder of the jobs to the settings of a local cluster, if `keep` is given.
 
     Raises:
         ConfigError: if `keep` is not the path of a folder.
@@ -105,7 +105,7 @@ def with_keep(options: LocalSettings, keep: str | os.PathLike[str] | None) -> Lo
 
 
 def path_of(argument: str, path: Any) -> str:
-    """Return a path that is an argument, as a `str`.
+    """Return the path in an argument as a `str`.
 
     Raises:
         ConfigError: if it is empty or is not a path.
@@ -132,11 +132,11 @@ def _check_local(address: object, local: LocalSettings, processes: object) -> No
 
 
 def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool = True) -> LocalCluster:
-    """Start the cluster of a client without an address.
+    """Start the local cluster of a client.
 
     Args:
         local: its settings.
-        logs_output: whether its workers log what tasks write, or the client prints that.
+        logs_output: whether its workers log what tasks write. If not, the client prints it.
 
     Raises:
         ConfigError: if no starter is set.
@@ -163,12 +163,12 @@ def new_link(
     """Return a link to the scheduler at `address`.
 
     Args:
-        key_file: with which to get in; None: the one that is found.
-        name: of the program, for people who watch; empty: its script and process id.
+        key_file: the path of the key file; None: the one found for the address.
+        name: the name of the program on screens and in logs; empty: its script and process id.
         trust_users: uids of the users who may listen there besides this user and root.
 
     Raises:
-        ConfigError: if that is not an address, or there is a key that cannot be read.
+        ConfigError: if the address is not valid, or a key cannot be read.
         FileNotFoundError: if the working directory was deleted.
     """
     check_working_directory()
@@ -177,10 +177,10 @@ def new_link(
 
 
 def check_name(name: Any) -> str:
-    """Return the name of a client as it travels; empty if none was given.
+    """Return the name of a client as it is sent; empty if none was given.
 
     Raises:
-        ConfigError: if it cannot be one.
+        ConfigError: if the name is not valid.
     """
     if name is None:
         return ""
@@ -190,8 +190,9 @@ def check_name(name: Any) -> str:
 
 
 def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
-    """Return the address of a scheduler and the path of a key file, each None if it is not given. As an address, a key
-    file stands for both.
+    """Return the address of a scheduler and the path of a key file, each None if it is not given.
+
+    If `address` is the path of a key file, both come from it.
 
     Raises:
         ConfigError: if `key_file` is not a path, or the file that is given as an address cannot be read or has no
@@ -206,12 +207,14 @@ def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
 
 
 def place_from_outside(key_file: str | None, local: LocalSettings, processes: bool = True) -> str | None:
-    """Return the address of a client outside of tasks that was given none: the one in the environment or `scaler.toml`,
-    else the one in its key file. None: the client starts a local cluster.
+    """Return the address in the environment or `scaler.toml`, else the one in the key file; None: start a local
+    cluster.
+
+    For a client outside of tasks that was given no address.
 
     Args:
         key_file: its path, given as an argument or in the environment.
-        local: settings of a local cluster. With them only addresses that are given count.
+        local: settings of a local cluster. If there are any, configured addresses are ignored.
         processes: whether workers are processes, and not threads of this program.
 
     Raises:
@@ -258,7 +261,7 @@ def _forget_closed_links() -> None:
 
 
 def end_shared_links(address: str) -> None:
-    """End the shared links to a scheduler of this process that ends."""
+    """End the shared links to a scheduler of this process that is about to end."""
     with _lock:
         _ended.add(address)
         ended = [_shared_links.pop(key) for key in list(_shared_links) if key[0] == address]

@@ -1,7 +1,8 @@
-"""CallMaker: what the cores of both clients have in common: functions, arguments, ids, terms of tasks, stored objects.
+"""CallMaker: the common part of both clients' cores: functions, arguments, ids, terms of tasks, stored objects.
 
-Called by clients, in any thread of the user; makes calls ready, which the core hands to the link. Must never: refer to
-a client, which then could not be collected.
+Called by clients, in any thread of the user; prepares calls, which the core passes to the link. It holds no reference
+to
+a client, which could then not be collected.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ logger = logging.getLogger("scaler.client")
 
 _FIRST = TaskOptions(priority=MOST)
 _SEEDS_MOST = 1024
-"""The most functions with seeds that are remembered."""
+"""The maximum number of functions with seeds that are remembered."""
 
 
 class CallMaker(Generic[L, F]):
-    """What the calls of one client have in common.
+    """The functions, arguments and objects of one client's calls.
 
     Args:
         profiling: whether tasks are measured by default.
@@ -53,7 +54,7 @@ class CallMaker(Generic[L, F]):
     """
 
     new_future: Callable[[TaskId, L, Serializer, object, str], F]
-    """makes the future of a task of this name; it keeps its fourth argument alive, the client"""
+    """creates the future of a task; the future keeps its fourth argument, the client, alive"""
 
     def __init__(self, link: L, serializer: Serializer, profiling: bool, shipped: Shipped | None = None) -> None:
         pickle_main_by_value()
@@ -61,12 +62,12 @@ class CallMaker(Generic[L, F]):
         self.serializer = serializer
         self.profiling = profiling
         self.options = TaskOptions(profiling=profiling)
-        """of tasks without options of their own"""
+        """the options of tasks without their own"""
         self.stored: dict[ObjectId, ObjectInstruction] = {}
         """the objects that the client holds"""
         self.new_id = IdSource()
         self._seeded: dict[tuple[ObjectId, tuple[int, ...], bool], bool] = {}
-        """function, seed and kind of earlier calls -> whether a second one was warned of"""
+        """function, seed and kind of earlier calls -> whether a warning was logged for a repetition"""
         self._freeze = freeze_for(link.endpoint)
         self.packer = ArgumentPacker(serializer, link.address, self._freeze, link.limit)
         self.functions = ClientFunctions(serializer, link.endpoint, self.packer, shipped)
@@ -75,8 +76,8 @@ class CallMaker(Generic[L, F]):
         """Return the terms of tasks with `options` that are submitted now.
 
         Args:
-            name: overrides that of the options.
-            spawns: whether each task draws from the seed and a number of its own: the tasks of a map or graph.
+            name: overrides the name in the options.
+            spawns: whether each task draws from the seed and its own number: the tasks of a map or graph.
         """
         run_options = options.spawning_options if spawns else options.run_options
         here = task_context.current
@@ -127,7 +128,7 @@ class CallMaker(Generic[L, F]):
     def futures_of(
         self, owner: object, graph: Mapping[str, Any], entry: GraphEntry, tasks: Mapping[str, TaskId | None]
     ) -> dict[str, F]:
-        """Return the futures of the keys of a graph that is ready to be sent. Those of data have ended."""
+        """Return the futures of the keys of a graph that is ready to be sent. Futures of data have ended."""
         futures: dict[str, F] = {}
         for key, task_id in tasks.items():
             future = futures[key] = self.new_future(
@@ -140,8 +141,9 @@ class CallMaker(Generic[L, F]):
         return futures
 
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
-        """Return the terms of a task of this function that one worker alone may run: it goes first, unless the options
-        say otherwise, and its name says which worker it is for.
+        """Return the terms of a task that only one worker may run. Its name names the worker.
+
+        It runs first unless the options set a priority.
         """
         priority, name, run_options, account, owner_tag = self.terms(options.over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
@@ -150,12 +152,12 @@ class CallMaker(Generic[L, F]):
     def store(
         self, obj: Any, name: str | None, reference_class: type[ObjectReference] = ObjectReference
     ) -> tuple[ObjectReference, ObjectInstruction]:
-        """Return a reference of this class to an object as it is now, and what creates that at the scheduler.
+        """Return a reference to an object as it is now, and the instruction that creates the object at the scheduler.
 
         Raises:
             TypeError: if the name is not a `str`.
-            SerializeObjectError: if it cannot be serialised.
-            ObjectTooLargeError: if it is too large to be sent.
+            SerializeObjectError: if the object cannot be serialised.
+            ObjectTooLargeError: if the object is too large to be sent.
         """
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of an object must be a str, not {shown(name)}")
@@ -172,7 +174,7 @@ class CallMaker(Generic[L, F]):
         return reference_class(name, object_id, size_of(frames), self.stored), instruction
 
     def hold(self, reference: ObjectReference, instruction: ObjectInstruction) -> ObjectReference:
-        """Have an object stored until its reference is gone and no task uses it."""
+        """Store an object at the scheduler until its reference is gone and no task uses it."""
         weakref.finalize(reference, self.release, instruction.object_id).atexit = False
         self.link.hold(instruction)
         return reference
@@ -183,7 +185,7 @@ class CallMaker(Generic[L, F]):
         self.link.release(object_id)
 
     def serialised(self, obj: Any) -> Frames:
-        """Return an object as it is now, serialised for tasks."""
+        """Return the frames of an object as it is now, serialised for tasks."""
         with in_a_task_for(self.link.address):
             return self._freeze(to_frames(self.serializer, obj))
 
@@ -192,7 +194,7 @@ def results_of(futures: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results of pinned tasks by worker, without the workers that have left meanwhile.
 
     Raises:
-        BaseException: the exception of the first worker where it failed, when all others have ended, too.
+        BaseException: the exception of the first worker that failed, after all have ended.
     """
     errors = {worker: future.exception() for worker, future in futures.items()}
     return {worker: each.result() for worker, each in futures.items() if not isinstance(errors[worker], NoWorkerError)}

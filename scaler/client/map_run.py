@@ -1,8 +1,8 @@
 """MapRun: one call of `Client.map`, from the first item to the last result.
 
-Runs in the thread that called it. The link's thread appends results to a queue and wakes it only when a good part of
-the open tasks has ended or something failed. A mapped task has no future. The number of open tasks is bounded, so any
-number of items fits into memory. Must never leave a task running when it raises.
+Runs in the thread that called it. The link's thread appends results to a queue, and wakes the caller only when many of
+the open tasks have ended or something failed. A mapped task has no future. The number of open tasks is bounded, so any
+number of items fits into memory. When the map raises, its open tasks are cancelled.
 """
 
 from __future__ import annotations
@@ -41,28 +41,28 @@ WINDOW_TASKS = 16384
 """The most tasks of one map that are open at once."""
 
 WINDOW_BYTES = 256 * 1024 * 1024
-"""The most memory that the arguments of its open tasks take, except for the last one."""
+"""The memory that the arguments of open tasks may take; the last task may exceed it."""
 
 BATCH_TASKS = 64
 """The most tasks that go to the link's thread at a time."""
 
 UNKNOWN_ROWS = 256
-"""While nobody knows how long a row takes, so many are sent as tasks, and then the first result is waited for, """
+"""After this number of rows of unknown duration, a map waits for its first result."""
 FIRST_SECONDS = 0.03
-"""at most so long."""
+"""The longest wait for the first result."""
 
 LOOK_SECONDS = 0.02
-"""While items are submitted, a map with a progress bar or a time-out looks so often at both."""
+"""While items are submitted, the interval between two updates of the progress bar and checks of the time-out."""
 
 COUNTED_BYTES = 4096
-"""Smaller arguments are not counted: the number of tasks bounds them."""
+"""Smaller arguments are not counted, because the number of tasks bounds them."""
 
 
 class MapRun:
-    """The tasks of one map. A sink of their results and a receiver of the large ones.
+    """The tasks of one map: the sink of their results, and the receiver of large results.
 
     Args:
-        terms: how its tasks run.
+        terms: the terms of the tasks.
         timeout: seconds from the start to the end, or None.
         return_exceptions: whether the exception of a failed task is its result.
         repeated: sends values that several tasks share once; None: each task has its own.
@@ -70,12 +70,12 @@ class MapRun:
     """
 
     _n_items = -1
-    """how many there are; -1: they come when they come"""
+    """the number of items; -1 if the iterable is not a list or tuple"""
     _is_drawing = False
-    """whether the link's thread was told of rows that were drawn"""
+    """whether the link's thread has been notified of the drawn rows"""
     _is_urgent = False
     _is_over = False
-    """whether nobody will read further results"""
+    """whether no further results will be read"""
 
     def __init__(
         self,
@@ -106,12 +106,12 @@ class MapRun:
         self._done = 0
         self._failed = 0
         self._look_at = inf if self._deadline is None else -inf
-        """when to look at the clock and at the results while items are submitted"""
+        """when to check the clock and the results while items are submitted"""
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
         # Between the two threads:
         self._drawn = DrawnRows(0)
-        """rows that were drawn, and that the link's thread has not taken"""
+        """rows that were drawn, and that the link's thread has not taken yet"""
         self._arrived: deque[TaskResult] = deque()
         self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
         self._error: MakeError | None = None
@@ -119,14 +119,14 @@ class MapRun:
         self._wake = threading.Event()
         self.deliver = self._arrived.append
         self._extra_rows = [0, 0]
-        """how many more rows than results have arrived, and were read"""
+        """the number of rows minus the number of results: of those that arrived, and of those that were read"""
 
     def run(self, items: Iterable[Sequence[Any]], progress: bool) -> list[Any]:
         """Run one task for each item and return the results in the order of the items.
 
         Raises:
             TypeError: if an item is neither a tuple nor a list, or the function does not take these arguments.
-            TimeoutError: if it took too long.
+            TimeoutError: if the map took longer than its time-out.
             BaseException: the exception of the first task that failed.
         """
         if progress:
@@ -171,37 +171,38 @@ class MapRun:
                 room = self._make_room()
 
     def _most_now(self, room: int) -> int:
-        """Return how many of the next items to draw at a time: whole ranges, if they are there."""
+        """Return how many items to draw at a time: whole ranges if the items are in a list."""
         if self._n_items < 0:
             return min(room, BATCH_TASKS) if self._look_at == inf else 1
         rows = self._rows_now(self._n_items - self._submitted)
         return min(room, rows * max(1, BATCH_TASKS // rows))
 
     def _must_learn(self) -> bool:
-        """Return whether results are there that say for the first time how long its rows take."""
+        """Return whether the first results with durations have arrived."""
         return bool(self._arrived) and self._is_unknown()
 
     def _is_unknown(self) -> bool:
-        """Return whether each row is a task because nobody knows how long one takes."""
+        """Return whether each row is a single task because the duration of a row is unknown."""
         if self._link.rows_most <= 1 or not self._suits_rows:
             return False
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
 
     def _await_first(self) -> None:
-        """Rows are there faster than the first result, which will have them travel together: wait for it a little."""
+        """Wait briefly for the first result: once a duration is known, rows travel in ranges."""
         if self._n_items >= 0 and not self._link.is_nested and self._is_unknown():
             self._wait(self._submitted - self._done - 1, FIRST_SECONDS)
 
     def _rows_now(self, left: int) -> int:
-        """Return how many of the rows that are left the next task is to have."""
+        """Return how many of the rows that are left the next task gets."""
         if left <= 1 or self._link.rows_most <= 1 or not self._suits_rows:
             return 1
         mean_us = self._link.durations.expected_us(self._function.instruction.object_id)
         return rows_together(self._link.rows_most, mean_us, left)
 
     def _draw(self, rest: Iterator[tuple[int, Sequence[Any]]], most: int) -> int:
-        """Have the link's thread send the rows of the next items, at most so many, with those that it has not taken
-        yet. None follows one that brings an object, or when they fill a message. Return how many; 0: there are no more.
+        """Read up to `most` items and pass their rows to the link's thread. Return how many were read; 0 at the end.
+
+        Stop after a row that brings an object, or when the rows fill a message.
         """
         drawn: list[bytes | Entry] = []
         n_drawn = n_bytes = 0
@@ -230,10 +231,12 @@ class MapRun:
         return n_drawn
 
     def _hand_over(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
-        """Have the link's thread send rows, at once: it sends whole ranges.
+        """Pass rows to the link's thread, which sends whole ranges.
 
         Args:
-            refers: whether to objects. It stores these before it takes the rows, but not before it takes others.
+            refers: whether a row refers to objects. The link's thread stores them before it takes rows of a later call,
+                but
+                not before it takes rows of an earlier one.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False
@@ -250,7 +253,7 @@ class MapRun:
         return TaskId(self._id_prefix + index.to_bytes(8, "big"))
 
     def _count_bytes(self, index: int, entry: Entry) -> int:
-        """Count the memory that a task takes until it has ended. Return how many bytes it is."""
+        """Count the memory that a task takes until it has ended. Return its bytes."""
         task, objects = entry[0], entry[3]
         size_bytes = len(task.payload) + size_of(task.frames) + sum(size_of(each.frames) for each in objects)
         if self._repeated is not None:
@@ -261,7 +264,7 @@ class MapRun:
         return size_bytes
 
     def _make_room(self) -> int:
-        """Wait until a part of the open tasks has ended. Return how many more tasks may be open."""
+        """Wait until enough open tasks have ended. Return how many more tasks may be open."""
         self._collect()
         while True:
             n_open = self._submitted - self._done
@@ -273,8 +276,9 @@ class MapRun:
     # Collecting
 
     def _wait(self, enough: int, most_seconds: float | None = None) -> None:
-        """Wait until no more than `enough` tasks are open, something failed, or a redraw or the deadline is due; for
-        some time at most.
+        """Wait until at most `enough` tasks are open, something failed, or a redraw or the deadline is due. Wait at
+        most
+        `most_seconds`.
         """
         self._wake.clear()
         self._enough = enough
@@ -361,7 +365,7 @@ class MapRun:
         self._results[first : first + len(values)] = values
 
     def _read_one_by_one(self, first: int, blocks: Sequence[bytes]) -> None:
-        """The value of the first of these rows cannot be read."""
+        """Read rows one by one. The value of the first one cannot be read."""
         for index, block in enumerate(blocks, first):
             task_id = self._id_of(index)
             value, error = read_value(self._serializer, (block,))
@@ -393,14 +397,12 @@ class MapRun:
             self._open_bytes_sum -= self._open_bytes.pop(index)
 
     def _end(self) -> None:
-        """Nobody will read the results that have not come."""
         self._is_over = True
         self._link.abandon(self)
 
     # For the link's thread
 
     def _take_drawn(self, drawn: DrawnRows) -> Iterator[Entry]:
-        """Return the tasks of the rows that were drawn."""
         if drawn is self._drawn:
             self._is_drawing = False
         function = self._function
@@ -414,7 +416,7 @@ class MapRun:
                 yield taken
 
     def _deliver_rows(self, result: TaskResult) -> None:
-        """Take a result while some are those of ranges."""
+        """Take a result when some results may be those of ranges."""
         if result.rows:
             self._extra_rows[0] += result.rows - 1
             if result.statuses:

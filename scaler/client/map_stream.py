@@ -1,7 +1,7 @@
-"""MapStream: one call of `Client.map_unordered`, whose results are read as they come.
+"""MapStream: one call of `Client.map_unordered`, whose results are yielded as they arrive.
 
-Runs in the thread that reads them. Must never have more results that were not read than its window, or leave a task
-running when its reader has enough.
+Runs in the thread that reads the results. Open tasks and unread results never exceed the window. When the reader stops,
+open tasks are cancelled.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __tracebackhide__ = has_ended_a_task
 
 
 class MapStream(MapRun):
-    """The tasks of one map whose results are read as they come, while further items are submitted.
+    """The tasks of one map whose results are yielded as they arrive, while further items are submitted.
 
     Args:
-        window: the most tasks that are open or have results that were not read; never more than `WINDOW_TASKS`.
+        window: the most tasks that are open or have unread results; `WINDOW_TASKS` at most.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class MapStream(MapRun):
         self._large: LargeValues[int] = LargeValues()
 
     def stream(self, items: Iterable[Sequence[Any]]) -> Iterator[Any]:
-        """Run one task for each item and yield the results in the order in which they come.
+        """Run one task for each item and yield each result as it arrives.
 
         Raises:
             TypeError: if an item is neither a tuple nor a list, or the function does not take these arguments.
-            TimeoutError: if it took too long.
+            TimeoutError: if the map took longer than its time-out.
             BaseException: the exception of the first task that failed.
         """
         self._items = items

@@ -1,7 +1,7 @@
-"""Notebook hint: says that a notebook still keeps a client with a local cluster, when a cell has started another one.
+"""Notebook hint: warns that a notebook keeps an old client with a local cluster when a cell has started another.
 
-Called by clients when their local cluster has started, in the thread of the user, and by IPython after that cell. Must
-never: keep a client alive, or import IPython.
+Called by clients when their local cluster has started, in the thread of the user, and by IPython after that cell. It
+keeps no client alive and does not import IPython.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = w
 
 
 def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
-    """Remember a client that has a local cluster, until `finalizer` was called. Have the notebook say after this cell
-    which of those before it nothing but its outputs keeps.
+    """Register a client that has a local cluster. After this cell, warn of older clients that only outputs of the
+    notebook
+    keep alive.
 
-    A cell that is run again, `client = Client()`, makes another client. Nothing refers to the one before it, and so it
-    ends; but where it was shown, the notebook's list of outputs does.
+    A cell that runs again, `client = Client()`, creates another client. The old client ends, because nothing refers to
+    it.
+    If its cell has displayed it, the notebook's list of outputs keeps it alive.
+
+    Args:
+        finalizer: called when the client ends.
     """
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = find() if find is not None else None

@@ -1,8 +1,9 @@
 """ObjectReference: the user's handle of an object that `Client.send_object` sent.
 
-Made by the client; read by the client when the reference is an argument of a task, or in a container there: the task
-gets the object. `as_is` makes what the task gets as a reference. The scheduler keeps the object as long as the
-reference lives or a task uses it, and no longer than the client. Must never be pickled: only its id travels.
+Created by the client; read by the client when the reference is an argument of a task, or in a container there: the task
+gets the object. `as_is` passes the reference itself. The scheduler stores the object as long as the reference lives or
+a
+task uses it, and no longer than the client. References cannot be pickled: only their ids are sent.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from scaler.errors import MissingObjects
 from scaler.ids import ObjectId
 
 _Anything: Any = Any if TYPE_CHECKING else object
-"""A reference stands for its object, so type checkers take it for a value of any type."""
+"""A reference represents its object, so type checkers accept it for a value of any type."""
 
 
 class NestedReferenceError(TypeError):
-    """A reference is a part of a value that is being pickled."""
+    """A value that is being pickled contains a reference."""
 
 
 class ObjectReference(_Anything):  # type: ignore[misc]
-    """An object at the scheduler, for use in the arguments of any number of tasks, also in a list, tuple, set or dict.
+    """An object at the scheduler, for the arguments of any number of tasks, also in a list, tuple, set or dict.
 
     Attributes:
-        name: given by the user, or made up.
+        name: given by the user, or generated.
         object_id: its id, 16 bytes; references are equal if their ids are.
         size: bytes of its serialised form.
     """
@@ -40,12 +41,14 @@ class ObjectReference(_Anything):  # type: ignore[misc]
         self._stored = stored
 
     def as_is(self) -> ReferenceAsIs:
-        """Return what stands for this reference itself in the arguments of a call: the task gets an `ObjectReference`
-        instead of the object, and can pass it on to tasks of its own. The object is stored at least until it ends.
+        """Return a value for the arguments of a call, from which the task gets this reference instead of the object.
 
-        It may be an argument or a part of one. A function, an object of `send_object` and the result of a task cannot
-        have it: the call fails with `SerializeObjectError`. If the object is not stored any more, the call or the task
-        fails with `MissingObjects`.
+        The task can pass the reference on to its own tasks. The object is stored at least until the task ends. The
+        value may be
+        an argument or a part of one. A function, an object of `send_object` or the result of a task cannot contain it:
+        the call
+        fails with `SerializeObjectError`. If the object is no longer stored, the call or the task fails with
+        `MissingObjects`.
         """
         return ReferenceAsIs(self)
 
@@ -66,7 +69,7 @@ class ObjectReference(_Anything):  # type: ignore[misc]
 
 
 class ReferenceAsIs(_Anything):  # type: ignore[misc]
-    """Stands for a reference that a task is to have: it arrives as an `ObjectReference`."""
+    """Represents a reference that a task gets as an `ObjectReference`."""
 
     __slots__ = ("_reference",)
 
@@ -88,13 +91,13 @@ class ReferenceAsIs(_Anything):  # type: ignore[misc]
 
 
 class OwnReference(ObjectReference):
-    """A reference whose object each task gets as a copy of its own, which it may change."""
+    """A reference of whose object each task gets its own copy, which it may change."""
 
     __slots__ = ()
 
 
 def check_stored(reference: ObjectReference) -> None:
-    """Raise `MissingObjects` if the client of a reference has forgotten its object."""
+    """Raise `MissingObjects` if the client of a reference no longer stores its object."""
     stored = reference._stored  # noqa: SLF001 - a method would be a name on the user's `dir()`
     if stored is not None and reference.object_id not in stored:
         raise MissingObjects(

@@ -250,7 +250,6 @@ def _read_failure(result: TaskResult, name: str, keys: Keys) -> BaseException:
 
 
 def _hint_of(task_id: bytes, keys: Keys) -> str:
-    """Return the hint for the error of a node; empty if there is none."""
     return keys.hints.get(keys.get(index_of(task_id), ""), "") if isinstance(keys, KeysWithHints) else ""
 
 

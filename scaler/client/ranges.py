@@ -1,8 +1,8 @@
-"""OpenRanges: which open tasks of a client are ranges, and how they become single tasks.
+"""OpenRanges: which open tasks of a client are ranges, and how they are split into single tasks.
 
-Used by the open work only, with its table of tasks and its window. A range ends as one, or the scheduler has split it:
-then the first result of a row that is not that of all rows says so, and each row is a task of its own here as well.
-Another scheduler gets single tasks. Must never: send.
+Used by the open work, with its table of tasks and its window. A range ends as one, or the scheduler has split it. The
+first result that covers fewer rows than the range shows the split, and each row becomes a task here as well. Another
+scheduler gets single tasks.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ class OpenRanges:
 
     Args:
         tasks: all open tasks.
-        window: which of them the scheduler has.
+        window: the tasks that were submitted to the scheduler.
     """
 
     def __init__(self, tasks: dict[TaskId, Entry], window: Window) -> None:
         self._tasks = tasks
         self._window = window
         self._by_map: dict[bytes, dict[TaskId, int]] = {}
-        """how many rows each has, by the first bytes of its id"""
+        """the number of rows of each range, by the first bytes of its id"""
 
     def __bool__(self) -> bool:
         return bool(self._by_map)
 
     @property
     def n_rows(self) -> int:
-        """How many rows they have."""
+        """The number of rows in all ranges."""
         return sum(sum(ranges.values()) for ranges in self._by_map.values())
 
     def add(self, task_id: TaskId, rows: int) -> None:
-        """A range is about to be open."""
+        """Add a range that is about to be open."""
         self._by_map.setdefault(task_id[:PREFIX_BYTES], {})[task_id] = rows
         self._window.weigh(task_id, rows)
 
     def weigh_again(self) -> None:
-        """The window was cleared."""
+        """Register the weights of all ranges with the window, which was cleared."""
         for ranges in self._by_map.values():
             for task_id, rows in ranges.items():
                 self._window.weigh(task_id, rows)
 
     def forget(self, task_id: TaskId) -> int:
-        """A task is not open any more. Return how many rows it has; 0: it is no range."""
+        """Remove a task that has ended. Return the number of its rows; 0 if it is not a range."""
         ranges = self._by_map.get(task_id[:PREFIX_BYTES])
         if ranges is None:
             return 0
@@ -63,11 +63,11 @@ class OpenRanges:
         return rows
 
     def clear(self) -> None:
-        """Nothing is open any more."""
+        """Remove all ranges."""
         self._by_map.clear()
 
     def match(self, results: Sequence[TaskResult]) -> Sequence[TaskResult]:
-        """Return results as those of the tasks that are open, after it has split those that the scheduler has split."""
+        """Return the results of the open tasks. First split the ranges that the scheduler has split."""
         if not (self._by_map or any(result.rows for result in results)):
             return results
         matched: list[TaskResult] = []
@@ -88,13 +88,13 @@ class OpenRanges:
         return matched
 
     def _apart(self, result: TaskResult, ended: set[TaskId]) -> list[TaskResult]:
-        """Return the results of the rows that are open and have not ended before: the scheduler may name any."""
+        """Return the results of rows that are open and not in `ended`; the scheduler may report any rows."""
         open_ids = {row for row in row_ids(result.task_id, result.rows) if row in self._tasks and row not in ended}
         ended |= open_ids
         return [each for each in _results_of(result) if each.task_id in open_ids] if open_ids else []
 
     def _split_around(self, task_id: TaskId) -> None:
-        """Split the range that has this row, if one has."""
+        """Split the range that contains this row, if there is one."""
         for first, rows in self._by_map.get(task_id[:PREFIX_BYTES], {}).items():
             if 0 <= int.from_bytes(task_id, "big") - int.from_bytes(first, "big") < rows:
                 self._split(first)
@@ -108,7 +108,7 @@ class OpenRanges:
         self._window.split(task_id, [row[0].task_id for row in rows])
 
     def split_all(self, longer_than: int = 0) -> None:
-        """Split all ranges of more rows than this."""
+        """Split all ranges of more than `longer_than` rows."""
         for ranges in list(self._by_map.values()):
             for task_id, rows in list(ranges.items()):
                 if rows > longer_than:
@@ -119,18 +119,19 @@ class TakenRows(NamedTuple):
     """Rows that travel together."""
 
     first: int
-    """the number of the first one"""
+    """the number of the first row"""
     blocks: list[bytes]
     frames: list[Buffer]
-    """of all of them; each has as many"""
+    """the frames of all rows; each row has the same number of frames"""
 
 
 class DrawnRows:
-    """Rows that were drawn from the items of a map, one after the other, and have not been taken: blocks of plain
-    arguments, or whole tasks. One thread puts them at the end, and one takes them.
+    """Consecutive rows of a map that were drawn and not taken yet: blocks of plain arguments, or whole tasks.
+
+    One thread appends, and another one takes.
 
     Args:
-        first: the number of the first one.
+        first: the number of the first row.
     """
 
     __slots__ = ("first", "rows")
@@ -140,7 +141,7 @@ class DrawnRows:
         self.rows: deque[bytes | Entry] = deque()
 
     def take(self, most: int) -> TakenRows | Entry:
-        """Take the first rows, as many as may travel together; or the first one, which must travel alone."""
+        """Take the first rows, up to `most`, that may travel together; or the first row, which must travel alone."""
         first, rows = self.first, self.rows
         blocks: list[bytes] = []
         frames: list[Buffer] = []
@@ -168,7 +169,7 @@ class DrawnRows:
 
 
 def _has_as_many(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
-    """Return whether a row may be in a task with so many others that have these frames."""
+    """Return whether a row may travel with `n_rows` rows that have these frames."""
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
 
@@ -179,7 +180,7 @@ def has_only_frames(entry: Entry) -> bool:
 
 
 def split_entry(entry: Entry) -> list[Entry]:
-    """Return the rows of a range as entries of their own."""
+    """Return an entry for each row of a range."""
     return [(row, *entry[1:]) for row in calls_of(entry[0])]
 
 
@@ -191,6 +192,6 @@ def _results_of(result: TaskResult) -> list[TaskResult]:
 
 
 def unreadable(result: TaskResult, error: RowsError) -> list[TaskResult]:
-    """Return the ends of rows whose results cannot be told apart."""
+    """Return an error for each row of a result that cannot be split."""
     text = f"the results of these rows cannot be read: {error}".encode()
     return [TaskResult(task_id, 8, text, 0) for task_id in row_ids(result.task_id, result.rows)]

@@ -1,4 +1,4 @@
-"""What programs that were written for Scaler 1.x import from here.
+"""Utilities that programs written for Scaler 1.x import from here.
 
-Nothing else of Scaler imports it. Most of it names what is elsewhere now. Never here: anything that is not in 1.x.
+No other module of Scaler imports this package. Most of its names are defined elsewhere now.
 """

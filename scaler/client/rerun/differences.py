@@ -1,6 +1,6 @@
 """Differences: prints how this process differs from the one in which a task failed.
 
-Prints one block of lines on standard error before a call runs again, and nothing if nothing differs. Values of
+Prints one block of lines on standard error before a call runs again; nothing if there is no difference. Values of
 environment variables are neither printed nor compared.
 """
 
@@ -15,14 +15,14 @@ from scaler.processor.execution.place import ProcessFacts, place_here
 from scaler.texts import NAME_CHARACTERS, printable
 
 NAMES_MOST = 12
-"""The most names of variables in one line."""
+"""The maximum number of names of variables in one line."""
 
 
 def report_differences(label: str, there: ProcessFacts | None, function: Any, notes: Sequence[str] = ()) -> None:
     """Print the differences between this process and the one in which a task failed.
 
     Args:
-        label: what to call the task.
+        label: the name of the task in the text.
         there: facts about the other process; None if they are unknown.
         function: the function; None if it cannot be read here.
         notes: further differences, as sentences.
@@ -61,7 +61,7 @@ def _packages(there: ProcessFacts, here: ProcessFacts) -> Iterator[str]:
 
 
 def _installed(package: str) -> str:
-    """Return the version of an installed package that the function has not imported here; empty if it is missing."""
+    """Return the version of an installed package; empty if it is missing."""
     try:
         return metadata.version(metadata.packages_distributions().get(package, [package])[0])
     except (metadata.PackageNotFoundError, ValueError):
@@ -69,7 +69,7 @@ def _installed(package: str) -> str:
 
 
 def _missing(one: ProcessFacts, other: ProcessFacts) -> list[str]:
-    """Return the variables that are set in one place only. Names behind the last one that is known are not compared."""
+    """Return the variables that are set in `one` only. Names after the end of a cut list are not compared."""
     end = other.variables[-1] if other.omitted and other.variables else None
     known = {*other.variables}
     return [name for name in one.variables if name not in known and (end is None or name <= end)]

@@ -1,7 +1,7 @@
 """FailedCall: the function and the arguments of a task that failed, and how they are called in this process.
 
-The arguments are read as a worker process reads them (`scaler.processor.execution`), and the random generators and
-`current_task` are those of the task. Afterwards those of the program have their former state.
+The arguments are read as in a worker process (`scaler.processor.execution`). The random generators and `current_task`
+are those of the task. The state of the program's generators is restored afterwards.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ ATTEMPT = 0
 
 
 _generators = RandomGenerators()
-"""One for all calls, because each waits for the import of torch once."""
+"""Shared by all calls, because each instance waits for the import of torch once."""
 
 
 _kept: dict[object, KeptState] = {}
-"""the state to put back at the end of each call that runs now; the last one began last"""
+"""the state to restore at the end of each call that runs now; the latest call is the last"""
 _keeping = threading.Lock()
 """held by a thread that changes `_kept`"""
 
@@ -62,7 +62,7 @@ class FailedCall:
     """The call of a task that failed.
 
     Args:
-        label: what to call it, such as `task f`.
+        label: the name of the call in messages, such as `task f`.
         name: the name of the task; empty: the name of its function.
         task_id: the id of the task.
         function: the frames of the function object.
@@ -70,7 +70,7 @@ class FailedCall:
         frames: the frames that belong to the block.
         options: the `RunOptions` of the task.
         objects: the frames of the objects among the arguments, by id.
-        place: where the task failed; None if that is unknown.
+        place: the process in which the task failed; None if it is unknown.
         notes: further differences, as sentences.
     """
 
@@ -86,10 +86,10 @@ class FailedCall:
     notes: Sequence[str] = field(default=())
 
     def read(self) -> ReadCall:
-        """Return the function and its arguments, and print what differs here from where the task failed.
+        """Return the function and its arguments. Print how this process differs from the one in which the task failed.
 
         Raises:
-            RerunError: if the function is called by a name, and is not in this program.
+            RerunError: if the function is called by name, and is not in this program.
             DeserializeObjectError: if the function or an argument cannot be read here.
         """
         if self.function[0] == NAMED:
@@ -118,7 +118,7 @@ class FailedCall:
         return serializer, function
 
     def _stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool) -> Any:
-        """Return the value of an object. As on a worker, only buffers that are the task's own can be changed."""
+        """Return the value of an object. As on a worker, only the task's own buffers are writable."""
         frames = self.objects[object_id]
         if is_own:
             return from_frames(serializer, private_frames(frames, BYTES_HEAD))
@@ -137,7 +137,7 @@ def check_may_repeat(label: str, options: bytes, *, again: bool) -> None:
 def run(call: FailedCall) -> Any:
     """Call the function of a failed task in this thread. Return its value, or raise its exception.
 
-    Few frames of this package are in the traceback: the caller's, and this one.
+    The traceback has only two frames of this package: the caller's, and this one.
     """
     __tracebackhide__ = True
     with _generators_put_back():
@@ -149,7 +149,7 @@ def run(call: FailedCall) -> Any:
 
 @contextlib.contextmanager
 def _generators_put_back() -> Iterator[None]:
-    """Context manager: put back the state of the generators, also if calls of several threads overlap."""
+    """Context manager: restore the state of the generators, also if calls of several threads overlap."""
     call = object()
     with _keeping:
         _kept[call] = KeptState()

@@ -1,7 +1,7 @@
-"""The failed call of a future: its function, arguments and objects, which the future keeps while it lives.
+"""Failed call of a future: its function, arguments and objects, which the future keeps.
 
-Results of other tasks among the arguments are fetched from the scheduler, and those inside a graph, which nothing
-keeps, are computed again on the workers. Used by the futures of both clients, which wait in their own way.
+Results of other tasks among the arguments are fetched from the scheduler. Results inside a graph, which are not stored,
+are computed again on the workers. Used by the futures of both clients, which wait in their own way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class RerunLink(ResultFetcher, Protocol):
-    """The part of the link of a client that this needs."""
+    """The part of a client's link that this module uses."""
 
     def cancel(self, task_id: TaskId) -> None: ...
 
@@ -42,7 +42,7 @@ class RerunLink(ResultFetcher, Protocol):
 
 
 class FailedFuture(Protocol):
-    """The part of a future of either client that says how its task ended."""
+    """The part of either client's future that shows how its task ended."""
 
     name: str
     failed: FailedWork | None
@@ -61,7 +61,7 @@ class PreparedCall:
 
     Attributes:
         call: the call; its objects are complete when all arrivals are taken.
-        arrivals: the values on their way, by the ids of their objects, and what to call each.
+        arrivals: the values on their way and their descriptions, by the ids of their objects.
     """
 
     call: FailedCall
@@ -70,7 +70,7 @@ class PreparedCall:
 
     @contextlib.contextmanager
     def cancelled_on_error(self, link: RerunLink) -> Iterator[None]:
-        """Context manager: cancel the calls that make values if the wait for one of them ends with an error."""
+        """Context manager: cancel the tasks that compute missing values if the wait for a value ends with an error."""
         try:
             yield
         except BaseException:  # raised again: also an interrupt
@@ -98,7 +98,7 @@ class PreparedCall:
 
 
 def fetched(future: FailedFuture, link: LinkThread, *, again: bool) -> FailedCall:
-    """Return the call of a future whose task failed, with all values. Raises as `prepare`."""
+    """Return the call of a future whose task failed, with all values. Raises like `prepare`."""
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
         for object_id, (_, arrival) in prepared.arrivals.items():
@@ -109,7 +109,7 @@ def fetched(future: FailedFuture, link: LinkThread, *, again: bool) -> FailedCal
 
 
 async def fetched_in_loop(future: FailedFuture, link: AsyncLink, *, again: bool) -> FailedCall:
-    """Return the same for a future of an event loop."""
+    """Return the call of an asyncio future whose task failed, with all values. Raises like `prepare`."""
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
         for object_id, (_, arrival) in prepared.arrivals.items():
@@ -161,7 +161,7 @@ def _prepare(failed: FailedWork, label: str, keys: Keys, link: RerunLink, *, aga
 
 
 def _failure_of(result: TaskResult) -> TaskFailure | None:
-    """Return what a task has raised; None if its function has not raised anything, or that cannot be read."""
+    """Return the exception of a task; None if its function has raised none, or it cannot be read."""
     try:
         return TaskFailure.decode(result.payload) if result.status == TaskStatus.FAILED else None
     except ProtocolError:
@@ -176,7 +176,7 @@ def _key_of(task_id: bytes, keys: Keys) -> str:
 
 
 def _prepare_input(graph: GraphEntry, label: str, link: RerunLink, *, again: bool) -> PreparedCall:
-    """Return the call of the task that failed before the one that needs its result."""
+    """Return the call of the failed task whose result this call needs."""
     for future in graph.keepers:
         if isinstance(future, ResultArgument) and future.failed is not None:
             return _prepare(future.failed, f"task {future.name}", future.keys, link, again=again)
@@ -202,10 +202,10 @@ def _called(
 def _objects_of(
     node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], label: str
 ) -> dict[bytes, Frames]:
-    """Return the frames of the objects among the arguments of a call: those made for it, and those of references.
+    """Return the frames of the objects among the arguments of a call, including those of references.
 
     Raises:
-        RerunError: if one of them is gone.
+        RerunError: if an object is lost.
     """
     found: dict[bytes, Frames] = {each.object_id: each.frames for each in objects}
     read = _ids_in(node)
@@ -216,7 +216,7 @@ def _objects_of(
 
 
 def _ids_in(node: Task | GraphNode) -> set[bytes]:
-    """Return the ids of the objects that are arguments. Those of references as they are do not count."""
+    """Return the ids of the objects that are arguments, without references passed with `as_is()`."""
     found: set[bytes] = set()
     read_arguments(node.payload, lambda *_parts: (), lambda object_id, _is_own: found.add(object_id), node.frames)
     return found
@@ -236,7 +236,7 @@ def _frames_of(reference: ObjectReference, label: str) -> Frames:
 
 
 class _GraphCall:
-    """The call of a node of a graph; or of a task with futures as arguments, which is a graph of one node."""
+    """The call of a node of a graph. A task with futures as arguments is a graph of one node."""
 
     def __init__(self, graph: GraphEntry, index: int, label: str, link: RerunLink) -> None:
         self._graph, self._index, self._label, self._link = graph, index, label, link
@@ -255,7 +255,7 @@ class _GraphCall:
         return PreparedCall(call, kept, self._arrivals)
 
     def _make_again(self) -> None:
-        """Submit the calls whose results the node needs: they stayed with the workers, and are gone."""
+        """Submit the calls whose results the node needs: the results stayed with the workers, and are lost."""
         graph = self._graph.needs_of(self._index, GraphId(random_id()))
         for position, node in enumerate(graph.nodes):
             if node.wanted:
@@ -267,7 +267,7 @@ class _GraphCall:
         self._link.submit_graph(graph)
 
     def _result(self, position: int) -> tuple[int, bytes]:
-        """Return kind and data of the argument that the result at a position becomes, see `put_results`."""
+        """Return kind and data of the argument that replaces the result at a position, see `put_results`."""
         if position in self._made_again:
             return OBJECT, self._made_again[position]
         needed = self._graph.inputs[position]

@@ -1,7 +1,7 @@
-"""The failed call of a row of a job: read from the record of the job, with its own copies of function and objects.
+"""Failed call of a row of a job: read from the record of the job, with its own copies of function and objects.
 
-The requests wait in the thread that asks, as all requests about jobs do. The function is that of the latest version of
-the job, and its own modules are those of this program where it has them.
+Requests block the calling thread, like all requests about jobs. The function is that of the latest version of the job.
+Its own modules are those of this program where it has them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def read_row(link: ClientLink, job: str, work: bytes, row: int, *, again: bool) 
         again: whether a row with the option `at_most_once` may run a second time.
 
     Raises:
-        RerunError: if the row must not run again, or a part of its call is gone.
+        RerunError: if the row must not run again, or a part of its call is lost.
         JobConflictError, JobError: if the job has other work by now, or no longer exists.
     """
     return _Row(link, job, work, row).read(again=again)
@@ -63,7 +63,10 @@ class _Row:
         return self._part(JobVerb.STORED, what, object_id).frames
 
     def _part(self, verb: JobVerb, what: str, body: bytes = b"") -> JobResponse:
-        """Ask for a part of the call. Raises `RerunError` if it is damaged or gone, and `JobError` if the job is."""
+        """Request a part of the call. Raises `RerunError` if the part is damaged or lost, and `JobError` if the job no
+        longer
+        exists.
+        """
         try:
             return self._ask(verb, body=body)
         except (JobConflictError, JobMissingError):
@@ -75,7 +78,7 @@ class _Row:
         return ask(self._link, JobQuestion(verb, self._job, self._row, amount, body, (), self._work))
 
     def _failure(self) -> RowEnd | None:
-        """Return how the row failed; None if it has run again since, or runs."""
+        """Return how the row failed; None if it runs, or has run again since."""
         found = read_rows(self._ask(JobVerb.FAILURES, amount=1))
         return next((each for each in found if each.row == self._row), None)
 
@@ -89,7 +92,7 @@ class _Row:
 
 
 def _place_of(failure: RowEnd | None) -> ProcessFacts | None:
-    """Return where a row failed; None if that is unknown."""
+    """Return the process in which a row failed; None if it is unknown."""
     if failure is None or failure.status != TaskStatus.FAILED:
         return None
     try:

@@ -38,8 +38,8 @@ def check_name(name: object) -> str:
         )
     if str(name).startswith(CALL):
         raise ConfigError(
-            f"a capability whose name begins with {CALL!r} is a function that is called by name: use client.call, and "
-            f"the functions of a cluster, not {name!r}"
+            f"a capability whose name begins with {CALL!r} is a function called by name: use client.call and the "
+            f"setting functions of a cluster instead of {name!r}"
         )
     return str(name)
 
@@ -99,7 +99,7 @@ def read_amounts(texts: Iterable[str]) -> dict[str, int]:
         name, is_there, amount = text.partition("=")
         name = check_name(name.strip())
         if name in found:
-            raise ConfigError(f"the capability {name} is named twice: say how much there is in all")
+            raise ConfigError(f"the capability {name} is named twice: give its total amount once")
         found[name] = amount_of(name, amount if is_there else 1, 1)
     if len(found) > CAPABILITIES_MOST:
         raise ConfigError(f"there are {len(found)} capabilities, and at most {CAPABILITIES_MOST} are possible")

@@ -99,7 +99,7 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
         return Path(path).expanduser().absolute()
     except RuntimeError:
         raise ConfigError(
-            f"{os.fspath(path)} is in the home of this user, who has none: set HOME, or name a whole path"
+            f"{os.fspath(path)} is in the home directory of this user, who has none: set HOME, or give an absolute path"
         ) from None
 
 

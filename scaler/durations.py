@@ -15,8 +15,7 @@ def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> flo
     """Return the mean after `batch_count` more values with the sum `batch_total`; recent values weigh most.
 
     It rises fast and falls slowly. To take a long task for a short one costs its length, since other tasks wait behind
-    it.
-    The opposite mistake costs one round trip to the scheduler.
+    it. The opposite mistake costs one round trip to the scheduler.
     """
     batch_mean = batch_total / batch_count
     if mean is None:

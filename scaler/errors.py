@@ -55,8 +55,7 @@ class MissingObjects(ScalerError):  # noqa: N818 - the name is a public contract
     """An object that the task needs, or a large result, is no longer stored.
 
     Its client left, was silent for too long, or cleared its objects. Send the object again with `Client.send_object`.
-    For
-    a large result: submit the task again.
+    For a large result: submit the task again.
     """
 
 
@@ -100,10 +99,8 @@ class AuthenticationError(DisconnectedError):
     """The scheduler refuses this client, or is not the scheduler that the client expects.
 
     The message shows the reason and what to do. There is no key for the scheduler here; the scheduler has another key
-    than
-    the one in the file; the key is not on the scheduler's list, or is revoked or expired; or another user listens at
-    its
-    ipc address (docs/howto/keys.md).
+    than the one in the file; the key is not on the scheduler's list, or is revoked or expired; or another user listens
+    at its ipc address (docs/howto/keys.md).
     """
 
 
@@ -111,8 +108,7 @@ class NotAllowedError(ScalerError):
     """Only an admin may do this to a scheduler that other owners use, such as restart workers or drain clusters.
 
     An admin is a client that can read the keys in the scheduler's own folder, or has a key with the role admin. A
-    client
-    inside a task is never an admin (docs/howto/keys.md).
+    client inside a task is never an admin (docs/howto/keys.md).
     """
 
 
@@ -137,8 +133,7 @@ class TaskFailedError(ScalerError):
     """The task failed, and its own exception cannot be raised here, or Scaler itself failed.
 
     An exception cannot be raised here if it cannot be pickled, or would end your program (`sys.exit`). The message
-    shows
-    the type, the text and the traceback of the exception.
+    shows the type, the text and the traceback of the exception.
     """
 
 
@@ -168,8 +163,8 @@ class JobError(ScalerError):
     """A job cannot be created, found or kept; the message shows why.
 
     There is no job of this name, or it has expired. The scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), or
-    its
-    disk or its limit is full. Another program has the job open, so that it can only be read (docs/howto/long-jobs.md).
+    its disk or its limit is full. Another program has the job open, so that it can only be read
+    (docs/howto/long-jobs.md).
     """
 
 

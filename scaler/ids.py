@@ -1,8 +1,7 @@
 """Identifiers: 16 opaque bytes each.
 
 Ids that a process creates are random, many at once: unique everywhere, and as cheap as a counter. Whoever knows the id
-of
-an object may read it, so ids must not be guessable from other ids. The id of a function is the hash of its content.
+of an object may read it, so ids must not be guessable from other ids. The id of a function is the hash of its content.
 """
 
 from __future__ import annotations
@@ -106,8 +105,7 @@ def attempt_numbers(scheduler_id: SchedulerId) -> Callable[[], int]:
     """Return a source of attempt numbers that are unique in one scheduler.
 
     A client that was disconnected for too long submits the same task again while an agent still ends the old run. So
-    numbers
-    must be unique in the scheduler, not only within a task.
+    numbers must be unique in the scheduler, not only within a task.
 
     Each scheduler starts at a random number, so it does not take a run of the previous scheduler at the address for its
     own.

@@ -32,8 +32,8 @@ def _is_raised_by_statement(error: BaseException) -> bool:
     """Return whether a `raise` statement in Python raised it, and not Python itself between two instructions.
 
     Entries of the traceback behind a `raise` are older. If one of the frames occurs there again, the statement only
-    raised
-    the exception again. If none does, the exception was kept from another run of code, and this statement raised it.
+    raised the exception again. If none does, the exception was kept from another run of code, and this statement raised
+    it.
     """
     frames: list[FrameType] = []
     raised_after: list[int] = []

@@ -44,9 +44,7 @@ def message(cls: type[T]) -> type[T]:
 
 
 def _first_constructor(cls: Any) -> Any:
-    """Return a constructor that replaces itself with the real one at the first message. Most processes use few
-    classes.
-    """
+    """Return a constructor that replaces itself with the real one at the first message: most processes use few."""
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:  # noqa: N807 - it is one
         cls.__init__ = _constructor(cls)

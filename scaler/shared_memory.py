@@ -36,9 +36,7 @@ SLAB_BYTES = 64 << 20
 """The size of a slab, which values of up to an eighth of it share. Only written pages take memory."""
 OPEN_MEMORIES_MOST = 128
 """The maximum number of slabs and large blocks that a client has, and of those that it maps of other processes. Each
-takes
-two descriptors of its program.
-"""
+takes two descriptors of its program."""
 NEW_MEMORY_BYTES = 32 << 20
 """From this size on, `malloc` of glibc takes new memory from the system for each value."""
 REMEMBERED_BLOCKS_MOST = 64
@@ -113,8 +111,7 @@ class Memory:
     Attributes:
         descriptor: closed by this object.
         filled: how many bytes of it are taken. An offset is used only once: a location leads to the value for which it
-            was
-            made, or to nothing.
+            was made, or to nothing.
     """
 
     __slots__ = ("__weakref__", "_view", "descriptor", "filled")
@@ -168,7 +165,7 @@ class SharedBlock:
             OSError: if it does not exist, or this process may not open it.
         """
         if len(location) < _LOCATION.size or (len(location) - _LOCATION.size) % 8:
-            raise OSError("this is no location of a block")
+            raise OSError("the location of the block is malformed")
         if not can_share():
             raise OSError(f"{SHARING_VARIABLE} is off here")
         machine, process, descriptor, device, inode, offset = _LOCATION.unpack_from(location)
@@ -183,7 +180,7 @@ class SharedBlock:
         if found.st_uid != os.geteuid():
             raise OSError("the block belongs to another user")
         if not is_it or _may_be_cut_short(opened) or not offset < block.end <= found.st_size:
-            raise OSError("the block is gone")
+            raise OSError("the block no longer exists")
         return block
 
     @property
@@ -240,14 +237,13 @@ class SharedBlock:
 
         Args:
             remember: whether `block_of` finds this block by the frames. Its descriptor then stays open as long as they
-                live,
-                unless too many are open.
+                live, unless too many are open.
 
         Raises:
             ValueError: if the block is smaller than its sizes claim, or may become so.
         """
         if _may_be_cut_short(self.memory.descriptor):
-            raise ValueError("a shared block can be cut short: its memory is not sealed")
+            raise ValueError("a shared block can shrink: its memory is not sealed")
         if os.fstat(self.memory.descriptor).st_size < self.end:
             raise ValueError("a shared block is smaller than announced")
         mapping = self._mapped(mmap.MAP_SHARED, mmap.PROT_READ)
@@ -280,8 +276,7 @@ class Slabs:
     """The memory for an owner's new values: the slab being filled for small ones, separate memory for large ones.
 
     A slab is freed as a whole, with its last block, because processes may still map any part of it. Thread-safe, and
-    usable
-    after a fork.
+    usable after a fork.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,8 @@
 """TaskContext: tells a client whether its process runs tasks, and for which scheduler.
 
 Set once by a processor, before its first task. Clients report here when a thread waits for other tasks, so that the
-task
-gives up its slot. A process that a task forks runs no tasks itself. Clients and processors both import this module,
-because neither imports the other.
+task gives up its slot. A process that a task forks runs no tasks itself. Clients and processors both import this
+module, because neither imports the other.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ class CurrentTask:
         ends_at: when its time limit is reached, in seconds of `time.monotonic`; None: no limit.
         seed: the option `seed` of its call, in 32-bit words, the lowest of each integer first; empty without it.
         spawn_key: the number of its row, or the digest of its key in a graph; empty for a single call, or without a
-            seed.
-            Random numbers come from `numpy.random.SeedSequence(seed, spawn_key=spawn_key)` (docs/howto/monte-carlo.md).
+            seed. Random numbers come from `numpy.random.SeedSequence(seed, spawn_key=spawn_key)`
+            (docs/howto/monte-carlo.md).
     """
 
     task_id: bytes
@@ -100,8 +99,7 @@ class CurrentTask:
         """Report the progress of this task, for `future.progress()`, progress bars and monitors.
 
         You may call it at any rate: at most four reports a second are sent, the latest ones. It does nothing when the
-        task
-        has ended, or if its worker cannot send reports (docs/howto/progress.md).
+        task has ended, or if its worker cannot send reports (docs/howto/progress.md).
 
         Args:
             fraction: the finished part of the work, from 0 to 1.
@@ -192,15 +190,14 @@ class TaskContext:
         """
         if self.preparing:
             raise ConfigError(
-                f"{self.preparing} cannot use the cluster whose workers it prepares, which is that of each client here "
-                "without the address of another: they take no tasks before it has ended, so it would wait for ever. "
-                "Call the function itself, without a client, or leave the call to the tasks"
+                f"{self.preparing} cannot use the cluster whose workers it prepares: they take no tasks before it has "
+                "ended, so it would wait forever. Call the function itself, without a client, or leave the call to the "
+                "tasks. Clients here use this cluster unless they get the address of another one"
             )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
         """Register a connection of this process. The process is not ended while `is_needed` returns True. `close` ends
-        the
-        connection.
+        the connection.
         """
 
 

@@ -1,8 +1,7 @@
 """Caller: the calls that a client and a client with options have in common.
 
 `Client.options` returns a `ClientWithOptions`, which is cheap to create. Any thread of the user may call. `submit`
-takes
-no keyword argument that the user's function may take.
+takes no keyword argument that the user's function may take.
 """
 
 from __future__ import annotations
@@ -82,8 +81,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """Return the objects that the scheduler stores for this client, the largest first.
 
         These are values of `send_object`, functions, large arguments of open tasks, and large results that were not
-        read. Of
-        more than 1,000 objects only the largest are returned.
+        read. Of more than 1,000 objects only the largest are returned.
 
         Raises:
             TimeoutError: if no scheduler answered for `timeout_seconds`.
@@ -109,10 +107,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """Run `fn(*args, **kwargs)` once on each connected worker, and return the results by the names of the workers.
 
         On each worker it runs before all waiting tasks of this client, and after the running ones. If no worker is
-        connected,
-        the call waits for one. Workers that join or leave meanwhile are left out. Worker processes that start later do
-        not run
-        `fn`: use an `initializer` for that (docs/howto/worker-processes.md).
+        connected, the call waits for one. Workers that join or leave meanwhile are left out. Worker processes that
+        start later do not run `fn`: use an `initializer` for that (docs/howto/worker-processes.md).
 
         Raises:
             TypeError: if `fn` is not callable or does not take these arguments.
@@ -142,9 +138,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
         """Replace the processes of all workers, to get rid of imported modules, caches and leaks.
 
         Tasks that a process has already end in the old process. Tasks submitted after this returns run in new ones. A
-        process
-        stays while tasks submitted by its tasks are open. Workers whose engine has no processes of its own ignore this
-        (docs/howto/worker-processes.md).
+        process stays while tasks submitted by its tasks are open. Workers whose engine has no processes of its own
+        ignore this (docs/howto/worker-processes.md).
 
         Raises:
             TimeoutError: if no scheduler answered for `timeout_seconds`.
@@ -157,8 +152,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
 
     def upload(self, *modules: Module) -> None:
         """Send your own modules along with all functions that are submitted from now on, so that the workers need not
-        have
-        them (docs/howto/modules.md).
+        have them (docs/howto/modules.md).
 
         Args:
             modules: modules or packages, or their paths: a `.py` file, or the folder of a package.
@@ -184,8 +178,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> ScalerFuture[Any]:
         """Call a function by the name under which workers serve it, in any language (docs/howto/other-languages.md).
-        The
-        call waits for a worker that serves the function.
+        The call waits for a worker that serves the function.
 
         Arguments and result are JSON: None, bool, int, float, str, and lists and dicts of these. A tuple arrives as a
         list. All keyword arguments belong to the function.
@@ -245,8 +238,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
-        If a task fails, or this call is interrupted, the open tasks are cancelled. Items are read while tasks run.
-        At most 16,384 tasks are open at once.
+        If a task fails, or this call is interrupted, the open tasks are cancelled. Items are read while tasks run. At
+        most 16,384 tasks are open at once.
 
         Args:
             fn: the function.
@@ -254,8 +247,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             progress: whether to show a progress bar on standard error.
             timeout: seconds for the whole map.
             return_exceptions: whether to return the exception of a failed task as its result and run the other tasks.
-                The
-                option `max_failures` does so, too, up to its limit.
+                The option `max_failures` does so, too, up to its limit.
             job: the name of a job, in which the scheduler keeps the results. If this program ends before the map, the
                 same call in another program resumes it (docs/howto/long-jobs.md).
             on_change: the treatment of an existing job of this name with another function or other rows. "raise", the
@@ -318,9 +310,9 @@ class Caller(TakesOptions["ClientWithOptions"]):
             job: another spelling of `name`, as in `map`: pass one of the two.
             keep_for: the time since its last change after which the job is removed: seconds, a text such as "12h",
                 "30d" or "1y" (365 days), or "ever". None leaves it as it is: 30 days for a new job.
-            on_change: the treatment of an existing job of this name with another function or other rows. "raise"
-                raises `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the results of
-                unchanged rows and runs all others.
+            on_change: the treatment of an existing job of this name with another function or other rows. "raise" raises
+                `JobConflictError`; "restart" drops its results and runs all rows; "keep" keeps the results of unchanged
+                rows and runs all others.
 
         Raises:
             JobConflictError: if the job of this name has other work.
@@ -469,8 +461,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             graph: key -> data, an `ObjectReference`, or a call `(fn, argument, ...)`.
             keys: the keys to return. Nodes that they do not need do not run.
             block: whether to wait for the values. If False, the values of the dictionary are futures, and cancelling
-                one of
-                them cancels the whole graph.
+                one of them cancels the whole graph.
 
         Raises:
             KeyError: if a key or an argument is not in the graph, or `keys` has a key twice.

@@ -54,10 +54,8 @@ class Client(Caller):
 
     Omitted arguments take their values from the environment or `scaler.toml` (docs/reference/settings.md). `n_workers`,
     `keep` and the arguments below them are settings of a local cluster: one that this client starts on this machine.
-    With
-    `processes=False` only `n_workers`, `keep`, `capabilities` and `functions` are accepted. A local cluster logs from
-    the
-    level WARNING and uses the fastest event loop by default.
+    With `processes=False` only `n_workers`, `keep`, `capabilities` and `functions` are accepted. A local cluster logs
+    from the level WARNING and uses the fastest event loop by default.
 
     Args:
         address: where the scheduler listens: tcp://host:port or ipc:///path. None means, inside a task, the scheduler
@@ -65,9 +63,9 @@ class Client(Caller):
             without either, the address in the file of `key_file`; else a local cluster with one worker per core, which
             ends with the client. The path of a key file, such as `Client("alice.json")`, stands for the first address
             in the file and for `key_file`.
-        profiling: whether to measure time and memory of each task, for `ScalerFuture.profiling_info`. The argument
+        profiling: whether to measure time and memory of each task, for ScalerFuture.profiling_info. The argument
             `profiling` of `submit` overrides it.
-        timeout_seconds: how long open tasks wait for a missing scheduler before they fail with `TimeoutError`.
+        timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
         heartbeat_interval_seconds: the time between two heartbeats.
         serializer: turns values into bytes; it travels to the workers with each function.
         n_workers: the number of workers of a local cluster; None: one per core. With it, the address in the environment
@@ -79,13 +77,13 @@ class Client(Caller):
             (docs/howto/debugging.md). The address must be None.
         dashboard: whether to start a web page that shows the scheduler, until this client disconnects. Its address is
             printed on standard error and returned by `dashboard_url` (docs/howto/dashboard.md). Ignored inside tasks.
-        stream_output: whether to print here what tasks of this client and their nested tasks write. Each line shows
-            the worker and the task (docs/howto/output.md). Ignored inside tasks.
-        key_file: the file with the key that the scheduler requires (scaler_keys). It cannot be set in `scaler.toml`.
-            None means the file in SCALER_KEY_FILE, or the one found for the address (docs/howto/keys.md). If neither an
+        stream_output: whether to print here what its tasks write, each line with worker and task name. This includes
+            nested tasks (docs/howto/output.md). Ignored inside tasks.
+        key_file: the file with the key that the scheduler asks for (scaler_keys), never named by scaler.toml. None
+            means the file in SCALER_KEY_FILE, or the one found for the address (docs/howto/keys.md). If neither an
             argument nor a setting gives an address, the first one in this file is used. Ignored inside tasks.
-        trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or
-            uids. It cannot be set in `scaler.toml`. Ignored inside tasks (docs/howto/keys.md).
+        trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or uids,
+            never named by scaler.toml. Ignored inside tasks (docs/howto/keys.md).
         name: the name of this program on screens and in logs, up to 64 characters; None: its script and process id.
             Ignored inside tasks.
         keep: the folder in which a local cluster keeps jobs (docs/howto/long-jobs.md). None: `scaler/jobs` in the
@@ -199,13 +197,11 @@ class Client(Caller):
         """Run `fn(*args, **kwargs)` on a worker.
 
         Arguments are serialised before this returns. The task receives the object of an `ObjectReference`, also of one
-        in a
-        list, tuple, set or dict. To pass the reference itself, pass its `as_is()`.
+        in a list, tuple, set or dict. To pass the reference itself, pass its `as_is()`.
 
         Messages and logs call the task by the name of the function. `name="…"` gives it another name. If the function
         accepts `name` (explicitly, via `**kwargs`, or with an unknown signature), `name` is passed to the function
-        instead.
-        `options(name="…")` always names the task.
+        instead. `options(name="…")` always names the task.
 
         Args:
             fn: the function.
@@ -229,8 +225,7 @@ class Client(Caller):
         """Send `obj` to the scheduler once, for any number of tasks. Later changes of `obj` have no effect.
 
         The object is stored until the reference is garbage collected and no task uses it, until `clear`, or until the
-        client
-        disconnects.
+        client disconnects.
 
         Args:
             obj: the object.
@@ -248,8 +243,7 @@ class Client(Caller):
         """Return what is known of a task: its state, its worker, what it waits for, and why earlier attempts ended.
 
         The task must belong to this client. An admin may also pass the id of another client's task. The call waits up
-        to
-        two seconds for the answer of the scheduler.
+        to two seconds for the answer of the scheduler.
 
         Args:
             task: the future or the id of the task.
@@ -268,8 +262,7 @@ class Client(Caller):
         """Cancel tasks of any client, as an admin. Their futures end as if their own clients had cancelled them.
 
         Cancelling a row of a map may also cancel the rows that travel with it. Cancelling a node cancels its graph.
-        Tasks
-        that are not open are ignored.
+        Tasks that are not open are ignored.
 
         Args:
             tasks: the ids of the tasks (`future.task_id`), or the short ids that `scaler_top` and the page show.
@@ -284,8 +277,7 @@ class Client(Caller):
 
     def logs(self, task: ScalerFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what a task of this client has written, like `ScalerFuture.logs`. An admin may also pass the id of
-        another
-        client's task.
+        another client's task.
 
         Args:
             task: the future or the id of the task.
@@ -303,8 +295,7 @@ class Client(Caller):
         """Record the tasks of all clients of the scheduler while the block runs: `with client.trace("run.json"): ...`.
 
         Open the file in https://ui.perfetto.dev or chrome://tracing (docs/howto/trace.md). Under high load it has a
-        sample
-        of the tasks, up to 500 a second, and the number of tasks that are left out.
+        sample of the tasks, up to 500 a second, and the number of tasks that are left out.
 
         Args:
             path: the path of the file; an existing file is replaced.
@@ -331,8 +322,7 @@ class Client(Caller):
 
     def disconnect(self) -> None:
         """Cancel all open futures (they raise `CancelledError`) and leave. The scheduler continues. A warning shows how
-        many
-        tasks were open, and how many have failed without their errors having been read.
+        many tasks were open, and how many have failed without their errors having been read.
 
         Further calls do nothing. Inside a task every call does nothing, because all tasks of the process share the
         client.
@@ -370,8 +360,7 @@ def _connector(address: str) -> Callable[[], object]:
     """Return a function that connects this process to the scheduler at `address`, before a nested task needs it.
 
     The settings are those that `Client()` has here. They are read, and the transport is imported, once for all
-    processes
-    that are forked later.
+    processes that are forked later.
     """
     try:
         config = gather(ClientConfig, {"address": address})

@@ -1,9 +1,8 @@
 """ClientExecutor: a client as an executor of `concurrent.futures`.
 
 Called by any thread of the user; submits to the client, whose thread for callbacks ends the futures. A future is
-pending
-until its task has ended, and can be cancelled until the task starts. The executor calls no user code and ends no future
-while it holds its lock.
+pending until its task has ended, and can be cancelled until the task starts. The executor calls no user code and ends
+no future while it holds its lock.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class ClientExecutor(Executor):
         self._is_shut_down = False
 
     def __repr__(self) -> str:
-        return f"<ClientExecutor of {self._client!r}: {len(self._handed)} handed over, {len(self._waiting)} waiting>"
+        return f"<ClientExecutor of {self._client!r}: {len(self._handed)} submitted, {len(self._waiting)} waiting>"
 
     @property
     def _max_workers(self) -> int:

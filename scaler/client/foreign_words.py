@@ -29,7 +29,7 @@ _OF_BOTH_CLIENTS = {
     **dict.fromkeys(("map_async", "starmap_async"), "[client.submit(fn, *args) for args in items], or map_unordered"),
     "cancel": "future.cancel(), or clear() for all tasks",
     "get_result": "future.result(), or get(graph, keys) for a graph",
-    "imap": "map(fn, [(x,) for x in xs]), or map_unordered for results as they come",
+    "imap": "map(fn, [(x,) for x in xs]), or map_unordered for results as they arrive",
     "imap_unordered": "map_unordered(fn, [(x,) for x in xs])",
     "restart": "restart_workers()",
     "run": "run_on_all(fn)",
@@ -84,7 +84,7 @@ OF_ASYNC_JOBS = {
 }
 
 _KEYWORDS = {
-    **dict.fromkeys(("batch_size", "chunksize"), "leave it out, since small tasks travel together by themselves"),
+    **dict.fromkeys(("batch_size", "chunksize"), "leave it out: small tasks are sent together automatically"),
     **dict.fromkeys(("job", "job_name", "jobs"), "write job=, an argument of map, map_unordered and start"),
     "keep_for": "it is an argument of map, map_unordered and start, together with job=",
     "on_change": "it is an argument of map, map_unordered and start, together with job=",

@@ -1,7 +1,7 @@
 """ScalerFuture: the future result of one task.
 
-Created by the client, ended once by the link's thread, read by any thread of the user. The thread that reads the
-result unpickles it, so the link's thread runs no user code.
+Created by the client, ended once by the link's thread, read by any thread of the user. The thread that reads the result
+unpickles it, so the link's thread runs no user code.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ _NOT_HERE: Any = None
 
 CANCELS = 3
 """How often `cancel_waiting` sends its request. An answer may overtake the end of the task. A task that was prefetched
-by
-a processor is returned, or starts, some milliseconds later.
-"""
+by a processor is returned, or starts, some milliseconds later."""
 
 _NO_CALLBACKS: Any = ()
 """replaced by a list with the first callback"""
@@ -85,8 +83,7 @@ class LeanCondition(RLock):  # type: ignore[misc]  # the interpreter allows it, 
         """Wait for the next `notify_all`, at most `timeout` seconds. Return False if it took longer.
 
         The standard library's method does the waiting; it uses nothing but `_waiters` and the lock. A cancelled task
-        can
-        be interrupted in it, and not in code of this package.
+        can be interrupted in it, and not in code of this package.
 
         Raises:
             RuntimeError: if this thread does not hold the lock.
@@ -251,8 +248,7 @@ class ScalerFuture(Future[T], ResultArgument):
 
         Raises:
             ValueError: if the task has not ended, or was not measured. Turn measuring on with `Client(profiling=True)`
-                or
-                `submit(..., profiling=True)`. A task that was cancelled or lost its process has no measurements.
+                or `submit(..., profiling=True)`. A task that was cancelled or lost its process has no measurements.
         """
         return read_profile(self._profile, self.name, self.done())
 
@@ -308,8 +304,8 @@ class ScalerFuture(Future[T], ResultArgument):
         """Return what the task has written so far: to standard output, to standard error, and with `logging`.
 
         The log is a sequence of lines with time, worker and task name, including those of earlier attempts. It also
-        shows how
-        many lines were left out. The scheduler keeps the last lines of each task for a while (docs/howto/output.md).
+        shows how many lines were left out. The scheduler keeps the last lines of each task for a while
+        (docs/howto/output.md).
 
         Args:
             timeout: how many seconds to wait for the scheduler; None: no limit.
@@ -339,16 +335,13 @@ class ScalerFuture(Future[T], ResultArgument):
 
     def rerun(self, *, again: bool = False) -> T:
         """Call the function of a failed task again, with its arguments, in this process and thread, so that
-        `breakpoint()`
-        and debuggers stop in it. Return its value, or raise its exception with the real traceback.
+        `breakpoint()` and debuggers stop in it. Return its value, or raise its exception with the real traceback.
 
         The future keeps the function and the arguments. If the task failed because another task failed whose result it
         needs, the function of that task is called. `current_task()` and the option `seed` work as on a worker. The
-        state of
-        the global random generators is restored afterwards. Initializers do not run. Differences between this process
-        and
-        the one in which the task failed are printed to standard error: host, Python, packages, and names of environment
-        variables (docs/howto/debugging.md).
+        state of the global random generators is restored afterwards. Initializers do not run. Differences between this
+        process and the one in which the task failed are printed to standard error: host, Python, packages, and names of
+        environment variables (docs/howto/debugging.md).
 
         Args:
             again: whether a task with the option `at_most_once` may run a second time.

@@ -36,8 +36,7 @@ class LargeValues(Generic[K]):
 
     def add(self, key: K, size: int) -> list[K] | None:
         """Add a result that is at the scheduler, possibly again after a loss. Return the results to fetch now; None if
-        the map
-        is over.
+        the map is over.
         """
         with self._lock:
             if self._is_over:

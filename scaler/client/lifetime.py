@@ -45,8 +45,7 @@ _ended: set[str] = set()
 """addresses of schedulers of this process that have ended; a task that still runs cannot connect there"""
 _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
 """the links of the clients that were unpickled here, and their finalizers; clients that differ only in the serializer
-share a link
-"""
+share a link"""
 
 
 def check_client(
@@ -119,11 +118,11 @@ def _check_local(address: object, local: LocalSettings, processes: object) -> No
     for name, value in local.items():
         if address is not None:
             raise ConfigError(
-                f"{name}={shown(value)} is for a cluster on this machine, and the scheduler at {shown(address)} has "
-                "workers of its own: leave one of them out"
+                f"{name}={shown(value)} applies to a local cluster, and the scheduler at {shown(address)} has its own "
+                "workers: remove one of the two"
             )
         if not processes and name not in OF_THREADS:
-            raise ConfigError(f"{name}={shown(value)} is of worker processes: leave it or processes=False out")
+            raise ConfigError(f"{name}={shown(value)} applies to worker processes: remove it or processes=False")
     if local:
         of_cluster = {name: value for name, value in local.items() if name != "keep"}
         ClusterConfig.of(
@@ -185,7 +184,7 @@ def check_name(name: Any) -> str:
     if name is None:
         return ""
     if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARACTERS or not name.isprintable():
-        raise ConfigError(f"name: take a str of 1 to {NAME_CHARACTERS} printable characters, not {name!r}")
+        raise ConfigError(f"name must be a str of 1 to {NAME_CHARACTERS} printable characters, not {name!r}")
     return name
 
 
@@ -225,8 +224,8 @@ def place_from_outside(key_file: str | None, local: LocalSettings, processes: bo
         if key_file is not None and key_file != said(ClientConfig, ("key_file",)).get("key_file"):
             of_cluster = "processes=False" if not processes else ", ".join(f"{name}=" for name in local)
             raise ConfigError(
-                f"key_file={key_file!r} is for the scheduler that has this key, and {of_cluster} for a cluster that "
-                "starts on this machine and needs no key: leave one of them out"
+                f"key_file={key_file!r} applies to a running scheduler, and {of_cluster} to a local cluster, which "
+                "needs no key: remove one of the two"
             )
         return None
     place = said(ClientConfig, ("address",)).get("address")

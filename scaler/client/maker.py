@@ -1,8 +1,7 @@
 """CallMaker: the common part of both clients' cores: functions, arguments, ids, terms of tasks, stored objects.
 
 Called by clients, in any thread of the user; prepares calls, which the core passes to the link. It holds no reference
-to
-a client, which could then not be collected.
+to a client, which could then not be collected.
 """
 
 from __future__ import annotations

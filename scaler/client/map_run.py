@@ -235,8 +235,7 @@ class MapRun:
 
         Args:
             refers: whether a row refers to objects. The link's thread stores them before it takes rows of a later call,
-                but
-                not before it takes rows of an earlier one.
+                but not before it takes rows of an earlier one.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False
@@ -277,8 +276,7 @@ class MapRun:
 
     def _wait(self, enough: int, most_seconds: float | None = None) -> None:
         """Wait until at most `enough` tasks are open, something failed, or a redraw or the deadline is due. Wait at
-        most
-        `most_seconds`.
+        most `most_seconds`.
         """
         self._wake.clear()
         self._enough = enough

@@ -19,12 +19,10 @@ _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = w
 
 def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
     """Register a client that has a local cluster. After this cell, warn of older clients that only outputs of the
-    notebook
-    keep alive.
+    notebook keep alive.
 
     A cell that runs again, `client = Client()`, creates another client. The old client ends, because nothing refers to
-    it.
-    If its cell has displayed it, the notebook's list of outputs keeps it alive.
+    it. If its cell has displayed it, the notebook's list of outputs keeps it alive.
 
     Args:
         finalizer: called when the client ends.
@@ -54,8 +52,8 @@ def _say(names: dict[str, Any], before: Iterable[object]) -> None:
     kept = [f"Out[{number}]" for number, value in names.get("Out", {}).items() if id(value) in older - used]
     if kept:
         logger.warning(
-            "another local cluster started, and the one of %s is still there, because the notebook keeps that client: "
-            "end it with %s.disconnect() if it is not needed",
+            "another local cluster has started, and the one of %s still runs, because the notebook keeps its client: "
+            "end it with %s.disconnect() if you do not need it",
             " and ".join(kept),
             kept[-1],
         )

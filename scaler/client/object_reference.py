@@ -2,8 +2,7 @@
 
 Created by the client; read by the client when the reference is an argument of a task, or in a container there: the task
 gets the object. `as_is` passes the reference itself. The scheduler stores the object as long as the reference lives or
-a
-task uses it, and no longer than the client. References cannot be pickled: only their ids are sent.
+a task uses it, and no longer than the client. References cannot be pickled: only their ids are sent.
 """
 
 from __future__ import annotations
@@ -44,11 +43,9 @@ class ObjectReference(_Anything):  # type: ignore[misc]
         """Return a value for the arguments of a call, from which the task gets this reference instead of the object.
 
         The task can pass the reference on to its own tasks. The object is stored at least until the task ends. The
-        value may be
-        an argument or a part of one. A function, an object of `send_object` or the result of a task cannot contain it:
-        the call
-        fails with `SerializeObjectError`. If the object is no longer stored, the call or the task fails with
-        `MissingObjects`.
+        value may be an argument or a part of one. A function, an object of `send_object` or the result of a task cannot
+        contain it: the call fails with `SerializeObjectError`. If the object is no longer stored, the call or the task
+        fails with `MissingObjects`.
         """
         return ReferenceAsIs(self)
 
@@ -63,8 +60,8 @@ class ObjectReference(_Anything):  # type: ignore[misc]
 
     def __reduce__(self) -> NoReturn:
         raise NestedReferenceError(
-            f"the reference {self.name!r} is nested in another value, where it cannot be replaced by its object; "
-            "make it an argument of submit or map, on its own or in a list, tuple, set or dict, or pass its as_is()"
+            f"the reference {self.name!r} is nested in another value, where it cannot be replaced by its object. Pass "
+            "it to submit or map on its own or in a list, tuple, set or dict, or pass its as_is()"
         )
 
 
@@ -83,8 +80,8 @@ class ReferenceAsIs(_Anything):  # type: ignore[misc]
         reference, held = self._reference, held_by_call()
         if held is None:
             raise TypeError(
-                f"the reference {reference.name!r} as it is can be a part of the arguments of a call, and not of this "
-                "value: nothing would keep its object stored"
+                f"as_is() of the reference {reference.name!r} can only be part of the arguments of a call: in this "
+                "value, nothing would keep its object stored"
             )
         held.append(reference)
         return ObjectReference, (reference.name, reference.object_id, reference.size)
@@ -101,5 +98,5 @@ def check_stored(reference: ObjectReference) -> None:
     stored = reference._stored  # noqa: SLF001 - a method would be a name on the user's `dir()`
     if stored is not None and reference.object_id not in stored:
         raise MissingObjects(
-            f"the object {reference.name!r} is not stored any more: its client has called clear() or disconnect()"
+            f"the object {reference.name!r} is no longer stored: its client has called clear() or disconnect()"
         )

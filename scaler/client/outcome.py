@@ -164,7 +164,7 @@ def _in_one_line(type_name: str, text: str) -> str:
 def missing_result() -> BaseException:
     """Return the error of a large result that the scheduler no longer has."""
     return MissingObjects(
-        "the result is not stored any more: `clear` deleted it, or the scheduler deleted it because this client was "
+        "the result is no longer stored: `clear` deleted it, or the scheduler deleted it because this client was "
         "silent or disconnected for too long; submit the task again"
     )
 
@@ -183,8 +183,8 @@ BECAUSE_OF_SCHEDULER = "its scheduler ended before it was read"
 def lost_result(why: str, times: int) -> BaseException:
     """Return the error of a large result that was lost `times` times."""
     return MissingObjects(
-        f"the result was lost {times} times, the last time because {why}; the task does not run once more; look into "
-        "the logs of schedulers and clusters for the reason"
+        f"the result was lost {times} times, the last time because {why}. The task does not run again: look into the "
+        "logs of schedulers and clusters for the reason"
     )
 
 
@@ -200,7 +200,7 @@ def cancelled(name: str, is_of_graph: bool, why: str = "") -> CancelledError:
 
 def client_ended() -> CancelledError:
     """Return the error of the tasks that are open when their client ends."""
-    return CancelledError("its client has ended: wait for the future before that")
+    return CancelledError("its client has ended: wait for the future first")
 
 
 def unrepeatable_result(why: str, _times: int) -> BaseException:
@@ -215,7 +215,7 @@ def _would_end_the_program(exception: SystemExit | KeyboardInterrupt, name: str,
     what = "raised KeyboardInterrupt"
     if isinstance(exception, SystemExit):
         what = f"called sys.exit({shown(exception.code)})"
-    error = TaskFailedError(f"task {name} {what}: a task ends with a result or an error")
+    error = TaskFailedError(f"task {name} {what}: return a result or raise an error instead")
     error.__cause__ = RemoteTraceback(f"task {name}:\n{traceback}")
     return error
 
@@ -242,7 +242,7 @@ def _read_failure(result: TaskResult, name: str, keys: Keys) -> BaseException:
             if isinstance(exception, BaseException):
                 _explain(exception, f"task {name}:\n{failure.traceback}", hint)
                 return exception
-            reason = f"its pickle holds a {type(exception).__name__}"
+            reason = f"its pickle contains a {type(exception).__name__}"
     return TaskFailedError(
         f"task {name} raised {failure.type_name}: {failure.text}\n"
         f"The exception itself did not arrive ({reason}). Its traceback:\n{failure.traceback}{hint}"
@@ -332,8 +332,7 @@ class ProfilingInfo:
     peak_memory: int
     """the greatest rise of the resident set above its size before the call, in bytes; on Linux measured by the kernel,
     elsewhere sampled every few milliseconds; exact to a few hundred KiB. Memory that Python reuses for small objects of
-    earlier tasks does not count
-    """
+    earlier tasks does not count"""
 
     @property
     def duration_s(self) -> float:
@@ -358,10 +357,10 @@ def read_profile(data: bytes, name: str, has_ended: bool) -> ProfilingInfo:
         ValueError: if there are none.
     """
     if not has_ended:
-        raise ValueError(f"task {name} has not ended, so it has no measures yet")
+        raise ValueError(f"task {name} has not ended, so it has no measurements yet")
     if not data:
         raise ValueError(
-            f"task {name} was not measured: ask for it with profiling=True, of the client or of options(); a task that "
-            "was cancelled or lost its process has no measures"
+            f"task {name} was not measured: ask for it with profiling=True, of the client or of options(). A task that "
+            "was cancelled or lost its process has no measurements"
         )
     return ProfilingInfo(*PROFILE.unpack(data))

@@ -167,7 +167,7 @@ def test_disconnect_with_an_open_graph_does_not_hang(address: str) -> None:
     assert time.monotonic() - start < 30, "the graph takes 100 s"
     with pytest.raises(
         CancelledError,
-        match=r"^task b: its graph was cancelled, because its client has ended: wait for the future before that$",
+        match=r"^task b: its graph was cancelled, because its client has ended: wait for the future first$",
     ):
         futures["b"].result(5)
 

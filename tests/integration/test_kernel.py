@@ -59,7 +59,7 @@ def test_a_cell_with_a_client_that_is_run_again(mark: str) -> None:
         async with notebook.async_setup_kernel(env={**os.environ, "MARK": mark}):
             first = int(await said_by(0))  # and nothing else is said
             await said_by(1)  # Out[2]
-            assert "the one of Out[2] is still there, because the notebook keeps that client" in await said_by(0)
+            assert "the one of Out[2] still runs, because the notebook keeps its client" in await said_by(0)
             assert first in marked(mark)
             second = set(marked(mark))
             await said_by(2)

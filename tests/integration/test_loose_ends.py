@@ -32,7 +32,7 @@ PROGRAMS = {
         except concurrent.futures.CancelledError as error:
             print(error)
         """,
-        "task wait: it was cancelled, because its client has ended: wait for the future before that",
+        "task wait: it was cancelled, because its client has ended: wait for the future first",
         CANCELLED,
     ),
     "the program ends": (

@@ -129,7 +129,7 @@ def test_what_is_gone_is_missing(address: str) -> None:
         as_is = table.as_is()
         client.clear()
         for argument in (as_is, [as_is], [table]):
-            with pytest.raises(MissingObjects, match="is not stored any more"):
+            with pytest.raises(MissingObjects, match="is no longer stored"):
                 client.submit(measured, argument)
         with pytest.raises(MissingObjects, match="not stored"):
             client.submit(uses_kept).result(SECONDS)
@@ -137,7 +137,7 @@ def test_what_is_gone_is_missing(address: str) -> None:
 
 def test_where_no_call_keeps_the_object_it_cannot_be(client: Client) -> None:
     table = client.send_object(LARGE)
-    message = "as it is can be a part of the arguments of a call"
+    message = "can only be part of the arguments of a call"
     with pytest.raises(SerializeObjectError, match=message):
         client.submit(partial(len, table.as_is()))
     with pytest.raises(SerializeObjectError, match=message):

@@ -427,14 +427,14 @@ def test_a_row_runs_with_the_function_of_the_version_that_the_handle_reads(
         row.rerun(again=True)
     [row] = again.failures()
     assert row.rerun(again=True) == 0.0
-    assert "function: version 1 of the job here; version 0 has run the row" in capfd.readouterr().err
+    assert "function: version 1 of the job here; the row ran with version 0" in capfd.readouterr().err
     job = client.start(inverse, [(0,), (1,)], name="mended since")
     job.wait(SECONDS)
     [row] = job.failures()
     job.retry(mended)
     assert job.wait(SECONDS).failed == 0
     assert row.rerun() == 0.0
-    assert "failure: the record has none any more, because the row was run again since" in capfd.readouterr().err
+    assert "failure: no longer in the record, because the row has run again since" in capfd.readouterr().err
 
 
 PROGRAM = """

@@ -194,7 +194,9 @@ def test_a_path_of_a_user_becomes_a_whole_one(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.usefixtures("homeless")
 def test_a_path_in_the_home_of_a_user_who_has_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match="~/jobs is in the home of this user, who has none: set HOME, or name a"):
+    with pytest.raises(
+        ConfigError, match="~/jobs is in the home directory of this user, who has none: set HOME, or give"
+    ):
         whole_path("~/jobs")
     assert whole_path("/tmp/jobs") == Path("/tmp/jobs")
 

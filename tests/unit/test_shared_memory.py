@@ -113,7 +113,7 @@ def test_what_was_opened_outlives_its_owner() -> None:
 
 @pytest.mark.parametrize("location", [b"", b"x" * 47, b"x" * 49], ids=["empty", "short", "odd"])
 def test_what_is_no_location_is_refused(location: bytes) -> None:
-    with pytest.raises(OSError, match="no location"):
+    with pytest.raises(OSError, match="location of the block is malformed"):
         SharedBlock.open(location)
 
 
@@ -130,7 +130,7 @@ def test_a_location_of_memory_that_is_not_sealed_is_refused() -> None:
     descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, 4096)
     location = moved(moved(block.location(), DESCRIPTOR, descriptor), INODE, os.fstat(descriptor).st_ino)
-    with pytest.raises(OSError, match="the block is gone"):
+    with pytest.raises(OSError, match="the block no longer exists"):
         SharedBlock.open(location)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
     assert SharedBlock.open(location).n_bytes == block.n_bytes
@@ -190,7 +190,7 @@ def test_a_block_that_can_be_cut_short_is_refused() -> None:
     memory = Memory(os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
     os.truncate(memory.descriptor, 4096)
     block = SharedBlock(memory, [4096])
-    with pytest.raises(OSError, match="gone"):
+    with pytest.raises(OSError, match="no longer exists"):
         SharedBlock.open(block.location())
     with pytest.raises(ValueError, match="not sealed"):
         block.map()
@@ -199,7 +199,7 @@ def test_a_block_that_can_be_cut_short_is_refused() -> None:
 def test_a_file_is_no_block(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 100)
     block = SharedBlock(Memory(os.open(tmp_path / "file", os.O_RDWR)), [100])
-    with pytest.raises(OSError, match="gone"):
+    with pytest.raises(OSError, match="no longer exists"):
         SharedBlock.open(block.location())
     with pytest.raises(ValueError, match="not sealed"):
         block.map()

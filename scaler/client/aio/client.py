@@ -118,7 +118,9 @@ class AsyncClient(AsyncCaller):
         self._finalizer: weakref.finalize[..., AsyncClient] | None = None
 
     def __reduce__(self) -> Any:
-        raise TypeError("an AsyncClient belongs to its event loop and cannot be passed to a task: make a new one there")
+        raise TypeError(
+            "an AsyncClient belongs to its event loop and cannot be passed to a task: create a new one there"
+        )
 
     @property
     def identity(self) -> bytes:

@@ -92,7 +92,7 @@ class PreparedCall:
             error = read_error(arrival.refusal, what)
         if error is not None:
             raise RerunError(
-                f"{what}, an argument of {self.call.label}, is not here any more, so submit both tasks again: {error}"
+                f"{what}, an argument of {self.call.label}, is no longer available, so submit both tasks again: {error}"
             ) from error
         self.objects[object_id] = arrival.result()
 
@@ -230,7 +230,7 @@ def _frames_of(reference: ObjectReference, label: str) -> Frames:
         return frames
     why = "its client has called clear() or disconnect()" if stored is not None else "another client has sent it"
     raise RerunError(
-        f"the object {reference.name!r}, an argument of {label}, is not in this program: {why}; send it again with "
+        f"the object {reference.name!r}, an argument of {label}, is not in this program: {why}. Send it again with "
         "send_object, and submit the task with the new reference"
     )
 
@@ -273,7 +273,7 @@ class _GraphCall:
         needed = self._graph.inputs[position]
         result = needed.result
         if result is None or result.status:
-            raise RerunError(f"{_what(needed)}, an argument of {self._label}, is not here any more: submit it again")
+            raise RerunError(f"{_what(needed)}, an argument of {self._label}, is no longer available: submit it again")
         if not result.size:
             return VALUE, result.payload
         object_id = ObjectId(needed.task_id)

@@ -64,8 +64,7 @@ class _Row:
 
     def _part(self, verb: JobVerb, what: str, body: bytes = b"") -> JobResponse:
         """Request a part of the call. Raises `RerunError` if the part is damaged or lost, and `JobError` if the job no
-        longer
-        exists.
+        longer exists.
         """
         try:
             return self._ask(verb, body=body)
@@ -84,11 +83,11 @@ class _Row:
 
     def _notes(self, call: dict[str, Any], failure: RowEnd | None) -> Sequence[str]:
         if failure is None:
-            return ("failure: the record has none any more, because the row was run again since",)
+            return ("failure: no longer in the record, because the row has run again since",)
         ran, latest = call["ran"], call["version"]
         if ran in (-1, latest):
             return ()
-        return (f"function: version {latest} of the job here; version {ran} has run the row",)
+        return (f"function: version {latest} of the job here; the row ran with version {ran}",)
 
 
 def _place_of(failure: RowEnd | None) -> ProcessFacts | None:

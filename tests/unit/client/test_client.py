@@ -88,7 +88,7 @@ class TestSettings:
 
     @pytest.mark.parametrize("name", ["", " ", "x" * 65, "two\nlines", 5])
     def test_a_name_that_cannot_be_shown_is_refused(self, name: Any) -> None:
-        with pytest.raises(ConfigError, match="name: take a str of 1 to 64 printable characters"):
+        with pytest.raises(ConfigError, match="name must be a str of 1 to 64 printable characters"):
             Client("ipc:///nobody", name=name)
 
     def test_each_setting_of_a_cluster_is_an_option_of_its_client(self) -> None:

@@ -57,7 +57,7 @@ def test_a_future_is_pending_and_can_be_cancelled_until_its_task_begins(
     for future in futures:
         future.add_done_callback(told.append)
     begun, second, third = scheduler.wait_for(Task, 3)
-    assert "3 handed over, 2 waiting" in repr(executor)
+    assert "3 submitted, 2 waiting" in repr(executor)
     scheduler.begun.add(begun.task_id)
     assert [future.cancel() for future in reversed(futures)] == [True, True, True, True, False]
     assert told == futures[:0:-1]

@@ -162,7 +162,7 @@ def test_a_keyword_argument_of_a_map_says_where_it_belongs(client: Client, sched
                 pass
 
     for call, text in (
-        (lambda: wrong.map(abs, [(1,)], chunksize=3), "leave it out, since small tasks travel together by themselves"),
+        (lambda: wrong.map(abs, [(1,)], chunksize=3), "leave it out: small tasks are sent together automatically"),
         (
             lambda: wrong.map(abs, [(1,)], retries=3),
             r"as an option of the task: client\.options\(retries=\.\.\.\)\.map",

@@ -100,7 +100,7 @@ def test_a_key_file_that_cannot_be_used_is_an_error(cluster: Cluster, key_file: 
     for local in ({"n_workers": 1}, {"preload": ["json"], "keep": tmp_path}):
         with pytest.raises(ConfigError, match=f"key_file='{key_file}' .* {' '.join(f'{each}=,?' for each in local)}"):
             make(key_file=key_file, **local)
-    with pytest.raises(ConfigError, match="processes=False for a cluster"):
+    with pytest.raises(ConfigError, match="processes=False to a local cluster"):
         Client(key_file=key_file, processes=False)
     KeyFolder.make(tmp_path / "others")
     with pytest.raises(ConfigError, match=r"client\.json has no address: give the address of the scheduler, too"):
@@ -118,7 +118,7 @@ def test_a_number_of_workers_that_cannot_be_started_is_refused(cluster: Cluster,
     for n_workers in (0, 1.5, True, "2", 70_000):
         with pytest.raises(ConfigError, match="n_workers must be"):
             make(n_workers=n_workers)
-    with pytest.raises(ConfigError, match=r"n_workers=2 .*'tcp://127.0.0.1:1' .*leave one of them out"):
+    with pytest.raises(ConfigError, match=r"n_workers=2 .*'tcp://127.0.0.1:1' .*remove one of the two"):
         make("tcp://127.0.0.1:1", n_workers=2)
     assert cluster.shutdowns == 0
 
@@ -136,12 +136,12 @@ def test_a_setting_of_a_cluster_is_that_of_a_local_cluster_whatever_the_environm
 def test_settings_of_a_local_cluster_that_cannot_work_are_refused(cluster: Cluster, make: Any) -> None:
     with pytest.raises(ConfigError, match="preload must be a list of str"):
         make(preload=[1])
-    with pytest.raises(ConfigError, match=r"capabilities={'gpu': 2} .*'tcp://127.0.0.1:1' .*leave one of them out"):
+    with pytest.raises(ConfigError, match=r"capabilities={'gpu': 2} .*'tcp://127.0.0.1:1' .*remove one of the two"):
         make("tcp://127.0.0.1:1", capabilities={"gpu": 2})
     with pytest.raises(TypeError, match="'preloads'; did you mean 'preload'"):
         make(preloads=["json"])
     with pytest.raises(
-        ConfigError, match=r"preload=\['json'\] is of worker processes: leave it or processes=False out"
+        ConfigError, match=r"preload=\['json'\] applies to worker processes: remove it or processes=False"
     ):
         Client(processes=False, preload=["json"])
     assert cluster.shutdowns == 0

@@ -76,8 +76,8 @@ def test_only_a_client_that_an_output_keeps_is_said(shell: Shell, caplog: pytest
         assert caplog.messages == []  # the cell may have given the variable another value before it ends
         shell.end_cell()
         (said,) = caplog.messages
-        assert "the one of Out[7] is still there" in said
-        assert said.endswith("end it with Out[7].disconnect() if it is not needed")
+        assert "the one of Out[7] still runs" in said
+        assert said.endswith("end it with Out[7].disconnect() if you do not need it")
         caplog.clear()
         shell.end_cell()
         assert caplog.messages == []

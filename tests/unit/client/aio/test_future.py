@@ -70,7 +70,7 @@ def test_result_before_the_end_is_an_invalid_state(use: Use, scheduler: FakeSche
         future = client.submit(abs, -1)
         with pytest.raises(asyncio.InvalidStateError):
             future.result()
-        with pytest.raises(ValueError, match="no measures"):
+        with pytest.raises(ValueError, match="no measurements"):
             future.profiling_info()
         assert "open" in repr(future)
 
@@ -169,7 +169,7 @@ def test_a_large_result_that_is_not_there_any_more_is_said_to_be_missing(use: Us
         future = client.submit(abs, -1)
         [task] = await asyncio.to_thread(scheduler.wait_for, Task)
         scheduler.say(TaskResult(task.task_id, TaskStatus.SUCCESS, b"", 100_000))
-        with pytest.raises(MissingObjects, match="not stored any more"):
+        with pytest.raises(MissingObjects, match="no longer stored"):
             await future
 
     use(test)

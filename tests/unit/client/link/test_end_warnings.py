@@ -57,7 +57,7 @@ class TestOpenTasks:
             client.disconnect()
         assert said.messages == [CANCELLED]
         for future in open_ones:
-            with pytest.raises(CancelledError, match="cancelled, because its client has ended: wait for the future be"):
+            with pytest.raises(CancelledError, match="because its client has ended: wait for the future first"):
                 future.result(SECONDS)
 
     def test_those_that_the_user_cancelled_and_those_of_maps_are_not(self, said: pytest.LogCaptureFixture) -> None:

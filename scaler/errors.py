@@ -63,8 +63,8 @@ class ObjectTooLargeError(ScalerError):
     """A value is larger than a process that must hold it can take. It is not sent, or not resent.
 
     The message names the value, its size, the process that is short of memory and its limit, and what to do: give that
-    process more memory, or send less. A value in a file that the workers can read is not sent. A value in shared memory
-    is not sent either (docs/howto/objects.md).
+    process more memory, or send less. A value that the workers read from a file or share in memory need not be sent
+    (docs/howto/objects.md).
 
     Attributes:
         value (str): what the value is.
@@ -179,8 +179,8 @@ class JobConflictError(JobError):
 class RerunError(ScalerError):
     """A call cannot run again here; the message shows why. `rerun()` raises it before it calls the function.
 
-    The task has not failed, has the option `at_most_once` and needs `rerun(again=True)`, or a part of its call is lost:
-    the message names the part (docs/howto/debugging.md).
+    The task has not failed, or has the option `at_most_once` and needs `rerun(again=True)`. Or a part of its call is
+    lost: the message names the part (docs/howto/debugging.md).
     """
 
 

@@ -88,8 +88,7 @@ class Client(Caller):
             Ignored inside tasks.
         keep: the folder in which a local cluster keeps jobs (docs/howto/long-jobs.md). None: `scaler/jobs` in the
             user's state folder (`XDG_STATE_HOME`, else `~/.local/state`). A user without a home directory has no such
-            folder, and jobs raise `JobError`.
-        {local}
+            folder, and jobs raise `JobError`. {local}
 
     Raises:
         StartError: if the local cluster or the dashboard cannot start.

@@ -251,7 +251,7 @@ def test_results_of_other_tasks_are_arguments_and_one_that_is_gone_is_named(clie
     with Client(address) as other:
         gone = failed(other.submit(fails, other.submit(ones, 200_000)))
         other.clear()
-        with pytest.raises(RerunError, match="the result of task ones, an argument of task fails, is not here"):
+        with pytest.raises(RerunError, match="the result of task ones, an argument of task fails, is no longer"):
             gone.rerun()
 
 

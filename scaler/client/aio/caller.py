@@ -1,6 +1,7 @@
-"""AsyncCaller: the calls of an asyncio client, with some options; AsyncClientWithOptions: a client with its own.
+"""AsyncCaller: the calls that an asyncio client and an asyncio client with options have in common.
 
-Called in the thread of the client's event loop. Must never: hold up the loop for many items at once.
+`AsyncClient.options` returns an `AsyncClientWithOptions`. Called in the thread of the client's event loop. Long maps
+yield to the loop between items.
 """
 
 from __future__ import annotations
@@ -70,17 +71,15 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         return await queries.presence(link, presence.info(link.address))
 
     async def workers(self) -> list[WorkerInfo]:
-        """Return the connected workers: name, cluster, tasks, versions, capabilities. Errors are those of `info`."""
+        """Return the connected workers: name, cluster, tasks, versions, capabilities. Raises like `info`."""
         return await queries.presence(self._caller[1].link, presence.workers())
 
     async def objects(self) -> list[ObjectInfo]:
-        """Return the objects that the scheduler keeps for this client, as `Client.objects` does. Errors are those of
-        `info`.
-        """
+        """Return the objects that the scheduler stores for this client, like `Client.objects`. Raises like `info`."""
         return await queries.presence(self._caller[1].link, presence.objects())
 
     async def wait_for_workers(self, n_workers: int = 1, timeout: float | None = None) -> SchedulerInfo:
-        """Wait until at least `n_workers` workers are connected, and return what `info` does.
+        """Wait until at least `n_workers` workers are connected, and return what `info` returns.
 
         Raises:
             TimeoutError: if it took longer than `timeout` seconds, or no scheduler answered for `timeout_seconds`.
@@ -90,9 +89,9 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         return await queries.wait_for_workers(self._caller[1].link, n_workers, timeout)
 
     async def run_on_all(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> dict[str, T]:
-        """Run `fn(*args, **kwargs)` once on each connected worker, and return what it returned, by the worker's name.
+        """Run `fn(*args, **kwargs)` once on each connected worker, and return the results by the names of the workers.
 
-        It works as `Client.run_on_all` does. If this is cancelled, so are its tasks.
+        It works as `Client.run_on_all` does. Cancelling it cancels its tasks.
         """
         client, core, options = self._caller
         for_each_worker(options)
@@ -111,16 +110,17 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
                 future.cancel()
 
     async def restart_workers(self) -> None:
-        """Give all workers fresh processes, as `Client.restart_workers` does. Errors are those of `info`."""
+        """Replace the processes of all workers, as `Client.restart_workers` does. Raises like `info`."""
         _, core, _ = self._caller
         await queries.presence(core.link, presence.restart())
         core.functions.workers_are_new()
 
     async def upload(self, *modules: Module) -> None:
-        """Have modules of your own travel with all functions that are submitted from now on, as `Client.upload` does.
+        """Send your own modules along with all functions that are submitted from now on, as `Client.upload` does.
 
         Raises:
-            ConfigError: if one has no source, has compiled parts, or all together are too large; it is a `ValueError`.
+            ConfigError: if a module has no source or has compiled parts, or all together are too large; it is a
+                `ValueError`.
         """
         _, core, _ = self._caller
         await core.link.loop.run_in_executor(None, core.functions.ship, modules)
@@ -128,14 +128,14 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker: `await client.submit(fn, 1)`.
 
-        The task is submitted at once; awaiting it may come later. Small arguments are serialised before this returns.
+        The task is submitted at once; you may await it later. Small arguments are serialised before this returns.
         Values of 1 MiB and more are serialised in a thread of the loop's executor: do not change them meanwhile.
 
         Raises:
             TypeError: if `fn` is not callable or does not take these arguments.
-            SerializeObjectError: if the function or an argument cannot be serialised; if an argument is large, awaiting
-                raises it.
-            MissingObjects: if this client has forgotten the object of an `ObjectReference`.
+            SerializeObjectError: if the function or an argument cannot be serialised. For a large argument, awaiting
+                the future raises it.
+            MissingObjects: if this client has cleared the object of an `ObjectReference`.
             DisconnectedError: if the client is disconnected.
         """
         client, core, options = self._caller
@@ -189,15 +189,15 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     ) -> list[Any]:
         """Run `fn(*item)` for each item and return the results in the order of the items.
 
-        If a task fails, or this is cancelled, the open tasks are cancelled.
+        If a task fails, or this call is cancelled, the open tasks are cancelled.
 
         Args:
             fn: the function.
             items: the arguments of each task, tuples or lists; an ordinary or an asynchronous iterable.
-            return_exceptions: whether the exception of a task that fails is its result, and the others go on.
-            window: the most tasks that are open or were not read; 16,384 at most.
-            job: the name of a job, as for `Client.map`: the same call in another program continues the map. `items`
-                must be an ordinary iterable, and `window` is refused.
+            return_exceptions: whether to return the exception of a failed task as its result and run the other tasks.
+            window: the most tasks that are open or have unread results; 16,384 at most.
+            job: the name of a job, as for `Client.map`: the same call in another program resumes the map. `items` must
+                be an ordinary iterable, and `window` is refused.
             on_change: as for `Client.map`.
             keep_for: as for `Client.map`.
 
@@ -257,7 +257,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         return AsyncJob(await in_thread(job_calls.find, self._caller[1], name))
 
     async def jobs(self) -> list[AsyncJob]:
-        """Return all jobs of this owner, as `Client.jobs` does."""
+        """Return a handle of each job of this owner, as `Client.jobs` does."""
         return [AsyncJob(each) for each in await in_thread(job_calls.find_all, self._caller[1])]
 
     @overload
@@ -298,11 +298,11 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         keep_for: float | str | None = None,
         **unknown: Any,
     ) -> AsyncIterator[Any]:
-        """Run `fn(*item)` for each item and yield the results in the order in which they come: `async for`.
+        """Run `fn(*item)` for each item and yield each result as soon as it arrives: `async for`.
 
-        Items are read while results are, so there may be any number. While 256 MiB of large results are unread, others
-        wait at the scheduler. To stop reading cancels what is open.
-        Arguments and errors are those of `map`.
+        Items are read while results are, so there may be any number of them. While 256 MiB of large results are unread,
+        further ones wait at the scheduler. When you stop reading, the open tasks are cancelled. Arguments and errors
+        are those of `map`.
         """
         if unknown:
             raise not_of_map(AsyncCaller.map_unordered, unknown)
@@ -337,14 +337,14 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     async def get(self, graph: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
         """Run the part of a graph that `keys` need, and return key -> value in the order of `keys`.
 
-        Graphs and errors are those of `Client.get`. If this is cancelled, so is the graph.
+        Graphs and errors are those of `Client.get`. Cancelling it cancels the graph.
         """
         client, core, options = self._caller
         return await core.get(client, graph, list(keys), core.terms(for_one(options), spawns=True))
 
 
 class AsyncClientWithOptions(AsyncCaller):
-    """Like its client, with options: `AsyncClient.options` returns it.
+    """A client with options, returned by `AsyncClient.options`.
 
     Attributes:
         task_options: the options.

@@ -1,6 +1,6 @@
 """AsyncClient: the client for asyncio that users hold.
 
-Called in the thread of one event loop. Must never: block the loop, or start a thread for the connection.
+Called in the thread of one event loop, which it never blocks. The connection has no thread.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ if TYPE_CHECKING:
 class AsyncClient(AsyncCaller):
     """Runs functions on the workers of a scheduler, from asyncio: `async with AsyncClient(address) as client`.
 
-    It belongs to the event loop in which it is entered, or first used. Its connection needs no thread. Settings that
-    are not given come from the environment or `scaler.toml`, as those of `Client`. It cannot be pickled: inside of a
-    task, make a new one.
+    It belongs to the event loop in which it is entered, or first used. Its connection needs no thread. Omitted
+    arguments take their values from the environment or `scaler.toml`, as for `Client`. It cannot be pickled: inside a
+    task, create a new one.
 
     Args:
-        address: where the scheduler listens: tcp://host:port or ipc:///path. None is what it is for `Client`: the
-            scheduler of this task, the address of the settings, that in the file of `key_file`, or a local cluster that
-            lives as long as the client.
+        address: where the scheduler listens: tcp://host:port or ipc:///path. None means the same as for `Client`: the
+            scheduler of this task, the address in the settings, the one in the file of `key_file`, or a local cluster
+            that lives as long as the client.
         profiling: whether to measure time and memory of each task.
         timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.
         heartbeat_interval_seconds: the time between two heartbeats.
-        serializer: turns values into bytes; travels to the workers with each function.
-        n_workers: of a local cluster, as for `Client`.
-        modules: of your own that the workers do not have, as for `Client`.
-        dashboard: whether to start the page in the browser that shows the scheduler, when it connects, until it
-            disconnects, as for `Client`. `dashboard_url` has its address. Does nothing inside tasks.
-        stream_output: whether to print here what its tasks write, each line with worker and task name.
-            A thread does that.
-        key_file: with the key that a scheduler on TCP asks for, as for `Client`.
+        serializer: turns values into bytes; it travels to the workers with each function.
+        n_workers: the number of workers of a local cluster, as for `Client`.
+        modules: your own modules that the workers do not have, as for `Client`.
+        dashboard: whether to start a web page that shows the scheduler while this client is connected, as for `Client`.
+            `dashboard_url` has its address. Ignored inside tasks.
+        stream_output: whether to print here what its tasks write, each line with worker and task name. A thread prints
+            it.
+        key_file: the file with the key that a scheduler on TCP requires, as for `Client`.
         trust_users: the users who may run the scheduler at an ipc:// address, as for `Client`.
-        name: of this program, as for `Client`.
-        keep: the folder where a local cluster keeps jobs, as for `Client`.
+        name: the name of this program, as for `Client`.
+        keep: the folder in which a local cluster keeps jobs, as for `Client`.
 
-    The other arguments are settings of a cluster that starts on this machine, as those of `Client`.
+    The other arguments are settings of a local cluster, as for `Client`.
 
     Raises:
-        ConfigError: if an argument cannot work; it is a `ValueError`.
+        ConfigError: if an argument is invalid; it is a `ValueError`.
     """
 
     @completes_from_outside(ClientConfig, LOCAL_CLUSTER)
@@ -129,7 +129,9 @@ class AsyncClient(AsyncCaller):
 
     @property
     def dashboard_url(self) -> str | None:
-        """Where the page is that `dashboard=True` has started, with the token that its first visit needs; else None."""
+        """The address of the page that `dashboard=True` has started, with the token for its first visit; None without a
+        page.
+        """
         return self._dashboard.url if self._dashboard else None
 
     def __repr__(self) -> str:
@@ -148,9 +150,7 @@ class AsyncClient(AsyncCaller):
         await self.disconnect()
 
     async def connect(self) -> None:
-        """Start the local cluster and the page, if there are to be any, and the connection. It does not wait for the
-        scheduler.
-        """
+        """Start the local cluster and the page, if there are any, and the connection. Do not wait for the scheduler."""
         async with self._starting:
             if self._address is None:
                 self._cluster = await _started_cluster(self._local, not self._stream_output)
@@ -194,24 +194,24 @@ class AsyncClient(AsyncCaller):
 
         Raises:
             TypeError: if the name is not a `str`.
-            SerializeObjectError: if it cannot be serialised.
-            ObjectTooLargeError: if it is larger than the scheduler has room for.
+            SerializeObjectError: if the object cannot be serialised.
+            ObjectTooLargeError: if the object is larger than the scheduler accepts.
             DisconnectedError: if the client is disconnected.
         """
         return await self._connected().send_object(obj, name)
 
     async def story(self, task: AsyncFuture[Any] | bytes) -> Story:
-        """Return what is known of a task of this client, by its future or its id, as `Client.story` does."""
+        """Return what is known of a task of this client, given its future or its id, as `Client.story` does."""
         if isinstance(task, AsyncFuture):
             return await task.story()
         return await queries.story(self._connected().link, checked_task_id(task), "", None)
 
     async def cancel_tasks(self, *tasks: bytes | str) -> None:
-        """Cancel tasks of anybody, as `Client.cancel_tasks` does for an admin."""
+        """Cancel tasks of any client, as an admin, as `Client.cancel_tasks` does."""
         await queries.presence(self._connected().link, presence.cancel(tasks))
 
     async def logs(self, task: AsyncFuture[Any] | bytes, timeout: float | None = LOG_SECONDS) -> TaskLog:
-        """Return what a task of this client has written, by its future or its id, as `Client.logs` does."""
+        """Return what a task of this client has written, given its future or its id, as `Client.logs` does."""
         task_id = task.task_id if isinstance(task, AsyncFuture) else checked_task_id(task)
         link = self._connected().link
         return await queries.told(link, ask_log(link, task_id), timeout)
@@ -224,7 +224,7 @@ class AsyncClient(AsyncCaller):
         return queries.traced(self._connected().link, path)
 
     async def clear(self) -> None:
-        """Cancel all futures of this client and forget its objects, as `Client.clear` does."""
+        """Cancel all futures of this client and delete its objects, as `Client.clear` does."""
         core = self._connected()
         core.stored.clear()
         core.link.clear()

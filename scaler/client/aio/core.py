@@ -1,7 +1,7 @@
 """AsyncCore: the link, functions and stored objects of an asyncio client.
 
-Called by the client, in the thread of its event loop; makes calls ready and hands them to the link. What takes long is
-done in a thread of the loop's executor. Must never: refer to a client, which then could not be collected.
+Called by the client, in the thread of its event loop; prepares calls and passes them to the link. Slow steps run in a
+thread of the loop's executor. It holds no reference to a client, which could then not be collected.
 """
 
 from __future__ import annotations

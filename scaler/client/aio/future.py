@@ -1,9 +1,8 @@
 """AsyncFuture: the future result of one task, for an event loop.
 
-Made by the asyncio client; ended once by its link, in the thread of the loop. A small result is unpickled when it is
-read, in the user's own task; a large one as it arrives, in a thread of the loop's executor.
-
-Must never: run user code in a turn of the link, or end twice.
+Created by the asyncio client; ended once by its link, in the thread of the loop. A small result is unpickled when it is
+read, in the user's own task; a large one as it arrives, in a thread of the loop's executor. The turns of the link run
+no user code.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     Attributes:
         task_id: the id of the task, 16 bytes.
-        name: of the task: that of its function, or one that the user chose.
+        name: the name of the task: the name of its function, or the one that the user chose.
     """
 
     large: LargeValues[AsyncFuture[Any]] | None = None
@@ -101,7 +100,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
     # For users
 
     def __dir__(self) -> list[str]:
-        """Leave out what is for the link and for other calls. (The base class shows no attributes of instances.)"""
+        """Omit the methods for the link and for other calls. (The base class shows no attributes of instances.)"""
         return sorted({*without_foreign_words(type(self), super().__dir__()), "name", "task_id"} - _INTERNAL)
 
     @property
@@ -137,7 +136,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
         Raises:
             asyncio.InvalidStateError: if the task has not ended.
-            asyncio.CancelledError: if it was cancelled.
+            asyncio.CancelledError: if the task was cancelled.
             ScalerError: if the task, the connection or the value failed; see `scaler.errors`.
             BaseException: the exception of the task.
         """
@@ -154,26 +153,28 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             del self, error  # an exception and the frame that raised it would keep each other alive
 
     def exception(self) -> BaseException | None:
-        """Return the exception of the task, or None. Raises like `result` if there is neither."""
+        """Return the exception of the task; None if it succeeded. Raises like `result` if the task has not ended or was
+        cancelled.
+        """
         error = super().exception()
         if error is None and (error := self._read()[1]) is not None:
             self._note_that_error_was_read()
         return error
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the task, also while it runs. Return False if it had ended before."""
+        """Cancel the task, also while it runs. Return False if it has already ended."""
         if not super().cancel(msg):
             return False
         self._link.cancel(self.task_id)
         return True
 
     async def explain(self) -> str:
-        """Return in one sentence what the task waits for and what can be done about it, or how it ended."""
+        """Return one sentence: what the task waits for and what you can do about it, or how it ended."""
         known = story_of(self.task_id, self.name, self, None, 0) if self.done() else await self.story()
         return known.sentence
 
     async def story(self) -> Story:
-        """Return what is known of the task: state, worker, what it waits for, why earlier tries ended."""
+        """Return what is known of the task: its state, its worker, what it waits for, why earlier attempts ended."""
         return await queries.story(self._link, self.task_id, self.name, self)
 
     async def logs(self, timeout: float | None = LOG_SECONDS) -> TaskLog:
@@ -185,10 +186,10 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         return await queries.told(self._link, ask_progress(self._link, self.task_id), timeout)
 
     async def rerun(self, *, again: bool = False) -> T:
-        """Call the function of a failed task again, here, as `ScalerFuture.rerun` does.
+        """Call the function of a failed task again in this process, as `ScalerFuture.rerun` does.
 
-        The values that the call needs are awaited. Then the function runs in the thread of the loop, which stands still
-        until the function returns, so that a debugger stops in it. Raises as `ScalerFuture.rerun`.
+        The values that the call needs are awaited. Then the function runs in the thread of the loop, so that debuggers
+        stop in it. The loop is blocked until the function returns. Raises like `ScalerFuture.rerun`.
         """
         __tracebackhide__ = True
         from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it
@@ -203,7 +204,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         """Return the time and memory that the task took, also if it failed.
 
         Raises:
-            ValueError: if the task has not ended, or was not measured: ask for it before, with
+            ValueError: if the task has not ended, or was not measured. Turn measuring on with
                 `AsyncClient(profiling=True)` or `options(profiling=True)`.
         """
         return read_profile(self._profile, self.name, self.done())

@@ -33,10 +33,10 @@ class AsyncFailedRow(FailedRow):
     """A failed row, as `AsyncJob.failures` returns it: a `FailedRow` whose `rerun` is awaited."""
 
     async def rerun(self, *, again: bool = False) -> Any:
-        """Call the function of the row again, here, as `FailedRow.rerun` does.
+        """Call the function of the row again in this process, as `FailedRow.rerun` does.
 
-        The call is read in a thread of the loop's executor. Then the function runs in the thread of the loop, which
-        stands still until the function returns, so that a debugger stops in it. Raises as `FailedRow.rerun`.
+        The call is read in a thread of the loop's executor. Then the function runs in the thread of the loop, so that
+        debuggers stop in it. The loop is blocked until the function returns. Raises like `FailedRow.rerun`.
         """
         __tracebackhide__ = True
         from scaler.client.rerun.failed_call import run  # noqa: PLC0415 - few programs need it
@@ -50,7 +50,7 @@ def _awaited(row: FailedRow) -> AsyncFailedRow:
 
 @answers(OF_ASYNC_JOBS)
 class AsyncJob:
-    """A handle of work that the scheduler keeps under a name. Its methods are those of `Job`, awaited.
+    """A handle of a job that the scheduler keeps under a name. Its methods are those of `Job`, awaited.
 
     `async for` iterates over the results, as over `results()`.
 

@@ -1,12 +1,11 @@
-"""AsyncLink: holds a client's conversation with the scheduler in an event loop, without a thread.
+"""AsyncLink: holds a client's session with the scheduler in an event loop, without a thread.
 
     futures, maps --calls--> AsyncLink --ClientProtocol--> scheduler
     futures, maps <--------- AsyncLink <-ClientProtocol--  scheduler
 
 It acts in turns, each a short callback of the loop: it reads one message, takes some calls, and does and sends what is
-due. All methods are for the thread of the loop, except those that a garbage collection may call.
-
-Must never: run user code, block, or leave a future without an end.
+due. All methods are for the thread of the loop, except those that a garbage collection may call. It runs no user code,
+does not block, and ends each future.
 """
 
 from __future__ import annotations

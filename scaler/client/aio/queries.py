@@ -1,6 +1,6 @@
-"""Asking: how a coroutine waits for what the scheduler says of tasks, workers and itself; and an asyncio trace.
+"""Queries: how a coroutine waits for answers of the scheduler about tasks, workers and itself; and an asyncio trace.
 
-Called in the thread of the client's event loop. Must never: wait for longer than the user wants.
+Called in the thread of the client's event loop.
 """
 
 from __future__ import annotations

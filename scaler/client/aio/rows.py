@@ -1,7 +1,7 @@
-"""AsyncMapRows: those rows of a map of the asyncio client that travel together, and the sink of their results.
+"""AsyncMapRows: the rows of a map of the asyncio client that travel in ranges, and the sink of their results.
 
-Used by `map` and `map_unordered`, in the thread of the loop. Each row has its future; what is special goes alone. Must
-never: hold a row back for a later one.
+Used by `map` and `map_unordered`, in the thread of the loop. Each row has its future. A row with objects or future
+arguments is sent alone. No row waits for a later one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""TaskStream: one task for each item, whose results are read as they come, while further items are submitted.
+"""TaskStream: one task for each item, whose results are read as they arrive, while further items are submitted.
 
-Used by `map` and `map_unordered` of the asyncio client. Items may come from an ordinary or an asynchronous iterable.
-Must never: hold up the loop for many items at once.
+Used by `map` and `map_unordered` of the asyncio client. Items come from an ordinary or an asynchronous iterable. The
+loop gets a turn after every `ITEMS_A_TURN` items.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TaskStream:
 
     Args:
         submit: submits the row of this number, with these arguments.
-        window: the most tasks that are open or were not read; never more than `WINDOW_TASKS`.
+        window: the most tasks that are open or have unread results; `WINDOW_TASKS` at most.
     """
 
     def __init__(self, submit: Callable[[int, Sequence[Any]], AsyncFuture[Any]], items: Items, window: float) -> None:
@@ -48,7 +48,7 @@ class TaskStream:
         self._news = asyncio.Event()
 
     async def run(self) -> AsyncGenerator[tuple[int, AsyncFuture[Any]], None]:
-        """Yield the number of each item and its future, which has ended. What is open when this ends is cancelled."""
+        """Yield the number of each item and its future, which has ended. Open tasks are cancelled when this ends."""
         filling = asyncio.ensure_future(self._fill())
         read = 0
         try:

@@ -194,7 +194,7 @@ _starters.page = _start_page
 _starters.recorder = _start_recorder
 
 
-if not TYPE_CHECKING:  # a type checker would take it that there is every name
+if not TYPE_CHECKING:  # else type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
         """Import what is behind a public name, or a module of the package."""

@@ -18,11 +18,11 @@ GPU = "gpu"
 GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 """The environment variable that names the GPUs a program may use; read by CUDA."""
 MEMORY = "memory"
-"""The capability that tasks request with an option of its own, in bytes."""
+"""The capability that tasks request with the option `memory`, in bytes."""
 CALL = "call:"
 """A node that serves the function `area` by name has the capability `call:area`."""
 CAPABILITIES_MOST = 64
-"""The maximum number of capabilities of a node, and of those that a task requests."""
+"""The maximum number of capabilities that a node has, or that a task requests."""
 
 
 def check_name(name: object) -> str:
@@ -84,7 +84,7 @@ def amount_of(name: str, amount: object, least: int) -> int:
 
 
 def amount_text(amount: int, thousands: str = "") -> str:
-    """Return an amount as text: multiples of 2**20 with a unit, others with `thousands` as separator."""
+    """Return an amount as text: with a unit if it is a multiple of 2**20, else with `thousands` as separator."""
     return size_text(amount) if amount and amount % 2**20 == 0 else f"{amount:,}".replace(",", thousands)
 
 

@@ -27,7 +27,7 @@ _UID_MOST = 2**32 - 2
 _NUMBER_MOST = int(sys.float_info.max)
 _IN_HOSTS = frozenset(string.ascii_letters + string.digits + "_.*-")
 _IN_BRACKETS = frozenset(string.hexdigits + ":.")
-_IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems take a little for themselves
+_IPC_PATH_BYTES = 100  # the kernel's limit is 107, and some systems reserve a few bytes
 BYTES = "bytes"
 """The unit of settings that are sizes."""
 WITH_UNIT = "a number with K, M, G or T (powers of 1024) such as 64G or 1.5T"
@@ -131,10 +131,10 @@ def check_reachable(endpoint: Endpoint) -> None:
 
 
 def read_size(name: str, text: str) -> int:
-    """Return the number that a text such as `4096`, `500G`, `500 GiB` or `1.5T` stands for, rounded down.
+    """Return the number in a text such as `4096`, `500G`, `500 GiB` or `1.5T`, rounded down.
 
     Raises:
-        ConfigError: if the text is anything else; the message names the setting `name`.
+        ConfigError: if the text is not a size; the message names the setting `name`.
     """
     found = _SIZE.fullmatch(text.strip())
     whole, fraction, letter = ("", "", "") if found is None else found.groups("")

@@ -32,8 +32,7 @@ def in_process_address(name: str) -> str:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address: parsed where a string comes in, and passed on as this value. `scaler.config.check_address` checks its
-    parts. It never holds a secret.
+    """An address, parsed when it is given. `scaler.config.check_address` checks its parts. It never holds a secret.
 
     Attributes:
         address: as it was given.

@@ -163,7 +163,7 @@ class JobError(ScalerError):
     """A job cannot be created, found or kept; the message shows why.
 
     There is no job of this name, or it has expired. The scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), or
-    its disk or its limit is full. Another program has the job open, so that it can only be read
+    its disk or its limit is full. Or another program has the job open, so that it can only be read
     (docs/howto/long-jobs.md).
     """
 

@@ -31,7 +31,7 @@ NO_CONNECTION = Connection(b"")
 Account: TypeAlias = tuple[int, int]
 """The account of a task in messages: the number of a client, and the tag of its owner."""
 NO_ACCOUNT: Account = (0, 0)
-"""The account of tasks that were submitted outside of tasks: the scheduler fills in that of their client."""
+"""The account of tasks that were submitted outside of tasks: the scheduler replaces it with their client's account."""
 
 ID_BYTES = 16
 NO_ID = bytes(ID_BYTES)
@@ -55,7 +55,7 @@ class IdSource:
             return random_id()
 
     def forked(self) -> None:
-        """Drop the ids made in advance, after a fork: the parent uses them."""
+        """Drop the ids created in advance: after a fork, the parent uses them."""
         self._made.clear()
 
 

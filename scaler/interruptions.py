@@ -1,8 +1,8 @@
-"""Interruptions: tells an exception that the code of a value raises from one that is meant for the whole thread.
+"""Interruptions: tells apart exceptions that a value's code raises and exceptions meant for the whole thread.
 
-Values run code while they are written and read, and that may raise anything, `SystemExit` too. Such an exception is the
-failure of that value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are not. They may arrive
-at any moment, and are passed on.
+Values run code while they are written and read, which may raise anything, also `SystemExit`. Such an exception is the
+failure of that value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are not. They may occur
+at any moment, and are raised again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def is_interruption(error: BaseException) -> bool:
     """Return whether an exception was raised while a value was written or read, but not by the value."""
     if isinstance(error, TaskInterrupt):
         return True
-    if threading.current_thread() is not threading.main_thread():  # no other thread hears signals
+    if threading.current_thread() is not threading.main_thread():  # no other thread receives signals
         return False
     if isinstance(error, KeyboardInterrupt) and not _is_raised_by_statement(error):
         return True

@@ -34,7 +34,9 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, eq_default=True, field_specifiers=(dataclasses.field,))
 def message(cls: type[T]) -> type[T]:
     """Make `cls` a message: slots, positional constructor, equality and a readable `repr`, from its annotations."""
-    cls.__doc__ = cls.__doc__ or cls.__qualname__  # else a dataclass makes one up, which takes as long as all else
+    cls.__doc__ = (
+        cls.__doc__ or cls.__qualname__
+    )  # else dataclass generates one, which takes as long as everything else
     made: Any = dataclasses.dataclass(slots=True, init=False, repr=False, eq=False)(cls)
     made.__init__ = _first_constructor(made)
     made.__repr__ = _repr
@@ -54,7 +56,7 @@ def _first_constructor(cls: Any) -> Any:
 
 
 def _constructor(cls: Any) -> Any:
-    """Return the `__init__` of a message, as a dataclass would have it."""
+    """Return the `__init__` of a message, like that of a dataclass."""
     parameters, body, names = ["self"], [], {}
     for field in dataclasses.fields(cls):
         name = field.name

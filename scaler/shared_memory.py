@@ -1,11 +1,11 @@
 """Memory that several processes of one host can map: large values are written once and never sent.
 
 Frames lie in a **block**: a part of anonymous memory behind a descriptor. No file system shows it, and it vanishes with
-its last descriptor and mapping, so a kill leaves nothing behind. Small blocks share a **slab**, since descriptors are
-few; a large one has its own memory. An agent passes the descriptor to its processors. Other processes use the
+its last descriptor and mapping, so a kill leaves nothing behind. Small blocks share a **slab**, because descriptors are
+few; a large block has its own memory. An agent passes the descriptor to its processors. Other processes use the
 **location** of the block: host, process, descriptor, a mark to recognise the memory, and the offset in it. A process of
-the same user on the same host can open it there, as long as its owner keeps it. All others request the bytes. Locations
-are not trusted: they are checked when they are opened.
+the same user on the same host can open it there, as long as its owner keeps it. All other processes request the bytes.
+Locations are not trusted, but checked.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SHARE_LEAST_BYTES = 1 << 20
 SLAB_BYTES = 64 << 20
 """The size of a slab, which values of up to an eighth of it share. Only written pages take memory."""
 OPEN_MEMORIES_MOST = 128
-"""The maximum number of slabs and large blocks that a client has, and of those that it maps of other processes. Each
-takes two descriptors of its program."""
+"""The maximum number of slabs and large blocks of a client, and of the ones that it maps from other processes. Each
+takes two descriptors."""
 NEW_MEMORY_BYTES = 32 << 20
 """From this size on, `malloc` of glibc takes new memory from the system for each value."""
 REMEMBERED_BLOCKS_MOST = 64
@@ -46,11 +46,11 @@ SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
 
 _HAS_SEALS = hasattr(os, "memfd_create")
 _ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
-_WRITE_MOST = 0x7FFFF000  # what Linux takes in one call
+_WRITE_MOST = 0x7FFFF000  # the most that Linux writes in one call
 _POPULATE_READ, _POPULATE_WRITE = (
     22,
     23,
-)  # advice of Linux 5.14; an older one refuses it, and each page is given for itself
+)  # since Linux 5.14; older ones refuse it, and provide pages one by one
 _LOCATION = struct.Struct("<16sIIQQQ")
 """machine, process, descriptor, device, inode and offset; the sizes of the frames follow, eight bytes each"""
 
@@ -110,8 +110,8 @@ class Memory:
 
     Attributes:
         descriptor: closed by this object.
-        filled: how many bytes of it are taken. An offset is used only once: a location leads to the value for which it
-            was made, or to nothing.
+        filled: how many bytes of it are taken. An offset is used only once: a location leads to its own value, or to
+            nothing.
     """
 
     __slots__ = ("__weakref__", "_view", "descriptor", "filled")
@@ -171,7 +171,7 @@ class SharedBlock:
         machine, process, descriptor, device, inode, offset = _LOCATION.unpack_from(location)
         if machine != machine_id():
             raise OSError("the block is on another machine")
-        # Opened without blocking: something else that is there instead, such as a pipe, must not block this process.
+        # Opened without blocking: if the descriptor is a pipe by now, it must not block this process.
         opened = os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         sizes = struct.unpack_from(f"<{(len(location) - _LOCATION.size) // 8}Q", location, _LOCATION.size)
         block = cls(Memory(opened), sizes, offset)
@@ -219,7 +219,7 @@ class SharedBlock:
         stream = io.BytesIO(_with_pages(bytes(self.sizes[1]), _POPULATE_WRITE))
         with stream.getbuffer() as view:
             _read_into(view, descriptor, begin + _offsets(self.sizes)[1])
-        return [head, stream.getvalue()]  # these bytes themselves: a copy is made only if somebody else has them
+        return [head, stream.getvalue()]  # the same bytes: `getvalue` copies only if there are other references
 
     def location(self) -> bytes:
         """Return the location of this block for other processes; valid while it is open here."""

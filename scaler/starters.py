@@ -1,4 +1,4 @@
-"""Starters: functions that start clusters, pages and recorders for a client, which imports none of these.
+"""Starters: functions that start clusters, pages and recorders for a client, which does not import these.
 
 Set by the package before anything else is imported.
 """

@@ -1,4 +1,4 @@
-"""TaskContext: tells a client whether its process runs tasks, and for which scheduler.
+"""TaskContext: shows a client whether its process runs tasks, and for which scheduler.
 
 Set once by a processor, before its first task. Clients report here when a thread waits for other tasks, so that the
 task gives up its slot. A process that a task forks runs no tasks itself. Clients and processors both import this
@@ -39,8 +39,7 @@ class WaitReporter(Protocol):
     """whether it is a client inside a task"""
 
     def rest(self, wait: int, is_over: Callable[[], bool]) -> None:
-        """Report to the scheduler, after everything else is sent and while `is_over` is false, that this process only
-        waits.
+        """Report that this process only waits, after all other messages are sent and while `is_over` is false.
 
         A `wait` of 0 ends the wait. May be called by any thread, and by signal handlers.
         """
@@ -129,7 +128,7 @@ class TaskContext:
     account = NO_ACCOUNT
     """the account of the running task, which its nested tasks have as well"""
     preparing = ""
-    """the code that runs before this process takes tasks, such as "an initializer"; empty: none"""
+    """the code that runs before this process takes tasks, such as "an initializer"; else empty"""
 
     @property
     def task(self) -> int:
@@ -242,7 +241,7 @@ def rerunning(task: CurrentTask) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(ValueError):  # it was forgotten by a fork
+        with suppress(ValueError):  # a fork has removed it
             _reruns.remove(rerun)
 
 

@@ -79,7 +79,7 @@ def read_json(text: str | bytes) -> Any:
         containers = [each for each in level if isinstance(each, (dict, list))]
         if not containers:
             return value
-        level = [inner for each in containers for inner in each]  # of an object the keys
+        level = [inner for each in containers for inner in each]  # the keys of an object
         level += [inner for each in containers if isinstance(each, dict) for inner in each.values()]
     raise ValueError(f"the JSON nests more than {JSON_DEPTH} levels deep")
 
@@ -218,7 +218,7 @@ def did_you_mean(name: str, known: Iterable[str], least: float = 0.6, text: str 
         least: the required similarity, from 0 to 1.
         text: the sentence's end, with a placeholder for the name.
     """
-    import difflib  # noqa: PLC0415 - for an error only
+    import difflib  # noqa: PLC0415 - used for errors only
 
     names = difflib.get_close_matches(name, list(known), 1, least)
     return text.format(names[0]) if names else ""

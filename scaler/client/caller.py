@@ -129,7 +129,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             for worker in presence.names_of(presence.wait(core.link, presence.workers())):
                 futures[worker] = core.submit(client, fn, args, kwargs, core.pinned(options, function, worker))
             return results_of(futures)
-        except BaseException:  # raised again: nobody will read the results
+        except BaseException:  # raised again: the results are not read
             for future in futures.values():
                 future.cancel()
             raise
@@ -300,8 +300,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
     ) -> Job:
         """Run `fn(*item)` for each item as a detached job, which the scheduler keeps (docs/howto/long-jobs.md).
 
-        Returns when all rows are on the scheduler's disk. A second call with the same work returns a handle of the same
-        job.
+        It returns when all rows are on the scheduler's disk. The same call again returns a handle of the same job.
 
         Args:
             fn: the function.

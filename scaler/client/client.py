@@ -88,7 +88,8 @@ class Client(Caller):
             Ignored inside tasks.
         keep: the folder in which a local cluster keeps jobs (docs/howto/long-jobs.md). None: `scaler/jobs` in the
             user's state folder (`XDG_STATE_HOME`, else `~/.local/state`). A user without a home directory has no such
-            folder, and jobs raise `JobError`. {local}
+            folder, and jobs raise `JobError`.
+        {local}
 
     Raises:
         StartError: if the local cluster or the dashboard cannot start.
@@ -190,7 +191,7 @@ class Client(Caller):
     @overload
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ScalerFuture[T]: ...
 
-    def submit(  # type: ignore[misc]  # `P` could have a `profiling` of its own, which is the client's
+    def submit(  # type: ignore[misc]  # `P` may have a parameter `profiling`, which the client takes
         self, fn: Callable[..., T], /, *args: Any, profiling: bool | None = None, **kwargs: Any
     ) -> ScalerFuture[T]:
         """Run `fn(*args, **kwargs)` on a worker.
@@ -321,9 +322,9 @@ class Client(Caller):
 
     def disconnect(self) -> None:
         """Cancel all open futures (they raise `CancelledError`) and leave. The scheduler continues. A warning shows how
-        many tasks were open, and how many have failed without their errors having been read.
+        many tasks were open, and how many failed without their errors being read.
 
-        Further calls do nothing. Inside a task every call does nothing, because all tasks of the process share the
+        It may be called any number of times. Inside a task it does nothing, because all tasks of the process share the
         client.
         """
         core = self._core
@@ -358,13 +359,12 @@ def _task_id(task: ScalerFuture[Any] | bytes) -> TaskId:
 def _connector(address: str) -> Callable[[], object]:
     """Return a function that connects this process to the scheduler at `address`, before a nested task needs it.
 
-    The settings are those that `Client()` has here. They are read, and the transport is imported, once for all
-    processes that are forked later.
+    It uses the settings that `Client()` has here. Settings and transport are loaded now, once for all forked processes.
     """
     try:
         config = gather(ClientConfig, {"address": address})
         import_transport(Endpoint.parse(address))
-    except Exception:  # noqa: BLE001 - whatever it is, a task that makes a client hears of it
+    except Exception:  # noqa: BLE001 - a task that creates a client gets the error
         return lambda: None
     seconds = (config.timeout_seconds, config.heartbeat_interval_seconds)
     return partial(shared_core, ClientSettings(address, config.profiling, *seconds, pickled(DEFAULT_SERIALIZER)))
@@ -376,7 +376,7 @@ plain_to_pickle.add(Client)
 
 
 def _arrive(*settings: Any) -> Client:
-    """Return a client of this process for one that was pickled elsewhere."""
+    """Return a client of this process in place of a client that was pickled elsewhere."""
     client: Client = object.__new__(Client)
     client._core = shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
     client._dashboard = client._printer = None  # noqa: SLF001 - the same

@@ -65,7 +65,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     ) -> ScalerFuture[T]:
         """Submit one task. Its future keeps `owner` alive."""
         link = self.link
-        if link.closed_because:  # a call less for each task
+        if link.closed_because:  # saves a call for each task
             link.check_open()
         function = self.function_of(fn, terms)
         task_id = TaskId(self.new_id())
@@ -116,21 +116,21 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
         return run.stream(items)
 
     def _repeated(self, items: Iterable[Sequence[Any]]) -> RepeatedValues | None:
-        """Return the values to send once if several items share them; None if that is unsafe.
+        """Return the values to send once for several items; None if that is unsafe.
 
-        An iterable that is no list or tuple may fill one buffer again and again. Serializers other than the default one
-        may serialise the same value differently each time.
+        Other iterables than lists and tuples may reuse one buffer. Other serializers may write equal values
+        differently.
         """
         if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
             return RepeatedValues(items, self.send_object, self.packer.pack_values)
         return None
 
     def check_map(self, timeout: float | None) -> float | None:
-        """Return the time-out of a map. Check for edited modules.
+        """Check for edited modules. Return the time-out of a map.
 
         Raises:
             DisconnectedError: if the client is disconnected.
-            ConfigError: if the time-out is not valid.
+            ConfigError: if the time-out is invalid, or an edited module can no longer be sent.
         """
         self.link.check_open()
         self.functions.look()
@@ -160,7 +160,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     def send_object(
         self, obj: object, name: str | None, reference_class: type[ObjectReference] = ObjectReference
     ) -> ObjectReference:
-        """Send an object, which is stored until its reference is gone and no task uses it."""
+        """Send an object. It is stored until its reference is garbage collected and no task uses it."""
         self.link.check_open()
         return self.hold(*self.store(obj, name, reference_class))
 

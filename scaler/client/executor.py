@@ -40,7 +40,7 @@ class TaskFuture(Future[T]):
     task: ScalerFuture[T] | None = None
     """the future of the client, while the task is submitted"""
 
-    # Until it has one of its own. As the standard library's future does, with fewer objects and calls.
+    # Defaults of the standard library's future until an instance has its own: fewer objects and calls.
     _state = PENDING
     _result = None
     _exception: BaseException | None = None
@@ -195,7 +195,7 @@ class ClientExecutor(Executor):
     def _start(self, future: TaskFuture[Any], submit: Callable[[], ScalerFuture[Any]]) -> None:
         try:
             task = submit()
-        except BaseException as error:  # the future has it; an interrupt is raised here too
+        except BaseException as error:  # set on the future; an interrupt is raised here too
             future.set_exception(error)
             self._freed(future)
             if not isinstance(error, Exception):  # this thread was interrupted
@@ -212,7 +212,7 @@ class ClientExecutor(Executor):
         else:
             try:
                 value = task.result()
-            except BaseException as error:  # noqa: BLE001 - whatever the task has raised
+            except BaseException as error:  # noqa: BLE001 - any exception of the task
                 future.set_exception(error)
             else:
                 future.set_result(value)

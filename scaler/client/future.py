@@ -157,7 +157,7 @@ class ScalerFuture(Future[T], ResultArgument):
         name: the name of the task: the name of its function, or the one that the user chose.
     """
 
-    # Until it has one of its own.
+    # Defaults until an instance has its own.
     _state = PENDING
     _result = None
     _exception: BaseException | None = None
@@ -173,7 +173,7 @@ class ScalerFuture(Future[T], ResultArgument):
     def __init__(
         self, task_id: TaskId, link: LinkThread, serializer: Serializer, client: object, name: str = "task"
     ) -> None:
-        # As the standard library's future does, with fewer objects: a full collection looks at all open futures.
+        # Like the standard library's future, with fewer objects: a full collection visits all open futures.
         self._condition = LeanCondition()  # type: ignore[assignment]
         self._waiters = _Waiters(link) if task_context.current.task else []
         self.task_id = task_id
@@ -263,8 +263,8 @@ class ScalerFuture(Future[T], ResultArgument):
         self._link.check_process()
         if not super().cancel():
             return False
-        self.needs = ()  # that of another task is not the reason
-        self._link.cancel(self.task_id)  # its thread wakes those that wait for several futures
+        self.needs = ()  # the failure of another task is not the reason
+        self._link.cancel(self.task_id)  # the link's thread wakes waiters for several futures
         return True
 
     def cancel_waiting(self, wait: bool = True) -> bool:
@@ -370,7 +370,7 @@ class ScalerFuture(Future[T], ResultArgument):
             if self._done_callbacks is _NO_CALLBACKS:
                 self._done_callbacks = []
         if task_context.current.task and not self.done():
-            # We cannot see what waits for the callback: an event loop, or a queue that it fills.
+            # What waits for the callback is unknown: an event loop, or a queue that it fills.
             end_of_wait = task_context.current.expect(self._link)
             super().add_done_callback(lambda _future: end_of_wait())
         super().add_done_callback(partial(_call_outside, self._link, fn))
@@ -414,7 +414,7 @@ class ScalerFuture(Future[T], ResultArgument):
         if known.result is not None:
             return known, None
         if self._arrival is not None or (outcome is not None and outcome[1] is None):
-            return None, self.result()  # it is here already, or on its way
+            return None, self.result()  # it has arrived, or is on its way
         if raw is not None:
             known.end(raw)
             if raw.status:
@@ -453,7 +453,7 @@ class ScalerFuture(Future[T], ResultArgument):
         object_id = ObjectId(self.task_id)
         self._release = weakref.finalize(self, self._link.forget_result, object_id)
         self._release.atexit = False
-        if self._is_wanted and not self.done():  # a callback will ask for the result: end when it is here
+        if self._is_wanted and not self.done():  # a callback will read the result: end when it has arrived
             arrival = self._arrival = ResultFetch(self._link)
             arrival.add_done_callback(self._end_stored)
             self._link.fetch(object_id, arrival, self._input is not None)
@@ -490,7 +490,7 @@ class ScalerFuture(Future[T], ResultArgument):
         """Do nothing: each waiter is woken on its own."""
 
     def _set_exception_unless_cancelled(self, error: BaseException, describe: Callable[[], str]) -> None:
-        if self._input is None:  # else it is the error of the tasks that need it, too
+        if self._input is None:  # else the tasks that need it fail with the error, too
             self._link.loose_ends.error_came(error_key(self.task_id, self.keys), describe)
         try:
             self.set_exception(error)
@@ -587,7 +587,7 @@ class ScalerFuture(Future[T], ResultArgument):
             has_ended = arrival.done()
             if has_ended and arrival.exception() is not None:
                 self._arrival = None  # the next caller may succeed
-            del arrival  # it has the error, whose traceback would have it: the future would not be let go of
+            del arrival  # breaks a cycle: it has the error, whose traceback has this frame
             if has_ended or not isinstance(error, FutureTimeoutError):
                 raise
             raise FutureTimeoutError(not_here(self.task_id, self.name)) from None

@@ -191,7 +191,7 @@ def check_name(name: Any) -> str:
 def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
     """Return the address of a scheduler and the path of a key file, each None if it is not given.
 
-    If `address` is the path of a key file, both come from it.
+    If `address` is the path of a key file, the file provides both.
 
     Raises:
         ConfigError: if `key_file` is not a path, or the file that is given as an address cannot be read or has no
@@ -206,10 +206,9 @@ def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
 
 
 def place_from_outside(key_file: str | None, local: LocalSettings, processes: bool = True) -> str | None:
-    """Return the address in the environment or `scaler.toml`, else the one in the key file; None: start a local
-    cluster.
+    """Return the configured address, for a client outside of tasks; None: start a local cluster.
 
-    For a client outside of tasks that was given no address.
+    It is the address in the environment or `scaler.toml`, else the one in the key file.
 
     Args:
         key_file: its path, given as an argument or in the environment.
@@ -217,7 +216,7 @@ def place_from_outside(key_file: str | None, local: LocalSettings, processes: bo
         processes: whether workers are processes, and not threads of this program.
 
     Raises:
-        ConfigError: if the argument `key_file` comes with settings of a local cluster, which needs no key, or the file
+        ConfigError: if the argument `key_file` contradicts settings of a local cluster, which needs no key, or the file
             cannot be read or has no address.
     """
     if local or not processes:

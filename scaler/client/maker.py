@@ -140,9 +140,8 @@ class CallMaker(Generic[L, F]):
         return futures
 
     def pinned(self, options: TaskOptions, function: str, worker: str) -> Terms:
-        """Return the terms of a task that only one worker may run. Its name names the worker.
-
-        It runs first unless the options set a priority.
+        """Return the terms of a task for one worker, which is in its name. It runs first unless the options set a
+        priority.
         """
         priority, name, run_options, account, owner_tag = self.terms(options.over(_FIRST))
         own = RunOptions.decode(run_options)._replace(worker=worker)
@@ -173,13 +172,13 @@ class CallMaker(Generic[L, F]):
         return reference_class(name, object_id, size_of(frames), self.stored), instruction
 
     def hold(self, reference: ObjectReference, instruction: ObjectInstruction) -> ObjectReference:
-        """Store an object at the scheduler until its reference is gone and no task uses it."""
+        """Store an object at the scheduler until its reference is garbage collected and no task uses it."""
         weakref.finalize(reference, self.release, instruction.object_id).atexit = False
         self.link.hold(instruction)
         return reference
 
     def release(self, object_id: ObjectId) -> None:
-        """Release a stored object whose reference is gone."""
+        """Release a stored object whose reference was garbage collected."""
         self.stored.pop(object_id, None)
         self.link.release(object_id)
 

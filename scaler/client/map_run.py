@@ -119,7 +119,7 @@ class MapRun:
         self._wake = threading.Event()
         self.deliver = self._arrived.append
         self._extra_rows = [0, 0]
-        """the number of rows minus the number of results: of those that arrived, and of those that were read"""
+        """the number of rows minus the number of results, for arrived results and for read results"""
 
     def run(self, items: Iterable[Sequence[Any]], progress: bool) -> list[Any]:
         """Run one task for each item and return the results in the order of the items.
@@ -137,11 +137,10 @@ class MapRun:
         try:
             self._submit_all(items)
             while self._done < self._submitted:
-                # Wait for half of the rest each time: results are read while other tasks run, for a handful of
-                # wake-ups.
+                # Wait for half of the open tasks each time: results are read while others run, with few wake-ups.
                 self._wait((self._submitted - self._done) // 2)
                 self._collect()
-        except BaseException:  # raised again: nobody will read the results
+        except BaseException:  # raised again: the results are not read
             self._end()
             raise
         finally:
@@ -157,7 +156,7 @@ class MapRun:
         self._items = items
         rest = enumerate(items)
         room = WINDOW_TASKS
-        # The items of a list are there. Those of others come when they come, and none waits for the next one.
+        # Items of a list are available at once. Other iterables may be slow, so no item waits for the next one.
         self._n_items = len(items) if isinstance(items, (list, tuple)) else -1
         while n_rows := self._draw(rest, self._most_now(room)):
             self._results.extend(repeat(None, n_rows))
@@ -221,7 +220,7 @@ class MapRun:
                 n_bytes += self._count_bytes(index, row)
                 refers = refers or bool(row[0].object_ids)
                 is_last = bool(row[3]) or n_bytes > RANGE_BYTES or self._open_bytes_sum > WINDOW_BYTES
-            if is_coming:  # the next item may take its time
+            if is_coming:  # the next item may be slow
                 self._hand_over(index, drawn, refers)
                 drawn = []
             if is_last or self._is_urgent:
@@ -363,7 +362,7 @@ class MapRun:
         self._results[first : first + len(values)] = values
 
     def _read_one_by_one(self, first: int, blocks: Sequence[bytes]) -> None:
-        """Read rows one by one. The value of the first one cannot be read."""
+        """Read rows singly, because the value of the first one cannot be read."""
         for index, block in enumerate(blocks, first):
             task_id = self._id_of(index)
             value, error = read_value(self._serializer, (block,))
@@ -414,7 +413,7 @@ class MapRun:
                 yield taken
 
     def _deliver_rows(self, result: TaskResult) -> None:
-        """Take a result when some results may be those of ranges."""
+        """Take a result that may be of a range."""
         if result.rows:
             self._extra_rows[0] += result.rows - 1
             if result.statuses:

@@ -72,7 +72,7 @@ class MapStream(MapRun):
                 else:
                     self._wait(self._submitted - self._done - 1)
                     self._collect()
-        finally:  # also when the reader has enough
+        finally:  # also when the reader stops
             self._repeated = None
             for index in self._large.end():
                 self._link.forget_result(self._object_of(index))

@@ -18,14 +18,12 @@ _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = w
 
 
 def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
-    """Register a client that has a local cluster. After this cell, warn of older clients that only outputs of the
-    notebook keep alive.
+    """Register a client with a local cluster. After this cell, warn of older clients that only the notebook's outputs
+    keep.
 
-    A cell that runs again, `client = Client()`, creates another client. The old client ends, because nothing refers to
-    it. If its cell has displayed it, the notebook's list of outputs keeps it alive.
-
-    Args:
-        finalizer: called when the client ends.
+    Running the cell `client = Client()` again replaces the client. The old client ends, because nothing refers to it,
+    unless the notebook has displayed it: then its list of outputs keeps it alive. `finalizer` is called when the client
+    ends.
     """
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = find() if find is not None else None

@@ -130,8 +130,8 @@ def how_it_failed(result: TaskResult | None, error: BaseException | None, name: 
     """Return `failed` with the error in one line, for the `repr` of a future. Nothing is unpickled.
 
     Args:
-        result: the result of the task; None if none has arrived.
-        error: the error that was made here instead.
+        result: the result of the task; None if no result has arrived.
+        error: the error that this process has set instead.
     """
     if result is not None and result.status == TaskStatus.FAILED:
         text = _raised(result)
@@ -265,7 +265,7 @@ def _explain(exception: BaseException, text: str, hint: str) -> None:
             cause.text += hint
 
 
-# The source of what only this program has.
+# Source lines that only this program has.
 
 
 def with_sources(traceback: str) -> str:
@@ -281,7 +281,7 @@ def _with_line(frame: re.Match[str]) -> str:
     lead, file, number, function = frame.groups()
     try:
         source = _line_of(file, int(number), function).strip()[:_LONGEST]
-    except Exception:  # noqa: BLE001 - whatever linecache does with names and files that others have made up
+    except Exception:  # noqa: BLE001 - linecache may fail for names and files that libraries invent
         source = ""
     return f"{frame[0]}{lead}  {source}\n" if source else frame[0]
 
@@ -318,7 +318,7 @@ def _lines_of(code: CodeType) -> set[int | None]:
     return {line for _, _, line in code.co_lines()}
 
 
-# Measures.
+# Measurements.
 
 
 @dataclass(frozen=True)
@@ -354,7 +354,7 @@ def read_profile(data: bytes, name: str, has_ended: bool) -> ProfilingInfo:
     """Return the measurements of a task.
 
     Raises:
-        ValueError: if there are none.
+        ValueError: if the task has not ended, or was not measured.
     """
     if not has_ended:
         raise ValueError(f"task {name} has not ended, so it has no measurements yet")

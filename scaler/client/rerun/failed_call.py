@@ -1,7 +1,7 @@
 """FailedCall: the function and the arguments of a task that failed, and how they are called in this process.
 
-The arguments are read as in a worker process (`scaler.processor.execution`). The random generators and `current_task`
-are those of the task. The state of the program's generators is restored afterwards.
+The arguments are read as in a worker process (`scaler.processor.execution`). During the call, the random generators and
+`current_task` are set as for the task. The state of the generators is restored afterwards.
 """
 
 from __future__ import annotations
@@ -159,8 +159,8 @@ def _generators_put_back() -> Iterator[None]:
         with _keeping:
             calls = [*_kept]
             later, state = calls[calls.index(call) + 1 :], _kept.pop(call)
-            if later:  # it began in the middle of this call, and puts back the state before both
+            if later:  # it started during this call, and restores the state before both
                 _kept[later[0]] = state
             else:
-                _generators.refresh()  # those that were imported meanwhile
+                _generators.refresh()  # generators of modules that were imported meanwhile
                 state.put_back()

@@ -115,7 +115,7 @@ async def fetched_in_loop(future: FailedFuture, link: AsyncLink, *, again: bool)
         for object_id, (_, arrival) in prepared.arrivals.items():
             if not arrival.done():
                 arrived = asyncio.wrap_future(arrival, loop=link.loop)
-                await asyncio.wait([arrived])  # which does not cancel it, if this is cancelled: the link will end it
+                await asyncio.wait([arrived])  # does not cancel it if this is cancelled: the link will end it
             prepared.take(object_id, arrival.exception())
     return prepared.call
 
@@ -124,7 +124,7 @@ def prepare(future: FailedFuture, link: RerunLink, *, again: bool) -> PreparedCa
     """Return the call of a future whose task failed, and request the values that it needs.
 
     Raises:
-        RerunError: if the task has not failed, or a part of its call is gone, or it must not run again.
+        RerunError: if the task has not failed, a part of its call is lost, or it must not run again.
     """
     failed = future.failed
     if not future.done():
@@ -161,7 +161,7 @@ def _prepare(failed: FailedWork, label: str, keys: Keys, link: RerunLink, *, aga
 
 
 def _failure_of(result: TaskResult) -> TaskFailure | None:
-    """Return the exception of a task; None if its function has raised none, or it cannot be read."""
+    """Return the exception of a task; None if its function has not raised, or the exception cannot be read."""
     try:
         return TaskFailure.decode(result.payload) if result.status == TaskStatus.FAILED else None
     except ProtocolError:
@@ -202,7 +202,7 @@ def _called(
 def _objects_of(
     node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], label: str
 ) -> dict[bytes, Frames]:
-    """Return the frames of the objects among the arguments of a call, including those of references.
+    """Return the frames of the objects among the arguments of a call, also for references.
 
     Raises:
         RerunError: if an object is lost.

@@ -1,7 +1,7 @@
 """Failed call of a row of a job: read from the record of the job, with its own copies of function and objects.
 
-Requests block the calling thread, like all requests about jobs. The function is that of the latest version of the job.
-Its own modules are those of this program where it has them.
+Requests block the calling thread, like all requests about jobs. The function is from the latest version of the job.
+Modules of the job are read from this program if it has them.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class _Row:
         return self._part(JobVerb.STORED, what, object_id).frames
 
     def _part(self, verb: JobVerb, what: str, body: bytes = b"") -> JobResponse:
-        """Request a part of the call. Raises `RerunError` if the part is damaged or lost, and `JobError` if the job no
-        longer exists.
+        """Request a part of the call. Raises `RerunError` if the part is lost, and `JobError` if the job no longer
+        exists.
         """
         try:
             return self._ask(verb, body=body)

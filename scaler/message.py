@@ -56,7 +56,6 @@ def _first_constructor(cls: Any) -> Any:
 
 
 def _constructor(cls: Any) -> Any:
-    """Return the `__init__` of a message, like that of a dataclass."""
     parameters, body, names = ["self"], [], {}
     for field in dataclasses.fields(cls):
         name = field.name

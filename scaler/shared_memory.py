@@ -46,11 +46,8 @@ SHARING_VARIABLE = "SCALER_SHARED_MEMORY"
 
 _HAS_SEALS = hasattr(os, "memfd_create")
 _ALIGNMENT = 64  # of each frame in a block, so that arrays in it are aligned
-_WRITE_MOST = 0x7FFFF000  # the most that Linux writes in one call
-_POPULATE_READ, _POPULATE_WRITE = (
-    22,
-    23,
-)  # since Linux 5.14; older ones refuse it, and provide pages one by one
+_WRITE_MOST = 0x7FFFF000  # the most that Linux reads or writes in one call
+_POPULATE_READ, _POPULATE_WRITE = 22, 23  # since Linux 5.14; older ones refuse it, and provide pages one by one
 _LOCATION = struct.Struct("<16sIIQQQ")
 """machine, process, descriptor, device, inode and offset; the sizes of the frames follow, eight bytes each"""
 
@@ -263,7 +260,6 @@ class SharedBlock:
         return self._cut(memoryview(private), self.offset % mmap.ALLOCATIONGRANULARITY)
 
     def _mapped(self, flags: int, protection: int) -> _Mapping:
-        """Return a mapping of the pages that contain the block."""
         start = self.offset - self.offset % mmap.ALLOCATIONGRANULARITY
         return _Mapping(self.memory.descriptor, self.end - start, flags, protection, offset=start)
 

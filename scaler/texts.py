@@ -186,7 +186,6 @@ def _shown_object(value: Any, kind: type, levels: int) -> str:
 
 
 def _shown_fields(value: Any, kind: type, levels: int) -> str:
-    """Return an object's class and fields, if its class names them."""
     fields: list[tuple[str, Any]]
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         fields = list(zip(kind._fields, tuple.__iter__(value), strict=True))

@@ -477,7 +477,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
 
 
 class ClientWithOptions(Caller):
-    """A client with options, returned by `Client.options`. Thread-safe; can be pickled, like the client.
+    """A client with options, returned by `Client.options`. Thread-safe; can be pickled.
 
     Attributes:
         task_options: the options.

@@ -118,20 +118,14 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     def _repeated(self, items: Iterable[Sequence[Any]]) -> RepeatedValues | None:
         """Return the values to send once for several items; None if that is unsafe.
 
-        Other iterables than lists and tuples may reuse one buffer. Other serializers may write equal values
-        differently.
+        Iterables may reuse one buffer, except lists and tuples. Custom serializers may write equal values differently.
         """
         if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
             return RepeatedValues(items, self.send_object, self.packer.pack_values)
         return None
 
     def check_map(self, timeout: float | None) -> float | None:
-        """Check for edited modules. Return the time-out of a map.
-
-        Raises:
-            DisconnectedError: if the client is disconnected.
-            ConfigError: if the time-out is invalid, or an edited module can no longer be sent.
-        """
+        """Check that a map can be submitted, and look for edited modules. Return the time-out of the map."""
         self.link.check_open()
         self.functions.look()
         return check_timeout(timeout)

@@ -182,7 +182,6 @@ class ClientExecutor(Executor):
         return is_here
 
     def _hand_over(self) -> None:
-        """Submit waiting tasks up to the limit."""
         most = self._most or HANDED_MOST
         while True:
             with self._changed:

@@ -103,7 +103,7 @@ _SIMILAR = 0.75
 
 
 class _ForeignWord:
-    """Raises when it is read. One attribute for each word: `__getattr__` would slow down all other attributes."""
+    """Raises when it is read. It is one attribute for each word: `__getattr__` would slow down all other attributes."""
 
     def __init__(self, word: str, ours: str) -> None:
         self._word, self._ours = word, ours

@@ -121,7 +121,7 @@ class _Waiters(list[Any]):
 class _EndWaiter(threading.Event):
     """An event that is set by an answer, or by the end of a future as a waiter of `concurrent.futures`.
 
-    The link's thread sets it itself. The thread for callbacks would be too late: users may cancel other futures in it.
+    The link's thread sets it, because users may wait for it in the thread for callbacks.
     """
 
     def set_by(self, _news: object) -> None:
@@ -527,9 +527,8 @@ class ScalerFuture(Future[T], ResultArgument):
             raise FutureTimeoutError(late(self._link, self, self.task_id, self.name, timeout)) from None
 
     def _wait_and_say_so(self, end: Future[Any], timeout: float | None) -> float | None:
-        """Wait for a future, and notify the scheduler from time to time that the result is waited for.
-
-        Return the remaining time-out; None: no limit.
+        """Wait for a future, and report to the scheduler from time to time that its result is waited for. Return the
+        remaining time-out; None: no limit.
         """
         pause = WANTED_SECONDS
         while timeout is None or timeout > pause:

@@ -37,15 +37,13 @@ OF_THREADS = frozenset({"n_workers", "capabilities", "functions", "keep"})
 """The settings of a local cluster that apply without processes, too."""
 
 _PATHS = {"keep": "folder, in which jobs are kept", "key_file": "file, which scaler_keys has made"}
-"""What each path argument names."""
 
 _lock = threading.RLock()
 """guards the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
 """addresses of schedulers of this process that have ended; a task that still runs cannot connect there"""
 _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
-"""the links of the clients that were unpickled here, and their finalizers; clients that differ only in the serializer
-share a link"""
+"""links of clients that were unpickled here, with finalizers; clients that differ only in the serializer share one"""
 
 
 def check_client(

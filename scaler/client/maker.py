@@ -41,7 +41,6 @@ logger = logging.getLogger("scaler.client")
 
 _FIRST = TaskOptions(priority=MOST)
 _SEEDS_MOST = 1024
-"""The maximum number of functions with seeds that are remembered."""
 
 
 class CallMaker(Generic[L, F]):

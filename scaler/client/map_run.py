@@ -181,7 +181,6 @@ class MapRun:
         return bool(self._arrived) and self._is_unknown()
 
     def _is_unknown(self) -> bool:
-        """Return whether each row is a single task because the duration of a row is unknown."""
         if self._link.rows_most <= 1 or not self._suits_rows:
             return False
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
@@ -274,9 +273,7 @@ class MapRun:
     # Collecting
 
     def _wait(self, enough: int, most_seconds: float | None = None) -> None:
-        """Wait until at most `enough` tasks are open, something failed, or a redraw or the deadline is due. Wait at
-        most `most_seconds`.
-        """
+        """Wait until at most `enough` tasks are open, something failed, or a redraw or the deadline is due."""
         self._wake.clear()
         self._enough = enough
         if self._is_ready():
@@ -413,7 +410,6 @@ class MapRun:
                 yield taken
 
     def _deliver_rows(self, result: TaskResult) -> None:
-        """Take a result that may be of a range."""
         if result.rows:
             self._extra_rows[0] += result.rows - 1
             if result.statuses:

@@ -189,11 +189,7 @@ def lost_result(why: str, times: int) -> BaseException:
 
 
 def cancelled(name: str, is_of_graph: bool, why: str = "") -> CancelledError:
-    """Return the error of a task that was cancelled.
-
-    Args:
-        why: the reason, unless the user called `cancel`.
-    """
+    """Return the error of a cancelled task. `why`: the reason, unless the user called `cancel`."""
     text = f"task {name}: its graph was cancelled" if is_of_graph else f"task {name}: it was cancelled"
     return CancelledError(f"{text}, because {why}" if why else text)
 
@@ -271,8 +267,7 @@ def _explain(exception: BaseException, text: str, hint: str) -> None:
 def with_sources(traceback: str) -> str:
     """Insert the source lines that only this program has into a traceback.
 
-    Functions of notebooks, of the interactive prompt, of `python -c` and of a script on this machine travel without
-    their source, so a worker cannot show their lines.
+    Functions of notebooks, the interactive prompt, `python -c` and scripts on this machine travel without their source.
     """
     return _FRAME_WITHOUT_SOURCE.sub(_with_line, traceback)
 

@@ -94,7 +94,6 @@ class OpenRanges:
         return [each for each in _results_of(result) if each.task_id in open_ids] if open_ids else []
 
     def _split_around(self, task_id: TaskId) -> None:
-        """Split the range that contains this row, if there is one."""
         for first, rows in self._by_map.get(task_id[:PREFIX_BYTES], {}).items():
             if 0 <= int.from_bytes(task_id, "big") - int.from_bytes(first, "big") < rows:
                 self._split(first)

@@ -61,7 +61,6 @@ def _packages(there: ProcessFacts, here: ProcessFacts) -> Iterator[str]:
 
 
 def _installed(package: str) -> str:
-    """Return the version of an installed package; empty if it is missing."""
     try:
         return metadata.version(metadata.packages_distributions().get(package, [package])[0])
     except (metadata.PackageNotFoundError, ValueError):

@@ -40,8 +40,6 @@ def read_row(link: ClientLink, job: str, work: bytes, row: int, *, again: bool) 
 
 
 class _Row:
-    """The requests about one row."""
-
     def __init__(self, link: ClientLink, job: str, work: bytes, row: int) -> None:
         self._link, self._job, self._work, self._row = link, job, work, row
 
@@ -63,9 +61,7 @@ class _Row:
         return self._part(JobVerb.STORED, what, object_id).frames
 
     def _part(self, verb: JobVerb, what: str, body: bytes = b"") -> JobResponse:
-        """Request a part of the call. Raises `RerunError` if the part is lost, and `JobError` if the job no longer
-        exists.
-        """
+        """Request a part of the call. Raises `RerunError` if it is lost, and `JobError` if the job no longer exists."""
         try:
             return self._ask(verb, body=body)
         except (JobConflictError, JobMissingError):
@@ -91,7 +87,6 @@ class _Row:
 
 
 def _place_of(failure: RowEnd | None) -> ProcessFacts | None:
-    """Return the process in which a row failed; None if it is unknown."""
     if failure is None or failure.status != TaskStatus.FAILED:
         return None
     try:

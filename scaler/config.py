@@ -49,7 +49,7 @@ def check_address(address: str, may_be_any_port: bool = False) -> Endpoint:
         may_be_any_port: whether to accept port `*` (any free port) and `ipc://*` (a new private folder).
 
     Raises:
-        ConfigError: if they cannot; the message shows a good address.
+        ConfigError: if the address is invalid; the message shows a valid one.
     """
     if not isinstance(address, str):
         raise ConfigError(f"address must be a str such as tcp://127.0.0.1:2345, not {shown(address)}")

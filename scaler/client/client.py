@@ -53,9 +53,9 @@ class Client(Caller):
     `disconnect` and the end of a `with` block do nothing.
 
     Omitted arguments take their values from the environment or `scaler.toml` (docs/reference/settings.md). `n_workers`,
-    `keep` and the arguments below them are settings of a local cluster: one that this client starts on this machine.
-    With `processes=False` only `n_workers`, `keep`, `capabilities` and `functions` are accepted. A local cluster logs
-    from the level WARNING and uses the fastest event loop by default.
+    `keep` and the arguments listed after `keep` are settings of a local cluster: one that this client starts on this
+    machine. With `processes=False` only `n_workers`, `keep`, `capabilities` and `functions` are accepted. A local
+    cluster logs from the level WARNING and uses the fastest event loop by default.
 
     Args:
         address: where the scheduler listens: tcp://host:port or ipc:///path. None means, inside a task, the scheduler

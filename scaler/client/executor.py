@@ -52,7 +52,7 @@ class TaskFuture(Future[T]):
         self._executor = executor
 
     def cancel(self) -> bool:
-        """Cancel the task if it has not started; a submitted task is withdrawn from the scheduler. Return whether it is
+        """Cancel the task if it has not started; for a submitted task the scheduler decides. Return whether it is
         cancelled.
         """
         if self._executor.let_go(self):

@@ -232,8 +232,8 @@ class MapRun:
         """Pass rows to the link's thread, which sends whole ranges.
 
         Args:
-            refers: whether a row refers to objects. The link's thread stores them before it takes rows of a later call,
-                but not before it takes rows of an earlier one.
+            refers: whether a row refers to objects. A new queue starts then: the link's thread stores the objects
+                before it takes this queue, and maybe after it takes an earlier one.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False

@@ -25,7 +25,7 @@ _OF_BOTH_CLIENTS = {
         "dask.config.set(scheduler=scaler.integrations.dask.get(client)) for what Dask computes, and submit(fn, *args) "
         "for a call",
     ),
-    **dict.fromkeys(("put", "scatter"), "send_object(data), and pass what it returns to the tasks"),
+    **dict.fromkeys(("put", "scatter"), "send_object(data), and pass the reference to the tasks"),
     **dict.fromkeys(("map_async", "starmap_async"), "[client.submit(fn, *args) for args in items], or map_unordered"),
     "cancel": "future.cancel(), or clear() for all tasks",
     "get_result": "future.result(), or get(graph, keys) for a graph",
@@ -65,8 +65,8 @@ _OF_BOTH_JOBS = {
     **dict.fromkeys(("error", "errors", "exception"), "failures()"),
     **dict.fromkeys(("id", "job_id", "key"), "name"),
     **dict.fromkeys(("rerun", "restart", "resubmit", "resume"), "retry(), or retry(fn) with a corrected function"),
-    "failed": "progress(), whose failed is the number of failed rows, or failures()",
-    "successful": "progress(), whose is_complete is True and failed is 0 then",
+    "failed": "progress().failed for the number of failed rows, or failures()",
+    "successful": "progress(): its is_complete is True and its failed is 0",
 }
 OF_JOBS = {
     **_OF_BOTH_JOBS,

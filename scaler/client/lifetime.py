@@ -36,7 +36,7 @@ EXIT_SECONDS = 2.0
 OF_THREADS = frozenset({"n_workers", "capabilities", "functions", "keep"})
 """The settings of a local cluster that apply without processes, too."""
 
-_PATHS = {"keep": "folder, in which jobs are kept", "key_file": "file, which scaler_keys has made"}
+_PATHS = {"keep": "folder for jobs", "key_file": "file that scaler_keys has created"}
 
 _lock = threading.RLock()
 """guards the shared links; reentrant, because a garbage collection may end a link at any point"""
@@ -75,7 +75,7 @@ def check_client(
         if not isinstance(value, bool):
             raise ConfigError(f"{name} must be True or False, not {shown(value)}")
     if not processes and address is not None:
-        raise ConfigError(f"processes=False starts a scheduler in this process: leave the address {address!r} out")
+        raise ConfigError(f"processes=False starts a scheduler in this process: remove the address {address!r}")
     if dashboard and not processes:
         raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
     local = options if n_workers is None else {"n_workers": n_workers, **options}
@@ -97,7 +97,7 @@ def with_keep(options: LocalSettings, keep: str | os.PathLike[str] | None) -> Lo
     place = whole_path(path)
     found = next(each for each in (place, *place.parents) if os.path.lexists(each))
     if not found.is_dir():
-        raise ConfigError(f'keep must be the path of a folder, such as keep="jobs", and {found} is not a folder')
+        raise ConfigError(f'keep must be the path of a folder, such as keep="jobs", but {found} is not a folder')
     return {**options, "keep": path}
 
 
@@ -145,7 +145,7 @@ def start_cluster(has_processes: bool, local: LocalSettings, logs_output: bool =
     elif not has_processes and starters.thread_cluster is not None:
         cluster = starters.thread_cluster(local)
     else:
-        raise ConfigError("a client needs an address: give it one, or set SCALER_ADDRESS")
+        raise ConfigError("a client needs an address: pass one, or set SCALER_ADDRESS")
     starters.own_clusters[cluster.get_address()] = cluster
     return cluster
 

@@ -155,7 +155,7 @@ def test_a_cancelled_task_loses_its_result_and_its_children(lonely: Client, tmp_
 
 
 def test_an_address_and_no_processes_do_not_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match=r"leave the address 'tcp://127\.0\.0\.1:1' out"):
+    with pytest.raises(ConfigError, match=r"remove the address 'tcp://127\.0\.0\.1:1'"):
         Client("tcp://127.0.0.1:1", processes=False)
     with pytest.raises(ConfigError, match="processes must be True or False"):
         Client(processes=0)  # type: ignore[arg-type]

@@ -162,7 +162,7 @@ def test_an_address_needs_no_local_cluster(cluster: Cluster, scheduler: FakeSche
 def test_where_nobody_can_start_a_cluster_a_client_needs_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
     monkeypatch.setattr(starters, "local_cluster", None)
-    with pytest.raises(ConfigError, match="needs an address: give it one, or set SCALER_ADDRESS"):
+    with pytest.raises(ConfigError, match="needs an address: pass one, or set SCALER_ADDRESS"):
         Client()
 
 
@@ -212,9 +212,9 @@ def test_keep_must_be_a_folder_which_is_checked_before_anything_starts(
     (tmp_path / "file").touch()
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     for keep in (True, 3, "", b"jobs", ["jobs"]):
-        with pytest.raises(ConfigError, match=r"^keep must be the path of a folder, in which jobs are kept, not "):
+        with pytest.raises(ConfigError, match=r"^keep must be the path of a folder for jobs, not "):
             client(keep=keep)  # type: ignore[arg-type]
     for place in ("file", "file/jobs", "dangling"):
-        with pytest.raises(ConfigError, match=f"^keep must be .*, and {tmp_path}/(file|dangling) is not a folder"):
+        with pytest.raises(ConfigError, match=f"^keep must be .*, but {tmp_path}/(file|dangling) is not a folder"):
             client(keep=tmp_path / place)
     assert cluster.settings == {}

@@ -5,8 +5,8 @@
                 +-> ObjectCache
 
 The agent never runs user code and never unpickles, so it handles heartbeats, cancels and deaths of processors at once,
-whatever a task does. An executor runs the tasks (`scaler.executors`). A failure of any actor ends the agent, loudly:
-the scheduler gives its tasks to others.
+whatever a task does. An executor runs the tasks (`scaler.executors`). A failure of any actor ends the agent with an
+error, and the scheduler reassigns its tasks.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ from scaler.wire.session.transfer import window_at
 logger = logging.getLogger(__name__)
 
 FILES_LEAST = 48
-"""With fewer ZeroMQ ends the process when it opens its sockets."""
+"""The least limit of open files: with fewer, ZeroMQ ends the process when it opens its sockets."""
 ELASTIC_MOST = 256
-"""So many workers at most take tasks where their number follows an engine, or twice as many as in the beginning."""
+"""The most workers of a node whose number follows an engine, unless twice the initial number is more."""
 
 
 def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Callable[[], None] | None = None) -> int:
-    """Run the agent of a cluster until its end. It leaves nothing behind that it started.
+    """Run the agent of a cluster until it ends. It leaves nothing behind that it started.
 
-    It ends on SIGTERM, SIGINT and SIGHUP, when the scheduler sends it away, and when there is none for too long.
+    It ends on SIGTERM, SIGINT and SIGHUP, when the scheduler disconnects it, and after too long without a scheduler.
 
     Args:
-        lifeline: a descriptor that the parent process holds open: its end is the parent's, and the agent ends at
-            once. Anything that the parent writes ends the agent in good order. With a lifeline, SIGINT is ignored,
-            because Ctrl-C reaches the parent too.
-        on_started: called when the agent runs, before it has an answer of the scheduler.
+        lifeline: a descriptor that the parent process holds open. When it closes, the parent has ended and the agent
+            ends at once. Anything that the parent writes ends the agent in good order. With a lifeline, SIGINT is
+            ignored, because Ctrl-C reaches the parent too.
+        on_started: called when the agent runs, before the scheduler has answered.
 
     Returns:
-        the exit code for the process: 0; 1 when the scheduler refused the cluster; 70 after a failure that a restart
+        the exit code for the process: 0; 1 if the scheduler refused the cluster; 70 after a failure that a restart
         does not mend.
 
     Raises:
@@ -125,7 +125,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
 
 
 def _workers(config: ClusterConfig, executor: Executor) -> tuple[tuple[str, ...], int]:
-    """Return the names of all workers, and how many of them take tasks in the beginning."""
+    """Return the names of all workers, and how many of them take tasks at first."""
     if config.worker_names or config.n_workers:
         names = config.worker_names or _default_names(config.n_workers or 0)
         return names, len(names)
@@ -138,14 +138,14 @@ def _workers(config: ClusterConfig, executor: Executor) -> tuple[tuple[str, ...]
 
 def _complain_of(exit_code: int) -> int:
     if exit_code == 70:
-        logger.critical("the cluster ends because of a failure that a restart does not mend; see above")
+        logger.critical("the cluster ends after a failure that a restart does not fix; see above")
     return exit_code
 
 
 def _tree(
     shell: Shell, edge: AgentEdge, node: Node, executor: Executor, capabilities: str, n_open: int, store: ValueStore
 ) -> Supervisor:
-    """Return the root of all actors. With a budget of nothing, the failure of one child is the failure of the agent."""
+    """Return the root of all actors. Its restart budget is zero: if one child fails, the agent fails."""
     config, names, values = node.config, node.names, NodeValues(store)
     kept = store, values, ExecutorFeature.ROOM in executor.parts
 
@@ -186,7 +186,7 @@ def _tree(
 
 
 def _abilities(executor: Executor, config: ClusterConfig) -> dict[str, bool]:
-    """Return what the workers can do. None takes tasks of many rows if a process ends after so many tasks or bytes."""
+    """Return what the workers can do. Ranges are excluded if a process ends after a number of tasks or bytes."""
     parts = executor.parts
     takes_rows = ExecutorFeature.ROWS in parts and not (config.max_tasks_per_processor or config.processor_memory_bytes)
     return {
@@ -197,7 +197,7 @@ def _abilities(executor: Executor, config: ClusterConfig) -> dict[str, bool]:
 
 
 def _text_hash(config: ClusterConfig) -> int:
-    """Return the hash of a text where the tasks run, as the hello reports it."""
+    """Return the hash of a fixed text where the tasks run, for the hello."""
     if config.engine not in LOCAL_ENGINES:
         return 0
     return RANDOM_HASHES if hash_seed.is_random() else max(RANDOM_HASHES + 1, hash_seed.text_hash())
@@ -232,7 +232,7 @@ def _obey_signals(shell: Shell, edge: AgentEdge, link: ActorRef, drain_seconds: 
 
 
 def _say_what_it_does(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
-    """Write a snapshot into the log. The link answers in the turn that follows a signal."""
+    """Log a snapshot. The link adds its figures in the turn that follows a signal."""
     report = Report()
     link.notify(ReportLinkStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
@@ -240,15 +240,15 @@ def _say_what_it_does(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
 
 
 def snapshot(report: Report, endpoint: Endpoint, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
-    """Return a page about what the agent does. `counts` are those of the process: they come last, as they are."""
+    """Return a page about what the agent does. `counts` are figures of the process, shown last and unchanged."""
     ((state, link),) = report.of("link")
     workers = report.of("worker")
     busy = sum(worker["tasks"] > 0 for _, worker in workers)
     return page(
         "cluster: what it does now",
         (
-            ("scheduler", f"{endpoint} ({state}); {link['results']:,} results that may not have arrived there"),
-            ("tasks", f"{link['tasks']:,} at workers, {link['blocked_tasks']:,} of these wait for tasks of their own"),
+            ("scheduler", f"{endpoint} ({state}); {link['results']:,} results not acknowledged yet"),
+            ("tasks", f"{link['tasks']:,} at workers, {link['blocked_tasks']:,} of these wait for nested tasks"),
             ("workers", f"{len(workers):,}, {busy:,} of them have tasks" + with_most_tasks(workers)),
             ("received", traffic(received)),
             ("sent", traffic(sent)),
@@ -264,7 +264,7 @@ def _adopt_strays(shell: Shell) -> None:
 
 
 def _tidy() -> None:
-    """End what tasks of a lost fork server have left, and reap it; as process 1 of a container, reap everything."""
+    """Kill and reap processes that tasks of a lost fork server left; as process 1 of a container, reap every child."""
     strays.end_strays(())
     strays.reap()
 
@@ -272,7 +272,7 @@ def _tidy() -> None:
 def _read_lifeline(shell: Shell, lifeline: int, link: ActorRef) -> None:
     with contextlib.suppress(BlockingIOError):
         if os.read(lifeline, 4096):
-            link.send(Leave("the program that started it needs it no more"))
+            link.send(Leave("the program that started it no longer needs it"))
         else:
-            logger.info("the parent process is gone: the cluster ends")
+            logger.info("the parent process has ended: the cluster ends")
             shell.stop()

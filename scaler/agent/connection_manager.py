@@ -1,10 +1,8 @@
-"""ConnectionManager: the agent's connection to its scheduler, one after the other, from first hello to goodbye.
+"""ConnectionManager: the agent's successive connections to its scheduler, from the first hello to the goodbye.
 
-A part of the link, which passes on what arrives (batches, `LinkLost`). It does what its `ConversationState` says, which
-is the same for clients (`scaler/peer`). What is said beside hellos, heartbeats and goodbyes is the business of the
-link (`link.py`).
-
-Must never: say anything but the hello before the welcome.
+A part of the link, which passes on what arrives (batches, `LinkLost`). It does what its `ConversationState` decides,
+which is the same for clients (`scaler/peer`). It sends nothing but the hello before the welcome. Messages other than
+hellos, heartbeats and goodbyes belong to the link (`link.py`).
 """
 
 from __future__ import annotations
@@ -54,20 +52,20 @@ logger = logging.getLogger(__name__)
 
 _SPEAKING = (states.UP, states.AWAY, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
-"""More cannot be written: a process that was stopped for an hour and a half finds an echo as old as that."""
+"""The largest value that the field can hold. A process that was stopped for 90 minutes may receive an older echo."""
 
 
 @message
 class ConnectionDue:
-    """Something is due by the clock: a heartbeat, an answer, the next attempt."""
+    """A timer of the conversation has fired: for a heartbeat, an answer, or the next attempt to connect."""
 
 
 @message
 class AbsenceDue:
-    """The log says again that there is no scheduler, if that is still so."""
+    """Time to log that there is no scheduler, if that is still so."""
 
     since: float
-    """when it was lost"""
+    """when the scheduler was lost"""
 
 
 SAY_AFTER_SECONDS = 3.0
@@ -75,17 +73,17 @@ SAY_EVERY_SECONDS = 30.0
 
 
 class ConnectionManager:
-    """One side of the protocol, without tasks and objects.
+    """The agent's hellos, heartbeats and goodbyes, without tasks and objects.
 
     Args:
-        session_state: what the agent has, to be said on each new connection.
+        session_state: what the agent has, to be sent on each new connection.
         end: called once with the exit code when the agent must end.
-        link: whom it is a part of, once that has started.
+        link: the actor that this is a part of.
 
     Attributes:
-        conversation: whether the scheduler is there.
-        mail: what the link passes on, and to whom here.
-        round_trip_us: how long the last heartbeat took to the scheduler and back.
+        conversation: the state of the conversation with the scheduler.
+        mail: the handler of each message type that the link passes on.
+        round_trip_us: the round trip of the last heartbeat, in microseconds.
     """
 
     round_trip_us = 0
@@ -93,7 +91,7 @@ class ConnectionManager:
     _timer: Timer | None = None
     _timer_at = 0.0
     _absent_since: float | None = None
-    """since when there is no scheduler, if there is none"""
+    """when the scheduler was lost; None while there is one"""
 
     _exit_code = 0
 
@@ -101,10 +99,10 @@ class ConnectionManager:
     """why the scheduler has refused the last hello; empty after a welcome"""
 
     _agents = 0
-    """how many agents the scheduler has, as it said last"""
+    """how many agents the scheduler has, from its last heartbeat echo"""
 
     _reply_heard = 0
-    """what the scheduler had heard when it welcomed this agent"""
+    """how many messages of this session the scheduler had received when it sent the welcome"""
 
     def __init__(
         self,
@@ -189,7 +187,7 @@ class ConnectionManager:
             self._actions[action]("the scheduler is silent")
         self._set_timer(self.conversation.next_at)
 
-    # What it says to do
+    # The actions of the conversation state
 
     def _open(self, _text: str) -> None:
         self._edge.connect(self._link.actor_ref)
@@ -200,7 +198,7 @@ class ConnectionManager:
         versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
         splits = self._session_state.split_rows()
         if splits:
-            self._edge.say(splits)  # if the session goes on
+            self._edge.say(splits)  # if the session resumes
         names, ledger = ",".join(self._names), self._session_state.ledger
         own = (self._agent_id, names, ledger.held(), self._agent_token)
         resumes = IS_BACK if self.conversation.scheduler_id != NO_ID else 0
@@ -241,7 +239,7 @@ class ConnectionManager:
         self._edge.hang_up()
 
     def _seek(self, reason: str) -> None:
-        self._refused_because = ""  # whoever refused is not there any more
+        self._refused_because = ""  # the scheduler that refused is lost
         self._note_down(reason)
         self._edge.set_aside()
 
@@ -269,7 +267,7 @@ class ConnectionManager:
         self._hang_up(reason)
         logger.error(
             "%d messages in a row from %s could not be read: the cluster ends. Does a scheduler of the same version "
-            "listen there, and what is in between?",
+            "listen there? Is there a proxy in between?",
             TRIES_MOST,
             self._config.endpoint,
         )
@@ -282,7 +280,7 @@ class ConnectionManager:
     def _finish(self, _text: str) -> None:
         self._end(self._exit_code)
 
-    # What the log says of a scheduler that is not there
+    # Log lines while there is no scheduler
 
     def _start_absence(self) -> None:
         if self._absent_since is None:
@@ -290,13 +288,15 @@ class ConnectionManager:
             self._schedule(SAY_AFTER_SECONDS, AbsenceDue(self._absent_since))
 
     def _absence_due(self, due: AbsenceDue) -> None:
-        """Log that there is no scheduler, if that is still so: a wrong address looks like one that starts later."""
+        """Log that there is no scheduler, if that is still so: a wrong address looks like a scheduler that starts
+        later.
+        """
         if due.since != self._absent_since:
             return
         self._schedule(SAY_EVERY_SECONDS, due)
         reason = self._refused_because or self._lookup.problem
         logger.warning(
-            "no scheduler has %s at %s for %.0f s. %s The cluster keeps trying, and ends itself after %g s without one",
+            "no scheduler has %s at %s for %.0f s. %s The cluster keeps trying, and ends after %g s without one",
             "accepted this cluster" if self._refused_because else "answered",
             self._config.endpoint,
             self._now() - due.since,
@@ -350,11 +350,11 @@ class ConnectionManager:
             self._refused(reply.reason)
 
     def _refused(self, reason: str) -> None:
-        """Try again: the reason may go as it has come, with workers of another Python, or with the scheduler."""
+        """Retry after a refusal: another scheduler, or workers with another Python version, may remove the reason."""
         if reason != self._refused_because:
             self._refused_because = reason
             logger.error(
-                "the scheduler at %s refuses this cluster, which tries again: %s", self._config.endpoint, reason
+                "the scheduler at %s refuses this cluster, which keeps trying: %s", self._config.endpoint, reason
             )
         self.happened(states.CUT, f"refused: {reason}")
 
@@ -363,14 +363,14 @@ class ConnectionManager:
             self._agents = echos[-1].agents
             if echos[-1].value_bytes:
                 self._session_state.ledger.value_bytes = echos[-1].value_bytes
-            if echos[-1].sent_ns:  # else it only probes the connection
+            if echos[-1].sent_ns:  # else the echo only probes the connection
                 round_trip_us = int(self._now() * 1e6) - echos[-1].sent_ns // 1000
                 self.round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)
 
     def is_up(self) -> bool:
-        """Note that the scheduler is alive. Return whether its item is allowed in this state.
+        """Record that the scheduler is alive, and return whether its item is allowed in this state.
 
-        An item that came before its connection was lost counts as heard, so it must not be dropped.
+        An item that arrived before its connection was lost counts as received, so it must not be dropped.
         """
         if self.conversation.state is states.UP:
             self.conversation.heard()
@@ -378,7 +378,7 @@ class ConnectionManager:
         return self.conversation.state in (states.AWAY, states.GREETING) and self.conversation.scheduler_id != NO_ID
 
     def say(self, items: Sequence[Any]) -> None:
-        """Say items, on this connection or the next one; if that begins anew, its first words say the same."""
+        """Send items on this connection or the next one. A new session starts with its initial items instead."""
         if self.conversation.state in _SPEAKING:
             self._edge.say(items)
 

@@ -1,10 +1,9 @@
-"""Devices: which GPUs of its node each run has that asks for some, by number.
+"""Devices: the numbers of the GPUs of its node that each run may use.
 
-Kept by the link. The scheduler counts how many are taken; which ones is decided here, because a run stays here when the
-scheduler is restarted. Two runs share a number only if more are taken than there are: when tasks go on that waited for
-tasks of their own. A worker gets the same numbers again if it can: its processes may have opened these.
-
-Must never: hold a run back.
+Kept by the link. The scheduler counts the GPUs that are taken. The agent chooses the numbers, because a run stays here
+when the scheduler is restarted. Two runs share a number only if more GPUs are taken than the node has, which happens
+when blocked tasks resume. A worker gets the same numbers again if possible, because its processes may have opened these
+devices. A run is never delayed for lack of a free device.
 """
 
 from __future__ import annotations
@@ -23,26 +22,26 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
 
 DEVICES_MOST = 1024
-"""Where a node names more, they are no devices."""
+"""The most GPUs that are numbered. A node that names more does not mean devices."""
 
 
 class Devices:
     """The GPUs of a node.
 
     Args:
-        count: how many there are.
+        count: the number of GPUs.
     """
 
     def __init__(self, count: int) -> None:
         self._users = [0] * count
-        """how many runs have each number, without those that wait for others"""
+        """how many runs have each number, without blocked runs"""
         self._runs: dict[tuple[TaskId, int], tuple[int, ...]] = {}
         self._waiting: set[tuple[TaskId, int]] = set()
         self._last: dict[int, tuple[int, ...]] = {}
-        """the numbers that each worker had last"""
+        """the numbers of the last run of each worker"""
 
     def number(self, tasks: Batch[RunTask]) -> Batch[RunTask]:
-        """Return these tasks, with numbers in the options of those that ask for GPUs."""
+        """Return these tasks, with device numbers in the options of tasks that ask for GPUs."""
         return Batch[RunTask](self._numbered(task) if task.options else task for task in tasks)
 
     def _numbered(self, task: RunTask) -> RunTask:
@@ -68,7 +67,7 @@ class Devices:
             self._users[number] += change
 
     def wait(self, runs: Iterable[RunBlocked]) -> None:
-        """These runs wait for others, and lend their numbers."""
+        """Lend the numbers of these blocked runs to other runs."""
         for run in runs:
             key = (run.task_id, run.attempt)
             if key in self._runs and key not in self._waiting:
@@ -76,7 +75,7 @@ class Devices:
                 self._use(self._runs[key], -1)
 
     def go_on(self, runs: Iterable[RunUnblocked]) -> None:
-        """They do not wait any more."""
+        """Take back the numbers of these runs, which resume."""
         for run in runs:
             key = (run.task_id, run.attempt)
             if key in self._waiting:
@@ -84,7 +83,7 @@ class Devices:
                 self._use(self._runs[key], 1)
 
     def end(self, runs: Iterable[RunResult | RecallResponse]) -> None:
-        """These runs have ended, or were given back."""
+        """Free the numbers of these runs, which have ended or were recalled."""
         if not self._runs:
             return
         for run in runs:
@@ -97,10 +96,10 @@ class Devices:
 
 
 def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
-    """Refuse more GPUs than CUDA_VISIBLE_DEVICES names. If it is not set, nothing is known of the GPUs of this machine.
+    """Refuse more GPUs than CUDA_VISIBLE_DEVICES names. If it is not set, the GPUs of this machine are unknown.
 
     Raises:
-        ConfigError: if a cluster of local processes or threads is to offer more.
+        ConfigError: if a cluster of local processes or threads offers more.
     """
     offered, value = read_amounts(config.capabilities).get(GPU, 0), environment.get(GPUS_VARIABLE)
     if value is None or config.engine not in LOCAL_ENGINES or not 0 < offered <= DEVICES_MOST:
@@ -115,6 +114,6 @@ def check_gpus(config: ClusterConfig, environment: Mapping[str, str]) -> None:
 
 
 def devices_of(amounts: Iterable[tuple[str, int]]) -> Devices | None:
-    """Return the GPUs of a node that has these amounts; None if it has none."""
+    """Return the GPUs of a node with these amounts; None if it has none."""
     count = dict(amounts).get(GPU, 0)
     return Devices(count) if 0 < count <= DEVICES_MOST else None

@@ -1,11 +1,9 @@
-"""AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when there is a new one.
+"""AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when to open a new one.
 
-The shell calls `receive` and `flush`. Arriving items go to the link as batches. The news of what the scheduler has
-heard follows when these have been seen to: nobody waits for it. Items of the link leave once per turn of the shell;
-without a connection they wait, since the session may go on. After bytes that are not a message, the edge closes the
-connection and tells the link.
-
-Must never: keep state of the protocol, or let bytes from outside raise.
+The shell calls `receive` and `flush`. The edge sends received items to the link as batches, and reports acknowledged
+items when these are handled: no handler waits for acknowledgements. Items of the link leave once per turn of the shell.
+Without a connection they wait, since the session may resume. If bytes cannot be decoded, the edge closes the connection
+and reports that to the link. It holds no state of the protocol, and bytes from outside never raise.
 """
 
 from __future__ import annotations
@@ -45,20 +43,23 @@ class _OpenConnection:
     socket: Dialer
     link: ActorRef
     is_up: bool = False
-    """whether the link has said how the session goes on after the reply to its hello"""
+    """whether the link has resumed or started the session after the reply to its hello"""
     is_drained: bool = False
-    """whether nothing can have come since the last look: sending looks too, and takes what the descriptor had to say"""
+    """whether nothing can have arrived since the last read; a send clears it, because sending consumes the readiness of
+    the
+    descriptor
+    """
     is_calm: bool = False
-    """messages come one by one: to ask whether there is another one costs as much as to read it"""
+    """whether messages arrive one by one: then polling for another one costs as much as reading it"""
 
     def expect(self) -> None:
-        """A message may have come."""
+        """Look for a message in the next turn."""
         self.is_drained = False
         self.socket.expect()
 
 
 class AgentEdge:
-    """The way out of the link, and the shell's `AgentEdge`."""
+    """The socket of the link, and the shell's edge."""
 
     def __init__(self, shell: Shell, transport: Transport, window_bytes: int = WINDOW_BYTES) -> None:
         self._shell = shell
@@ -66,11 +67,11 @@ class AgentEdge:
         self._transport = transport
         self._open: _OpenConnection | None = None
         self._aside: Dialer | None = None
-        """the connection before this one, if it was silent: its end would look like the end of this agent"""
+        """the previous connection, if it was silent: closing it would look like the end of this agent"""
         self._ready: list[Message] = []
-        """they leave on this connection before what the pipe gives"""
+        """messages that leave on this connection before those of the pipe"""
         self._heard: list[Any] = []
-        """items that the scheduler has heard, and the link does not know it"""
+        """items that the scheduler has acknowledged, not yet reported to the link"""
         self.received = Traffic()
         self.sent = Traffic()
         self.undecodable = 0
@@ -81,7 +82,7 @@ class AgentEdge:
     # For the link
 
     def connect(self, link: ActorRef) -> None:
-        """Open a new connection, with an identity that was never used; what arrives goes to `link`."""
+        """Open a new connection with a new identity; what arrives goes to `link`."""
         self.hang_up()
         socket = self._transport.dial()
         self._open = connection = _OpenConnection(socket, link)
@@ -89,19 +90,19 @@ class AgentEdge:
         self._shell.watch(socket.monitor_descriptor, lambda: self._look_for_cut(connection))
 
     def hang_up(self, linger_seconds: float = 0) -> None:
-        """Close the connection; what was said waits for the next one."""
+        """Close the connection; pending items wait for the next one."""
         socket = self._leave()
         if socket is not None:
             socket.close(linger_seconds)
 
     def set_aside(self) -> None:
-        """Leave the connection open and unheard, until the next one is up, or set aside too."""
+        """Keep the connection open without reading it, until the next one is up or is set aside too."""
         socket = self._leave()
         self._close_aside()
         self._aside = socket
 
     def _leave(self) -> Dialer | None:
-        """Listen no more. Returns the socket, if there was one."""
+        """Stop reading the connection. Return its socket, or None if there is no connection."""
         self._ready.clear()
         connection, self._open = self._open, None
         if connection is None:
@@ -122,15 +123,15 @@ class AgentEdge:
         self._ready.append(self.session.hello(hello))
 
     def say_alone(self, item: Any) -> None:
-        """Send an item that does not count in the session, with the next flush: a heartbeat."""
+        """Send an item outside the numbering of the session, such as a heartbeat, with the next flush."""
         self._ready.append(self.session.pipe.unnumbered([item]))
 
     def say(self, items: Sequence[Any]) -> None:
-        """Send items of the session, with the next flush that has a connection which is up."""
+        """Send items of the session, with the next flush while a connection is up."""
         self.session.pipe.put_all(items)
 
     def resume(self, heard: int) -> None:
-        """The connection is up, and the session goes on: the scheduler has heard so many messages."""
+        """Resume the session on this connection. The scheduler has received the first `heard` messages."""
         connection = self._open
         if connection is None:
             return
@@ -142,7 +143,7 @@ class AgentEdge:
             self._up(connection)
 
     def begin(self) -> None:
-        """The connection is up, and the session begins anew: what was said before is dropped."""
+        """Start a new session on this connection, and drop all items of the previous one."""
         self.session.begin()
         if self._open is not None:
             self._up(self._open)
@@ -155,10 +156,10 @@ class AgentEdge:
         if self._open is connection and connection.socket.was_cut():
             refusal = self._transport.refusal
             by_scheduler = self._transport.is_refused_by_scheduler
-            connection.link.send(LinkLost(refusal or "the connection was cut", bool(refusal), by_scheduler))
+            connection.link.send(LinkLost(refusal or "the connection was lost", bool(refusal), by_scheduler))
 
     def _spoil(self, connection: _OpenConnection, error: Exception) -> None:
-        """The session cannot go on: the next hello says which tasks are here, and the others come again."""
+        """Give up the session. The next hello names the tasks that are here; the scheduler sends the others again."""
         self.session.spoil()
         self.hang_up()
         connection.link.send(LinkUnreadable(str(error)))
@@ -193,7 +194,7 @@ class AgentEdge:
         is_calm, connection.is_calm = connection.is_calm, False
         for number in range(RECEIVED_MOST):
             if number and is_calm:
-                return True  # it is asked when this one has been answered
+                return True  # the next message is read after this one is handled
             received = connection.socket.receive()
             if received is None:
                 connection.is_drained = True
@@ -201,7 +202,7 @@ class AgentEdge:
                 return False
             try:
                 batches = self.session.pipe.receive(*received)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the agent lives, and its session begins anew
+            except Exception as error:  # noqa: BLE001 - whatever it is, the agent continues with a new session
                 self._garbled(connection, error)
                 return False
             self.received.add_message(*received, batches)
@@ -210,7 +211,7 @@ class AgentEdge:
             if not batches:
                 self._tell_heard(connection)
             elif type(batches[0]) is _REPLIES:
-                return True  # what follows belongs to the session that the link chooses now
+                return True  # later messages belong to the session that the link chooses now
         return True
 
     def flush(self) -> bool:
@@ -225,8 +226,8 @@ class AgentEdge:
         if may_take:
             try:
                 messages += pipe.take()
-            except Exception as error:  # whatever it is, the agent lives, and says all of it again
-                logger.exception("what is for the scheduler cannot be written")
+            except Exception as error:  # the agent continues, and resends its items in a new session
+                logger.exception("items for the scheduler cannot be encoded")
                 self._spoil(connection, error)
                 return False
         try:
@@ -236,11 +237,11 @@ class AgentEdge:
                 self.sent.add_message(header, frames)
         except PeerGoneError:
             self.hang_up()
-            connection.link.send(LinkLost("the scheduler is gone"))
+            connection.link.send(LinkLost("the scheduler is unreachable"))
         return bool(messages)
 
     def close(self) -> None:
-        """Close for good; the last items have a moment to leave."""
+        """Close for good. The last items have a moment to leave."""
         self._close_aside()
         self.hang_up(linger_seconds=0.2)
         self._transport.close()

@@ -1,6 +1,6 @@
-"""GarbageCollector: tells workers from time to time to drop unused objects.
+"""GarbageCollector: tells workers periodically to drop unused objects.
 
-It only has a timer. It notifies the workers, which know what their processors used, and trims the memory of the agent
+It has only a timer. It notifies the workers, which know what their processors used, and trims the memory of the agent
 itself. A worker does not wake an idle processor.
 """
 
@@ -26,7 +26,7 @@ class GarbageCollector(Actor):
 
     Args:
         interval_seconds: the time between two collections.
-        trim_above_bytes: an agent with more memory than this gives back what it does not use.
+        trim_above_bytes: an agent with more memory than this returns what it does not use to the system.
     """
 
     def __init__(self, workers: tuple[ActorRef, ...], interval_seconds: float, trim_above_bytes: int) -> None:

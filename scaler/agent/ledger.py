@@ -1,17 +1,15 @@
-"""Ledger: the open tasks of an agent, and the results that the scheduler may not have heard.
+"""Ledger: the open tasks of an agent, and the results that the scheduler may not have received.
 
-Kept by the link, which records received and sent items here. A task is open until its result is there, or until it is
-given back. A result is kept until the scheduler has heard it.
+Kept by the link, which records received and sent items here. A task is open until its result is here or it is
+recalled. A result is kept until the scheduler has acknowledged it. The ledger sends nothing.
 
-    RunTask --> open --result--> kept --heard--> gone
-                 |  waits <--> goes on
-                 +--given back--> gone
+    RunTask --> open --result--> kept --acknowledged--> removed
+                 |  blocks <--> resumes
+                 +--recalled--> removed
 
-A task that was taken from its worker may come back under a new attempt while the old one still ends: all that is said
-of a run names its attempt, and only the newest one is open. What was open when another scheduler took over stays open,
-under the attempt that the earlier one gave it.
-
-Must never: send, or forget a result.
+A task that was taken from its worker may return under a new attempt while the old one still ends. So each message about
+a run names its attempt, and only the newest attempt is open. Tasks that were open when another scheduler took over stay
+open, under the attempt that the earlier scheduler gave them.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ from scaler.wire.messages.worker import (
 )
 from scaler.wire.session.too_large import NO_LIMIT, RAISE_IT, died_of_it, without_result
 
-# Made once: these are on the way of each task, and `Batch[...]` is a call.
+# Made once: each task needs these, and `Batch[...]` is a call.
 _TASKS, _BLOCKED, _RESULTS = Batch[RunTask], Batch[RunBlocked], Batch[RunResult]
 
 OfRun = TypeVar("OfRun", RunCancel, RecallRequest)
@@ -55,7 +53,7 @@ class Ledger:
     """The open tasks and results of an agent.
 
     Args:
-        scheduler: what to call the scheduler in errors.
+        scheduler: the name of the scheduler in errors.
         values: keeps large results; None: they are sent.
     """
 
@@ -65,33 +63,34 @@ class Ledger:
         self.value_bytes = NO_LIMIT
         """the most bytes of one result that the scheduler takes"""
         self._deaths: dict[tuple[TaskId, int], int] = {}
-        """on their way to how many schedulers, one after the other, kept results were when these ended"""
+        """for each kept result: how many successive schedulers ended while it was being sent to them"""
         self._open: dict[TaskId, RunTask] = {}
-        """tasks at the workers, by id: the newest attempt of each"""
+        """the newest attempt of each task at the workers, by id"""
         self._waiting: dict[TaskId, RunBlocked] = {}
-        """those of them that wait for other tasks"""
+        """the open tasks that are blocked"""
         self._former: set[TaskId] = set()
-        """open tasks with an attempt that an earlier scheduler has numbered"""
+        """open tasks whose attempt was numbered by an earlier scheduler"""
         self._sent_again: dict[TaskId, int] = {}
-        """the attempts of open tasks that went back to their workers, which had given them back"""
+        """the attempts of open tasks that were sent to their workers again after these had returned them"""
         self._kept: dict[tuple[TaskId, int], RunResult] = {}
-        """results that the scheduler may not have, by task and attempt, in their order"""
+        """results that the scheduler may not have, by task and attempt, in the order of their ends"""
         self._owners: dict[tuple[TaskId, int], int] = {}
-        """of the tasks of these: the tags of their owners"""
+        """the tag of the owner of each kept result"""
         self.tally: Tally | None = None
-        """what ends is counted here while somebody watches"""
+        """counts runs that end, while the scheduler requests reports; otherwise None"""
 
     # For a hello and a welcome
 
     def held(self) -> bytes:
-        """Return the runs that are open for the scheduler, as a hello names them, and as many as it may. For another
-        scheduler, those whose values are here are open, too, unless a newer attempt may take the place of such a value.
+        """Return the open runs and kept results as a hello names them, at most `HELD_MOST`. For another scheduler, runs
+        with a
+        value in the store are open too, unless a newer attempt may replace that value.
         """
         runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._values_held()]
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
 
     def owners_of_held(self) -> bytes:
-        """Return the tags of the owners of the same runs, as a hello names them."""
+        """Return the tags of the owners of the runs that `held` names, in the same order."""
         owners = [task.owner for task in self._open.values()]
         owners += (self._owners.get(run, 0) for run in self._kept)
         owners += (0 if self._values is None else self._values.owner_of(run.task_id) for run in self._values_held())
@@ -101,8 +100,9 @@ class Ledger:
         return [result for result in self._with_values() if result.task_id not in self._open]
 
     def results(self) -> list[RunResult]:
-        """Return the results that may not have arrived, in their order; one that is too large has failed its task. Then
-        those whose values are here: another scheduler does not know them.
+        """Return the results that may not have arrived, in order, and then those with a value in the store, which
+        another
+        scheduler does not know. A result that is too large for the scheduler becomes a failure.
         """
         for run, result in self._kept.items():
             if self._is_too_large(result):
@@ -117,16 +117,16 @@ class Ledger:
         return size_of(result.frames) > self.value_bytes
 
     def waiting(self) -> Batch[RunBlocked]:
-        """Return the tasks that wait for others."""
+        """Return the blocked tasks."""
         return Batch[RunBlocked](self._waiting.values())
 
     def keep_for_another(self, on_their_way: Iterable[Any] = ()) -> None:
-        """Another scheduler takes over. It numbers its attempts in another way.
+        """Keep everything for another scheduler, which numbers its attempts in another way.
 
-        A result that was on its way to several schedulers, one after the other, when they ended is given up.
+        Give up a result that was being sent to `TRIES_MOST` successive schedulers when they ended.
 
         Args:
-            on_their_way: the large items that had left for the last one, wholly or in part, and have not arrived.
+            on_their_way: the large items that were sent to the last scheduler, wholly or in part, and have not arrived.
         """
         self._former = set(self._open)
         kept, known = self._kept, self._deaths
@@ -137,12 +137,12 @@ class Ledger:
             kept[run] = self._refused(kept[run], None, died_of_it(TRIES_MOST))
 
     def _refused(self, result: RunResult, budget: int | None, cure: str) -> RunResult:
-        """Return what a result becomes that is not sent."""
+        """Return the failure that replaces a result that is not sent."""
         error = ObjectTooLargeError("its result", size_of(result.frames), self._scheduler, budget, cure)
         return without_result(result, error)
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: tasks at the workers, those of them that wait for others, results that are kept."""
+        """Return the numbers of tasks at the workers, of blocked tasks, and of kept results."""
         tasks = self.tasks_by_worker().total()
         return {"tasks": tasks, "blocked_tasks": len(self._waiting), "results": len(self._kept)}
 
@@ -163,7 +163,7 @@ class Ledger:
     # Tasks
 
     def add(self, tasks: Sequence[RunTask]) -> dict[int, Batch[RunTask]]:
-        """Open tasks. Returns those that are new, by worker."""
+        """Open tasks. Return the new ones, by worker."""
         known = self._open
         by_worker: dict[int, Batch[RunTask]] = {}
         for task in tasks:
@@ -178,7 +178,7 @@ class Ledger:
         return by_worker
 
     def _replaces(self, task: RunTask, before: RunTask) -> bool:
-        """Return whether a task is not the repetition of an earlier order."""
+        """Return whether a task replaces the open attempt, instead of repeating an earlier order."""
         if task.task_id not in self._former:
             return is_later(task.attempt, before.attempt)
         if task.attempt == before.attempt:
@@ -188,7 +188,9 @@ class Ledger:
         return True
 
     def split(self, task: RunTask) -> RunSplit | None:
-        """Each row of a task is a run of its own from now on. Return what to say; None if that is so already."""
+        """Make each row of a range a run of its own. Return the message for the scheduler; None if the range is not
+        open.
+        """
         known = self._open.get(task.task_id)
         if known is None or known.attempt != task.attempt or not known.rows:
             return None
@@ -197,7 +199,10 @@ class Ledger:
         return RunSplit(known.task_id, known.worker, known.attempt, known.rows)
 
     def split_all(self) -> list[RunSplit]:
-        """A hello speaks of single runs, since who hears it may have split what is whole. Return what was split."""
+        """Split all ranges and return the messages for the scheduler. A hello names single runs, because the scheduler
+        may have
+        split a range that is whole here.
+        """
         said = [self.split(task) for task in list(self._open.values()) if task.rows]
         for run, result in list(self._kept.items()):
             if result.rows:
@@ -208,7 +213,7 @@ class Ledger:
         return [each for each in said if each is not None]
 
     def apart(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Return the results with those of rows that are runs of their own as theirs."""
+        """Return the results, with the result of a range that was split divided into results of its rows."""
         known, apart = self._open, _RESULTS()
         for result in results:
             task = known.get(result.task_id) if result.rows else None
@@ -219,12 +224,12 @@ class Ledger:
         return apart
 
     def recalls(self, response: RecallResponse) -> list[RecallResponse]:
-        """Return what is said of a task, as said of those rows that are runs of their own."""
+        """Return the recall of a task, or one recall for each row of a range that was split."""
         task = self._open.get(response.task_id)
         return recalls_of(response) if response.rows and task is not None and not task.rows else [response]
 
     def find(self, task_id: TaskId, attempt: int) -> RunTask | None:
-        """Return the task if just this attempt at it is open."""
+        """Return the task if exactly this attempt at it is open."""
         task = self._open.get(task_id)
         return task if task is not None and task.attempt == attempt else None
 
@@ -241,7 +246,7 @@ class Ledger:
         return of_open, of_others
 
     def not_blocked(self) -> dict[int, Batch[RecallRequest]]:
-        """Return wishes to have all tasks back that do not wait for others, by worker: these have started."""
+        """Return recall requests for all open tasks that are not blocked, by worker; blocked ones have started."""
         by_worker: dict[int, Batch[RecallRequest]] = {}
         for task in self._open.values():
             if task.task_id not in self._waiting:
@@ -255,20 +260,21 @@ class Ledger:
         return bool(self._open)
 
     def give_back(self, response: RecallResponse) -> None:
-        """An open task has not begun, and goes back to the scheduler."""
+        """Remove an open task that has not started and returns to the scheduler."""
         del self._open[response.task_id]
         self._former.discard(response.task_id)
         self._sent_again.pop(response.task_id, None)
 
     def send_again(self, task: RunTask) -> None:
-        """Its worker gets an open task again that it has given back. What it said before may still be on its way."""
+        """Record that an open task is sent to its worker again. An earlier reply may still be in transit."""
         self._sent_again[task.task_id] = task.attempt
 
     def missed(
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
-        """Their worker did not have these runs. Return the cancels that it is to hear again, since it has got the task
-        meanwhile, and those of the others that are open: they are lost.
+        """Return two lists of runs that their worker did not have: cancels to send again, since the worker has received
+        the task
+        meanwhile, and open runs that are lost.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []
@@ -278,19 +284,19 @@ class Ledger:
             if self._sent_again.get(run.task_id) != run.attempt:
                 lost.append(run)
             elif isinstance(run, RunCancel):
-                del self._sent_again[run.task_id]  # heard again once: it is there, or lost
+                del self._sent_again[run.task_id]  # sent again once: then the run is found, or lost
                 again.append(run)
         return again, lost
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
-        """Some tasks wait for others now. Returns those that are open."""
+        """Mark tasks as blocked. Return those of them that are open."""
         waiting = _BLOCKED([run for run in runs if self.find(run.task_id, run.attempt) is not None])
         for run in waiting:
             self._waiting[run.task_id] = run
         return waiting
 
     def unblock(self, run: RunUnblocked | RunResult) -> None:
-        """A task does not wait any more."""
+        """Mark a task as no longer blocked."""
         waiting = self._waiting.get(run.task_id)
         if waiting is not None and waiting.attempt == run.attempt:
             del self._waiting[run.task_id]
@@ -298,8 +304,9 @@ class Ledger:
     # Results
 
     def finish(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Some runs have ended, open ones or others; the results are kept. Returns them as they are said: large ones
-        with their location; of a run whose result is too large for the scheduler, that it has failed.
+        """Record the results of runs, open or not, and keep them. Return the results to send: a large one has its
+        location, and
+        one that is too large for the scheduler is a failure.
         """
         are_as_before = True
         known, kept, owners, tally = self._open, self._kept, self._owners, self.tally
@@ -319,7 +326,7 @@ class Ledger:
                 if tally is not None:
                     tally.add(task, result)
                 if task.attempt != attempt:
-                    known[task_id] = task  # a newer attempt is still here
+                    known[task_id] = task  # a newer attempt is open
                     continue
                 owners[run] = task.owner
             if former:
@@ -329,20 +336,20 @@ class Ledger:
         return results if are_as_before else _RESULTS([kept[each.task_id, each.attempt] for each in results])
 
     def _as_said(self, result: RunResult) -> RunResult:
-        if result.location:  # the agent itself says where values are, and no task does
+        if result.location:  # only the agent announces locations, never a task
             return replace(result, location=b"")
         if self._is_too_large(result):
             return self._refused(result, self.value_bytes, RAISE_IT)
         task = self.find(result.task_id, result.attempt)
         if self._values is None or task is None:
-            return result  # a newer attempt makes the value that has this id
+            return result  # a newer attempt makes the value of this id
         try:
             return self._values.take(result, account_in(task))
         except ObjectTooLargeError as error:
             return without_result(result, error.said_of("its result"))
 
     def heard(self, items: Iterable[Any]) -> None:
-        """Forget the results among these items: the scheduler has them."""
+        """Forget the results among these items, which the scheduler has acknowledged."""
         forget, forget_owner = self._kept.pop, self._owners.pop
         for item in items:
             if type(item) is RunResult:
@@ -355,7 +362,7 @@ class Ledger:
                         forget_owner((task_id, item.attempt), None)
 
     def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
-        """Return those of the cancels to which no result is the answer that was said, or is."""
+        """Return the cancels that no sent or pending result answers."""
         values = self._values
         return [
             cancel
@@ -365,7 +372,7 @@ class Ledger:
         ]
 
     def large_result(self, object_id: ObjectId) -> Frames:
-        """Return the frames of the kept result that is this object; none if it is not here."""
+        """Return the frames of the kept result with this id; empty if it is not here."""
         for result in reversed(self._kept.values()):
             if result.frames and ObjectId(result.task_id) == object_id:
                 return result.frames

@@ -1,13 +1,10 @@
-"""AgentLink: the agent's side of the protocol, over one connection after the other.
+"""AgentLink: the agent's side of the protocol, over successive connections.
 
 Written to by the edge (batches, `LinkLost`), workers (results) and the object cache (requests). Sends tasks and cancels
-to the workers, objects to the cache, and all items for the scheduler to the edge.
+to the workers, objects to the cache, and all items for the scheduler to the edge. It decodes no payload.
 
-Hellos, heartbeats and goodbyes are the business of its `ConnectionManager`, which has mail of its own. Results are kept
-until the scheduler has heard them, and said first where a session begins anew. Tasks continue while the scheduler is
-away.
-
-Must never: forget a result, or decode a payload.
+Its `ConnectionManager`, which has mail of its own, handles hellos, heartbeats and goodbyes. Results are kept until the
+scheduler has acknowledged them, and are the first items of a new session. Tasks continue while the scheduler is away.
 """
 
 from __future__ import annotations
@@ -94,7 +91,7 @@ logger = logging.getLogger(__name__)
 
 DRAIN_LOOK_SECONDS = 0.02
 GIVE_BACK_SECONDS = 0.05
-"""Who leaves without a drain gives back what waits, and lets tasks end that take no longer than this."""
+"""How long an agent that leaves without a drain waits for running tasks. It returns waiting tasks at once."""
 
 _ROWS = attrgetter("rows")
 
@@ -111,13 +108,13 @@ class AgentLink(Actor):
 
     Args:
         end: called once with the exit code when the agent must end.
-        capabilities: of the node, as its hello names them.
-        can_say_runs: whether the workers answer `SayRuns`.
-        n_open: how many of the workers, the first ones, take tasks until the executor says otherwise; None: all.
-        can_begin_anew: whether they obey `RestartProcesses`.
+        capabilities: those of the node, in the form of the hello.
+        can_say_runs: whether the workers answer `ReportRuns`.
+        n_open: how many workers take tasks at first, counted from the first one; None: all, always.
+        can_begin_anew: whether the workers obey `RestartProcesses`.
         values: keeps large results; None: they are sent.
-        takes_rows: whether the workers take tasks of many rows.
-        text_hash: the hash of a text in the workers, as the hello reports it.
+        takes_rows: whether the workers take ranges.
+        text_hash: the hash of a fixed text in the workers, for the hello.
     """
 
     def __init__(
@@ -154,7 +151,7 @@ class AgentLink(Actor):
         self._can_begin_anew = can_begin_anew
         asked = workers if can_say_runs else ()
         self._n_open = self._n_opened = len(names) if n_open is None else n_open
-        """how many workers take tasks, and how many ever did"""
+        """how many workers take tasks, and the most that ever did"""
         if self._n_open < len(names):
             session_state.closed = len(names) - self._n_open
         self._watch = AgentWatch(
@@ -172,7 +169,7 @@ class AgentLink(Actor):
     def _dispatch_to_connection(self, mail: Any) -> None:
         self._connection.mail[type(mail)](mail)
 
-    # What it does now
+    # Statistics
 
     @handles(ReportLinkStatistics)
     def _report_statistics(self, ask: ReportLinkStatistics) -> None:
@@ -185,12 +182,16 @@ class AgentLink(Actor):
 
     @handles(CapacityChanged)
     def _capacity_changed(self, changed: CapacityChanged) -> None:
-        """Have the scheduler use more workers, or fewer, and ask those back that wait at the others."""
+        """Change how many workers take tasks, and report it. The scheduler recalls the tasks that wait at the other
+        workers.
+        """
         n_open = min(changed.capacity, len(self._names))
         if self._session_state.closed is None or n_open == self._n_open:
             return
         level = logging.INFO if n_open else logging.WARNING
-        logger.log(level, "%d workers take tasks now, %d did before: as many as the engine has", n_open, self._n_open)
+        logger.log(
+            level, "%d workers take tasks now, %d before: the capacity of the engine has changed", n_open, self._n_open
+        )
         self._n_open, self._n_opened = n_open, max(n_open, self._n_opened)
         self._watch.shown = n_open
         self._session_state.closed = len(self._names) - n_open
@@ -200,7 +201,7 @@ class AgentLink(Actor):
     def _held_changed(self, changed: PausedChanged) -> None:
         self._say([WorkersPaused(changed.held)])
 
-    # For those who watch
+    # Reports for viewers
 
     @handles(Batch[WatchRequest])
     def _watch_requested(self, requests: Batch[WatchRequest]) -> None:
@@ -216,7 +217,7 @@ class AgentLink(Actor):
         if self._conversation.state is UP:
             self.actor_ref.send(ReportDue(watch.look(), due.number))
             self.schedule(watch.interval_seconds, due)
-        else:  # whoever is there next asks again
+        else:  # the next scheduler requests reports itself
             watch.ask(0, 0)
 
     @handles(ReportDue)
@@ -245,7 +246,7 @@ class AgentLink(Actor):
             return
         if any(task.rows for task in tasks):
             tasks = Batch[RunTask](task for task in tasks if not (task.rows and self._is_flawed(task)))
-        if self._conversation.state is not UP:  # a hello has named what is here
+        if self._conversation.state is not UP:  # a hello has named the runs of this node
             tasks = Batch[RunTask](chain.from_iterable(self._split_at_once(task) for task in tasks))
         for worker, new in self._ledger.add(tasks).items():
             if worker < len(self._workers):
@@ -254,7 +255,7 @@ class AgentLink(Actor):
                 self._refuse(new, f"there is no worker {worker} here")
 
     def _is_flawed(self, task: RunTask) -> bool:
-        """Return whether a range is none, and refuse it then."""
+        """Return whether a range is invalid; refuse it if so."""
         flaw = flaw_of(task, suits_rows=True)
         if flaw:
             self._refuse([replace(task, rows=0)], f"these rows cannot be run: {flaw}")
@@ -281,12 +282,12 @@ class AgentLink(Actor):
 
     @handles(RunsNotHere)
     def _runs_not_here(self, news: RunsNotHere) -> None:
-        """Answer for those that are still open. What became of the others was said before this."""
+        """Answer for runs that are still open. The outcome of the others was reported before."""
         again, lost = self._ledger.missed(news.runs)
         for cancel in again:
             self._workers[cancel.worker].send(Batch[RunCancel]([cancel]))
         if lost:
-            self._refuse(lost, "the worker does not have the task any more")
+            self._refuse(lost, "the worker no longer has the task")
 
     def _refuse(self, items: Iterable[RunTask | RunCancel | RecallRequest], text: str) -> None:
         status, payload = TaskStatus.NOT_FOUND, text.encode()
@@ -347,7 +348,9 @@ class AgentLink(Actor):
 
     @handles(Batch[RecallResponse])
     def _given_back(self, responses: Batch[RecallResponse]) -> None:
-        """Forget the tasks and say so, both at once; but if a hello has just said that they are here, they stay."""
+        """Forget the recalled tasks and report them, in one step. Tasks that a hello has just named stay with their
+        workers.
+        """
         given = Batch[RecallResponse]()
         for response in chain.from_iterable(map(self._ledger.recalls, responses)):
             task = self._ledger.find(response.task_id, response.attempt)
@@ -375,7 +378,7 @@ class AgentLink(Actor):
     @handles(Batch[RestartRequest])
     def _restart_requested(self, requests: Batch[RestartRequest]) -> None:
         if self._is_up() and self._can_begin_anew:
-            logger.info("the worker processes are replaced by fresh ones: %s", requests[-1].reason)
+            logger.info("all worker processes are replaced by new ones: %s", requests[-1].reason)
             for worker in self._workers:
                 worker.send(RestartProcesses())
 
@@ -404,7 +407,7 @@ class AgentLink(Actor):
     @handles(ObjectsSupplied)
     def _supply(self, supplied: ObjectsSupplied) -> None:
         most = self._ledger.value_bytes
-        why = f"the scheduler takes no more than {most:,} bytes of one value"
+        why = f"the scheduler accepts at most {most:,} bytes for one value"
         self._say(
             [
                 each if size_of(each.frames) <= most else replace(each, found=NOT_FOUND, frames=(), reason=why)
@@ -433,7 +436,7 @@ class AgentLink(Actor):
         self._objects.send(instructions)
 
     def _keep_result(self, object_id: ObjectId) -> None:
-        """Let the cache keep a result, if it is still here. Otherwise a worker that needs it will fetch it."""
+        """Let the cache keep a result that is still here. Otherwise a worker that needs it will fetch it."""
         frames = self._ledger.large_result(object_id)
         if frames:
             self._objects.send(KeepObject(object_id, frames))
@@ -458,8 +461,9 @@ class AgentLink(Actor):
 
     @handles(_DrainLook)
     def _look_at_drain(self, look: _DrainLook) -> None:
-        """Leave when the last task has ended and the values that only this node has are said. Until then give back what
-        waits, also what has come meanwhile.
+        """Leave when the last task has ended and the values that only this node has are handed over. Until then recall
+        waiting
+        tasks, including new ones.
         """
         left_seconds = look.ends_at - self.now()
         is_done = (
@@ -468,7 +472,7 @@ class AgentLink(Actor):
         n_values = 0 if self._values is None else len(self._values)
         if left_seconds <= 0 or (is_done and (look.are_values_said or not n_values)):
             if n_values and not look.are_values_said:
-                logger.warning("%d values go with this cluster: its time for a drain is over", n_values)
+                logger.warning("%d values are lost with this cluster: its time for a drain is over", n_values)
             self._connection.happened(LEAVE, look.reason)
         elif is_done:
             self._objects.send(HandOverValues(look, replace(look, are_values_said=True)))
@@ -478,5 +482,5 @@ class AgentLink(Actor):
 
 
 def _rows_in(item: RunTask | RunCancel | RecallRequest) -> int:
-    """Return how many rows an item is about, if it says so."""
+    """Return the number of rows of a range; 0 for any other item."""
     return item.rows if isinstance(item, RunTask) else 0

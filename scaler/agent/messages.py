@@ -1,7 +1,7 @@
 """Messages between the actors of an agent.
 
-Those between them and the executor of a node are in `scaler.executors.messages`, those between processes in
-`scaler.wire.messages`.
+Messages between these actors and the executor of a node are in `scaler.executors.messages`, messages between processes
+in `scaler.wire.messages`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class LinkLost:
 
     reason: str
     is_locked_out: bool = False
-    """whether the scheduler refuses every key that this agent has; `reason` tells why"""
+    """whether the scheduler refuses every key of this agent; `reason` explains why"""
     by_scheduler: bool = False
-    """whether that is certain to be the answer of the scheduler, and not of another program at its address"""
+    """whether that is certainly the answer of the scheduler, and not of another program at its address"""
 
 
 @message
 class LinkUnreadable:
-    """Bytes came that are not a message of a scheduler; the connection is closed."""
+    """Received bytes are not a message of a scheduler; the connection is closed."""
 
     reason: str
 
 
 @message
 class LinkHeard:
-    """Something came from the scheduler, and it has heard these items."""
+    """The scheduler has acknowledged these items, so it is alive."""
 
     items: Sequence[Any]
 
@@ -52,7 +52,7 @@ class Leave:
 
     reason: str
     drain_seconds: float = 0.0
-    """how long running tasks have for their end; waiting tasks are given back at once"""
+    """how long running tasks may take to end; waiting tasks are returned at once"""
 
 
 @message
@@ -68,7 +68,7 @@ class FetchForWorker:
 
     object_id: ObjectId
     by_value: bool = False
-    """its location could not be opened"""
+    """whether its location could not be opened"""
 
 
 # To and from the object cache.
@@ -76,27 +76,27 @@ class FetchForWorker:
 
 @message
 class ReportKeptObjects:
-    """A scheduler is there, on a new connection: what does the node have?"""
+    """Link to object cache: report the node's objects to the scheduler, on a new connection."""
 
 
 @message
 class PausedChanged:
-    """Object cache to link: so many workers begin nothing now, because there is no room for results."""
+    """Object cache to link: the number of paused workers, for lack of memory for results."""
 
     held: int
 
 
 @message
 class ValuesKept:
-    """The link to the cache: there is more in the store, with results of these workers."""
+    """Link to object cache: the store has new results of these workers."""
 
     workers: Collection[int]
 
 
 @message
 class HandOverValues:
-    """The link to the cache: the node leaves. Give some of the values away that only it has, and send me `then`; if
-    none is left to be given away, `at_last`.
+    """Link to object cache: the node leaves. Send some of the values that only it has to the scheduler, and then return
+    `then`; if no such value is left, return `at_last`.
     """
 
     then: Any
@@ -105,21 +105,21 @@ class HandOverValues:
 
 @message
 class ObjectsSupplied:
-    """The cache to the link: objects for the scheduler, which has asked for them, or is to have them now."""
+    """Object cache to link: objects for the scheduler, which has requested them or must have them now."""
 
     responses: Sequence[ObjectResponse]
 
 
 @message
 class PartsSupplied:
-    """The cache to the link: parts of values, which the scheduler has asked for."""
+    """Object cache to link: parts of values that the scheduler has requested."""
 
     parts: Sequence[ObjectPart]
 
 
 @message
 class KeepObject:
-    """The link to the cache: tasks will need this result, which is still here."""
+    """Link to object cache: tasks will need this result, which is still here."""
 
     object_id: ObjectId
     frames: Frames
@@ -127,6 +127,6 @@ class KeepObject:
 
 @message
 class ObjectsHere:
-    """The objects of which the node has a copy."""
+    """Object cache to link: the node has a copy of these objects."""
 
     object_ids: Sequence[ObjectId]

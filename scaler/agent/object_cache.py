@@ -1,14 +1,12 @@
-"""ObjectCache: the functions and objects of a node, each fetched once, whichever workers need it.
+"""ObjectCache: the functions and objects of a node, each fetched once for all its workers.
 
 Written to by workers (`NeedObject`) and the link (answers, requests and deletes of the scheduler). Sends objects to the
-workers, and requests and answers for the scheduler to the link. A large object lies in one block of shared memory that
-all processors map; what is too much for memory and not read is on disk (`scaler.store`). Among the objects are results
-of this node (`NodeValues`): the scheduler asks for one if somebody cannot open its location.
+workers, and requests and answers for the scheduler to the link. It never reads an object. A large one lies in one block
+of shared memory that all processors map. Unread objects that exceed the memory are on disk (`scaler.store`). Among the
+objects are results of this node (`NodeValues`): the scheduler requests one if a reader cannot open its location.
 
-A function is shared by all clients, so nobody may put another one in its place: what a task calls is kept only if its
-content matches its id, wherever it came from.
-
-Must never: read an object.
+All clients share a function, so no client may replace it: the cache keeps a called function only if its content matches
+its id, wherever it came from.
 """
 
 from __future__ import annotations
@@ -57,32 +55,32 @@ from scaler.wire.session.streamed import part_of, sizes_of
 
 logger = logging.getLogger(__name__)
 
-GONE = "its host does not have it any more"
+GONE = "its host no longer has it"
 LOOK_SECONDS = 1.0
-"""While more is in memory than may be, and all of it is read, the cache looks so often whether that has changed."""
+"""How often the cache checks its readers while too much is in memory and all of it is read."""
 HAND_OVER_BYTES = 8 * 1024 * 1024
-"""So much of the values of a node that leaves is given away at once, or one value."""
+"""How much a node that leaves hands over in one batch, unless a single value is larger."""
 SUPPLIED_SECONDS = 5.0
-"""A value of which the scheduler asks for no part for so long may go to the disk again."""
+"""A value may be moved to disk again if the scheduler has requested no part of it for this time."""
 
 
 @message
 class _SupplyLook:
-    """To itself, by timer: let go of values of which no part was asked for."""
+    """To itself, by timer: release values of which no part was requested."""
 
 
 @message
 class _MakeRoom:
-    """To itself: go on to free what was dropped, and to bring values to the disk."""
+    """To itself: continue to free dropped objects, and to move values to disk."""
 
 
 class ObjectCache(Actor):
-    """The node's objects. They stay until the scheduler says that they are deleted.
+    """The node's objects. Each stays until the scheduler deletes it.
 
     Args:
-        store: has them.
-        values: says which of them are results of this node.
-        can_hold: whether workers obey `HoldTasks`.
+        store: holds them.
+        values: knows which of them are results of this node.
+        can_hold: whether workers obey `PauseTasks`.
     """
 
     def __init__(
@@ -102,19 +100,19 @@ class ObjectCache(Actor):
         self._can_hold = can_hold
         self._is_making_room = False
         self._look: Timer | None = None
-        """the next time to make room, while nothing can be done before"""
+        """the timer of the next attempt to free memory, while none can succeed before"""
         self._is_full = False
-        """whether the log has said that nothing more fits"""
+        """whether a log line has reported that the store is full"""
         self._n_held = len(self._room.held)
-        """how many workers are held, as the scheduler knows"""
+        """how many workers are paused, as last reported to the scheduler"""
         self._supplied: dict[tuple[ObjectId, bytes], Frames] = {}
-        """values that leave part by part, by id and location: they stay in memory meanwhile"""
+        """values that are sent part by part, by id and location; they stay in memory meanwhile"""
         self._supplied_lately: set[tuple[ObjectId, bytes]] = set()
         self._handed_over: set[ObjectId] = set()
-        """values that were given away because this node leaves"""
+        """values that were handed over because this node leaves"""
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
-        """those of the stored and the awaited that tasks call: what is stored of them matches its id"""
+        """stored and awaited objects that tasks call; the content of each stored one matches its id"""
 
     def on_start(self) -> None:
         self._make_room()
@@ -140,13 +138,13 @@ class ObjectCache(Actor):
             waiting.append(need.worker)
 
     def _stored(self, object_id: ObjectId) -> CachedObject | None:
-        """Return an object that is here. One that was on disk and cannot be read is not: it is fetched once more."""
+        """Return an object of the store; None: it is missing or unreadable, and must be fetched."""
         if object_id not in self._store:
             return None
         try:
             frames, block = self._store.find(object_id)
         except OSError as error:
-            logger.warning("object %s is fetched once more: %s", object_id.hex(), error)
+            logger.warning("object %s is fetched again: %s", object_id.hex(), error)
             return None
         self._make_room()
         return CachedObject(object_id, frames, block)
@@ -156,7 +154,7 @@ class ObjectCache(Actor):
         for response in responses:
             waiting = self._waiting.pop(response.object_id, None)
             if waiting is None:
-                continue  # no worker waits for it any more
+                continue  # no worker waits for it
             if response.object_id in self._values:
                 self._found(response.object_id, waiting)  # a task of this node has made it meanwhile
             elif response.found and response.location:
@@ -176,14 +174,14 @@ class ObjectCache(Actor):
         else:
             self._found(response.object_id, waiting)
             return
-        logger.error("an object is missing here: %s", reason)
+        logger.error("an object cannot be stored here: %s", reason)
         self._lost(response.object_id, waiting, reason)
 
     def _may_be_kept(self, object_id: ObjectId, frames: Frames) -> bool:
-        """Return whether this is not another function than the one that tasks call by this id."""
+        """Return whether the content matches the id, which it must if tasks call the object."""
         if object_id not in self._called or content_id(frames) == object_id:
             return True
-        logger.warning("what arrived as the function %s is another one: it is not kept", object_id.hex())
+        logger.warning("the content received for function %s does not match its id: it is not stored", object_id.hex())
         return False
 
     def _lost(self, object_id: ObjectId, waiting: list[ActorRef], reason: str) -> None:
@@ -197,7 +195,7 @@ class ObjectCache(Actor):
             worker.send(ObjectUnavailable(object_id) if stored is None else ObjectFound(stored))
 
     def _look_there(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
-        """Take an object from its client's memory; if that is impossible, ask for its bytes."""
+        """Open an object in its client's memory; if that is impossible, request its bytes."""
         try:
             block = SharedBlock.open(response.location)
             if not self._may_be_kept(response.object_id, block.map()):
@@ -230,10 +228,11 @@ class ObjectCache(Actor):
 
     @handles(ValuesKept)
     def _values_kept(self, kept: ValuesKept) -> None:
-        """Have a worker begin nothing while its result is more than there is room for. One result is always let in, so
-        that its readers go on, and make room.
+        """Pause workers whose results do not fit into the store. One result is always admitted, so that its readers
+        proceed and
+        free memory.
         """
-        for object_id in [each for each in self._waiting if each in self._values]:  # it was made here meanwhile
+        for object_id in [each for each in self._waiting if each in self._values]:  # made here meanwhile
             self._found(object_id, self._waiting.pop(object_id))
         self._make_room()
         if not self._store.is_over() or not self._can_hold or len(self._values) < 2:
@@ -247,7 +246,7 @@ class ObjectCache(Actor):
         self._say_held()
         if self._is_full:
             self._is_full = False
-            logger.info("objects: there is room again, and all workers go on")
+            logger.info("objects: memory is free again, and all workers resume")
 
     def _say_held(self) -> None:
         if len(self._room.held) != self._n_held:
@@ -258,8 +257,8 @@ class ObjectCache(Actor):
         if self._room.held and not self._is_full:
             self._is_full = True
             logger.warning(
-                "objects: memory and disk for them are full (%s bytes may be in memory), and %d of %d workers begin no "
-                "task until results are read or deleted",
+                "objects: memory and disk are full (at most %s bytes in memory): %d of %d workers are paused until "
+                "results are read or deleted",
                 f"{self._store.hot_most:,}",
                 len(self._room.held),
                 len(self._workers),
@@ -267,7 +266,7 @@ class ObjectCache(Actor):
 
     @handles(Batch[ObjectRequest])
     def _supply(self, requests: Batch[ObjectRequest]) -> None:
-        """The scheduler asks for bytes: for a reader who cannot open their location."""
+        """Send objects to the scheduler, for a reader who cannot open their location."""
         self._link.send(ObjectsSupplied([self._response(request.object_id) for request in requests]))
         self._make_room()
 
@@ -282,7 +281,7 @@ class ObjectCache(Actor):
 
     @handles(Batch[PartRequest])
     def _supply_parts(self, requests: Batch[PartRequest]) -> None:
-        """The same, but the scheduler passes the bytes on part by part."""
+        """Send parts of values, which the scheduler passes on part by part."""
         parts = [part for request in requests if (part := self._part(request)) is not None]
         if parts:
             self._link.send(PartsSupplied(parts))
@@ -291,7 +290,7 @@ class ObjectCache(Actor):
         object_id, offset = request.object_id, request.offset
         if request.location and not self._values.is_at(object_id, request.location):
             if object_id in self._values:
-                return None  # a newer one, of which the scheduler hears
+                return None  # a newer value, whose location the scheduler receives
             reason = GONE
         elif object_id not in self._store:
             reason = GONE
@@ -352,14 +351,14 @@ class ObjectCache(Actor):
             else:
                 self._store.take_block(object_id, block)
         except (MemoryError, ObjectTooLargeError) as error:
-            logger.warning("a result is not kept here for the tasks that need it: %s", error)
+            logger.warning("a result is not stored here for the tasks that need it: %s", error)
             return
         self._found(object_id, self._waiting.pop(object_id, []))
         self._link.send(ObjectsHere([object_id]))
 
     @handles(ReportKeptObjects)
     def _say_what_is_kept(self, _say: ReportKeptObjects) -> None:
-        """Say which copies are here. The results of this node are said as results."""
+        """Report the copies of objects. The results of this node are reported as results."""
         self._handed_over.clear()
         copies = [object_id for object_id in self._store.ids() if object_id not in self._values]
         if copies:
@@ -370,7 +369,7 @@ class ObjectCache(Actor):
             for worker in self._workers:
                 worker.send(ForgetObjects(object_ids))
 
-    # What was dropped is freed, and what is too much for memory goes to the disk
+    # Free dropped objects, and move excess objects to disk
 
     def _make_room(self) -> None:
         if self._look is not None and self._look.is_pending and self._store.has_dropped:
@@ -382,14 +381,14 @@ class ObjectCache(Actor):
 
     @handles(_MakeRoom)
     def _make_room_bit_by_bit(self, room: _MakeRoom) -> None:
-        """Do a piece of it at a time, by timer, so that the agent reads its sockets in between."""
+        """Free memory in small steps, by timer, so that the agent reads its sockets in between."""
         self._look = None
         if self._store.make_room():
             self.schedule(0.0, room)
         elif self._store.is_over():
             if self._store.waits_for_readers():
                 for worker in self._workers:
-                    worker.send(CollectionDue())  # their processes have objects that no task needs now
+                    worker.send(CollectionDue())  # their processes may have unused objects
             self._say_full()
             self._room.look(self.now())
             self._say_held()

@@ -1,7 +1,7 @@
-"""OutputLimiter: bounds what the tasks of a node write before it travels to the scheduler.
+"""OutputLimiter: bounds the printed lines of a node's tasks that travel to the scheduler.
 
-Used by the link. Of all workers together so many lines pass in a second; of the others it is counted how many each run
-has lost, and that is said with its next line, or before its result. Must never: keep a line.
+Used by the link. All workers together may send a limited number of lines per second. Further lines are dropped and
+counted by run; the count travels with the run's next line, or before its result.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.worker import RunOutput, RunResult
 
 TIMES_OF_ONE = 2
-"""All workers together have so many times the lines of one."""
+"""The limit of all workers together, as a multiple of the limit of one."""
 BURST_SECONDS = 4
-"""After some silence, as many lines pass at once as usually in so many seconds."""
+"""After a silence, the lines of this time may pass at once."""
 
 
 class OutputLimiter:
-    """The lines of one node.
+    """The limiter of one node.
 
     Args:
-        lines_per_second: of one worker.
+        lines_per_second: the limit for one worker.
         clock: returns the time in seconds.
     """
 
     def __init__(self, lines_per_second: float, clock: Callable[[], float]) -> None:
         self._allowance = Allowance(TIMES_OF_ONE * lines_per_second, BURST_SECONDS, clock)
         self.owed: dict[tuple[TaskId, int], RunOutput] = {}
-        """runs of which lines were left out since it was said last: the last of these lines"""
+        """runs with dropped lines that were not reported yet, and the last of these lines"""
         self.reported: dict[int, tuple[TaskId, float]] = {}
-        """by worker: which task has reported last how far it is, and when"""
+        """by worker: the task that last reported its progress, and when"""
         self._clock = clock
 
     def passing(self, lines: Iterable[RunOutput], is_up: bool) -> Batch[RunOutput]:
-        """Return the lines that may be said. `is_up`: whether there is a scheduler now; else there are none."""
+        """Return the lines to send. `is_up`: whether there is a scheduler now; if not, all lines are dropped."""
         passing = Batch[RunOutput]()
         for line in lines:
-            if line.stream == OutputStream.REPORT:  # there are few, and only the latest counts
+            if line.stream == OutputStream.REPORT:  # reports are few, and only the latest counts
                 self.reported[line.worker] = line.task_id, self._clock()
                 if is_up:
                     passing.append(line)
@@ -57,7 +57,7 @@ class OutputLimiter:
         return 0 if owed is None else owed.dropped
 
     def last_words(self, results: Iterable[RunResult]) -> Batch[RunOutput]:
-        """These runs have ended: return how many of their lines were left out since it was said last."""
+        """Return the unreported counts of dropped lines of these runs, which have ended."""
         owed = (self.owed.pop((result.task_id, result.attempt), None) for result in results)
         return Batch[RunOutput](words for words in owed if words is not None)
 

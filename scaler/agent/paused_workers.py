@@ -1,10 +1,11 @@
-"""PausedWorkers: which workers of a node begin nothing, because there is no room for what they would return.
+"""PausedWorkers: the workers of a node that are paused for lack of memory for their results.
 
-Kept by the object cache, and outlives it. A worker whose result is more than the budget has is held. All go on when
-there is room. Until then one task begins for each result that was read, so there are no more of them: the first one in
-the order of the scheduler, since a reader takes one after the other, and what is next may be at any worker. If nothing
-is read, each begins one piece more after a while. Beyond that there is room for one value that somebody waits for: its
-task has the greatest wish.
+Kept by the object cache, and outlives it. A worker is paused when its result exceeds the budget. All resume when enough
+memory is free. Until then, one task starts for each result that was read or dropped, so the number of results does not
+grow. It is the first task in the order of the scheduler, at whatever worker, because readers need results in that
+order.
+If no result is read, each paused worker starts one more task after a while. There is also space for one value that a
+client waits for: its task has the greatest priority that a user can set.
 """
 
 from __future__ import annotations
@@ -21,21 +22,22 @@ from scaler.wire.messages.priority import MOST, wish_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
-"""When nothing has made room for so long, held workers begin one more piece of work each, and the next after twice the
-time, at most so long: a reader may need what they would make, before or together with what is here."""
+"""If no memory is freed for the first time, each paused worker starts one more task; the time doubles up to the second
+one.
+A reader may need what these tasks return, before or together with the stored results.
+"""
 
 
 class PausedWorkers:
-    """The held workers of a node.
+    """The paused workers of a node.
 
     Args:
-        are_used_by: returns whether a task uses values that are here: it begins all the same, since with its end some
-            may go.
-        is_here: returns whether a result is here, unread.
+        are_used_by: returns whether a task uses stored values. Such a task starts anyway, since its end may free some.
+        is_here: returns whether a result is stored and unread.
 
     Attributes:
-        held: the workers, by number.
-        workers: all of the node; set by the object cache.
+        held: the numbers of the paused workers.
+        workers: all workers of the node; set by the object cache.
     """
 
     def __init__(self, are_used_by: Callable[[RunTask], bool], is_here: Callable[[ObjectId], bool]) -> None:
@@ -43,25 +45,25 @@ class PausedWorkers:
         self.workers: tuple[ActorRef, ...] = ()
         self._are_used_by, self._is_here = are_used_by, is_here
         self._first: dict[int, tuple[int, int]] = {}
-        """the task that each held worker would begin: the lowest is the first in the order of the scheduler"""
+        """the task that each paused worker would start; the lowest is the first in the order of the scheduler"""
         self._next: int | None = None
-        """the worker that may begin one"""
+        """the worker that may start one task"""
         self._let: RunKey | None = None
-        """the last one that was let begin"""
+        """the last run that was allowed to start"""
         self._wanted = ObjectId(NO_ID)
-        """the result of the last one that somebody waits for"""
+        """the last result that was admitted because a client waits for it"""
         self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
-        """when held workers go on if nothing has made room until then, and how long they wait the next time"""
+        """when paused workers resume unless memory is freed before, and the length of the next such wait"""
 
     def hold(self, workers: Iterable[int], now: float) -> None:
-        """Have workers begin nothing."""
+        """Pause workers."""
         for worker in set(workers) - self.held:
             self.held.add(worker)
             self._ask(worker)
         self._stalls_at = min(self._stalls_at, now + self._stall_seconds)
 
     def let_one_begin(self, now: float) -> None:
-        """A result was read, or dropped."""
+        """Let one task start, because a result was read or dropped."""
         if self._stalls_at < math.inf:
             self._stalls_at = now + self._stall_seconds
         if self._first:
@@ -69,13 +71,13 @@ class PausedWorkers:
             self._ask(self._next)
 
     def let_all_go_on(self) -> bool:
-        """There is room. Return whether there was none."""
+        """Resume all workers, because memory is free. Return whether the memory was full before."""
         had_none, self._stalls_at, self._stall_seconds = self._stalls_at < math.inf, math.inf, STALL_SECONDS
         self._let_go_on()
         return had_none
 
     def look(self, now: float) -> None:
-        """Have each begin something if nothing has made room for long enough."""
+        """Let each paused worker start one task if no memory was freed for long enough."""
         if self.held and now >= self._stalls_at:
             self._stall_seconds = min(STALL_MOST_SECONDS, 2 * self._stall_seconds)
             self._stalls_at = now + self._stall_seconds
@@ -98,7 +100,7 @@ class PausedWorkers:
         if self._next == worker:
             self._next, self._let = None, run_of(task)
         if run_of(task) == self._let:
-            return True  # also when it has waited for its objects since
+            return True  # also if it has waited for its objects since
         if wish_of(task.priority) == MOST and not self._is_here(self._wanted):
             self._wanted = ObjectId(task.task_id)
             return True

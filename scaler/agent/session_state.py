@@ -1,7 +1,7 @@
-"""SessionState: what an agent has of its scheduler, and so what a session begins with.
+"""SessionState: the runs and results that an agent keeps across sessions, and the initial items of a session.
 
-Used by the link, which fills it, and by its connection, which asks for the first words after a welcome. Asks the
-workers and the object cache for what is to be said. Must never: forget a result that was not heard.
+Used by the link, which fills it, and by its connection, which sends the initial items after a welcome. Requests the
+parts that workers and the object cache report themselves.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from scaler.wire.messages.common import ObjectRequest
 from scaler.wire.messages.worker import DrainRequest, ProcessorGone, RunSplit, WorkersClosed, WorkersPaused
 
 PROCESSORS_REMEMBERED = 1024
-"""The ends of so many processors are reported again, because they may be lost with a connection."""
+"""The most ended processors that are reported again, because a report may be lost with a connection."""
 
 
 class SessionState:
-    """The runs, results, requests and news of one agent.
+    """The runs, results, requests and ended processors of one agent.
 
     Args:
-        endpoint: of the scheduler.
+        endpoint: the address of the scheduler.
         values: keeps large results; None: they are sent.
 
     Attributes:
         ledger: the runs and their results.
-        requested: objects that were asked for, and whether their location could not be opened.
+        requested: the requested objects, each with whether its location could not be opened.
         gone: processors that have ended.
-        closed: how many workers, the last ones, take no tasks; None: their number never changes.
-        drain: says that the agent leaves when its tasks have ended; None: it stays.
+        closed: how many workers, counted from the last one, take no tasks; None: the number never changes.
+        drain: announces that the agent leaves when its tasks have ended; None: it stays.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class SessionState:
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
 
     def split_rows(self) -> list[RunSplit]:
-        """Before a hello: have all rows be runs of their own, here and at the workers. Return what is to be said."""
+        """Split all ranges, here and at the workers, before a hello. Return the messages for the scheduler."""
         splits = self.ledger.split_all()
         for worker in {split.worker for split in splits}:
             self._workers[worker].send(SplitAll())
         return splits
 
     def first_words(self) -> list[Any]:
-        """Return what a session begins with."""
+        """Return the initial items of a session."""
         return [
             *([] if self.closed is None else [WorkersClosed(self.closed)]),
             *([WorkersPaused(len(self._held))] if self._held else []),
@@ -75,20 +75,20 @@ class SessionState:
         ]
 
     def say_what_is_kept(self) -> None:
-        """Have the objects named that are here: what the scheduler wanted deleted may be lost with a connection."""
+        """Let the object cache report its objects again: delete instructions may be lost with a connection."""
         self._objects.send(ReportKeptObjects())
 
     def start_over(self, on_their_way: Sequence[Any]) -> None:
-        """Keep everything for another scheduler: it adopts the runs and results, as far as its clients still want them,
-        and has the others cancelled.
+        """Keep everything for another scheduler. It adopts the runs and results that its clients still want, and
+        cancels the rest.
 
         Args:
-            on_their_way: the large items that had left for the last one, wholly or in part, and have not arrived.
+            on_their_way: the large items that were sent to the last scheduler, wholly or in part, and have not arrived.
         """
         self.ledger.keep_for_another(on_their_way)
         self.say_what_is_kept()
 
     def want_back(self) -> None:
-        """Ask the workers for the tasks that have not started."""
+        """Recall the tasks that have not started from the workers."""
         for worker, wishes in self.ledger.not_blocked().items():
             self._workers[worker].send(wishes)

@@ -1,8 +1,8 @@
-"""Tally: counts the runs of an agent that end while somebody watches, by worker and function, and how long workers are
-busy with those that go on.
+"""Tally: counts the runs of an agent by worker and function while it is watched, and the time that workers are busy.
 
-Filled by the ledger, one call for each run that ends, and emptied by each report (`watch.py`). While nobody watches
-there is no tally. Must never: keep a task.
+The ledger adds each run that ends; each report empties it (`watch.py`). There is a tally only while a scheduler
+requests
+reports. The busy time includes runs that have not ended.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 
 BUCKETS = 32
-"""Number n counts the runs of less than 2**n microseconds that are in none before."""
+"""The size of a histogram: bucket n counts the runs shorter than 2**n microseconds that are in no bucket before."""
 
 _US, _FIRST_BUCKET = 4, 5
 _OUTCOMES = tuple(
     {TaskStatus.SUCCESS: 0, TaskStatus.FAILED: 1, TaskStatus.CANCELED: 2}.get(status, 3) for status in TaskStatus
 )
-"""status, as its number -> place of its count: success, failed, canceled, other"""
+"""the place of the count of each status, by its number: success, failed, canceled, other"""
 
 
 class Bin(NamedTuple):
-    """What a worker did."""
+    """What a worker did since the last report."""
 
     busy_us: int
     outcomes: tuple[int, int, int, int]
@@ -34,17 +34,17 @@ class Bin(NamedTuple):
 
 
 class Tally:
-    """The runs that ended since the last report."""
+    """The runs that have ended since the last report."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int, ObjectId], list[int]] = {}
         """by worker and function: four counts, microseconds, buckets"""
         self.ended: Counter[int] = Counter()
-        """how many runs of each worker have ended since the first report; those after the last one are not in it"""
+        """how many runs of each worker have ended, up to the last report"""
         self._told: dict[tuple[TaskId, int], int] = {}
-        """of the runs that went on at the last report: how many microseconds of them were told"""
+        """for each run that was running at the last report: the microseconds that were reported"""
         self._told_of_ended: Counter[int] = Counter()
-        """the same of those that have ended since, by worker"""
+        """by worker: the microseconds that were already reported of runs that have ended since"""
 
     def add(self, task: RunTask, result: RunResult) -> None:
         """Count a run that has ended."""
@@ -57,7 +57,7 @@ class Tally:
         for other in result.statuses.replace(b"\0", b"") if result.statuses else b"":
             entry[_OUTCOMES[status]] -= 1
             entry[_OUTCOMES[other]] += 1
-        if status <= TaskStatus.FAILED:  # others were not measured
+        if status <= TaskStatus.FAILED:  # other ends were not measured
             duration_us = result.duration_us
             entry[_US] += duration_us
             entry[_FIRST_BUCKET + min((duration_us // rows).bit_length(), BUCKETS - 1)] += rows
@@ -65,10 +65,10 @@ class Tally:
                 self._told_of_ended[task.worker] += self._told.pop((task.task_id, task.attempt), 0)
 
     def take(self, running: Iterable[tuple[RunTask, int]] = ()) -> tuple[dict[int, Bin], dict[ObjectId, list[int]]]:
-        """Take what was counted: by worker, and by function: four outcomes, microseconds, and the buckets.
+        """Remove and return the counts, by worker and by function: four outcomes, microseconds, and the buckets.
 
         Args:
-            running: the runs that go on, and for how many microseconds each has.
+            running: the runs that have not ended, each with its microseconds so far.
         """
         entries, self._entries = self._entries, {}
         by_worker: dict[int, dict[ObjectId, list[int]]] = {}
@@ -84,7 +84,7 @@ class Tally:
         return bins, functions
 
     def _tell_running(self, bins: dict[int, Bin], running: Iterable[tuple[RunTask, int]]) -> None:
-        """Add what the runs that go on took since the last report, and take off what was told of those that ended."""
+        """Add the time of open runs since the last report, and subtract what was already reported of ended runs."""
         told, self._told = self._told, {}
         told_of_ended, self._told_of_ended = self._told_of_ended, Counter()
         for worker, told_us in told_of_ended.items():

@@ -1,10 +1,8 @@
-"""NodeValues: the large results of a node's tasks, which stay in its store until the scheduler says that nobody needs them.
+"""NodeValues: the large results of a node's tasks, kept in its store until the scheduler deletes them.
 
-The ledger puts them in and says their locations, again to each new scheduler; the object cache gives them out and drops
-them: this is the one place where both meet. Large ones stay in the block in which they came. What did not come in a
-block, or takes one file too many, is not taken: it is sent.
-
-Must never: read a value.
+The ledger adds results and sends their locations, again to each new scheduler. The object cache serves and drops them.
+Both meet only here, and no value is read here. A large value stays in the block in which it arrived. A value outside a
+block, or with a block beyond the limit of open files, is not taken, and is sent instead.
 """
 
 from __future__ import annotations
@@ -23,31 +21,33 @@ from scaler.wire.messages.worker import RunResult, RunTask
 
 
 class NodeValues:
-    """Which objects of a store are results of this node, and where they were said to be."""
+    """The results of this node in a store, and their announced locations."""
 
     def __init__(self, store: ValueStore) -> None:
         self._store = store
         self._said: dict[ObjectId, RunResult] = {}
-        """the results as they were said, with the locations of their values"""
+        """the results as they were sent, with the locations of their values"""
         self._accounts: dict[ObjectId, int] = {}
-        """those of the tasks that have made them"""
+        """the account of the task that made each value"""
         self.room = PausedWorkers(self._are_used_by, self._said.__contains__)
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
-        """how others find a value"""
+        """returns the location of a value, with which other processes open it"""
         self.gauges: Callable[[], StoreGauges] = store.gauges
-        """what the store holds, for viewers"""
+        """returns what the store holds, for viewers"""
 
     def take(self, result: RunResult, account: int) -> RunResult:
-        """Keep the frames of a result, in the place of an earlier one of its task. Return the result with their
-        location; as it was, if they cannot be kept, or if this id is that of a copy or of a result of another account,
-        which tasks would take for it.
+        """Keep the frames of a result in place of an earlier one of its task, and return the result with their
+        location. Return it
+        unchanged if they cannot be kept, or if the id belongs to a copy or to a result of another account: tasks would
+        confuse
+        the two.
 
         Args:
-            account: that of its task.
+            account: the account of its task.
 
         Raises:
-            ObjectTooLargeError: if there can never be room for them here.
+            ObjectTooLargeError: if there can never be room for the frames here.
         """
         object_id, frames = ObjectId(result.task_id), result.frames
         if object_id in self._store and self._accounts.get(object_id) != account:
@@ -81,7 +81,7 @@ class NodeValues:
         return self._store.drop(object_id)
 
     def owner_of(self, object_id: bytes) -> int:
-        """Return the tag of the owner of the task whose value is here."""
+        """Return the tag of the owner of the task that made a value."""
         return owner_of(self._accounts[ObjectId(object_id)])
 
     def __len__(self) -> int:
@@ -91,20 +91,20 @@ class NodeValues:
         return object_id in self._said
 
     def _are_used_by(self, task: RunTask) -> bool:
-        """Return whether a task needs values that are here: with its end, some may go."""
+        """Return whether a task needs stored values; its end may free some."""
         return any(ObjectId(packed) in self._said for packed in split_ids(task.object_ids))
 
     def is_result_of(self, object_id: ObjectId, attempt: int) -> bool:
-        """Return whether just this attempt has made a value that is here."""
+        """Return whether exactly this attempt has made a stored value."""
         return object_id in self._said and self._said[object_id].attempt == attempt
 
     def is_at(self, object_id: ObjectId, location: bytes) -> bool:
-        """Return whether a value is the one that was said to be there, and not a newer one."""
+        """Return whether the stored value has this location, so that it is not a newer one."""
         return object_id in self._said and self._said[object_id].location == location
 
     def drop(self, object_id: ObjectId, location: bytes) -> bool:
-        """Forget a value, if it is the one that was said to be there: not a newer one. Return whether it was here. Who
-        has mapped it goes on.
+        """Remove a value if it has this location. Return whether it did. Processes that have mapped it keep their
+        mapping.
         """
         return self.is_at(object_id, location) and self._drop(object_id)
 
@@ -113,11 +113,11 @@ class NodeValues:
         return list(self._said)
 
     def results(self) -> list[RunResult]:
-        """Return the results whose values are here, as they were said."""
+        """Return the results with stored values, as they were sent."""
         return list(self._said.values())
 
 
 def _memories_most() -> int:
-    """Return how many memories may be open: each takes one of the files that this process may open."""
+    """Return how many blocks may be open: each takes one of the files that this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft // 4

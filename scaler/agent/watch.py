@@ -1,10 +1,10 @@
-"""AgentWatch: reports what the workers of an agent do, again and again, while somebody watches the scheduler.
+"""AgentWatch: periodic reports of what the workers of an agent do, while the scheduler is watched.
 
-The scheduler asks for it (`WatchRequest`); the link keeps this and sends what it makes. In each interval it asks the
-workers for their runs and processes, the ledger for their tasks, and the system for processor time and memory. A worker
-of an executor without `WatchedPart.WATCH` is not asked: then the report has its tasks only.
-
-Must never: do anything while nobody watches.
+The scheduler requests reports (`WatchRequest`); the link keeps the watch and sends its reports. In each interval it
+asks
+the workers for their runs and processes, the ledger for their tasks, and the system for processor time and memory.
+Workers of an executor without `ExecutorFeature.WATCH` are not asked, and the report has only their tasks. Without a
+request it does nothing.
 """
 
 from __future__ import annotations
@@ -39,44 +39,44 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.worker import AgentState, RunQuestion, RunStatus, WatchedPart
 
 LEAST_SECONDS = 0.2
-"""No scheduler may ask more often than this."""
+"""The shortest interval of reports that a scheduler may request."""
 
 RUNS_MOST = 64
-"""So many runs are named in one report: those that began first."""
+"""The most runs in one report: the longest-running ones."""
 
 FUNCTIONS_MOST = 1000
-"""So many functions are counted in one report: those that took longest."""
+"""The most functions in one report: those with the longest total time."""
 
 REPORT_SECONDS = 30.0
-"""A task that has said for so long nothing of how far it is may be stuck."""
+"""A task that has reported no progress for this time may be stuck."""
 
 _UINT32_MOST, _UINT16_MOST = 2**32 - 1, 2**16 - 1
 
 
 @message
 class WatchDue:
-    """link -> itself, by timer: time for a report, if this is still what the scheduler wants."""
+    """Link to itself, by timer: send a report, if the request with this number still holds."""
 
     number: int
 
 
 @message
 class ReportDue:
-    """link -> itself: the workers have answered."""
+    """Link to itself: the workers have answered."""
 
     view: WorkersView
     number: int
 
 
 class _Totals:
-    """One worker's processes together."""
+    """The sums of the processes of one worker."""
 
     __slots__ = ("cpu_permille", "executing", "first", "flags", "resident_bytes", "suspended")
 
     def __init__(self) -> None:
         self.cpu_permille = self.resident_bytes = self.suspended = self.executing = self.flags = 0
         self.first: ProcessNow | None = None
-        """the process that holds its place"""
+        """the process that holds the slot"""
 
 
 class AgentWatch:
@@ -84,12 +84,12 @@ class AgentWatch:
 
     Args:
         host: the name of the machine.
-        engine: what runs the tasks.
-        workers: who is asked for runs and processes; none, if they cannot say it.
-        names: how many workers there are.
+        engine: the engine that runs the tasks.
+        workers: the workers that report runs and processes; empty if they cannot.
+        count: how many workers there are.
         ledger: their tasks.
-        reported: of each worker, the task that has reported last how far it is, and when.
-        values: of the agent, of whose store the report says what it holds.
+        reported: for each worker, the task that last reported its progress, and when.
+        values: the values of the agent, whose store is part of the report.
     """
 
     def __init__(
@@ -109,20 +109,20 @@ class AgentWatch:
         self._ledger = ledger
         self._reported = reported
         self.shown = count
-        """so many workers, the first ones, have rows: the others take no tasks now"""
+        """how many workers have rows, counted from the first one; the others take no tasks now"""
         self._gauges = StoreGauges if values is None else values.gauges
         self._values = values
         self._parts = WatchedPart(0)
         self._meter = CpuMeter()
         self._last: tuple[float, float] | None = None
-        """when the last report was, and the processor time of this process then"""
+        """the time of the last report, and the processor time of this process then"""
         self.number = 0
-        """of the request that holds"""
+        """the number of the current request"""
         self.interval_seconds = 0.0
-        """0: nobody watches"""
+        """0: no reports are requested"""
 
     def ask(self, interval_ms: int, parts: int) -> None:
-        """The scheduler wants other reports from now on, or none."""
+        """Change the interval and the parts of the reports; an interval of 0 ends them."""
         self.number += 1
         self.interval_seconds = max(LEAST_SECONDS, interval_ms / 1000) if interval_ms else 0.0
         self._parts = WatchedPart(parts & int(~WatchedPart(0)))
@@ -133,11 +133,11 @@ class AgentWatch:
 
     @property
     def can_look(self) -> bool:
-        """Whether the workers can say what they execute."""
+        """Whether the workers can report what they execute."""
         return bool(self._workers)
 
     def look(self) -> WorkersView:
-        """Ask the workers what they do. They have answered when the mail that is sent now arrives."""
+        """Request the workers' runs. They have answered when mail that is sent now arrives."""
         view = WorkersView()
         for worker in self._workers:
             worker.notify(ReportRuns(view))
@@ -146,7 +146,7 @@ class AgentWatch:
     def report(self, view: WorkersView, now: float, lag_us: int) -> AgentState:
         """Return the report."""
         parts, tally = self._parts, self._ledger.tally
-        assert tally is not None, "nobody watches"
+        assert tally is not None, "no report is requested"
         open_tasks = self._ledger.open_by_worker_and_function()
         bins, functions = tally.take(
             (process.task, int(process.ran_seconds * 1e6))
@@ -162,7 +162,7 @@ class AgentWatch:
                 totals[worker].flags |= REPORTS * (now - at < REPORT_SECONDS)
         pids = {process.pid for process in view.processes if process.pid}
         self._meter.keep_only(pids)
-        if not pids:  # its workers have no processes that could be missing
+        if not pids:  # the workers have no processes of their own
             for total in totals:
                 total.flags |= INITIALIZED
         return AgentState(
@@ -221,7 +221,7 @@ class AgentWatch:
 
 
 class _ShortIds:
-    """Short ids, each made once for a report."""
+    """Short ids, each computed once for a report."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
@@ -311,12 +311,12 @@ def _run_rows(view: WorkersView, short: _ShortIds) -> bytes:
     return b"".join(rows)
 
 
-# Where a run is, for a client that asks why its task does not end.
+# The state of a run, for a client that asks why its task does not end.
 
 
 @message
 class RunStatusDue:
-    """link -> itself: the workers have answered, or cannot say it: then there is no view."""
+    """Link to itself: the workers have answered; without a view, they cannot."""
 
     questions: Iterable[RunQuestion]
     view: WorkersView | None
@@ -325,11 +325,11 @@ class RunStatusDue:
 def run_statuses(
     questions: Iterable[RunQuestion], view: WorkersView | None, ledger: Ledger, held: Container[int] = ()
 ) -> Iterator[RunStatus]:
-    """Yield where these runs are. Of one that has ended, the result is on its way.
+    """Yield where these runs are. Runs that are not open are left out: their results are under way.
 
     Args:
-        view: what the workers execute; None: they cannot say it.
-        held: the workers that begin nothing, because there is no room for results.
+        view: what the workers execute; None: they cannot report it.
+        held: the workers that are paused for lack of memory for results.
     """
     for question in questions:
         task = ledger.find(question.task_id, question.attempt)

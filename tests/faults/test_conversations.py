@@ -62,7 +62,7 @@ def test_connections_that_are_cut_again_and_again_cost_nothing(tmp_path: Path) -
             proxy.reset()
         assert [future.result(30) for future in futures] == [str(mark) for mark in marks]
         assert "is gone" not in running.output
-        wait_until(lambda: agent.output.count("down: the connection was cut") == 2, "the agent has said so")
+        wait_until(lambda: agent.output.count("down: the connection was lost") == 2, "the agent has said so")
     assert [len(starts(mark)) for mark in marks] == [1] * len(marks)
 
 

@@ -51,7 +51,7 @@ def test_workers_wait_until_results_are_read_and_all_of_them_are_right(
     address, agent = cluster
     with Client(address) as client:
         futures = [client.submit(value, number) for number in range(30)]
-        agent.wait_for("workers begin no task until results are read or deleted")
+        agent.wait_for("workers are paused until results are read or deleted")
         done = [future for future in futures if future.done()]
         assert len(done) < 16
         assert shared_memory_of(agent.pid) <= MEMORY_BYTES + 4 * WORKERS * VALUE_BYTES
@@ -69,7 +69,7 @@ def test_futures_that_are_dropped_make_room(cluster: tuple[str, Command]) -> Non
     address, agent = cluster
     with Client(address) as client:
         futures = [client.submit(value, number) for number in range(12)]
-        agent.wait_for("workers begin no task until results are read or deleted")
+        agent.wait_for("workers are paused until results are read or deleted")
         begin = "nothing, because memory and disk for values are full there"
         wait_until(lambda: any(begin in each.explain() for each in futures), "tasks that have no worker yet say so")
         futures[:] = [future for future in futures if not future.done()]
@@ -115,7 +115,7 @@ def test_a_result_that_is_read_before_those_that_fill_the_memory_is_made_at_once
     address, agent = cluster
     with Client(address) as client:
         futures = [client.submit(value, number) for number in range(30)]
-        agent.wait_for("workers begin no task until results are read or deleted")
+        agent.wait_for("workers are paused until results are read or deleted")
         assert read(futures, reversed(range(30))) < 5.0
 
 
@@ -132,7 +132,7 @@ def test_so_is_one_that_another_client_awaits(cluster: tuple[str, Command]) -> N
 
     with Client(address) as client:
         futures = [client.submit(value, number) for number in range(30)]
-        agent.wait_for("workers begin no task until results are read or deleted")
+        agent.wait_for("workers are paused until results are read or deleted")
         assert asyncio.run(use()) < 4.0
         assert read(futures, range(30)) < 5.0
 
@@ -150,6 +150,6 @@ def test_the_results_of_a_full_host_that_is_lost_are_made_at_another_full_one(
         client.wait_for_workers(2 * WORKERS, timeout=60)
         futures = [client.submit(value, number) for number in range(30)]
         for each in (agent, other):
-            each.wait_for("workers begin no task until results are read or deleted")
+            each.wait_for("workers are paused until results are read or deleted")
         other.kill_all()
         assert read(futures, range(30)) < 15.0

@@ -279,7 +279,7 @@ def test_a_cluster_that_finds_workers_of_another_python_waits_until_they_have_go
         agent.send(encode_message(AGENT_TO_SCHEDULER, [hello])[0])
         running.wait_for("workers idle connected")
         with command("cluster", address, "-n", "1") as cluster:
-            cluster.wait_for("refuses this cluster, which tries again: this cluster runs Python 3.")
+            cluster.wait_for("refuses this cluster, which keeps trying: this cluster runs Python 3.")
             agent.send(encode_message(AGENT_TO_SCHEDULER, [DisconnectRequest("")], 1)[0])
             with Client(address) as client:
                 client.wait_for_workers(1, 60)

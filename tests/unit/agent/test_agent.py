@@ -477,8 +477,8 @@ def test_the_page_of_an_agent() -> None:
         report, Endpoint.parse("tcp://10.0.0.1:2345"), received, sent, {"dead_letters": 7}
     ).splitlines() == [
         "cluster: what it does now",
-        "  scheduler tcp://10.0.0.1:2345 (up); 4 results that may not have arrived there",
-        "  tasks     1,203 at workers, 2 of these wait for tasks of their own",
+        "  scheduler tcp://10.0.0.1:2345 (up); 4 results not acknowledged yet",
+        "  tasks     1,203 at workers, 2 of these wait for nested tasks",
         "  workers   3, 2 of them have tasks; most tasks: bob 1,200, ann 3",
         "  received  5,000 RunTask; 1 messages, 2.0 KiB",
         "  sent      nothing; 0 messages, 0 B",

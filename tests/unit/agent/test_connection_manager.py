@@ -40,7 +40,7 @@ def refuse(bench: Bench, times: int = 1) -> None:
 def test_a_refused_agent_tries_again_and_says_so_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     refuse(bench)
     refuse(bench)
-    assert caplog.text.count("refuses this cluster, which tries again: another Python is there") == 1
+    assert caplog.text.count("refuses this cluster, which keeps trying: another Python is there") == 1
     refuse(bench, 10)
     assert "no scheduler has accepted this cluster at" in caplog.text
     assert "has answered" not in caplog.text
@@ -211,7 +211,7 @@ def test_it_says_so_after_three_seconds_and_then_every_thirty(caplog: pytest.Log
         said.append(caplog.text.count("no scheduler has answered at tcp://10.0.0.1:2345"))
     assert [said.index(count) + 1 for count in range(1, 5)] == [3, 33, 63, 93]
     assert "for 33 s. Is that its address" in caplog.text
-    assert "ends itself after 100 s without one" in caplog.text
+    assert "ends after 100 s without one" in caplog.text
 
 
 def test_a_name_that_cannot_be_resolved_is_the_reason(caplog: pytest.LogCaptureFixture) -> None:

@@ -277,7 +277,7 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
         edge.say([WorkerHeartbeat(1)])
         assert edge.flush()
         shell.dispatcher.run()
-    assert link.messages == [LinkLost("the scheduler is gone")]
+    assert link.messages == [LinkLost("the scheduler is unreachable")]
     assert not edge.receive()
     edge.close()
     transport.close()

@@ -708,7 +708,7 @@ def test_a_drain_whose_time_is_over_says_that_values_go_with_the_cluster(
     keeper.wait(1)
     keeper.tell(over.then)
     assert DisconnectRequest("SIGTERM") in keeper.door.take()
-    assert "1 values go with this cluster" in caplog.text
+    assert "1 values are lost with this cluster" in caplog.text
 
 
 def test_what_the_scheduler_asks_for_and_does_not_take_is_said(keeper: Bench) -> None:

@@ -391,7 +391,7 @@ def test_a_result_is_supplied_and_what_is_not_here_is_said(bench: Bench) -> None
     [supplied] = bench.link.take(ObjectsSupplied)
     here, gone = supplied.responses
     assert [bytes(frame) for frame in here.frames] == [b"r" * 100_000]
-    assert (gone.found, gone.frames, gone.reason) == (0, (), "its host does not have it any more")
+    assert (gone.found, gone.frames, gone.reason) == (0, (), "its host no longer has it")
 
 
 def ask(bench: Bench, *requests: PartRequest) -> list[ObjectPart]:
@@ -619,10 +619,10 @@ def test_the_log_says_once_that_all_is_full_and_when_it_is_no_more(
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     for _ in range(3):
         small.pass_time(object_cache.LOOK_SECONDS)
-    assert caplog.text.count("memory and disk for them are full (3,145,728 bytes may be in memory)") == 1
+    assert caplog.text.count("memory and disk are full (at most 3,145,728 bytes in memory)") == 1
     for number in (1, 2):
         delete(small, number)
-    assert caplog.text.count("there is room again") == 1
+    assert caplog.text.count("memory is free again") == 1
 
 
 def test_when_nothing_makes_room_held_workers_begin_some_more_and_wait_twice_as_long(small: Bench) -> None:

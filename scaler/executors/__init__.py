@@ -1,6 +1,7 @@
-"""What runs the tasks of a node: a folder for each executor, and beside them what they share.
+"""The executors, which run the tasks of a node: a folder for each one, and the modules that they share.
 
-Here are the contract with the agent (`executor`, `messages`) and what tasks wait in and for. `processes` are those of
-this machine, `inline` threads of the agent, `engines` foreign ones, `symphony` a grid. The agent loads one of them by
-its entry point and knows only the contract. Never here: a word of the protocol with the scheduler.
+`executor` and `messages` are the contract with the agent; `task_queue` and `supply` hold what waits. `processes` runs
+tasks in processes of this machine, `inline` in threads of the agent, `engines` in other engines, `symphony` on a grid.
+The agent loads one of them by its entry point and knows only the contract. No executor knows the protocol with the
+scheduler.
 """

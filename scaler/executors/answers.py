@@ -1,8 +1,6 @@
-"""Answers: reports runs to the link that do not end by a result of their own.
+"""Answers: reports to the link, from the workers of all executors, runs that do not end by a result of their own.
 
-Used by the workers of all executors, and sends to the link.
-
-Must never: answer a run twice, or one that goes on; the caller must ensure that.
+The caller ensures that a run is answered once, and only after it has ended.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class Answers:
         self._link = link
 
     def end(self, tasks: Iterable[RunTask], end: End, where: bytes = b"", profile: bytes = b"") -> None:
-        """These runs have ended; `where` is their traceback, if there is one."""
+        """Report that these runs have ended; `where` is their traceback, if any."""
         text = end.text.encode() + (b"\n" + where if end.text and where else b"")
         results = Batch[RunResult](
             RunResult(task.task_id, task.worker, task.attempt, end.status, text, 0, (), profile, rows=task.rows)
@@ -55,7 +53,7 @@ class Answers:
             self._link.send(results)
 
     def given_back(self, tasks: Iterable[RunTask]) -> None:
-        """These runs go back to the scheduler."""
+        """Return these runs to the scheduler."""
         given = Batch[RecallResponse](
             RecallResponse(task.task_id, task.worker, task.attempt, task.rows) for task in tasks
         )
@@ -63,21 +61,24 @@ class Answers:
             self._link.send(given)
 
     def not_here(self, wanted: Iterable[RunCancel | RecallRequest], here: Collection[RunKey]) -> None:
-        """Let the link answer for the other runs, if it has them as open. Usually their results were quicker."""
+        """Report requested runs that are not in `here`. The link answers for those that it has as open; usually their
+        results were
+        quicker.
+        """
         others = [item for item in wanted if run_of(item) not in here]
         if others:
             self._link.send(RunsNotHere(others))
 
     def blocked(self, task: RunTask) -> None:
-        """This run waits for other tasks: its slot is free."""
+        """Report that this run waits for other tasks and has given up its slot."""
         self._link.send(_BLOCKED([RunBlocked(task.task_id, task.worker, task.attempt)]))
 
     def unblocked(self, task: RunTask) -> None:
-        """This run continues: it occupies a slot again."""
+        """Report that this run continues and occupies a slot again."""
         self._link.send(_UNBLOCKED([RunUnblocked(task.task_id, task.worker, task.attempt)]))
 
     def lines(self, lines: Iterable[tuple[TaskOutput, RunTask | None]]) -> None:
-        """These tasks have written lines; None: it has its result already."""
+        """Report printed lines. None instead of a task: it already has its result, and the line is dropped."""
         batch = _OUTPUT(
             RunOutput(task.task_id, task.worker, task.attempt, line.stream, line.time_us, line.dropped, line.text)
             for line, task in lines

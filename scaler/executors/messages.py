@@ -1,4 +1,4 @@
-"""Messages between the agent and the executor of its node; `executor.py` says which goes where.
+"""Messages between the agent and the executor of its node, as the contract in `executor.py` describes them.
 
     Link <--> executor <--> ObjectCache
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 @message
 class ExecutorProcessGone:
-    """A process of the executor is gone in which clients may have been, by the number that it had."""
+    """Executor to link: a process has ended in which clients may have been, with its number."""
 
     number: int
 
 
 @message
 class CapacityChanged:
-    """Executor to link: so many tasks can run at once now."""
+    """Executor to link: how many tasks can run at once now."""
 
     capacity: int
 
 
 @message
 class RunsNotHere:
-    """Executor to link: it was told to end or give back these runs, and does not have them."""
+    """Executor to link: a request to cancel or recall these runs has found none of them."""
 
     runs: Sequence[RunCancel | RecallRequest]
 
@@ -53,38 +53,38 @@ class ProcessNow:
     task: RunTask | None
     ran_seconds: float
     is_waiting: bool
-    """its task waits for others, and holds no place"""
+    """whether its task is blocked, and has given up its slot"""
 
 
 @dataclass
 class WorkersView:
-    """What the workers of a node do now. The agent makes it, they add their parts, and nobody keeps it."""
+    """What the workers of a node do now. The agent creates it for one request, and the workers add to it."""
 
     processes: list[ProcessNow] = field(default_factory=list)
 
 
 @message
 class ReportRuns:
-    """To the workers, in the urgent lane: add to the view which runs you execute, and in which processes."""
+    """Link to workers, in the urgent lane: add your runs and their processes to the view."""
 
     view: WorkersView
 
 
 @message
 class SplitRows:
-    """Executor to link: each row of these tasks is a run of its own from now on."""
+    """Executor to link: each row of these tasks is now a run of its own."""
 
     tasks: Sequence[RunTask]
 
 
 @message
 class SplitAll:
-    """Link to workers: each row that you have is a run of its own from now on."""
+    """Link to workers: make each row that you have a run of its own."""
 
 
 @message
 class RestartProcesses:
-    """Link to workers: replace your processes by fresh ones, each after the tasks that it has."""
+    """Link to workers: replace your processes by new ones, each after the tasks that it has."""
 
 
 # With the object cache.
@@ -92,8 +92,9 @@ class RestartProcesses:
 
 @message
 class PauseTasks:
-    """Object cache to workers: there is no room for further results. Begin only tasks of which `may_begin` says so,
-    until it is None.
+    """Object cache to workers: memory for results is full. Start only tasks for which `may_begin` returns true. None
+    lifts the
+    pause.
     """
 
     may_begin: Callable[[RunTask], bool] | None
@@ -104,7 +105,7 @@ class NeedObject:
     object_id: ObjectId
     worker: ActorRef
     is_function: bool = False
-    """a task calls it, so its content must match its id"""
+    """whether a task calls it, so its content must match its id"""
 
 
 @message
@@ -130,18 +131,18 @@ class ObjectUnavailable:
     """empty: it was deleted, or never stored"""
 
     def sentence(self) -> str:
-        """Return what to say of a task that needs it."""
+        """Return the error text of a task that needs the object."""
         what = f"object {self.object_id.hex()} that the task needs is not "
         return f"{what}here: {self.reason}" if self.reason else f"{what}stored any more"
 
 
 @message
 class ForgetObjects:
-    """They are deleted: the cache forgot them, and processors must too."""
+    """Object cache to workers: these objects are deleted; processors must drop them too."""
 
     object_ids: Sequence[ObjectId]
 
 
 @message
 class CollectionDue:
-    """An interval is over: objects that were not used in it can be dropped."""
+    """An interval has ended: objects that were not used in it can be dropped."""

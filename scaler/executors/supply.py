@@ -1,10 +1,10 @@
-"""Supply: asks the object cache for what the tasks of one worker need, first of all their functions.
+"""Supply: requests the objects that the tasks of one worker need, functions first, from the object cache.
 
-Used by the workers of all executors. Each `Stock` is what one process, or all threads, of a worker have.
+Used by the workers of all executors. A `Stock` holds the objects of one process, or of all threads, of a worker.
 
     task needs it --NeedObject--> object cache --ObjectFound--> in stock
                          ^             |                          | no task needed it for some time,
-                         +--once more--+ ObjectLost               v or it is deleted
+                         +--once more--+ ObjectUnavailable        v or it is deleted
                                                                forgotten
 """
 
@@ -21,7 +21,8 @@ from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
 """How many objects are requested ahead. Tasks behind one that lacks an object continue in the meantime, since an object
-may take long to arrive; but each takes memory when it is there."""
+may take long to arrive; but each takes memory when it arrives.
+"""
 
 
 def needs_of(task: RunTask) -> list[ObjectId]:
@@ -35,18 +36,18 @@ class Stock:
 
     has: set[ObjectId] = field(default_factory=set)
     used: set[ObjectId] = field(default_factory=set)
-    """of these, the objects of tasks that began since the last collection"""
+    """the objects of tasks that started since the last collection"""
     blocks: dict[ObjectId, SharedBlock] = field(default_factory=dict, compare=False)
-    """of these, those in shared memory, which the store of the agent keeps there as long as somebody has them"""
+    """the blocks of objects in shared memory; the agent's store keeps a block there as long as it is referenced"""
 
     def add(self, stored: CachedObject) -> None:
-        """An object is here."""
+        """Add an object."""
         self.has.add(stored.object_id)
         if stored.block is not None:
             self.blocks[stored.object_id] = stored.block
 
     def forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
-        """Return those of these objects that were here."""
+        """Remove these objects. Return the ids that were here."""
         dropped = self.has.intersection(object_ids)
         for object_id in self.blocks.keys() & dropped:
             del self.blocks[object_id]
@@ -56,20 +57,20 @@ class Stock:
 
 
 class Supply:
-    """What one worker has asked for.
+    """The object requests of one worker.
 
     Args:
-        ask: has the object cache tell the worker of an object, and says whether a task calls it.
+        ask: requests an object from the object cache; its second argument is whether a task calls the object.
     """
 
     def __init__(self, ask: Callable[[ObjectId, bool], None]) -> None:
         self._ask = ask
         self._awaited: set[ObjectId] = set()
         self._doubted: dict[ObjectId, set[RunKey]] = {}
-        """objects that were lost once and asked for again, and the runs that waited for them then"""
+        """objects that were unavailable once and are requested again, and the runs that waited for them then"""
 
     def has_all(self, stock: Stock, task: RunTask) -> bool:
-        """Return whether all is in stock that the task needs; if not, ask for the rest."""
+        """Return whether everything that the task needs is in stock; if not, request the rest."""
         needs = needs_of(task)
         missing = [object_id for object_id in needs if object_id not in stock.has]
         for object_id in missing:
@@ -81,14 +82,14 @@ class Supply:
         return True
 
     def holds_up(self, stock: Stock, task: RunTask) -> bool:
-        """Return whether the tasks behind one that has not all it needs wait for it, and do not overtake it.
+        """Return whether the tasks behind one with missing objects must wait, instead of overtaking it.
 
-        A function comes at once: overtaking is not worth it.
+        A function arrives at once: overtaking is not worth it.
         """
         return task.function_id not in stock.has or len(self._awaited) > AWAITED_OBJECTS
 
     def take(self, queue: TaskQueue, stock: Stock) -> RunTask | None:
-        """Take the first task from the queue that has all it needs; put those before it aside."""
+        """Take the first task from the queue that has all its objects; put the tasks before it aside."""
         while row := queue.first_row():
             task = row[0]
             if self.has_all(stock, task):
@@ -100,19 +101,21 @@ class Supply:
         return None
 
     def ask_anew(self) -> None:
-        """There is a new stock: what was asked for before is asked for again."""
+        """Forget what was requested, so that objects are requested again for a new stock."""
         self._awaited.clear()
 
     def found(self, object_id: ObjectId) -> None:
-        """An object is here."""
+        """Record that an object is here."""
         self._awaited.discard(object_id)
         self._doubted.pop(object_id, None)
 
     def lost(self, object_id: ObjectId, tasks: Iterable[RunTask]) -> set[RunKey]:
-        """An object is nowhere: ask once more, then return the runs that waited for it when it was asked for again.
+        """Request an unavailable object once more. The second time, return the runs that waited for it at the second
+        request.
 
-        The first answer is not final: another client may have stored the object after the question was asked, and then
-        submitted a task that is here already. The answer to the second question counts.
+        The first answer is not final: a client may have stored the object after the first request, and then submitted a
+        task
+        that is here already.
         """
         self._awaited.discard(object_id)
         doubted = self._doubted.pop(object_id, None)

@@ -1,12 +1,13 @@
-"""TaskQueue: the waiting tasks of one worker: the greatest priority first, then first come, first served.
+"""TaskQueue: the waiting tasks of one worker, by priority, and in order of arrival within one priority.
 
-Only its worker writes to it. Nearly always all tasks have one priority, and so there is one row; nested tasks add a
-row for each depth, and each wish of users adds one. A task that lacks an object steps aside, so that it does not block
-those behind it, and comes back to the front.
+Only its worker writes to it. Nearly always all tasks have one priority, and there is one row. Each depth of nested
+tasks
+adds a row, and so does each priority that users set. A task that lacks an object steps aside, so that it does not block
+the tasks behind it, and later returns to the front.
 
-While tasks of several clients wait here, it is first come, first served, however deep: else a client whose tasks keep
-submitting tasks would overtake the others for ever. The scheduler has put them in order, and it is some 50 ms of work.
-Only meanwhile are tasks counted by account, so that no cost depends on how many wait.
+While tasks of several clients wait, they run in order of arrival, whatever their depth. Otherwise a client whose tasks
+keep submitting tasks would overtake the others forever. The scheduler has put the tasks in order, and the queue holds
+about 50 ms of work. Tasks are counted by account only during that time, so no cost depends on the length of the queue.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.worker import RecallRequest, RunCancel, RunResult, RunTask
 
 RunKey: TypeAlias = tuple[TaskId, int]
-"""Which attempt of which task."""
+"""A task and the number of its attempt."""
 
 
 def run_of(item: RunTask | RunCancel | RecallRequest | RunResult) -> RunKey:
-    """Return which run is meant."""
+    """Return the key of a run."""
     return (item.task_id, item.attempt)
 
 
@@ -41,13 +42,13 @@ class TaskQueue:
     def __init__(self) -> None:
         self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self.first_row = self._rows.first
-        """returns the row that is first now, empty if nothing waits; `left` must hear of what is taken from it"""
+        """returns the first row, empty if no task waits; report what is taken from it with `left`"""
         self._aside: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         """tasks that stepped aside, by the row in which they were"""
         self._account = _SEVERAL
-        """of all tasks that wait, or of those that did"""
+        """the account of all waiting tasks, or of the last ones"""
         self.by_account: Counter[int] = Counter()
-        """how many tasks of each account wait, if they are of several; else empty"""
+        """how many tasks of each account wait, if there are several accounts; else empty"""
 
     def __iter__(self) -> Iterator[RunTask]:
         for rows in (self._aside, self._rows):
@@ -56,11 +57,11 @@ class TaskQueue:
 
     @property
     def is_one_row(self) -> bool:
-        """Whether all tasks that wait are in the first row, and of one account."""
+        """Whether all waiting tasks are in the first row, and of one account."""
         return len(self._rows) == 1 and not self.by_account
 
     def add(self, tasks: Iterable[RunTask]) -> None:
-        """Put tasks behind all others of their priority; behind all if those are of several clients."""
+        """Put tasks behind all others of their priority; behind all tasks while several clients have tasks here."""
         rows, account = self._rows, self._account
         for task in tasks:
             priority = task.priority
@@ -71,7 +72,7 @@ class TaskQueue:
             rows[priority].append(task)
 
     def _count(self, task: RunTask) -> bool:
-        """A task of another account comes. Return whether tasks of several clients wait from now on."""
+        """Count a task of another account. Return whether tasks of several accounts wait now."""
         waiting = self.by_account
         if not waiting:
             before = sum(len(row) for rows in (self._rows, self._aside) for row in rows.values())
@@ -84,12 +85,12 @@ class TaskQueue:
         return True
 
     def _last_priority(self, most: int) -> int:
-        """Return the lowest priority of all tasks that wait, and at most `most`."""
+        """Return the lowest priority of all waiting tasks, at most `most`."""
         lowest = (next((each for each in rows.priorities if rows[each]), most) for rows in (self._rows, self._aside))
         return min(most, *lowest)
 
     def left(self, tasks: Iterable[RunTask]) -> None:
-        """These were taken from the first row, or out."""
+        """Record that tasks were taken from the first row, or taken out."""
         waiting = self.by_account
         for task in tasks if waiting else ():
             waiting[account_in(task)] -= 1
@@ -107,7 +108,7 @@ class TaskQueue:
             self._rows[task.priority].appendleft(task)
 
     def has_first(self, may_begin: Callable[[RunTask], bool]) -> bool:
-        """Put the first task that may begin in front of all others. Return whether there is one."""
+        """Move the first task that may start to the front. Return whether there is one."""
         for row in self._rows.in_order():
             for place, task in enumerate(row):
                 if may_begin(task):
@@ -122,13 +123,13 @@ class TaskQueue:
         self._aside[self._rows.priorities[-1]].append(task)
 
     def bring_back(self) -> None:
-        """Put the tasks that stepped aside in front again."""
+        """Return the tasks that stepped aside to the front."""
         while row := self._aside.first():
             self._rows[self._aside.priorities[-1]].extendleft(reversed(row))
             row.clear()
 
     def split(self) -> list[RunTask]:
-        """Put the rows of each range in its place. Return the ranges."""
+        """Replace each range by its rows. Return the ranges."""
         ranges = [task for task in self if task.rows]
         for rows in (self._aside, self._rows) if ranges else ():
             for priority, row in rows.items():
@@ -138,7 +139,7 @@ class TaskQueue:
         return ranges
 
     def take_out(self, runs: Container[RunKey]) -> list[RunTask]:
-        """Remove the tasks of these runs, wherever they wait, and return them."""
+        """Remove and return the tasks of these runs."""
         taken = [task for task in self if run_of(task) in runs]
         for rows in (self._rows, self._aside) if taken else ():
             for priority, row in rows.items():

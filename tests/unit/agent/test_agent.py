@@ -350,7 +350,7 @@ def test_refused_agent_says_why_and_tries_again(scheduler: FakeScheduler, start:
     assert value_of(scheduler.run([scheduler.task(scheduler.function(add), 1, 2)])[0]) == 3
     agent.process.terminate()
     scheduler.until(agent.ended)
-    assert "tries again: the scheduler speaks version 9, this agent version 1" in agent.output()
+    assert "keeps trying: the scheduler speaks version 9, this agent version 1" in agent.output()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_refusal_by_an_address_that_has_accepted_it_is_not_for_ever(
     bench.tell(LinkLost("restarted"))
     refuse(bench, 3)
     assert bench.ends == []
-    assert caplog.text.count("tries again: another Python is there") == 1
+    assert caplog.text.count("keeps trying: another Python is there") == 1
     connections = bench.door.connections
     bench.wait(PAUSE_MOST_SECONDS)
     assert bench.door.connections == connections + 1
@@ -220,4 +220,4 @@ def test_a_name_that_cannot_be_resolved_is_the_reason(caplog: pytest.LogCaptureF
     bench.actor._connection._lookup.wait(60)
     bench.wait(3)
     assert f"The reason: this machine cannot resolve the host name {UNKNOWN!r}" in caplog.text
-    assert "or give an IP address. The cluster keeps trying, and ends itself" in caplog.text
+    assert "or give an IP address. The cluster keeps trying, and ends" in caplog.text

@@ -719,7 +719,7 @@ def test_what_the_scheduler_asks_for_and_does_not_take_is_said(keeper: Bench) ->
     keeper.tell(ObjectsSupplied([ObjectResponse(ObjectId(b"v" * 16), 1, [b"value"])]))
     [response] = keeper.door.take()
     assert (response.found, response.frames) == (0, ())
-    assert "no more than 3 bytes" in response.reason
+    assert "at most 3 bytes" in response.reason
 
 
 def test_what_stays_here_is_said_to_another_scheduler_before_what_only_was_fetched(keeper: Bench) -> None:

@@ -18,14 +18,14 @@ TEXT = """\
 <!-- Written by docs/draw_processor_states.py; a test compares the two. -->
 
 A processor is a process that executes the tasks of one worker. Its worker's slot (`scaler/executors/processes/slot/slot.py`) keeps its state, from the
-moment that the process is started until it has ended. Which state comes after which is a table in
+moment that the process is started until it has ended. The transitions are a table in
 `scaler/executors/processes/slot/processor_states.py`, and this page is drawn from it. An event that is neither in the table nor among those that are
-ignored is a mistake in the program: it raises, and changes nothing.
+ignored is a programming error: it raises, and changes nothing.
 
 A worker runs one task at a time, in the one processor that *holds the slot*. It has more processors only while tasks wait for other
 tasks: the processor of such a task keeps it, and another one gets the slot (`scaler/executors/processes/slot/turns.py`).
 
-A processor begins as **{start}**.
+A processor starts as **{start}**.
 
 ```text
 {diagram}
@@ -35,18 +35,18 @@ A processor begins as **{start}**.
 
 {states}
 
-At most one processor is *running*. No tasks are handed out while one is *loose*, *doomed* or *distrusted*, because it may still
+At most one processor is *running*. No tasks are sent while one is *loose*, *doomed* or *distrusted*, because it may still
 execute a task.
 
 ## Events
 
 {events}
 
-The others say what they mean.
+The names of the other events explain themselves.
 
 ## Ignored
 
-These are late and lawful, and change nothing:
+These events may arrive late, and change nothing:
 
 | state | event |
 |---|---|

@@ -25,7 +25,7 @@ from scaler.wire.messages.worker import (
     RunUnblocked,
 )
 
-# Made once: these are on the way of each task that waits, and `Batch[...]` is a call.
+# Made once: each task that waits needs these, and `Batch[...]` is a call.
 _BLOCKED, _UNBLOCKED, _OUTPUT = Batch[RunBlocked], Batch[RunUnblocked], Batch[RunOutput]
 
 

@@ -188,7 +188,7 @@ def load_executor(config: ClusterConfig) -> Executor:
     """
     engine = config.engine
     name = engine.partition("://")[0]
-    if ":" in name:  # a factory of the user's: module:factory
+    if ":" in name:  # a factory of the user: module:factory
         name, engine = FUTURES, f"{FUTURES}://{engine}"
     executor = _found(name)(engine)
     for setting, part in _NEEDS.items():
@@ -199,14 +199,14 @@ def load_executor(config: ClusterConfig) -> Executor:
 
 def _found(name: str) -> Callable[[str], Executor]:
     """Return the factory of the executor with this name."""
-    if name == PROCESSES:  # the usual one, without a look at all packages that are installed
+    if name == PROCESSES:  # the default, loaded without a search of all installed packages
         usual: Callable[[str], Executor] = import_module("scaler.executors.processes.executor").LocalProcesses
         return usual
     from importlib.metadata import entry_points  # noqa: PLC0415 - as above
 
     found = entry_points(group=ENTRY_POINTS)
     if name not in found.names:
-        known = ", ".join(sorted(found.names)) or "none; is scaler installed here?"
+        known = ", ".join(sorted(found.names)) or "none (is scaler installed here?)"
         raise ConfigError(f"there is no engine {name!r}; installed are: {known}")
     try:
         make: Callable[[str], Executor] = found[name].load()

@@ -160,7 +160,7 @@ def endless(depth: int) -> int:
 def test_a_recursion_without_an_end_fails_with_a_word_and_the_workers_go_on() -> None:
     with Client(n_workers=1, max_waiting_per_worker=5) as client:
         with pytest.raises(
-            TaskFailedError, match="5 tasks of its worker wait already for tasks that they have submitted"
+            TaskFailedError, match="5 tasks of its worker already wait for tasks that they have submitted"
         ):
             client.submit(endless, 0).result(60)
         assert client.submit(increment, 1).result(60) == 2

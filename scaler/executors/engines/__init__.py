@@ -1,6 +1,6 @@
-"""Executors that hand tasks to an engine of another kind: any `concurrent.futures.Executor`, or a grid.
+"""Executors that pass tasks to an engine of another kind: any `concurrent.futures.Executor`, or a grid.
 
 The agent has a worker for each slot (`worker`) and its end of the engine host (`host_proxy`). The host, a process of
-the node, holds the engine (`engine`, `dask`, `ray`). A `call` runs where the engine runs it. Called by the agent,
-through `executor`. Never here: foreign code in the agent.
+the node, holds the engine (`engine`, `dask`, `ray`), so that the agent runs no foreign code. A `call` runs where the
+engine runs it. The agent uses them through `executor`.
 """

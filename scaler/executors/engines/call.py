@@ -1,9 +1,8 @@
-"""EngineCall: a task with all that it needs, and the code that runs it in a process of the engine.
+"""EngineCall: a task with everything that it needs, and the code that runs it in a process of the engine.
 
-Made by the engine host, which does not look into it; sent by the engine to one of its processes, where Scaler is
-installed; `run` is called there. Clients inside the task find the scheduler through `CallContext`.
-
-Must never: keep anything of a task after its end.
+The engine host creates it without reading its content. The engine sends it to one of its processes, where Scaler is
+installed and calls `run`. Clients inside the task find the scheduler through `CallContext`. Nothing of a task stays
+after its end.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ class EngineCall(NamedTuple):
     objects: dict[ObjectId, list[bytes]]
     """the frames of its function, and of the objects among its arguments"""
     address: str
-    """of the scheduler, for clients inside the task"""
+    """the address of the scheduler, for clients inside the task"""
     agent_token: bytes
     """what these clients show the scheduler"""
 
     @property
     def processor(self) -> int:
-        """A number that no other task of the agent has: where its clients are, in the words of the protocol."""
+        """A number that no other task of the agent has: the processor of its clients, in terms of the protocol."""
         return self.task.attempt
 
 
 class CallContext(TaskContext):
-    """What clients find around them in one task of an engine."""
+    """The task context of clients in one task of an engine."""
 
     def __init__(self, call: EngineCall) -> None:
         self.address, self.agent_token, self.processor = call.address, call.agent_token, call.processor
@@ -97,7 +96,7 @@ class CallContext(TaskContext):
             self.end_wait(reporter)
 
     def begin_wait(self, reporter: WaitReporter, is_over: Callable[[], bool]) -> None:
-        """Have the scheduler tell the agent that this task waits, which frees its slot."""
+        """Report that this task waits; the agent then frees its slot."""
         self._is_waiting = True
         self._waits += 1
         reporter.rest(self._waits, is_over)
@@ -111,14 +110,14 @@ class CallContext(TaskContext):
             self._closers.append(close)
 
     def end(self) -> None:
-        """End the connections that were made in the task: the next task in this process is at another processor."""
+        """Close the connections of clients in the task: the next task in this process has another processor number."""
         closers, self._closers = self._closers, []
         for close in closers:
             close()
 
 
 def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure: str = "") -> RunResult:
-    """Return the result of a run that has ended otherwise than by returning."""
+    """Return the result of a run that did not end by returning."""
     data = payload.encode() if isinstance(payload, str) else payload
     return RunResult(task.task_id, task.worker, task.attempt, status, data, 0, (), b"", failure)
 
@@ -132,7 +131,7 @@ def run(call: EngineCall, new_context: type[CallContext] = CallContext) -> RunRe
 
 @contextmanager
 def in_context(call: EngineCall, new_context: type[CallContext] = CallContext) -> Iterator[LoadedValues]:
-    """This thread runs the task of a call, with these values."""
+    """Run the task of a call in this thread, with the yielded values."""
     context: Any = new_context(call)
     by_thread().enter(context)
     try:

@@ -1,12 +1,12 @@
 """DaskEngine: runs each call as a task of a Dask cluster, `--engine dask://HOST:PORT`.
 
-Called by the engine host; a thread of its own has the loop of the Dask client. Dask has the tasks that wait for one of
-its workers, in the order of their priorities. While a task waits for its children, others get its thread at the Dask
-worker. If the Dask scheduler is lost, its tasks go back to ours, and the next connection is tried with pauses.
+Called by the engine host; the loop of the Dask client has its own thread. Dask queues the tasks by their priorities.
+While a task waits for its children, other tasks get its thread at the Dask worker. If the Dask scheduler is lost, its
+tasks return to the scheduler of Scaler, and the engine reconnects with growing pauses.
 
     submit --> loop: connected? --> Dask scheduler --> Dask worker: run_here --> result
 
-Must never: be imported without the package `distributed`.
+It can be imported only with the package `distributed`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scaler.task_context import WaitReporter
 from scaler.wire.messages.worker import RunResult
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""Before the next try to connect: doubled each time."""
+"""The first and the longest pause before another attempt to connect; it doubles each time."""
 
 CONNECT_TRIES = 20
 
@@ -41,7 +41,7 @@ _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
 
 class DaskContext(CallContext):
-    """What clients find around them in a task at a Dask worker, whose thread others get while it waits."""
+    """The task context of clients at a Dask worker, which lends the thread of a waiting task to other tasks."""
 
     def begin_wait(self, reporter: WaitReporter, is_over: Callable[[], bool]) -> None:
         distributed.secede()
@@ -61,7 +61,7 @@ class DaskEngine:
     """One Dask cluster.
 
     Args:
-        address: of its scheduler, as Dask writes it.
+        address: the address of its scheduler, as Dask writes it.
         report: called with a sentence when the scheduler cannot be reached.
 
     Raises:
@@ -75,9 +75,9 @@ class DaskEngine:
         self._client: Any = None
         self._changed: Callable[[int], None] | None = None
         self._threads = -1
-        """what was said last; nothing yet"""
+        """the last reported number; -1: not reported yet"""
         self._has_lost_tasks = False
-        """since a task has ended last"""
+        """whether tasks were lost since the last one ended"""
         self._connecting = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="scaler-dask", daemon=True).start()
@@ -92,7 +92,7 @@ class DaskEngine:
         return asyncio.run_coroutine_threadsafe(self._run(call), self._loop)
 
     def follow(self, changed: Callable[[int], None]) -> None:
-        """Say how many threads the Dask workers have, now and whenever that changes: none while Dask is away."""
+        """Call `changed` with the number of threads of the Dask workers, now and at each change; 0: Dask is away."""
         self._changed = changed
         asyncio.run_coroutine_threadsafe(self._follow(), self._loop)
 
@@ -112,10 +112,10 @@ class DaskEngine:
         future = client.submit(run_here, call, key=key, pure=False, priority=task.priority)
         try:
             result: RunResult = await future
-        except FutureCancelledError as error:  # before the next: it may be one of its kind
+        except FutureCancelledError as error:  # first: it may be a subclass of the next one
             raise self._lost(f"the Dask scheduler at {self._address} has lost the task: {error}") from None
         except asyncio.CancelledError:
-            with contextlib.suppress(Exception):  # the connection may be lost: then Dask cancels it by itself
+            with contextlib.suppress(Exception):  # the connection may be lost: then Dask cancels the task by itself
                 await future.cancel(force=True)
             raise
         except distributed.KilledWorker as error:
@@ -126,15 +126,15 @@ class DaskEngine:
         return result
 
     def _lost(self, sentence: str) -> EngineLostError:
-        """Return the error of a task, and say it for the first of those that are lost together.
+        """Return the error of a lost task; report it for the first of those that are lost together.
 
-        While Dask is away, none comes back to it.
+        While Dask is away, report no capacity, so that no task returns to it.
         """
         if not self._is_up():
             self._tell(0)
         if not self._has_lost_tasks:
             self._has_lost_tasks = True
-            self._report(f"{sentence}; the scheduler has it run again, as all that Dask had")
+            self._report(f"{sentence}; the scheduler runs it again, with all other tasks that Dask had")
         return EngineLostError(sentence)
 
     async def _follow(self) -> None:
@@ -161,13 +161,13 @@ class DaskEngine:
         return self._client is None or self._client.status in {"closing", "closed"}
 
     async def _connected(self) -> Any:
-        """Return the client; wait with growing pauses until there is one."""
+        """Return the connected client; reconnect with growing pauses if it is closed."""
         pause_seconds = PAUSE_SECONDS
         async with self._connecting:
             while self._is_closed():
                 try:
                     await self._connect()
-                except Exception as error:  # noqa: BLE001 - foreign code: whatever it is, there is no client
+                except Exception as error:  # noqa: BLE001 - foreign code; after any error there is no client
                     sentence = f"there is no Dask scheduler at {self._address}: {error}"
                     self._report(f"{sentence}; next try in {pause_seconds:g} s")
                     await asyncio.sleep(pause_seconds)
@@ -182,8 +182,9 @@ class DaskEngine:
 async def connect(address: str) -> Any:
     """Return a Dask client that is connected.
 
-    A Dask scheduler that tells all its clients something while a new one says hello sends both in one message, and the
-    new one fails with an AssertionError. It is tried again.
+    If a Dask scheduler broadcasts while a new client says hello, it sends both in one message, and the client fails
+    with an
+    AssertionError. Then it is tried again.
     """
     for _ in range(CONNECT_TRIES):
         client = distributed.Client(address, asynchronous=True, set_as_default=False, name="scaler")
@@ -191,7 +192,7 @@ async def connect(address: str) -> Any:
             return await client
         except AssertionError:
             await client.close(timeout=1)
-    raise ConnectionError(f"it answered {CONNECT_TRIES} hellos with something else")
+    raise ConnectionError(f"it answered none of {CONNECT_TRIES} hellos correctly")
 
 
 async def n_threads(address: str) -> int:
@@ -204,7 +205,7 @@ def address_of(text: str) -> str:
     """Return the address of the Dask scheduler, as Dask writes it.
 
     Raises:
-        ConfigError: if the text names none.
+        ConfigError: if the text contains no address.
     """
     rest = text.removeprefix("dask://")
     if not rest or rest == text:
@@ -218,5 +219,5 @@ def dask_engine(text: str, _n_workers: int, report: Callable[[str], None]) -> Da
 
 
 def dask_capacity(text: str) -> int:
-    """Return how many threads the Dask workers have that are there now."""
+    """Return how many threads the connected Dask workers have."""
     return asyncio.run(n_threads(address_of(text)))

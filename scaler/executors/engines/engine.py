@@ -1,10 +1,9 @@
-"""Engine: what the engine host hands calls to, and how it is made from the text of `--engine`.
+"""Engine: the interface of what runs the calls of an engine host, and its creation from the text of `--engine`.
 
     module:factory              the factory returns a `concurrent.futures.Executor`
     futures://module:factory    the same
 
-Called by the host, in its own process.
-Must never: be imported by the agent, which runs no foreign code.
+Called by the host, in its own process. The agent never imports it, because the agent runs no foreign code.
 """
 
 from __future__ import annotations
@@ -21,35 +20,33 @@ from scaler.wire.messages.worker import RunResult
 
 
 class EngineLostError(RuntimeError):
-    """The engine has lost a task for reasons of its own. The scheduler has it run again, without blame."""
+    """The engine has lost a task for reasons of its own. The scheduler runs it again, without blame."""
 
 
 class Engine(Protocol):
-    """Runs calls. Its methods are called by one thread, except `close`."""
+    """Runs calls. One thread calls its methods, except `close`."""
 
     def submit(self, call: EngineCall) -> Future[RunResult]:
-        """Hand a call to the engine. May block while there is no connection to the engine.
+        """Submit a call to the engine. May block while there is no connection to the engine.
 
         Returns:
-            a future that has the result of the run; or `EngineLostError`, if the engine lost the call; or
+            a future with the result of the run; or with `EngineLostError`, if the engine lost the call; or with
             `concurrent.futures.BrokenExecutor`, if the process that ran it died.
         """
 
     def close(self) -> None:
-        """End it; what runs may be dropped."""
+        """End the engine; running calls may be dropped."""
 
 
 class ElasticEngine(Engine, Protocol):
-    """An engine whose workers come and go."""
+    """An engine whose number of workers changes."""
 
     def follow(self, changed: Callable[[int], None]) -> None:
-        """From now on call `changed`, from any thread, with the number of tasks that can run at once: once, and each
-        time that it is another one.
-        """
+        """Call `changed`, from any thread, with the number of tasks that can run at once: now, and at each change."""
 
 
 class FuturesEngine:
-    """Any executor of `concurrent.futures`. One that breaks is replaced by a new one."""
+    """Any executor of `concurrent.futures`. A broken one is replaced by a new one."""
 
     def __init__(self, make: Callable[[], Executor]) -> None:
         self._make = make

@@ -1,4 +1,4 @@
-"""ForeignEngine: the executor that hands the tasks of a node to an engine of another kind.
+"""ForeignEngine: the executor that passes the tasks of a node to an engine of another kind.
 
 EngineWorker 0 .. n-1 <--> EngineHost <--channel--> engine host (a process) <--> engine
 """
@@ -20,23 +20,23 @@ HOST = "engine host"
 
 
 class ForeignEngine:
-    """Runs each task in a foreign engine. Other engines derive from it and name what makes them."""
+    """Runs each task in a foreign engine. A subclass names the function that makes its engine."""
 
     parts = frozenset({ExecutorFeature.CRASH, ExecutorFeature.WATCH})
     capabilities: Mapping[str, int] = MappingProxyType({})
     maker: ClassVar[str]
-    """`module:function`: makes the `Engine` of a text and a number of workers, in the host process"""
+    """`module:function`: makes the `Engine` from its text and the number of workers, in the host process"""
     prober: ClassVar[str] = ""
-    """`module:function`: returns how many tasks the engine of a text can run, in a process of its own"""
+    """`module:function`: returns how many tasks the engine can run, in a process of its own; empty: unknown"""
     is_deeper_first: ClassVar[bool] = False
-    """whether a task that is deeper than all that run at a worker starts at once, beside them"""
+    """whether a task that is deeper than all running ones of a worker starts at once, beside them"""
 
     def __init__(self, engine: str) -> None:
         self._engine = engine
 
     @property
     def capacity(self) -> int | None:
-        """How many tasks the engine can run at once; None if it does not say."""
+        """How many tasks the engine can run at once; None if it does not report that."""
         return ask_capacity(self.prober, self._engine) if self.prober else None
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
@@ -85,7 +85,7 @@ class Ray(ForeignEngine):
 class Symphony(ForeignEngine):
     """A Symphony service, each task a task of its session: `--engine symphony://SERVICE`.
 
-    A parent that waits keeps its slot in Symphony, which does not know that it waits. So a deeper task starts at once.
+    A waiting parent keeps its slot in Symphony, which does not know that it waits. So a deeper task starts at once.
     """
 
     maker = "scaler.executors.symphony.engine:symphony_engine"

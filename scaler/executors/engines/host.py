@@ -3,10 +3,9 @@
     agent <--channel--> reader --calls--> submitter --> engine --futures--> results --> channel
 
 It speaks the protocol of processors (`protocol/processor.capnp`), for many tasks at once. The reader takes tasks,
-objects and cancels at once, however long the engine takes to accept a task. It ends when the agent does, with all that
-the engine has started here.
-
-Must never: take the blame of a task for itself: whatever an engine raises is the result of a task.
+objects and cancels at once, however long the engine takes to accept a task. Whatever an engine raises is the result of
+a task, and never ends the host. The host ends with the agent, together with all processes that the engine has started
+here.
 """
 
 from __future__ import annotations
@@ -44,14 +43,16 @@ from scaler.wire.messages.processor import EndProcessor, EngineCapacity, EngineD
 from scaler.wire.messages.worker import RunCancel, RunResult, RunTask
 
 EXIT_BAD_ENGINE = 2
-"""The exit code of a host whose engine cannot be made, which it has said before."""
+"""The exit code of a host whose engine cannot be made, after it has reported why."""
 
 
 class HostSettings(NamedTuple):
-    """What the agent tells a host at its start."""
+    """The settings of a host, which the agent sends at its start."""
 
     maker: str
-    """`module:function`: makes the engine, called with its text, the number of workers, and what reports its news"""
+    """`module:function`: makes the engine, called with its text, the number of workers, and a function that logs a
+    sentence
+    """
     engine: str
     """the text of `--engine`"""
     n_workers: int
@@ -71,12 +72,12 @@ class Host:
         self._agent_token = bytes.fromhex(settings.agent_token)
         self._writing = threading.Lock()
         self._handing = threading.Lock()
-        """between a cancel, and the future that the engine has returned meanwhile"""
+        """guards against a cancel between the submission of a call and the storing of its future"""
         self._objects: dict[ObjectId, list[bytes]] = {}
         self._open: dict[RunKey, Future[RunResult] | None] = {}
-        """those that were not handed to the engine yet have no future"""
+        """the future of each open call; None: not submitted to the engine yet"""
         self._calls: SimpleQueue[EngineCall | None] = SimpleQueue()
-        """None: there are no more"""
+        """None: the end"""
         self._readers: dict[type, Callable[[Any], None]] = {
             Batch[RunTask]: self._take,
             Batch[RunCancel]: self._cancel,
@@ -106,7 +107,7 @@ class Host:
     # From the agent
 
     def _read(self) -> bool:
-        """Handle what has arrived. Return whether to go on."""
+        """Handle what has arrived. Return whether to continue."""
         for header, frames in self._channel.receive():
             for batch in decode(AGENT_TO_PROCESSOR, header, frames):
                 if type(batch) is Batch[EndProcessor]:
@@ -127,7 +128,7 @@ class Host:
         with self._handing:
             future = self._open.get(key)
             if future is None:
-                self._open.pop(key, None)  # the submitter leaves it out, or cancels the future that it gets
+                self._open.pop(key, None)  # the submitter skips it, or cancels its future
         if future is not None:
             future.cancel()
 
@@ -165,7 +166,7 @@ class Host:
         self._say([_result_of(task, future)])
 
     def _report(self, sentence: str) -> None:
-        """Say what happened to the engine, in the agent's log."""
+        """Send a sentence about the engine to the agent's log."""
         self._say([EngineDown(0, sentence)])
 
     def _resized(self, capacity: int) -> None:
@@ -182,7 +183,7 @@ def _result_of(task: RunTask, future: Future[RunResult]) -> RunResult:
         result: object = future.result()
         if isinstance(result, RunResult):
             return result
-        raise TypeError(f"the engine returned {type(result).__name__} instead of what the call had returned to it")
+        raise TypeError(f"the engine returned {type(result).__name__} instead of the result of the call")
     except CancelledError:
         return ended(task, TaskStatus.CANCELED)
     except EngineLostError as error:
@@ -214,17 +215,17 @@ def _reason(error: Exception) -> str:
 
 
 def main() -> None:
-    """Run the host until its agent ends, then end it with all processes that it has started."""
+    """Run the host until its agent ends, then kill it with all processes that it has started."""
     descriptor, settings = part_of_node()
     own_only_created_blocks()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's business
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent handles Ctrl-C
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection = socket.socket(fileno=descriptor)
-    os.register_at_fork(after_in_child=connection.close)  # its end tells the agent that this process has ended
+    os.register_at_fork(after_in_child=connection.close)  # when it closes, the agent knows that this process has ended
     code = Host(Channel(connection), HostSettings(**json.loads(settings))).serve()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
     if code:
         os._exit(code)
-    os.killpg(0, signal.SIGKILL)  # the group is its own: what the engine has started here ends too
+    os.killpg(0, signal.SIGKILL)  # its own process group: the processes that the engine has started here end too

@@ -1,13 +1,13 @@
 """EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
 
-Workers write to it (`SubmitRun`, `DropRun`, `DropHostObjects`), and the host, over the channel. It tells each worker how its
-runs ended (`TaskEnded`), and the link which places of clients are gone. A host that dies is started again after a
-pause; what it ran has died with it.
+Workers write to it (`SubmitRun`, `DropRun`, `DropHostObjects`), and the host, over the channel. It reports to each
+worker
+how its runs ended (`TaskEnded`), and to the link which processes of clients have ended. A host that dies is started
+again
+after a pause; its running tasks have died with it. The proxy never blocks on the host, and reads no task.
 
     STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
        +--EngineDown, final, and none was ever UP--> the end of the agent
-
-Must never: block on the host, or look into a task.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 PROGRAM = "scaler.executors.engines.host"
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 10.0
-"""Before a host that has died is started again: doubled each time, until one becomes ready."""
+"""The first and the longest pause before a dead host is started again; it doubles until one becomes ready."""
 GOODBYE_SECONDS = 3.0
 EXIT_NO_ENGINE = 1
 """The exit code of an agent whose engine cannot be made."""
@@ -56,7 +56,7 @@ EXIT_NO_ENGINE = 1
 
 @message
 class SubmitRun:
-    """Have the engine run a task. The worker hears of its end as `TaskEnded`."""
+    """Run a task in the engine. The worker receives its end as `TaskEnded`."""
 
     runner: Runner
     worker: ActorRef
@@ -66,14 +66,14 @@ class SubmitRun:
 
 @message
 class DropRun:
-    """The result of a run is not wanted any more."""
+    """Cancel a run; its result is not needed."""
 
     key: RunKey
 
 
 @message
 class DropHostObjects:
-    """Tasks that begin from now on do not need these objects."""
+    """Drop objects that tasks do not need from now on."""
 
     object_ids: Iterable[ObjectId]
 
@@ -87,8 +87,8 @@ class EngineHost(Actor):
     """Owns the host process.
 
     Args:
-        settings: of each host that is started.
-        link: hears which places of clients are gone.
+        settings: the settings of each host that is started.
+        link: receives the numbers of processes of clients that have ended.
     """
 
     def __init__(self, shell: Shell, settings: HostSettings, link: ActorRef) -> None:
@@ -97,7 +97,7 @@ class EngineHost(Actor):
         self._link = link
         self._open: dict[RunKey, SubmitRun] = {}
         self._waiting: list[SubmitRun] = []
-        """those that came while there was no host"""
+        """runs that arrived while there was no host"""
         self._there: set[ObjectId] = set()
         """the objects that the host has"""
         self._process: subprocess.Popen[bytes] | None = None
@@ -105,7 +105,7 @@ class EngineHost(Actor):
         self._channel: Channel | None = None
         self._is_ready = False
         self._has_worked = False
-        """whether a host was ever ready: then the engine is only away, and what waits here waits for it"""
+        """whether a host was ever ready: then the engine is only away, and waiting runs stay"""
         self._is_waiting_to_write = False
         self._pause_seconds = PAUSE_SECONDS
         self._readers: dict[type, Callable[[Any], None]] = {
@@ -138,7 +138,7 @@ class EngineHost(Actor):
             self._shell.watch(self._end_of_process, self._ended)
 
     def _ended(self) -> None:
-        """The process has ended. What it has forked may hold its end of the channel open."""
+        """Handle the end of the process. Its forks may hold its end of the channel open."""
         channel = self._channel
         assert channel is not None
         while self._channel is channel and channel.has_come():
@@ -180,7 +180,7 @@ class EngineHost(Actor):
                 logger.warning("%s", down.reason)
 
     def _lost(self) -> None:
-        """The host has died: what it ran has died with it."""
+        """Fail the running tasks of a host that has died, and schedule the next host."""
         how = self._end_process(0.0)
         self._is_ready, self._there = False, set()
         logger.warning("the host of the engine %s has died (%s); the next one starts in %.3g s",
@@ -207,7 +207,7 @@ class EngineHost(Actor):
                 self._is_waiting_to_write = False
             channel.close()
         if process is None:
-            return "it was not there"
+            return "it was not running"
         if seconds:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(seconds)
@@ -296,7 +296,7 @@ class EngineHost(Actor):
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> int | None:
-    """Return a descriptor that is readable from the end of a process on; None where the system has none."""
+    """Return a descriptor that becomes readable when a process ends; None where the system has none."""
     try:
         return os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # another system than Linux, or an old one

@@ -1,7 +1,7 @@
 """Probe: a process that asks an engine how many tasks it can run, because the agent runs no foreign code.
 
-Called by executors, when an agent starts whose settings name no number of workers. Whatever goes wrong here is said
-by the engine host, which tries the same.
+Called by executors, when an agent starts whose settings name no number of workers. A failure here is not reported: the
+engine host fails in the same way and reports it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from scaler.process.interpreter import command, modules_line
 
 SECONDS = 60.0
-"""An engine that does not say it by then is not asked any longer."""
+"""The longest time that an engine has to answer."""
 
 
 def ask_capacity(function: str, engine: str) -> int | None:
@@ -36,7 +36,7 @@ def ask_capacity(function: str, engine: str) -> int | None:
 
 
 def main() -> None:
-    """Say the capacity on standard output, as its last word; nothing if it is not known."""
+    """Print the capacity to standard output, as its last word; print nothing if it is unknown."""
     function, engine = json.loads(sys.stdin.buffer.read())
     module_name, _, name = function.partition(":")
     capacity = getattr(importlib.import_module(module_name), name)(engine)

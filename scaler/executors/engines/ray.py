@@ -1,12 +1,13 @@
 """RayEngine: runs each call as a task of a Ray cluster, `--engine ray://HOST:PORT`, `ray://auto` or `ray://local`.
 
-Called by the engine host. A nested task needs no CPU in Ray's accounts: it runs in the place of its parent, which waits
-for it, and Ray would go on to count that one. How many run at once is up to our workers.
+Called by the engine host. A nested task requests no CPU from Ray: it runs in place of its parent, which waits for it
+and
+which Ray still counts. The workers of the agent limit how many tasks run at once.
 
     submit --> Ray: run, in a worker process of Ray --> result
     cancel --> KeyboardInterrupt in the task
 
-Must never: be imported without the package `ray`.
+It can be imported only with the package `ray`.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from scaler.wire.messages.worker import RunResult
 
 LOCAL, AUTO = "ray://local", "ray://auto"
 CONNECT_SECONDS = 45.0
-"""Ray's own client may wait for ever for the end of a connection that it could not make."""
+"""The limit of an attempt to connect: Ray's own client may wait forever after a failed one."""
 EXIT_NO_ANSWER = 75
-"""try again later, as in `sysexits.h`"""
+""""try again later", as in `sysexits.h`"""
 
 LOOK_SECONDS = 1.0
 """How often Ray is asked how many CPUs it has."""
 
 _DIED = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
-"""The process that ran the task is gone: the task may be to blame."""
+"""The process that ran the task has died: the task may be to blame."""
 
 
 class RayEngine:
     """One Ray cluster."""
 
     def __init__(self) -> None:
-        # When a process dies it is Scaler that tries again, and counts how often.
+        # When a process dies, Scaler retries the task and counts the deaths.
         self._run = ray.remote(max_retries=0)(run)
 
     def submit(self, call: EngineCall) -> Future[RunResult]:
@@ -57,14 +58,14 @@ class RayEngine:
             )
             inner = reference.future()
         except (exceptions.RayError, ConnectionError) as error:
-            raise EngineLostError(f"Ray takes no task: {error}") from error
+            raise EngineLostError(f"Ray accepts no task: {error}") from error
         future: Future[RunResult] = Future()
         future.add_done_callback(partial(_cancel, reference))
         inner.add_done_callback(partial(_ended, future))
         return future
 
     def follow(self, changed: Callable[[int], None]) -> None:
-        """Say how many CPUs the nodes have, now and whenever that changes."""
+        """Call `changed` with the number of CPUs of the nodes, now and at each change."""
         threading.Thread(target=_follow, args=(changed,), name="scaler-capacity", daemon=True).start()
 
     def close(self) -> None:
@@ -74,7 +75,7 @@ class RayEngine:
 def _follow(changed: Callable[[int], None]) -> None:
     known = -1
     while True:
-        with contextlib.suppress(Exception):  # foreign code; Ray may be lost: then the number stays
+        with contextlib.suppress(Exception):  # foreign code; if Ray is lost, the number stays
             cpus = _cpus()
             if cpus != known:
                 changed(cpus)
@@ -127,7 +128,7 @@ def _connect(text: str, n_cpus: int | None = None) -> None:
 
 
 def _give_up(text: str) -> None:
-    """End this process: nothing else ends a wait of Ray's. The agent starts another one."""
+    """End this process, since nothing else ends a wait of Ray's client. The agent starts another one."""
     sentence = f"scaler: Ray at {text} has not answered for {CONNECT_SECONDS:g} s; the engine host starts again\n"
     os.write(2, sentence.encode())
     os._exit(EXIT_NO_ANSWER)
@@ -137,14 +138,14 @@ def ray_engine(text: str, n_workers: int, _report: Callable[[str], None]) -> Ray
     """Return the engine of a text.
 
     Raises:
-        ConfigError: if there is no such Ray.
+        ConfigError: if Ray cannot be reached.
     """
     _connect(text, n_workers)
     return RayEngine()
 
 
 def ray_capacity(text: str) -> int | None:
-    """Return how many CPUs the Ray cluster has now; None: those of this machine."""
+    """Return how many CPUs the Ray cluster has now; None: as many as this machine has."""
     if text == LOCAL:
         return None
     _connect(text)

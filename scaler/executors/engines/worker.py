@@ -1,11 +1,9 @@
-"""EngineWorker: one worker of a foreign engine: a place for one task at a time in the engine.
+"""EngineWorker: one worker of a foreign engine: a slot for one task at a time in the engine.
 
-It is a worker like that of the engine `inline`, but for what runs its tasks: it hands them to the host of the engine.
-While a task waits for its children, which its client reports to the scheduler, another one runs in its place. Where
-the engine cannot be sure of that, a task that is deeper than all that run here starts at once: its elder may wait for
-it without a word.
-
-Must never: hand the engine more than that, because an engine knows no priorities.
+It differs from a worker of the engine `inline` in its runner, which sends the tasks to the engine host. While a task
+waits for its children, which its client reports to the scheduler, another one runs in its slot. Where the engine cannot
+report that reliably, a task that is deeper than all running ones starts at once: one of them may wait for it unnoticed.
+The engine gets no other tasks, because an engine knows no priorities.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from scaler.wire.messages.worker import ProcessorNews, RunTask
 
 
 class EngineRunner:
-    """Hands the tasks of a worker to the engine, one at a time."""
+    """Passes the tasks of a worker to the engine, one at a time."""
 
     def __init__(self, worker: ActorRef, host: ActorRef) -> None:
         self._worker = worker
@@ -36,7 +34,7 @@ class EngineRunner:
         self._host.send(SubmitRun(self, self._worker, prepared.task, prepared.values))
 
     def cancel(self) -> None:
-        """The result of the task is not wanted any more. Engines that can, stop it."""
+        """Drop the result of the task. Engines that can, stop it."""
         if self._task is not None:
             self._host.send(DropRun((self._task.task_id, self._task.attempt)))
 
@@ -65,7 +63,7 @@ class EngineWorker(InlineWorker):
 
     @handles(Batch[ProcessorNews])
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
-        """The client in a task says that it only waits, or the scheduler that something is on its way to it."""
+        """Block or unblock runs: their client only waits, or an item is under way to it."""
         for news in batch:
             for runner, run in list(self._runs.items()):
                 if run.task.attempt != news.processor:
@@ -79,7 +77,7 @@ class EngineWorker(InlineWorker):
         return super()._has_room() or (self._is_deeper_first and self._is_next_deeper())
 
     def _is_next_deeper(self) -> bool:
-        """Return whether the next task is deeper than all that run of its client: one of these may wait for it."""
+        """Return whether the next task is deeper than all running ones of its account: one of these may wait for it."""
         first = next(iter(self._queue.first_row()), None)
         if first is None:
             return False

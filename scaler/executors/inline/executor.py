@@ -1,8 +1,8 @@
 """LocalThreads: the executor that runs tasks in threads of the agent's process, `--engine inline`.
 
-InlineWorker 0 .. n-1, each with a thread for the task that it runs, and one for each of its tasks that waits for others
+InlineWorker 0 .. n-1, each with a thread for its running task, and one for each of its blocked tasks
 
-Of the optional parts it can do waits: nothing ends a thread but the function that it runs.
+Of the optional features it has `WAITS` and `WATCH`: only the function of a task can end its thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scaler.processor.execution.task_context import ProcessorSpec
 from scaler.processor.lifecycle.preparation import finder
 
 AGENT_PROCESS = 1
-"""The number of the process where all tasks of the node are: it is never gone before its agent."""
+"""The number of the process in which all tasks of the node run: it never ends before its agent."""
 
 
 class LocalThreads:
@@ -32,12 +32,12 @@ class LocalThreads:
     capabilities: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, engine: str = "inline") -> None:
-        """Nothing in the text of the option matters here."""
+        """Ignore the text of the option."""
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the workers."""
         task_context.key_file, task_context.trust_users = node.config.key_file or "", node.config.trust_users
-        if not node.config.endpoint.is_in_process:  # that process is the user's program
+        if not node.config.endpoint.is_in_process:  # the process is the user's program
             own_only_created_blocks()
         named = finder(node.config.functions)
         contexts, processor = by_thread(), ProcessorSpec(AGENT_PROCESS, node.agent_token)

@@ -1,14 +1,13 @@
-"""What clients find around them in a process where some threads run tasks and others do not.
+"""ContextByThread: the task context of a process in which some threads run tasks and others do not.
 
     user's thread ----+                 +--> what was there before
     thread of a task -+--> ContextByThread ----+
                                         +--> ProcessorTaskContext of that thread
 
-Asked by clients, in any thread. A thread that a task has started itself cannot be told from the user's own. When such a
-thread waits with the client of a task, it is not known which task it belongs to, so all that run here give up their
-place: rather one task too many at once than a task that waits for its own place for ever.
-
-Must never: let a thread that runs no task find one.
+Asked by clients, in any thread. A thread that a task has started itself looks like one of the user. When such a thread
+waits with the client of a task, its task is unknown, so all tasks of that client here give up their slots. One task too
+many at once is better than a task that waits for its own slot forever. A thread of the user never gets the context of a
+task.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ class _ThreadContext(threading.local):
 
 
 def _of_thread(name: str) -> Any:
-    """Return a property that is what the thread that asks has of this name."""
+    """Return a property with the attribute of this name in the context of the calling thread."""
     return property(lambda self: getattr(self._here(), name))
 
 
 class ContextByThread(TaskContext):
-    """Looks up who asks.
+    """The context of the calling thread.
 
     Args:
-        others: what all threads find that run no task here.
+        others: the context of all threads that run no task here.
     """
 
     def __init__(self, others: TaskContext) -> None:
@@ -47,12 +46,12 @@ class ContextByThread(TaskContext):
     # For threads of tasks
 
     def enter(self, context: ProcessorTaskContext) -> None:
-        """This thread runs tasks from now on."""
+        """Let this thread run tasks with the context."""
         self._mine.context = context
         self._inline.add(context)
 
     def leave(self, context: ProcessorTaskContext) -> None:
-        """This thread runs no more tasks."""
+        """Remove the context of this thread, which runs no further task."""
         self._mine.context = None
         self._inline.discard(context)
 
@@ -74,8 +73,9 @@ class ContextByThread(TaskContext):
 
     @property
     def task(self) -> int:
-        """As in any context; in a thread that runs none, 1 while any thread here does: it may have been started by
-        one of those.
+        """The number of the task of this thread. Without a task: 1 while any thread here runs one, which may have
+        started this
+        thread, else that of the context of other threads.
         """
         return self._here().task or int(any(context.task for context in list(self._inline)))
 
@@ -100,7 +100,9 @@ class ContextByThread(TaskContext):
         return expecting.close
 
     def _concerned(self, reporter: WaitReporter | None) -> list[ProcessorTaskContext] | None:
-        """Return the contexts whose tasks may wait, if this is an unknown thread with a client that only tasks have."""
+        """Return the contexts whose tasks may wait, if an unknown thread waits with a client that only tasks have; else
+        None.
+        """
         if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None
         concerned = [context for context in list(self._inline) if context.address == reporter.address]
@@ -109,7 +111,7 @@ class ContextByThread(TaskContext):
 
 @contextmanager
 def _expecting(contexts: list[ProcessorTaskContext]) -> Iterator[None]:
-    """A wait that may be that of any of some tasks."""
+    """Wait for the tasks of several contexts, one of which is the right one."""
     ends = [context.expect() for context in contexts]
     try:
         yield
@@ -122,7 +124,7 @@ _entering = threading.Lock()
 
 
 def by_thread() -> ContextByThread:
-    """Return the one of this process; from the first call on, clients ask it."""
+    """Return the context of this process; from the first call on, clients use it."""
     with _entering:
         current = task_context.current
         if not isinstance(current, ContextByThread):

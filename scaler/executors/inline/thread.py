@@ -1,8 +1,7 @@
 """TaskThread: runs tasks, one at a time, in a thread of the agent's process.
 
-Its worker hands it tasks and permissions; it tells its worker how each ended, and when one waits for others.
-
-Must never: let an exception of a task out of that task's result, or run on behind a wait without permission.
+Its worker sends it tasks and permissions. It reports to its worker how each task ended, and when one is blocked. An
+exception of a task becomes that task's result. A task resumes from a wait only with permission.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from scaler.wire.messages.worker import RunResult, RunTask
 JOIN_SECONDS = 1.0
 
 _EVERYTHING = 0
-"""The permission for all tasks that may still ask, because no worker is left to ask."""
+"""The permission for all tasks that may still ask, because their worker has ended."""
 
 
-# What the threads tell their worker. Each message names the thread and the number of its task, so that news of a task
-# that has ended is recognised.
+# The reports of the threads to their worker. Each names the thread and the number of its task, so that a late report of
+# an ended task is recognised.
 
 
 @message
@@ -46,7 +45,7 @@ class TaskEnded:
 
 @message
 class ThreadBlocked:
-    """It waits for other tasks."""
+    """The task waits for other tasks."""
 
     thread: Runner
     number: int
@@ -54,7 +53,7 @@ class ThreadBlocked:
 
 @message
 class ThreadResumable:
-    """What it waited for is there: it asks to go on, and stands still until it may."""
+    """The tasks that it waited for have ended: the task asks to resume, and waits for permission."""
 
     thread: Runner
     number: int
@@ -62,7 +61,7 @@ class ThreadResumable:
 
 @message
 class ThreadUnblocked:
-    """It does not wait any more, and did not ask."""
+    """The task no longer waits, and did not ask."""
 
     thread: Runner
     number: int
@@ -70,33 +69,33 @@ class ThreadUnblocked:
 
 @message
 class ThreadProgress:
-    """It has said how far it is; `take_report` returns that."""
+    """The task has reported its progress; `take_report` returns it."""
 
     thread: TaskThread
     number: int
 
 
 class Runner(Protocol):
-    """What a worker hands its tasks to, one at a time: a thread here, a place in an engine elsewhere."""
+    """Runs the tasks of a worker, one at a time: a thread here, a slot of an engine elsewhere."""
 
     def hand(self, prepared: PreparedTask) -> None:
         """Run a task; the one before has ended."""
 
     def cancel(self) -> None:
-        """The result of the task is not wanted any more."""
+        """Drop the result of the task."""
 
     def permit(self, number: int) -> None:
-        """Let the task with this number go on, which asked for it."""
+        """Let the task with this number resume, which asked for it."""
 
     def end(self) -> None:
-        """There will be no further task."""
+        """End the runner after its task."""
 
     def join(self) -> None:
-        """Wait for the end; for a runner that runs no task."""
+        """Wait for the end of a runner that runs no task."""
 
 
 class PreparedTask(NamedTuple):
-    """A task with what it needs."""
+    """A task with the objects that it needs."""
 
     number: int
     task: RunTask
@@ -114,9 +113,9 @@ class TaskThread:
     """One thread.
 
     Args:
-        name: of its worker.
-        worker: hears of its tasks.
-        contexts: where clients look up what this thread does.
+        name: the name of its worker.
+        worker: receives the reports of its tasks.
+        contexts: holds the context of this thread for clients.
     """
 
     def __init__(
@@ -143,16 +142,16 @@ class TaskThread:
         self._prepared.put(prepared)
 
     def cancel(self) -> None:
-        """The result is not wanted any more. Nothing stops the task, but what it has submitted is cancelled."""
+        """Cancel what the task has submitted, and drop its result. Nothing stops the task itself."""
         self.context.cancel_children()
 
     def permit(self, number: int) -> None:
-        """Let the task with this number go on, which asked for it."""
+        """Let the task with this number resume, which asked for it."""
         self._permissions.put(number)
 
     def take_report(self) -> tuple[int, str] | None:
-        """Return when a task has said last how far it is, in microseconds since 1970, and what; None: not again."""
-        self._is_report_known = False  # before the look: what comes after it is told again
+        """Return the last progress report and its time, in microseconds since 1970; None if it was taken already."""
+        self._is_report_known = False  # before the next line: a later report is announced again
         return self._reports.pop() if self._reports else None
 
     def end(self) -> None:
@@ -161,7 +160,7 @@ class TaskThread:
         self._prepared.put(None)
 
     def join(self) -> None:
-        """Wait for the end; for a thread that runs no task."""
+        """Wait for the end of a thread that runs no task."""
         self._thread.join(JOIN_SECONDS)
 
     # The thread

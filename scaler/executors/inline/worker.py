@@ -1,16 +1,16 @@
 """InlineWorker: one worker of the engine `inline`: its tasks, and the threads that run them.
 
-The link writes to it (tasks, cancels, wishes to have tasks back), the object cache (objects), and its threads (ends,
-waits). It sends results to the link.
+The link writes to it (tasks, cancels, recalls), the object cache (objects), and its threads (ends, waits). It sends
+results to the link.
 
     link --RunTask--> queue --> RUNS --waits--> WAITS --asks--> ASKS --permission--> RUNS --> result
                                  |                |               |
                                  +----------------+-- cancelled --+--> ABANDONED
 
-One task at a time has the place: RUNS. While it waits for others, another thread runs another task. Nothing can stop a
-thread: a task that is cancelled is answered for at once and abandoned, and its thread ends it without the place.
-
-Must never: answer a task twice, or wait for a thread that runs a task.
+One task at a time has the slot: RUNS. While it waits for other tasks, another thread runs another task. No thread can
+be
+stopped: a cancelled task is answered at once and abandoned, and its thread finishes it without the slot. The worker
+answers each task once, and never waits for a thread that runs a task.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ logger = logging.getLogger(__name__)
 _CANCELED = End(TaskStatus.CANCELED)
 
 REPORT_SECONDS = 0.25
-"""Of the reports of a task, one travels in this time at the most: the latest."""
+"""The least time between two sent progress reports of a task; only the latest is sent."""
 IDLE_MOST = 2
-"""So many threads are kept for the next tasks."""
+"""The most idle threads that are kept for the next tasks."""
 
 
 @cache
@@ -104,7 +104,7 @@ class ThreadLimitDue:
 
 @message
 class ProgressReportDue:
-    """The task in this thread has said how far it is, some time ago."""
+    """Time to send the progress report of the task in this thread."""
 
     thread: TaskThread
     number: int
@@ -163,7 +163,7 @@ class InlineWorker(Actor):
 
     @handles(ThreadLimitDue)
     def _limit_due(self, due: ThreadLimitDue) -> None:
-        """Give up on a task that runs for longer than its options allow."""
+        """Abandon a task that runs for longer than its options allow."""
         run = self._runs.get(due.thread)
         if run is not None and run.number == due.number and run.state is not _State.ABANDONED:
             text = f"it ran for longer than its limit of {due.seconds:g} s (its option timeout)"
@@ -177,13 +177,15 @@ class InlineWorker(Actor):
         self._not_here(requests, taken)
 
     def _not_here(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
-        """Tell the link which of the runs that were named did not wait here and are in no thread."""
+        """Report the requested runs that neither waited here nor are in a thread."""
         here = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
         self._answers.not_here(named, here)
 
     @handles(ReportRuns)
     def _say_runs(self, say: ReportRuns) -> None:
-        """The threads are those of the agent, or nobody knows the processes: only the runs can be said."""
+        """Add the runs to the view, without processes: the threads are those of the agent, or the processes are
+        unknown.
+        """
         now = self.now()
         for run in self._runs.values():
             if run.state is not _State.ABANDONED:
@@ -221,9 +223,9 @@ class InlineWorker(Actor):
         self._stock.used.clear()
 
     def _forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
-        """Tasks that begin from now on do not have these objects; those that have begun keep them.
+        """Remove objects for tasks that start from now on; tasks that have started keep them. Return the removed ids.
 
-        Threads read from `_values` meanwhile, which therefore never changes but by a new object.
+        Threads read from `_values` meanwhile, so it only ever changes by a new object.
         """
         dropped = self._stock.forget(object_ids)
         if dropped:
@@ -257,7 +259,7 @@ class InlineWorker(Actor):
         if run is not None and run.state is _State.WAITS:
             run.state = _State.ASKS
             self._go_on()
-        else:  # its result is not wanted any more: it continues only to end
+        else:  # the run was abandoned: it continues only to end
             asks.thread.permit(asks.number)
 
     @handles(ThreadUnblocked)
@@ -268,7 +270,7 @@ class InlineWorker(Actor):
 
     @handles(ThreadProgress)
     def _task_reports(self, reports: ThreadProgress) -> None:
-        """Wait for what else it says meanwhile: only the latest counts."""
+        """Schedule the sending of a report; later reports until then replace it."""
         self.schedule(REPORT_SECONDS, ProgressReportDue(reports.thread, reports.number))
 
     @handles(ProgressReportDue)
@@ -279,14 +281,14 @@ class InlineWorker(Actor):
             self._answers.lines([(line, run.task)])
 
     def _run_if(self, news: ThreadBlocked | ThreadResumable | ThreadUnblocked | ProgressReportDue) -> _ThreadRun | None:
-        """Return the run that the news is of, if it has not ended."""
+        """Return the run that a message is about, if it has not ended."""
         run = self._runs.get(news.thread)
         return run if run is not None and run.number == news.number else None
 
-    # Whose turn it is
+    # Turns
 
     def _go_on(self) -> None:
-        """Give the place to who is next: those that ask to go on, the deepest first, then those that have not begun."""
+        """Give the slot to the next tasks: first the asking ones, the deepest first, then new ones."""
         while self._has_room():
             asking = [run for run in self._runs.values() if run.state is _State.ASKS]
             if asking:

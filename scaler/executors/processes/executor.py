@@ -16,9 +16,9 @@ from scaler.process.memory import free_bytes
 
 POOL = "pool"
 WAITING_BYTES = 8 * 1024 * 1024
-"""What a process takes whose task waits, at the least."""
+"""The least memory of a process with a blocked task."""
 WAITING_LEAST = 100
-"""So many tasks of a worker may wait on a machine with however little memory."""
+"""The least limit of blocked tasks of a worker, however little memory the machine has."""
 
 
 class LocalProcesses:
@@ -29,7 +29,7 @@ class LocalProcesses:
     capabilities: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, engine: str = "processes") -> None:
-        """Nothing in the text of the option matters here."""
+        """Ignore the text of the option."""
 
     def children(self, node: Node) -> Sequence[ChildSpec]:
         """Return the slots, and the pool with their processors."""

@@ -1,5 +1,7 @@
-"""What the actors of the executor of local processes tell each other. What they and the agent say, is in
-`scaler.agent.messages`; what crosses a process boundary, in `scaler.wire.messages`.
+"""Messages between the actors of the executor of local processes.
+
+Messages between these actors and the agent are in `scaler.executors.messages`, those that cross a process boundary in
+`scaler.wire.messages`.
 
 Slot <--> ProcessorProxy <--> ForkServerProxy
  |
@@ -24,25 +26,25 @@ if TYPE_CHECKING:
     from scaler.wire.messages.processor import TaskOutput
     from scaler.wire.messages.worker import RunResult, RunTask
 
-# Between slot, pool, processor proxy and proxy of the fork server. A new processor has the address of the one before,
-# so all these carry the number of the one that is meant, which is never used again.
+# Between slot, pool, processor proxy and proxy of the fork server. A new processor has the address of its predecessor,
+# so all these messages carry the number of the processor, which is never used again.
 
 
 @message
 class AddProcessor:
-    """slot -> pool: I need one more."""
+    """Slot to pool: start one more processor."""
 
     slot: int
 
 
 @message
 class InstallationWorks:
-    """processor proxy -> pool: what fails from now on is no fault of the installation."""
+    """Processor proxy to pool: the installation works, so later failures have other causes."""
 
 
 @message
 class InitializerFailed:
-    """processor proxy -> pool: a process could not be prepared."""
+    """Processor proxy to pool: the initializer has failed in a process."""
 
     worker: str
     why: str
@@ -52,24 +54,24 @@ class InitializerFailed:
 
 @message
 class PrepareAnother:
-    """pool -> processor proxy: fail, so that another process is started in the place of yours."""
+    """Pool to processor proxy: fail, so that another process is started in place of yours."""
 
     number: int
 
 
 @message
 class ProcessorComing:
-    """It is being started."""
+    """A processor is being started."""
 
     number: int
     is_extra: bool
     pool: int = 0
-    """of which pool: a new one knows nothing of what was asked of the one before"""
+    """the number of its pool: a new pool does not know the requests to the one before"""
 
 
 @message
 class ProcessorNotComing:
-    """It has ended before it was up. If that was a failure, the pool starts it again after a while."""
+    """A processor has ended before it was ready. After a failure, the pool starts it again after a while."""
 
     number: int
     is_extra: bool
@@ -78,34 +80,34 @@ class ProcessorNotComing:
 
 @message
 class ProcessorUp:
-    """A new processor waits for work."""
+    """A new processor is ready for work."""
 
     number: int
     proxy: ActorRef
     progress: ProgressPage
     is_extra: bool
-    """a slot has asked for it: when it ends, no other one is started"""
+    """whether a slot has requested it: when it ends, it is not replaced"""
     pid: int = 0
 
 
 @message
 class ProcessorDown:
-    """The processor is dead; everything that it had sent before was handed on first."""
+    """A processor has died. Everything that it had sent was passed on before."""
 
     number: int
     executing: int
-    """the number of the task that was being executed, counted from 1 for each processor; 0: none"""
+    """the number of the task that it was executing, counted from 1 for each processor; 0: no task"""
     reason: str
     """how it ended: a part of a sentence"""
     status: TaskStatus = TaskStatus.PROCESSOR_DIED
-    """what becomes of that task"""
+    """the outcome of that task"""
     is_to_blame: bool = True
-    """whether it is that task's doing; else it has begun, and runs again unless its options forbid that"""
+    """whether that task may have ended the processor; if not, it runs again unless its options forbid that"""
 
 
 @message
 class ProcessorKept:
-    """It was to end and does not, because it is needed."""
+    """A dismissed processor stays, because a client in it is in use."""
 
     number: int
 
@@ -118,22 +120,22 @@ class TasksFinished:
 
 @message
 class ProcessorBlocked:
-    """A task waits for others."""
+    """A task waits for other tasks."""
 
     number: int
     task: int
-    """counted from 1 for each processor"""
+    """the number of the task, counted from 1 for each processor"""
     is_stuck: bool
-    """it does not go on before it is told to"""
+    """whether it resumes only with permission"""
     wait: int = 0
     """the number of the wait, if the process may be stopped meanwhile; 0: it may not"""
     timeout_seconds: float = inf
-    """after so long the wait ends in any case"""
+    """the longest duration of the wait"""
 
 
 @message
 class TasksPrinted:
-    """Tasks have written lines."""
+    """Tasks have printed lines."""
 
     number: int
     lines: Batch[TaskOutput]
@@ -141,7 +143,7 @@ class TasksPrinted:
 
 @message
 class ProcessorResumable:
-    """What a task waited for is there."""
+    """The tasks that a blocked task waited for have ended, so it can resume."""
 
     number: int
     task: int
@@ -149,7 +151,7 @@ class ProcessorResumable:
 
 @message
 class ProcessorUnblocked:
-    """No thread of the task waits any more."""
+    """No thread of a task waits any longer."""
 
     number: int
     task: int
@@ -157,7 +159,7 @@ class ProcessorUnblocked:
 
 @message
 class ResumeProcessor:
-    """Let the task go on."""
+    """Let a blocked task resume."""
 
     number: int
     task: int
@@ -165,14 +167,14 @@ class ResumeProcessor:
 
 @message
 class DismissProcessor:
-    """It is not needed any more."""
+    """End a processor that is not needed."""
 
     number: int
 
 
 @message
 class SendTasks:
-    """The slot also tells itself so, when a task is handed that came alone."""
+    """Send tasks to a processor. The slot also sends this to itself after it has sent a task that came alone."""
 
     number: int
     tasks: Sequence[RunTask]
@@ -192,21 +194,21 @@ class DropObjects:
 
 @message
 class CleanProcessor:
-    """Have it collect its garbage, and give back memory that it does not use."""
+    """Collect garbage in the processor, and return unused memory to the system."""
 
     number: int
 
 
 @message
 class InterruptProcessor:
-    """Have the processor look at its progress page for a task to interrupt."""
+    """Let the processor look at its progress page for a task to interrupt."""
 
     number: int
 
 
 @message
 class SuspendProcessor:
-    """Stop the whole process, or have it go on."""
+    """Stop the whole process, or continue it."""
 
     number: int
     is_suspended: bool
@@ -220,11 +222,11 @@ class KillProcessor:
 
 @message
 class StartProcess:
-    """Start a processor process; its channel and progress page are handed over and closed here."""
+    """Start a processor process. Its channel and progress page are passed to it and closed here."""
 
     number: int
     worker: str
-    """its name"""
+    """the name of its worker"""
     proxy: ActorRef
     channel: int
     progress: int
@@ -235,7 +237,7 @@ class StartProcess:
 class SignalProcess:
     number: int
     kind: int
-    """what the fork server is asked for: to interrupt, stop, continue or kill it"""
+    """the request to the fork server: interrupt, stop, continue or kill"""
 
 
 @message
@@ -246,7 +248,7 @@ class ProcessStarted:
 
 @message
 class ProcessNotStarted:
-    """The system gave no process."""
+    """The system has refused to start a process."""
 
     number: int
     errno: int
@@ -260,4 +262,4 @@ class ProcessEnded:
     peak_bytes: int
     """the most memory that it ever had"""
     is_memory_short: bool
-    """the kernel has killed something here for want of memory since the process before this one ended"""
+    """whether the kernel has killed a process for lack of memory since the previous processor ended"""

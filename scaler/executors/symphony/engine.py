@@ -1,12 +1,13 @@
-"""SymphonyEngine: sends calls to a Symphony service, one task of a session each, and takes the answers.
+"""SymphonyEngine: sends each call as a task of a session to a Symphony service, and receives the answers.
 
-Called by the engine host; answers come in threads of `soamapi`, also before `send_task_input` returns and in any
-order. A session that fails loses its tasks, which go back to the scheduler. The next one is opened after a pause, which
+Called by the engine host. Answers arrive in threads of `soamapi`, in any order, and also before `send_task_input`
+returns. A session that fails loses its tasks, which return to the scheduler. The next one is opened after a pause,
+which
 grows until a session has answered; meanwhile calls wait.
 
     CLOSED --connect, create_session--> OPEN --on_exception, a send that fails--> CLOSED
 
-Must never: hold its lock while it calls `soamapi`, which may call back at once.
+No lock is held during a call of `soamapi`, which may call back at once.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""After a session has failed, or could not be opened: doubled each time, until there is an answer."""
+"""The first and the longest pause after a session has failed or could not be opened. It doubles until an answer
+arrives.
+"""
 
 SESSION_TYPE = "RecoverableAllHistoricalData"
 SESSION_NAME = "Scaler"
@@ -48,7 +51,7 @@ USER = PASSWORD = "Guest"  # noqa: S105 - what Symphony takes where it checks no
 
 
 class _Session:
-    """One session: the calls that were sent, and the answers that came before their number was known."""
+    """One session: its open calls, and the answers that arrived before the number of their call was known."""
 
     def __init__(
         self, on_failed: Callable[[_Session, str], None], on_answered: Callable[[], None], new_message: type[Any]
@@ -88,7 +91,7 @@ class _Session:
         self._take(output, *sent)
 
     def failed(self, reason: str) -> None:
-        """All that was sent is lost."""
+        """Fail all open calls: the session has lost them."""
         with self._lock:
             if self.failed_because:
                 return
@@ -130,10 +133,10 @@ class SymphonyEngine:
         self._new_message = message_class(soamapi)
         self._closed = threading.Event()
         self._pause_seconds = 0.0
-        """before the next session is opened"""
+        """the pause before the next session is opened"""
         self._session: _Session | None = None
         self._handles: list[Any] = []
-        """the connection and the session of the last try"""
+        """the connection and the session of the last attempt"""
         soamapi.initialize()
         self._security = soamapi.DefaultSecurityCallback(USER, PASSWORD)
         try:
@@ -152,7 +155,7 @@ class SymphonyEngine:
         session = self._open_session()
         try:
             session.send(attributes, future, call.task, serializer)
-        except Exception as error:  # noqa: BLE001 - foreign code: whatever it is, the session takes no tasks
+        except Exception as error:  # noqa: BLE001 - foreign code; after any error the session takes no tasks
             session.failed(f"a task could not be sent to the Symphony service {self._service!r}: {error}")
             _settle(future, error=EngineLostError(str(error)))
         return future
@@ -164,7 +167,7 @@ class SymphonyEngine:
     # The session
 
     def _open_session(self) -> _Session:
-        """Return the session; wait with growing pauses until there is one."""
+        """Return the session; reopen it with growing pauses if it is lost."""
         while (session := self._session) is None:
             if self._closed.wait(self._pause_seconds):
                 raise EngineLostError("the engine was closed")
@@ -202,7 +205,7 @@ class SymphonyEngine:
         session.handle = connection.create_session(attributes)
         self._handles.append(session.handle)
         self._session = session
-        if session.failed_because:  # before it was the session
+        if session.failed_because:  # before the line above
             self._session = None
 
     def _on_failed(self, session: _Session, reason: str) -> None:
@@ -227,10 +230,10 @@ def _callback(soamapi: Any, session: _Session) -> Any:
 
 
 def _payload(call: EngineCall) -> tuple[bytes, Serializer]:
-    """Return what the service gets, and the serializer for what it answers."""
+    """Return the input for the service, and the serializer for its answer."""
     options = RunOptions.decode(call.task.options) if call.task.options else None
     if (options and options.profiling) or _may_hold_client(call):
-        # A client is not to be read here, and needs to know where it is. Scaler must be at the service for it anyway.
+        # A client must not be unpickled here, and needs its task context. It needs Scaler at the service anyway.
         return cloudpickle.dumps((run, call)), DefaultSerializer()
     values = LoadedValues()
     for object_id, frames in call.objects.items():
@@ -258,7 +261,7 @@ def _success(task: RunTask, serializer: Serializer, payload: bytes) -> RunResult
 
 
 def _failure(task: RunTask, exception: Any) -> tuple[RunResult | None, BaseException | None]:
-    """Return how a task failed: by an exception of its function, or because its process is gone."""
+    """Return how a task failed: by an exception of its function, or by the death of its process."""
     embedded = exception.get_embedded_exception()
     if not isinstance(embedded, BaseException):
         return None, BrokenExecutor(str(exception))

@@ -3,8 +3,8 @@
     python -m scaler.executors.symphony.service
 
 A task's input is `cloudpickle.dumps((function, *arguments))`, its output `cloudpickle.dumps(result)`. The hosts need
-Scaler and what the functions import. A service of one's own need not be this one: it loads the input, calls, and
-answers in the same way; without Scaler there, tasks can use no clients.
+Scaler and the packages that the functions import. Another service can replace this one: it loads the input, calls, and
+answers in the same way. Without Scaler there, tasks can use no clients.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REMOTE_TRACEBACK = "scaler_remote_traceback"
 
 
 def message_class(soamapi: Any) -> type[Any]:
-    """Return the class of messages: made with bytes, or empty to be filled; the bytes are its `payload`."""
+    """Return the class of messages: created with bytes, or empty to be filled. The bytes are its `payload`."""
 
     class PayloadMessage(soamapi.Message):  # type: ignore[misc]  # it is not installed where this is checked
         """One input or one output."""

@@ -12,7 +12,7 @@ from scaler.cores import memberships
 from scaler.processor.channel import LOST_EXIT_CODE
 
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
-"""After these, `faulthandler` writes a traceback."""
+"""The signals after which `faulthandler` writes a traceback."""
 
 
 def how_it_ended(exit_code: int) -> str:
@@ -26,12 +26,12 @@ def how_it_ended(exit_code: int) -> str:
 
 
 def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory_short: bool) -> str:
-    """Return how a processor ended, and why as far as it is known, as a part of a sentence.
+    """Return how a processor ended, and why if known, as a part of a sentence.
 
     Args:
-        killed_because: why it was killed here, if it was.
+        killed_because: why the agent killed it; empty if it did not.
         peak_bytes: the most memory that it had.
-        is_memory_short: whether the kernel has just killed something for want of memory.
+        is_memory_short: whether the kernel has just killed a process for lack of memory.
     """
     how = how_it_ended(exit_code)
     if killed_because:
@@ -49,9 +49,9 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
 
 
 def was_out_of_memory(exit_code: int, killed_because: str, is_memory_short: bool) -> bool:
-    """Return whether the kernel has killed a processor for want of memory. The arguments are those of `why_it_ended`.
+    """Return whether the kernel has killed a processor for lack of memory. The arguments are those of `why_it_ended`.
 
-    It counts what it kills: a SIGKILL that was not sent here, while the count has risen, was its own.
+    The kernel counts its kills: a SIGKILL that the agent did not send is one of them if the count has risen.
     """
     return is_memory_short and exit_code == -signal.SIGKILL and not killed_because
 
@@ -70,10 +70,10 @@ def is_exiting(pid: int) -> bool:
 
 
 class OutOfMemoryKills:
-    """How often the kernel has killed a process of this control group for want of memory.
+    """The number of processes of this control group that the kernel has killed for lack of memory.
 
     Args:
-        root: where `proc` and `sys` are.
+        root: the folder of `proc` and `sys`.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -81,7 +81,7 @@ class OutOfMemoryKills:
         self._seen = self._count()
 
     def has_risen(self) -> bool:
-        """Return whether there were more since the last question."""
+        """Return whether the number has risen since the last call."""
         seen, self._seen = self._seen, self._count()
         return self._seen > seen
 

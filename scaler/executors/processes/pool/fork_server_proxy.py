@@ -1,11 +1,12 @@
 """ForkServerProxy: the agent's end of the fork server, which forks and signals the processes of processors.
 
-Processor proxies write to it (`StartProcess`, `SignalProcess`); it sends to each what became of its process. What is
-asked and reported is defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, so are all
-processors, and it ends what their tasks have started; then it fails, and its supervisor starts all of them again. If a
-node's first fork server cannot preload a module, or ends during its import, no other one will: the agent ends at once.
+Processor proxies write to it (`StartProcess`, `SignalProcess`), and it reports to each the fate of its process. The
+requests and reports are defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, all processors
+are lost with it. The proxy then ends what their tasks have started, and fails; its supervisor starts all of them again.
+If a node's first fork server cannot preload a module, or ends during its import, so would any other one, and the agent
+ends at once.
 
-Must never: fork, or block on a processor or on a fork server that is stopped.
+It never forks, and never blocks on a processor or on a stopped fork server.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ GOODBYE_SECONDS = 5.0
 
 
 class ForkServerDiedError(RuntimeError):
-    """The process that forks processors is gone, and all processors with it."""
+    """The fork server has ended, and all processors with it."""
 
 
 @message
@@ -64,7 +65,7 @@ class _ForkServerLost:
 
 
 class _Requests:
-    """What is on its way to the fork server, with the descriptors that go along. One that is stopped reads nothing."""
+    """The pending requests to the fork server, with their descriptors. A stopped fork server reads nothing."""
 
     def __init__(self, shell: Shell, connection: socket.socket) -> None:
         self._shell = shell
@@ -72,7 +73,7 @@ class _Requests:
         self._waiting: deque[tuple[bytes, tuple[int, ...]]] = deque()
 
     def put(self, request: bytes, *descriptors: int) -> None:
-        """Write a request now or later; the descriptors are closed then."""
+        """Write a request now or later, and then close the descriptors."""
         self._waiting.append((request, descriptors))
         if len(self._waiting) == 1 and not self._write():
             self._shell.watch_writable(self._socket.fileno(), self._go_on)
@@ -82,7 +83,7 @@ class _Requests:
             self._shell.unwatch_writable(self._socket.fileno())
 
     def _write(self) -> bool:
-        """Write as much as there is room for. Returns whether that was all."""
+        """Write as many requests as fit. Return whether those were all."""
         try:
             while self._waiting:
                 request, descriptors = self._waiting[0]
@@ -98,7 +99,7 @@ class _Requests:
         return True
 
     def close(self) -> None:
-        """Drop what was not written."""
+        """Drop the pending requests."""
         while self._waiting:
             self._drop_first()
 
@@ -111,7 +112,7 @@ class ForkServerProxy(Actor):
     """Owns the fork server.
 
     Args:
-        config: of the node, with the names of its workers.
+        config: the settings of the node, with the names of its workers.
         agent_token: what the clients inside the processors show the scheduler.
         has_worked: whether this node had a working processor.
     """
@@ -126,7 +127,7 @@ class ForkServerProxy(Actor):
         self._reports = b""
         self._modules = config.preload
         self._preloading = ""
-        """the module that the fork server imports; empty before the first one and after the last one"""
+        """the module that the fork server imports now; empty before the first and after the last one"""
         self._kills = OutOfMemoryKills()
         limits = thread_limits(os.environ, len(config.worker_names))
         self._socket, self._process = _started(config.to_json(), limits)
@@ -149,7 +150,6 @@ class ForkServerProxy(Actor):
             self._take(*REPORT.unpack(report))
 
     def _take(self, kind: int, number: int, value: int, peak_bytes: int) -> None:
-        """Take one report."""
         if kind == PRELOADING:
             self._preloading = self._modules[number - 1] if number else ""
             return
@@ -177,7 +177,7 @@ class ForkServerProxy(Actor):
 
     @handles(_ForkServerLost)
     def _lost(self, _lost: _ForkServerLost) -> None:
-        for pid in self._pids.values():  # the kernel ends the processors, and not what they have started
+        for pid in self._pids.values():  # the kernel ends the processors, but not the processes that they have started
             strays.kill_group(pid)
         try:
             how = how_it_ended(self._process.wait(GOODBYE_SECONDS))
@@ -189,17 +189,17 @@ class ForkServerProxy(Actor):
                     self._shell.stop(os.EX_CONFIG, how)
                     return
         except subprocess.TimeoutExpired:
-            how = "it hung up"
+            how = "it closed its connection"
         raise ForkServerDiedError(
-            f"the fork server (process {self._process.pid}) is gone, and with it all processors of this node: {how}. "
-            "If it never starts, its own error is in the standard error of this process"
+            f"the fork server (process {self._process.pid}) has ended, and with it all processors of this node: {how}. "
+            "If it never starts, the standard error of this process has its error"
         )
 
     def on_stop(self) -> None:
-        """End the fork server, which takes all processors with it, after the time that they have for their own end."""
+        """End the fork server and all processors, after the time that these have to end by themselves."""
         self._shell.unwatch(self._socket.fileno())
         self._requests.close()
-        with contextlib.suppress(OSError):  # it is gone, or reads nothing: then it and they are killed
+        with contextlib.suppress(OSError):  # it has ended, or reads nothing: then it and the processors are killed
             self._socket.send(REQUEST.pack(END, 0, NO_ID, False, 0), socket.MSG_DONTWAIT)
         self._socket.close()
         try:
@@ -228,8 +228,8 @@ def _started(
 def thread_limits(environment: Mapping[str, str], n_workers: int) -> dict[str, str]:
     """Return the variables to add to the environment of worker processes.
 
-    Libraries for mathematics start a thread for each core in each process: with a worker for each core, that makes them
-    several times slower. Variables that the user has set stay as they are.
+    Mathematical libraries start a thread for each core in each process. With a worker for each core, that makes them
+    several times slower. Variables that the user has set stay unchanged.
     """
     if THREADS_OF_ALL in environment:
         return {}

@@ -1,16 +1,16 @@
-"""The processors of a node as supervised children: for each worker slot one that is always there.
+"""The processors of a node as supervised children: one permanent processor for each slot, and extra ones on request.
 
     Pool (rest for one)
       ForkServerProxy                   the fork server, which forks; when it is lost, so are all processors
       processors (one for one)
         ProcessorProxy 0 .. n-1        coming -> up -> slot's work -> down, and a new one starts
-        extra ones                     the same, for slots that asked for more: no new one starts
+        extra ones                     the same, for slots that requested more: not replaced
 
-A processor that dies after it was ready ends in good order: its supervisor starts the next at once and at no charge.
-One that never gets ready is a failure, and so is the loss of the fork server: back-off. Before the first processor of a
-node is ready, too many failures end the agent, since they will be those of its installation. One is enough if a module
-cannot be preloaded, and one for each worker if the initializer fails. Afterwards the pool tries again for as long as it
-lives.
+A processor that dies after it was ready ends in good order: its supervisor replaces it at once and at no charge.
+A processor that never gets ready is a failure, and so is the loss of the fork server: the pool retries with back-off.
+Before the first processor of a node is ready, too many failures end the agent, since its installation must be broken.
+One failure is enough if a module cannot be preloaded, and one for each worker if the initializer fails. Later the pool
+retries without limit.
 
 Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`, `InitializerFailed`). It
 answers (`PrepareAnother`) unless it ends the agent.
@@ -37,15 +37,15 @@ logger = logging.getLogger(__name__)
 
 AT_FIRST = RestartBudget(times=3, within_seconds=30.0)
 ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=30.0)
-"""The failures within the time say how long to wait before the next try."""
+"""The failures within the time determine the pause before the next attempt."""
 
 
 class ProcessorPool(Supervisor):
     """The supervisor of all processes of the node.
 
     Args:
-        names: of the workers; each has a processor that is always there.
-        slots: of the workers.
+        names: the names of the workers; each has a permanent processor.
+        slots: the slots of the workers.
         agent_token: what the clients inside the processors show the scheduler.
     """
 
@@ -60,7 +60,7 @@ class ProcessorPool(Supervisor):
         self._is_known_to_work = False
         self._shell = shell
         self._unprepared: dict[str, InitializerFailed] = {}
-        """the workers for which the initializer has failed, until it has succeeded for another one"""
+        """the workers for which the initializer has failed, until it has succeeded for another worker"""
         self._n_workers = len(names)
         named = dataclasses.replace(config, n_workers=len(names), worker_names=names)
 
@@ -99,7 +99,7 @@ class ProcessorPool(Supervisor):
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """End the agent if the initializer has failed for each worker; call it again once it is known to work."""
+        """End the agent if the initializer has failed for each worker; call it again if it is known to work."""
         if self._is_known_to_work:
             failed.proxy.send(PrepareAnother(failed.number))
             return
@@ -113,7 +113,7 @@ class ProcessorPool(Supervisor):
 
 
 class _Processors(Supervisor):
-    """One processor for each worker, and those that slots have asked for."""
+    """One processor for each worker, and the extra ones that slots have requested."""
 
     def __init__(
         self, new_processor: Callable[[int, bool], ProcessorProxy], names: tuple[str, ...], budget: RestartBudget
@@ -131,6 +131,6 @@ class _Processors(Supervisor):
 
     @handles(AddProcessor)
     def _add_processor(self, add: AddProcessor) -> None:
-        """Start one more. When it ends in good order, it is not started again."""
+        """Start an extra processor. When it ends in good order, it is not started again."""
         name = f"processor-{add.slot}-extra-{self._next_extra()}"
         self.add(ChildSpec(name, ProcessorProxy, lambda _peers: self._new_processor(add.slot, True), Restart.TRANSIENT))

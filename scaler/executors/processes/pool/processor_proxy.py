@@ -2,15 +2,15 @@
 
 Its slot writes to it (`SendTasks`, `SendObject`, `DropObjects`, `CleanProcessor`, `ResumeProcessor`,
 `SuspendProcessor`, `InterruptProcessor`, `DismissProcessor`, `KillProcessor`), and the process, over the channel. It
-sends its slot what became of it all, and the proxy of the fork server what is to become of the process.
+reports everything to its slot, and asks the proxy of the fork server to start and signal the process.
 
     coming --ProcessorReady--> up --the process has ended--> down
        +--not ready for too long, or has ended--> failure
 
-A process that dies after it was ready ends the proxy in good order, because a task that kills its processor is not a
+If a process dies after it was ready, its proxy ends in good order, because a task that kills its processor is not a
 failure of the node. A process that never becomes ready is a failure.
 
-Must never: block on a processor.
+It never blocks on a processor.
 """
 
 from __future__ import annotations
@@ -82,10 +82,11 @@ from scaler.wire.messages.worker import RunResult
 logger = logging.getLogger(__name__)
 
 CHANNEL_BYTES = 1024 * 1024
-"""The system may keep as much for a process that does not read yet, if its own limit is not lower: a portion."""
+"""How much the system buffers for a process that does not read yet, unless its own limit is lower: one portion."""
 READY_SECONDS = 60.0
-"""A processor that is not ready after so long is killed, and that counts as a failure. What the user wants done before
-the first task takes as long as it takes."""
+"""A processor that is not ready after this time is killed, which counts as a failure. There is no limit if a preloaded
+module or an initializer runs before the first task.
+"""
 
 
 class ProcessorNotStartedError(ExplainedError):
@@ -94,7 +95,7 @@ class ProcessorNotStartedError(ExplainedError):
 
 @message
 class _ReadyDue:
-    """It has had enough time to become ready."""
+    """The time to become ready is over."""
 
 
 class _Numbered(Protocol):
@@ -114,7 +115,9 @@ _numbers = count(1)
 
 
 def _handles_own(one: type[M]) -> Callable[[Callable[[P, M], None]], Callable[[P, M], None]]:
-    """Mark the handler of messages to this processor. It drops those to the one before, which had the same address."""
+    """Mark the handler of messages to this processor. It drops messages to its predecessor, which had the same
+    address.
+    """
 
     def mark(method: Callable[[P, M], None]) -> Callable[[P, M], None]:
         @handles(one)
@@ -160,7 +163,7 @@ class ProcessorProxy(Actor):
         self._died = TaskStatus.PROCESSOR_DIED
         self._results_taken = 0
         self._blamed = 0
-        """the number of the task whose result was lost on its way"""
+        """the number of the task whose result was lost on the channel"""
         self._is_waiting_to_write = False
         ours, self._their_channel = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, CHANNEL_BYTES)
@@ -194,13 +197,13 @@ class ProcessorProxy(Actor):
         try:
             self._take(self._channel.receive())
         except BlockLostError as error:
-            logger.warning("worker %s: what processor %d gives cannot be taken: %s", self._name, self._pid, error)
+            logger.warning("worker %s: a result of processor %d cannot be received: %s", self._name, self._pid, error)
             self._killed_because = f"its result was lost: {error}"
             self._blamed = self._results_taken + 1
             self._shell.unwatch(self._channel.descriptor)
             self._signal(KILL)
         except (ChannelClosedError, ProtocolError) as error:
-            # It is dying, or of no use any more. That it died is reported separately.
+            # It is dying, or useless. Its death is reported separately.
             logger.debug("the channel of %s is closed: %s", self._name, error)
             self._shell.unwatch(self._channel.descriptor)
             if not is_exiting(self._pid) or (self._has_initializer and not self._pid):  # soon after its start
@@ -219,7 +222,7 @@ class ProcessorProxy(Actor):
     def _ready(self, batch: Batch[ProcessorReady]) -> None:
         if not self._is_ready:
             self._is_ready = True
-            pid = self._pid or batch[0].pid  # the fork server's word may come a moment later
+            pid = self._pid or batch[0].pid  # the report of the fork server may arrive later
             logger.info("worker %s: processor %d started", self._name, pid)
             self._pool.send(InstallationWorks())
             self._slot.send(ProcessorUp(self.number, self.actor_ref, self._progress, self._is_extra, pid))
@@ -284,7 +287,7 @@ class ProcessorProxy(Actor):
     @_handles_own(DismissProcessor)
     def _dismiss(self, _dismiss: DismissProcessor) -> None:
         self._is_dismissed = True
-        self._send([EndProcessor("it had nothing to do for some time")])
+        self._send([EndProcessor("it was idle for some time, or is replaced")])
 
     @_handles_own(InterruptProcessor)
     def _interrupt(self, _interrupt: InterruptProcessor) -> None:
@@ -312,7 +315,7 @@ class ProcessorProxy(Actor):
             if send(header, content) or self._is_waiting_to_write:
                 return
         except ChannelClosedError:
-            return  # reading finds that too, after the last results
+            return  # the next read finds that too, after the last results
         self._is_waiting_to_write = True
         self._shell.watch_writable(self._channel.descriptor, self._flush)
 
@@ -335,9 +338,9 @@ class ProcessorProxy(Actor):
     def _not_started(self, failed: ProcessNotStarted) -> None:
         self._pool.send(InstallationWorks())
         raise ProcessorNotStartedError(
-            f"worker {self._name}: the system gave no process for a processor: {os.strerror(failed.errno)}. "
+            f"worker {self._name}: the system refused to start a process: {os.strerror(failed.errno)}. "
             "There may be a limit of processes (ulimit -u, or the pids limit of a container) or too little memory. "
-            "The other processors go on; it is tried again"
+            "The other processors continue; the start is retried"
         )
 
     @handles(_ReadyDue)
@@ -381,7 +384,7 @@ class ProcessorProxy(Actor):
         return "" if self._killed_because else how
 
     def _over(self, reason: str, is_failure: bool, is_to_blame: bool) -> None:
-        """Tell the slot, after all that the process has written.
+        """Report the end to the slot, after all that the process has written.
 
         Args:
             is_failure: whether this proxy fails, so that the pool makes another one.
@@ -400,8 +403,8 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 
     def on_stop(self) -> None:
-        """Kill the process. If the whole agent ends, this is not read, and the process interrupts its task and ends
-        itself.
+        """Kill the process. If the whole agent ends, this signal is not read, and the process interrupts its task and
+        ends itself.
         """
         self._end(is_failure=False)
 
@@ -413,7 +416,7 @@ class ProcessorProxy(Actor):
         self._signal(KILL)
         self._over("was ended", is_failure, is_to_blame=False)  # by us
         if self._ready_timer is not None:
-            self._ready_timer.cancel()  # it would keep this proxy until then
+            self._ready_timer.cancel()  # the timer would keep this proxy until then
         self._shell.unwatch(self._channel.descriptor)
         self._channel.close()
         self._progress.close()

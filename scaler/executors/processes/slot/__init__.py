@@ -1,5 +1,5 @@
-"""The slot, one worker: an actor, and the rooms among which it divides what it decides.
+"""The slot, one worker: an actor, and the parts among which it divides its decisions.
 
-A room is a value of the slot that keeps its own part of each processor's state and has mail of its own. Called by the
-actor `Slot` alone. Never here: a process, a descriptor or a byte of a channel.
+A part is a value of the slot. It keeps its own portion of each processor's state and has mail of its own. Only the
+actor `Slot` calls it. No part handles a process, a descriptor or a byte of a channel.
 """

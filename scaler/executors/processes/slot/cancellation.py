@@ -5,13 +5,13 @@ a waiting one is kept from being started. The processor continues with the other
 
     stop --interrupt--> its result, "stopped"
       |                    ^
-      |  asked again and again, until it has ended
+      |  repeated until the task has ended
       +--grace is over--> the processor is killed
 
-A task may resist: because it is deep in C code, stays in its `finally`, or catches everything. Then its processor is
-killed after a grace time, and another one takes over.
+A task may resist: it is deep in C code, stays in its `finally`, or catches everything. Then its processor is killed
+after a grace time, and another one takes over.
 
-Must never: interrupt the wrong task, or answer for a task that may still run.
+It never interrupts another task, and never answers for a task that may still run.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from scaler.message import message
 from scaler.wire.messages.common import TaskStatus
 
 STOPPED = TaskStatus.CANCELED
-"""The possible answers of a processor for a withheld or interrupted task."""
+"""The status of a withheld or interrupted task in the answer of a processor."""
 GRACE_SECONDS = 1.0
 """How long an interrupted task has to end before its processor is killed."""
 INSIST_SECONDS = 0.02
-"""How often the processor is asked again to interrupt a task, until it has, and its page looked at."""
+"""How often the progress page is read and the interrupt repeated, until the task has ended."""
 
 
 @message
@@ -48,7 +48,7 @@ class _Stop:
 
     ends: dict[RunKey, End]
     interrupted: int = 0
-    """the number of the last task that was to be interrupted"""
+    """the number of the last task that was interrupted"""
     kill_at: float = 0.0
 
 
@@ -57,7 +57,7 @@ class Cancellation:
 
     Args:
         processors: the processors of the slot.
-        withhold: has a processor start nothing behind the task with this number.
+        withhold: keeps a processor from starting the tasks behind the one with this number.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class Cancellation:
         self.stops: dict[int, _Stop] = {}
         """by the number of the processor; empty: no run must end"""
         self._reasons: dict[int, str] = {}
-        """why processors were killed"""
+        """why processors were killed, by number"""
         self.mail: Mail = {StopDue: self._insist}
 
     def leave(self, processor: ProcessorRecord) -> None:
-        """A processor is gone."""
+        """Forget a processor that has ended."""
         self.stops.pop(processor.number, None)
         self._reasons.pop(processor.number, None)
 
@@ -84,7 +84,7 @@ class Cancellation:
         return stop.ends if stop is not None and stop.ends else None
 
     def why_killed(self, processor: ProcessorRecord) -> str:
-        """Return for what reason this processor was killed, as a part of a sentence."""
+        """Return why this processor was killed, as a part of a sentence."""
         return self._reasons[processor.number]
 
     def stop(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
@@ -99,12 +99,12 @@ class Cancellation:
             self._stop_all(processor, stop)
 
     def kill(self, processor: ProcessorRecord, reason: str) -> None:
-        """End the processor with all that it holds; what becomes of its tasks is decided when it is dead."""
+        """Kill the processor. The outcome of its tasks is decided when it is dead."""
         self._processors.apply(processor, KILL)
         self._send_kill(processor, reason)
 
     def distrust(self, processor: ProcessorRecord, reason: str) -> None:
-        """Distrust the processor from now on, and end it."""
+        """Distrust the processor from now on, and kill it."""
         self._processors.apply(processor, DISTRUST)
         self._send_kill(processor, reason)
 
@@ -113,7 +113,7 @@ class Cancellation:
         processor.proxy.send(KillProcessor(processor.number, reason))
 
     def _insist(self, due: StopDue) -> None:
-        """Stop again what has not ended yet."""
+        """Stop the runs again that have not ended yet."""
         processor, stop = self._processors.get(due.number), self.stops.get(due.number)
         if processor is None or stop is None or processor.state in KILLED:
             return
@@ -124,7 +124,7 @@ class Cancellation:
         self._schedule(INSIST_SECONDS, due)
 
     def _stop_all(self, processor: ProcessorRecord, stop: _Stop) -> None:
-        """Interrupt the running task if it must end, and withhold the waiting tasks that must end."""
+        """Interrupt the running task and withhold the waiting tasks, as far as they must end."""
         executing = processor.progress.executing
         numbers = [
             number

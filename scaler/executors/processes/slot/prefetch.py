@@ -1,14 +1,12 @@
-"""Prefetch: decides how many tasks a worker hands to a processor at a time.
+"""Prefetch: decides how many tasks a worker sends to a processor at a time.
 
 Used by the slot. Tasks in a processor cannot be stolen, so it gets a few milliseconds of expected work, and only tasks
-whose objects it has (see `supplies.py`). A longer task has one other behind it, up to `NEXT_US` each: a processor that
-asks for its next task only when it has none idles until the agent gets a core, and tasks have taken all cores. Of
-ranges it gets more, so that it can give several results at once.
+whose objects it has (see `supplies.py`). A task that is longer, up to `NEXT_US`, gets one other behind it: without one,
+the processor idles after each task until the agent gets a core, while tasks occupy all cores. Of ranges it gets more,
+so that it can return several results at once.
 
-A task that comes alone, for a processor that has nothing, is handed over at once. Only then is learned from the calls
-before it, and estimated how long it takes (`weigh`): that is done while it travels.
-
-Must never: let a processor idle while tasks wait, or hold short tasks behind a long one.
+A single task for an empty processor is sent at once. Its duration is estimated from earlier calls while it travels
+(`weigh`).
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ from scaler.wire.messages.worker import RunTask
 HELD_US = 6_000.0
 """The most work that a processor holds in more than two tasks; refilled when half of it is done."""
 TOGETHER_US = 50_000.0
-"""The same of ranges: all that the scheduler sends ahead."""
+"""The most work that a processor holds in ranges: all that the scheduler sends ahead."""
 NEXT_US = 25_000.0
-"""The longest task that a processor holds with another one, be it the first or the next."""
+"""The longest task that a processor holds together with another one."""
 UNKNOWN_US = 50_000.0
-"""Expected of a function of which no call has ended: nothing waits behind it, and it waits behind nothing."""
+"""The estimate before any call of a function has ended: its calls neither wait behind others nor make others wait."""
 HELD_TASKS = 512
 PORTION_BYTES = 1024 * 1024
 """The most bytes of arguments in one portion, unless a single task has more."""
@@ -49,18 +47,18 @@ class Prefetch:
         self._supply = supplies.supply
         self._durations = Durations(UNKNOWN_US, FUNCTIONS_REMEMBERED)
         self.took_us: defaultdict[ObjectId, list[int]] = defaultdict(list)
-        """of the calls that have ended, by function; they are learned together, before the next portion is weighed"""
+        """the durations of the calls that have ended, by function, not yet counted in the estimates"""
         self.unweighed: tuple[ProcessorRecord, Held] | None = None
-        """a task that was handed over before its time was estimated"""
+        """a task that was sent before its duration was estimated"""
 
     def take(
         self, processor: ProcessorRecord, together_us: float = TOGETHER_US, most: int = HELD_TASKS
     ) -> list[RunTask]:
-        """Move tasks from the queue to what the processor holds, as many as fit and as have their objects.
+        """Move tasks from the queue to the processor, as many as fit and have their objects there.
 
         Args:
-            together_us: the most work that it holds in ranges.
-            most: how many tasks it holds at most; a range is one.
+            together_us: the most work that the processor holds in ranges.
+            most: the most tasks that it holds; a range counts as one.
         """
         if self.unweighed is not None:
             self.weigh()
@@ -107,7 +105,7 @@ class Prefetch:
                     break
                 room_bytes += n_bytes
                 self._queue.step_aside()
-                row = self._queue.first_row() if most > 1 else deque()  # else it alone may begin
+                row = self._queue.first_row() if most > 1 else deque()  # else only that task may start
                 continue
             row.popleft()
             if not row:
@@ -119,7 +117,7 @@ class Prefetch:
         return portion
 
     def weigh(self) -> None:
-        """Estimate how long the task takes that was handed over alone, unless it has ended."""
+        """Estimate the duration of the task that was sent alone, unless it has ended."""
         self._count()
         if self.unweighed is None:
             return
@@ -131,7 +129,7 @@ class Prefetch:
             processor.held_us += expected_us
 
     def forget(self, function_ids: Iterable[ObjectId]) -> None:
-        """These are deleted; ids of other objects may be among them."""
+        """Forget deleted functions; ids of other objects are ignored."""
         self._count()
         self._durations.forget(function_ids)
 

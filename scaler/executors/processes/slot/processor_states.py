@@ -1,8 +1,8 @@
-"""The life of a processor, as its slot sees it, as a table: state and event to the next state.
+"""The states of a processor in its slot, as a table from state and event to the next state.
 `docs/reference/processor-states.md` is drawn from it.
 
-An event that is not in the row of the state, and not among `IGNORED`, is a mistake in this program and raises; it
-changes nothing. News of a processor that is gone never gets here: the slot drops it before.
+An event that is not in the row of the state, and not among `IGNORED`, is a programming error and raises; the state does
+not change. The slot drops messages about processors that have ended before they get here.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ Event = NewType("Event", str)
 
 COMING = State("coming")  # its process is being started
 IDLE = State("idle")  # holds no tasks, and not the slot
-RUNNING = State("running")  # holds the slot: tasks are handed to it, and it executes them
+RUNNING = State("running")  # holds the slot: it receives tasks and executes them
 BLOCKED = State("blocked")  # its task waits for other tasks and has given up the slot
-ASKING = State("asking")  # its task could go on, and asks for the slot
-LOOSE = State("loose")  # executes a task without holding the slot; no tasks are handed out until that has ended
-DISMISSED = State("dismissed")  # it was told to end, because there was nothing for it to do
-DOOMED = State("doomed")  # it was killed, because a task did not end; results that it gave before still count
-DISTRUSTED = State("distrusted")  # it was killed, because a result was wrong; nothing that it says counts
+ASKING = State("asking")  # its blocked task can resume, and asks for the slot
+LOOSE = State("loose")  # executes a task without holding the slot; no tasks are sent until that task has ended
+DISMISSED = State("dismissed")  # it was told to end, because it had no work or is to be replaced
+DOOMED = State("doomed")  # it was killed, because a task did not end; its earlier results still count
+DISTRUSTED = State("distrusted")  # it was killed, because a result was wrong; its messages are ignored
 GONE = State("gone")
 FINAL = frozenset({GONE})
 KILLED = frozenset({DOOMED, DISTRUSTED})
 
 READY = Event("ready")  # its process waits for work
-GET_SLOT = Event("get slot")  # it is the next one, or it asked, or its task goes on and the slot is free
-LOSE_SLOT = Event("lose slot")  # another one gets the slot, and it holds no tasks
-BLOCK = Event("block")  # its task waits for others
-ASK = Event("ask")  # what its task waited for is there
-GO_ON = Event("go on")  # without the slot: its task shall end, or another thread of it resumed it, or it has ended
-FINISH = Event("finish")  # it has given the results of all tasks that it held
+GET_SLOT = Event("get slot")  # it is next, or it asked, or its task resumes while the slot is free
+LOSE_SLOT = Event("lose slot")  # another processor gets the slot, and it holds no tasks
+BLOCK = Event("block")  # its task waits for other tasks
+ASK = Event("ask")  # the tasks that its task waited for have ended
+GO_ON = Event("resume")  # without the slot: its task must end, was resumed by another of its threads, or has ended
+FINISH = Event("finish")  # it has returned the results of all tasks that it held
 DISMISS = Event("dismiss")
 STAY = Event("stay")  # it cannot end: a client in it has open tasks
 KILL = Event("kill")  # a task did not end in time

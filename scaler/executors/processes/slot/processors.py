@@ -1,9 +1,7 @@
 """Processors: the processors of one worker, and the state of each.
 
-Used by the slot and its rooms; it sends nothing. A `ProcessorRecord` holds the state that all rooms share; each room
-keeps its own part. `processor_states.py` says which state follows which.
-
-Must never: have two processors with the slot, or one processor in two states.
+Used by the slot and its parts; it sends nothing. A `ProcessorRecord` holds the state that all parts share; each part
+keeps its own portion. `processor_states.py` defines the transitions. At most one processor holds the slot.
 """
 
 from __future__ import annotations
@@ -45,18 +43,17 @@ from scaler.wire.messages.worker import RunTask
 _UNUSUAL = (BLOCKED, ASKING, LOOSE, DOOMED, DISTRUSTED)
 
 Mail: TypeAlias = dict[type, Callable[[Any], None]]
-"""What a room takes of the mail of its slot."""
+"""The messages to a slot that a part of it handles."""
 Now: TypeAlias = Callable[[], float]
-"""Returns the present, in seconds."""
+"""Returns the present time, in seconds."""
 Schedule: TypeAlias = Callable[[float, object], Timer]
-"""Has the slot get a message after some seconds."""
+"""Sends a message to the slot after some seconds."""
 Held: TypeAlias = tuple[RunTask, float]
-"""A task in a processor, and the microseconds that it, or each of its rows, is expected to take. One is made for each
-task."""
+"""A task in a processor, and the expected microseconds for it, or for each of its rows. One is made for each task."""
 
 
 def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[Held | None]]]:
-    """Go through what a processor holds: each entry, and how often it is there."""
+    """Yield each entry that a processor holds, with all its repetitions."""
     for _id, same in groupby(held, key=id):
         entries = list(same)
         yield entries[0], entries
@@ -70,25 +67,27 @@ class ProcessorRecord:
     proxy: ActorRef
     progress: ProgressPage
     is_extra: bool
-    """when it ends, no other one is started"""
+    """whether it is not replaced when it ends"""
     state: State
     """changed by `Processors.apply` only"""
     held: deque[Held | None] = field(default_factory=deque)
-    """in the order in which they were handed, which is the order of the results; None: taken back"""
+    """in the order in which they were sent, which is the order of the results; None: recalled"""
     held_us: float = 0.0
-    """how long all that takes; infinite: nothing more is handed to it before it holds nothing"""
+    """the expected duration of all of them; infinite: it gets no more tasks before it holds none"""
     results_seen: int = 0
     pid: int = 0
     extra_rows: int = 0
-    """how many entries of `held` are further rows of a range, whose entry is there once for each of its rows"""
+    """how many entries of `held` repeat a range, whose entry is there once for each of its rows"""
 
     @property
     def n_held(self) -> int:
-        """How many tasks it was handed that have no result, a range counted as one."""
+        """How many tasks without a result it holds, with a range counted as one."""
         return len(self.held) - self.extra_rows
 
     def hold(self, task: RunTask, expected_us: float) -> int:
-        """It gets a task that, or each row of which, is expected to take so long. Return how many it holds."""
+        """Add a task; `expected_us` is the expected duration of the task, or of each of its rows. Return how many it
+        holds.
+        """
         if task.rows:
             self.held.extend(repeat((task, expected_us), task.rows))
             self.extra_rows += task.rows - 1
@@ -103,7 +102,7 @@ class ProcessorRecord:
         return [entry[0] for entry, _same in _grouped(self.held) if entry is not None]
 
     def split(self) -> list[RunTask]:
-        """Have each row of a range be a task of its own. Return the ranges that it held."""
+        """Replace each range by its rows. Return the ranges."""
         ranges: list[RunTask] = []
         apart: list[Held | None] = []
         for entry, same in _grouped(self.held):
@@ -122,7 +121,7 @@ class ProcessorRecord:
         return set(map(run_of, self.tasks()))
 
     def task_at(self, number: int) -> RunTask | None:
-        """Return the task with this number, if it holds it."""
+        """Return the task with this number; None if it does not hold it."""
         index = number - self.results_seen - 1
         entry = self.held[index] if 0 <= index < len(self.held) else None
         if entry is None or not entry[0].rows:
@@ -135,7 +134,7 @@ class ProcessorRecord:
         return any(entry is not None for entry in islice(self.held, max(0, number - self.results_seen), None))
 
     def executed_task(self, number: int) -> RunTask | None:
-        """Return the task with this number, if all tasks before it have their results."""
+        """Return the task with this number, if all tasks before it have results."""
         return self.task_at(number) if number == self.results_seen + 1 else None
 
 
@@ -149,21 +148,21 @@ class Processors:
         self._coming: set[int] = set()
         self._blocked: dict[int, RunTask] = {}
         self.active: ProcessorRecord | None = None
-        """the one that holds the slot"""
+        """the processor that holds the slot"""
         self.is_usual = True
-        """whether the one that holds the slot gets the tasks: no other one runs, may run, or has a task that waits"""
+        """whether no processor but the active one runs, may run, or has a blocked task; then it gets the next tasks"""
         self.has_blocked = False
-        """whether any processor has, or had, a task that waits"""
+        """whether a processor has a task that is or was blocked"""
 
     def __iter__(self) -> Iterator[ProcessorRecord]:
         return iter(self._members.values())
 
     def get(self, number: int) -> ProcessorRecord | None:
-        """Return the processor with this number, if it is up."""
+        """Return the processor with this number; None if it is not up."""
         return self._members.get(number)
 
     def in_state(self, state: State) -> dict[int, ProcessorRecord]:
-        """Return the processors in this state, by number; the one that came last is the last. It stays up to date."""
+        """Return a live view of the processors in this state, by number, the latest one last."""
         return self._by_state[state]
 
     def coming(self) -> int:
@@ -171,23 +170,23 @@ class Processors:
         return len(self._coming)
 
     def blocked_task(self, processor: ProcessorRecord) -> RunTask | None:
-        """Return the task of this processor that waits for others, or asks to go on."""
+        """Return the blocked task of this processor, also while it asks to resume."""
         return self._blocked.get(processor.number)
 
-    # Coming and going
+    # Start and end
 
     def expect(self, number: int) -> None:
-        """A process is being started."""
+        """Record that a process is being started."""
         self._coming.add(number)
 
     def give_up(self, number: int) -> None:
-        """A process has ended before it was ready."""
+        """Record that a process has ended before it was ready."""
         self._coming.discard(number)
 
     def join(
         self, number: int, proxy: ActorRef, progress: ProgressPage, is_extra: bool, pid: int = 0
     ) -> ProcessorRecord:
-        """A process that was expected is ready for work.
+        """Add a processor that was expected and is ready for work.
 
         Raises:
             IllegalProcessorTransitionError: if it was not expected.
@@ -202,14 +201,14 @@ class Processors:
         return processor
 
     def leave(self, processor: ProcessorRecord) -> None:
-        """Its process has ended."""
+        """Remove a processor whose process has ended."""
         self.apply(processor, DIE)
         del self._members[processor.number]
 
     # Events
 
     def apply(self, processor: ProcessorRecord, event: Event) -> None:
-        """Move a processor to the state that follows.
+        """Move a processor to its next state.
 
         Raises:
             IllegalProcessorTransitionError: if the event cannot happen in its state; nothing has changed then.
@@ -236,27 +235,27 @@ class Processors:
         self.is_usual = not (self.has_blocked or doomed or distrusted)
 
     def give_slot(self, processor: ProcessorRecord) -> None:
-        """Let a processor have the slot instead of the one that holds it now, which has no tasks."""
+        """Give the slot to a processor. The processor that holds it now must have no tasks."""
         if self.active is not None:
             self.apply(self.active, LOSE_SLOT)
         self.apply(processor, GET_SLOT)
 
     def block(self, processor: ProcessorRecord, task: RunTask) -> None:
-        """This task waits for others."""
+        """Record that this task waits for other tasks."""
         self.apply(processor, BLOCK)
         self._blocked[processor.number] = task
 
     def ask(self, processor: ProcessorRecord) -> None:
-        """Its task could go on."""
+        """Record that the blocked task of a processor could resume."""
         self.apply(processor, ASK)
 
     def next_to_go_on(self) -> ProcessorRecord:
-        """Return the processor that asks for the task of the greatest priority; of several the one that asked first."""
+        """Return the asking processor whose task has the greatest priority; of several, the one that asked first."""
         blocked = self._blocked
         return max(self._by_state[ASKING].values(), key=lambda processor: blocked[processor.number].priority)
 
     def now(self, worker: int, now: float) -> Iterator[ProcessNow]:
-        """Return what each of them executes."""
+        """Yield what each processor executes."""
         for processor in self:
             number = processor.progress.executing
             task = processor.task_at(number) if number else None

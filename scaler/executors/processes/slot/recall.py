@@ -1,17 +1,17 @@
 """Recall: takes back the tasks in a processor behind one that takes long, waits, or must end.
 
-Used by the slot, with its processors; writes to their progress pages. Tasks in a processor cannot move to other workers
-and are late behind a long task, so they come back to the queue. But the slot cannot see which task a processor is about
-to start:
+Used by the slot, with its processors; writes to their progress pages. Tasks in a processor cannot move to other
+workers, and they are late behind a long task, so they return to the queue. But the slot cannot see which task a
+processor is about to start:
 
     withhold (the page) --some milliseconds--> has the same task been executed all the time?
                                                  yes: it has seen the page; those behind are taken back
                                                  no:  it answers for each that it did not start
 
-As long as tasks are behind another one they are watched: more may be handed over while some are being taken back, and
-the next task that the processor executes may take long as well.
+Tasks behind another one stay under watch: more tasks may be sent while some are being taken back, and the next one that
+the processor executes may take long as well.
 
-Must never: take back a task that may have been started.
+It never takes back a task that may have been started.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from scaler.message import message
 from scaler.wire.messages.worker import RunTask
 
 STUCK_SECONDS = 0.01
-"""When a processor with several tasks finishes none for this time, the others are taken back. But for a task that is
-expected to take longer than a few milliseconds (see `prefetch.py`), it is twice the time that it is expected to take.
+"""If a processor with several tasks finishes none in this time, the others are taken back. For a task with a longer
+estimate (see `prefetch.py`), the time is twice its expected duration.
 """
 TOGETHER_SECONDS = 0.035
-"""And so much longer for ranges, whose results wait for each other in the processor (see `uplink.py`)."""
+"""The additional time for ranges, whose results wait for each other in the processor (see `uplink.py`)."""
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""
 
@@ -39,7 +39,7 @@ _NOT_WATCHED = (BLOCKED, ASKING, *KILLED)
 
 @message
 class StuckCheck:
-    """Has this processor finished anything?"""
+    """Check whether this processor has finished a task."""
 
     number: int
     results_seen: int
@@ -49,12 +49,12 @@ class StuckCheck:
 
 @message
 class RecallDue:
-    """This processor has noticed that it must not start certain tasks."""
+    """The processor has had time to notice which tasks it must not start."""
 
     number: int
     executing: int
     withheld_to: int
-    """the last task that it has noticed; others may have been handed to it since"""
+    """the last task that it has noticed; further tasks may have been sent to it since"""
 
 
 class Recall:
@@ -76,11 +76,11 @@ class Recall:
         self.mail: Mail = {StuckCheck: self._check, RecallDue: self._recall}
 
     def leave(self, processor: ProcessorRecord) -> None:
-        """A processor is gone."""
+        """Forget a processor that has ended."""
         self._watched.pop(processor.number, None)
 
     def watch(self, processor: ProcessorRecord) -> None:
-        """Watch this processor, which was handed tasks, for as long as it has more than one."""
+        """Watch this processor, which has received tasks, while it has more than one."""
         held = processor.held
         if len(held) < 2:
             return
@@ -89,7 +89,7 @@ class Recall:
         if watched is not None and watched[0] == results_seen:
             return
         if watched is not None:
-            watched[1].cancel()  # it need not wake the agent to see that
+            watched[1].cancel()  # an outdated check need not wake the agent
         first = held[0]
         seconds = STUCK_SECONDS
         if first is not None:
@@ -100,14 +100,16 @@ class Recall:
     def withhold(self, processor: ProcessorRecord, executing: int) -> None:
         """Withhold the tasks behind the executing one, and take them back soon.
 
-        Between two messages the processor executes none, and only its answers tell which tasks are behind it.
+        Between two messages the processor executes no task, and only its answers show which tasks are behind.
         """
         due = self._withhold(processor, executing)
         if executing:
             self._schedule(SETTLE_SECONDS, due)
 
     def withhold_stuck(self, processor: ProcessorRecord, executing: int) -> None:
-        """The same, for one whose task does not go on before it may: it has started nothing else, and will not."""
+        """Withhold the tasks behind one that resumes only with permission, and take them back now: no other task has
+        started.
+        """
         self._recall(self._withhold(processor, executing))
 
     def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:
@@ -117,10 +119,10 @@ class Recall:
         return RecallDue(processor.number, executing, last)
 
     def _check(self, check: StuckCheck) -> None:
-        """Withhold the other tasks if the processor has finished nothing since, and executes something."""
+        """Withhold the other tasks if the processor executes one and has finished none since."""
         watched = self._watched.get(check.number)
         if watched is None or watched[0] != check.results_seen:
-            return  # another one is scheduled
+            return  # another check is scheduled
         del self._watched[check.number]
         processor = self._processors.get(check.number)
         if processor is None or processor.state in _NOT_WATCHED:
@@ -133,10 +135,11 @@ class Recall:
             self.withhold(processor, executing)
 
     def _recall(self, due: RecallDue) -> None:
-        """Take back the tasks behind the executing one that were withheld.
+        """Take back the withheld tasks behind the executing one.
 
-        If that one just ended, the processor still holds them, and answers for each; it may have started the next one
-        before that was withheld.
+        If the executing task has just ended, the processor still holds the others and answers for each. It may have
+        started the
+        next one before that was withheld.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED:

@@ -1,11 +1,10 @@
 """Reserve: how many processors a worker has besides the one that holds the slot.
 
-Used by the slot; asks the pool to start processors, and dismisses idle ones. A worker whose tasks do not wait for
-others has one processor and no reserve. When all are to be replaced by fresh ones, each ends after the tasks that it
-holds, and tasks that come after the order run in others. The usual one comes back by itself, started by the pool: it is
-dismissed for that reason only.
+Used by the slot; asks the pool to start processors, and dismisses idle ones. A worker without blocked tasks has one
+processor and no reserve. When all processors must be replaced, each ends after the tasks that it holds, and later tasks
+run in others. The pool restarts the permanent processor of a worker by itself, so it is dismissed only to be replaced.
 
-Must never: dismiss a processor that holds tasks.
+It never dismisses a processor that holds tasks.
 """
 
 from __future__ import annotations
@@ -19,28 +18,29 @@ from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Pr
 from scaler.message import message
 
 READY_AHEAD = 1
-"""How many idle processors there are, or are on their way, while tasks wait for others. Each costs 10 ms of a core."""
+"""How many processors are idle or being started while tasks are blocked. Each costs 10 ms of a core."""
 SPARE_KEPT = 2
-"""How many spare idle processors stay, once tasks have waited for others."""
+"""How many idle extra processors stay after tasks were blocked."""
 SPARE_SECONDS = 5.0
 """The least idle time of further processors before they are dismissed."""
 
 
 AGAIN_SECONDS = 5.0
-"""One that is to be replaced and could not end, because a client in it has open tasks, takes tasks again, and is told
-once more then."""
+"""The pause before an old processor is dismissed again. It takes tasks meanwhile, because a client in it has open
+tasks.
+"""
 
 
 @message
 class EndCheck:
-    """A processor was told to end some time ago: see whether it has."""
+    """Check whether a dismissed processor has ended."""
 
     number: int
 
 
 @message
 class SpareCheck:
-    """Look for processors that had nothing to do since the last check."""
+    """Look for processors that have executed nothing since the last check."""
 
 
 class Reserve:
@@ -56,17 +56,17 @@ class Reserve:
         self._add = add
         self._schedule = schedule
         self._asked = 0
-        """extra processors that were asked for, and are not being started yet"""
+        """how many extra processors were requested and are not being started yet"""
         self._is_usual_due = False
-        """the pool starts the usual one again by itself"""
+        """whether the pool is about to restart the permanent processor"""
         self._pool = 0
-        """the number of the pool that was asked"""
+        """the number of the pool that got the requests"""
         self._results_then: dict[int, int] = {}
-        """number of each extra processor that was idle at the last check -> how many results it had given"""
+        """for each extra processor that was idle at the last check: how many results it had returned"""
         self._has_check = False
-        """a check is scheduled"""
+        """whether a check is scheduled"""
         self.old: set[int] = set()
-        """the numbers of those that are to be replaced and were not told so yet: they get no tasks"""
+        """the numbers of processors to be replaced and not dismissed yet: they get no tasks"""
         self.mail: Mail = {
             ProcessorComing: self._started,
             ProcessorNotComing: self._not_coming,
@@ -77,13 +77,13 @@ class Reserve:
         }
 
     def leave(self, processor: ProcessorRecord) -> None:
-        """A processor is gone. The pool replaces the usual one by itself."""
+        """Forget a processor that has ended. The pool replaces the permanent one by itself."""
         self._results_then.pop(processor.number, None)
         self.old.discard(processor.number)
         self._is_usual_due |= not processor.is_extra
 
     def fill(self) -> None:
-        """Have idle processors ready, so that the next task that blocks need not wait for a fork."""
+        """Keep idle processors ready, so that the next task that blocks does not wait for a fork."""
         processors = self._processors
         wanted = READY_AHEAD if processors.has_blocked else int(processors.active is None)
         for _ in range(wanted - self.count()):
@@ -91,19 +91,18 @@ class Reserve:
             self._add()
 
     def count(self) -> int:
-        """Return how many processors are idle or on their way, or end and are replaced at once."""
+        """Return how many processors are idle, being started, or ending with a replacement."""
         processors = self._processors
         replaced = sum(not each.is_extra for each in processors.in_state(DISMISSED).values())
         return len(processors.in_state(IDLE)) + processors.coming() + self._asked + self._is_usual_due + replaced
 
     def watch(self) -> None:
-        """A processor is idle: if there are too many, check after a while whether they are needed."""
+        """Schedule a check if there are too many idle processors."""
         if not self._has_check and len(self._extra()) > SPARE_KEPT:
             self._has_check = True
             self._schedule(SPARE_SECONDS, SpareCheck())
 
     def _started(self, coming: ProcessorComing) -> None:
-        """The pool starts a processor."""
         if coming.pool != self._pool:
             self._pool, self._asked = coming.pool, 0
         if coming.is_extra:
@@ -113,7 +112,7 @@ class Reserve:
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
-        """The pool tries again what has failed, so nothing else is asked for instead: that would be more each time."""
+        """Count a failed start as requested again: the pool retries it, and another request would add one each time."""
         self._processors.give_up(not_coming.number)
         if not_coming.is_extra:
             self._asked += not_coming.is_tried_again
@@ -121,7 +120,7 @@ class Reserve:
             self._is_usual_due |= not_coming.is_tried_again
 
     def _stays(self, stays: ProcessorKept) -> None:
-        """It was dismissed, and cannot end: a client in it has open tasks."""
+        """Keep a dismissed processor that cannot end: a client in it has open tasks."""
         processor = self._processors.get(stays.number)
         if processor is not None:
             self._processors.apply(processor, STAY)
@@ -137,7 +136,7 @@ class Reserve:
         self.watch()
 
     def dismiss_old(self) -> None:
-        """Tell those to end that are to be replaced and hold nothing."""
+        """Dismiss the processors that must be replaced and hold no tasks."""
         processors, active = self._processors, self._processors.active
         if active is not None and active.number in self.old and not active.held:
             processors.apply(active, LOSE_SLOT)

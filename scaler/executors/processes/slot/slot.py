@@ -1,20 +1,20 @@
-"""Slot: the queue of one worker, and what its processors hold.
+"""Slot: the queue of one worker, and the tasks that its processors hold.
 
-The link writes to it (tasks, cancels, requests to give tasks back), the object cache (objects), and the processors
-(coming, up, results, blocked, down). It sends tasks and objects to a processor, results to the link, and asks the
-object cache for what tasks need and the pool for more processors.
+The link writes to it (tasks, cancels, recalls), the object cache (objects), and the processors (coming, up, results,
+blocked, down). It sends tasks and objects to a processor and results to the link. It requests objects from the object
+cache, and processors from the pool.
 
     link --RunTask--> queue --SendTasks--> held by a processor --TasksFinished--> link
                         ^                         |
                         +------- taken back ------+
 
 A processor gets a few milliseconds of work at a time (`prefetch.py`), and only tasks whose objects it has
-(`supplies.py`). Which processor gets them, when tasks wait for other tasks, is in `turns.py`. How tasks end or come
-back before they are done, is in `cancellation.py`, `time_limit.py` and `recall.py`; how many processors there are, and
-when fresh ones replace them, in `reserve.py`; when their processes are stopped, in `suspension.py`. Each of these rooms
-keeps for itself what it must remember of a processor, and has mail of its own, which the slot passes on.
+(`supplies.py`). `turns.py` chooses the processor while tasks are blocked. `cancellation.py`, `time_limit.py` and
+`recall.py` end tasks or take them back before they are done. `reserve.py` decides how many processors there are, and
+when new ones replace them; `suspension.py` when their processes are stopped. Each of these parts keeps its own state of
+a processor and has mail of its own, which the slot passes on.
 
-Must never: decode a payload, answer a task twice, or believe a result that is not that of the task at its place.
+It decodes no payload, answers each task once, and accepts only the result of the task at its place.
 """
 
 from __future__ import annotations
@@ -93,8 +93,9 @@ class Slot(Actor):
         limit_seconds: float = 0,
         waiting_most: float = inf,
     ) -> None:
-        """`limit_seconds`: how long a task may run, its waits for other tasks included; 0: for any time.
-        `waiting_most`: how many tasks may wait for others at once.
+        """`limit_seconds`: the longest run of a task, with its waits for other tasks; 0: unlimited. `waiting_most`: how
+        many tasks
+        may be blocked at once.
         """
         self.name, self._index = name, index
         self._link, self._objects, self._pool = link, objects, pool
@@ -126,7 +127,7 @@ class Slot(Actor):
         for room in self._rooms:
             self._readers.update(room.mail)
         self._may_begin: Callable[[RunTask], bool] | None = None
-        """while there is no room for results: which tasks begin all the same"""
+        """while paused for lack of memory for results: whether a task may start anyway"""
 
     @handles(
         *(ProcessorComing, ProcessorNotComing, ProcessorKept),
@@ -165,7 +166,7 @@ class Slot(Actor):
 
     @handles(Batch[RecallRequest])
     def _give_back(self, requests: Batch[RecallRequest]) -> None:
-        """Part with the tasks that only wait here; those in a processor stay."""
+        """Return the requested tasks that only wait here; tasks in a processor stay."""
         taken = self._queue.take_out(set(map(run_of, requests)))
         self._answers.given_back(taken)
         here = set(map(run_of, taken)).union(*(processor.runs() for processor in self._processors))
@@ -217,7 +218,7 @@ class Slot(Actor):
         if processor is None or not results or processor.state is DISTRUSTED:
             return
         if sum([result.rows or 1 for result in results]) > len(processor.held):
-            self._cancellation.distrust(processor, "it gave more results than it had tasks")
+            self._cancellation.distrust(processor, "it returned more results than it had tasks")
             return
         finished, unstarted = self._take_results(processor, results)
         if not processor.held:
@@ -236,7 +237,8 @@ class Slot(Actor):
         """Return the results for the scheduler, and the tasks that were not started and must run again.
 
         A result that is not that of the task at its place ends the processor: user code has written to the channel, or
-        a process that a task forked has come back from it. Which of the further results are right cannot be known.
+        a
+        process that a task forked has returned from it. The following results cannot be trusted.
         """
         held = processor.held
         ends = self._cancellation.ends(processor) if self._cancellation.stops else None
@@ -256,7 +258,7 @@ class Slot(Actor):
                 continue
             if entry is None:
                 if result.status == STOPPED:
-                    continue  # taken back long ago, and not started
+                    continue  # recalled earlier, and not started
                 self._distrust(processor, entry)
                 break
             task, expected_us = entry
@@ -277,8 +279,9 @@ class Slot(Actor):
         return finished, unstarted
 
     def _as_held(self, processor: ProcessorRecord, results: Batch[RunResult]) -> Iterator[RunResult]:
-        """Go through results as the processor holds their tasks: of a whole range, or of single ones. A range with a
-        row that was not started, or whose results come in parts, is split.
+        """Yield results in the form in which the processor holds their tasks: whole ranges, or single tasks. A range is
+        split if a
+        row was not started, or if its results arrive in parts.
         """
         for result in results:
             if not result.rows:
@@ -294,7 +297,7 @@ class Slot(Actor):
                 yield result
 
     def _split(self, processor: ProcessorRecord) -> None:
-        """Have each row that a processor holds be a task of its own."""
+        """Make each row that a processor holds a task of its own."""
         if processor.extra_rows:
             self._link.send(SplitRows(processor.split()))
 
@@ -307,9 +310,9 @@ class Slot(Actor):
             self._split(processor)
 
     def _distrust(self, processor: ProcessorRecord, entry: Held | None) -> None:
-        """The result at the place of this entry is not that of its task."""
+        """Distrust a processor because the result at the place of this entry is not that of its task."""
         processor.held.appendleft(entry)
-        self._cancellation.distrust(processor, "it gave the result of another task than the one that was due")
+        self._cancellation.distrust(processor, "it returned the result of another task than the one that was due")
 
     @handles(TasksPrinted)
     def _tasks_said(self, news: TasksPrinted) -> None:
@@ -322,13 +325,13 @@ class Slot(Actor):
     def _processor_down(self, down: ProcessorDown) -> None:
         self._link.send(ExecutorProcessGone(down.number))
         processor = self._processors.get(down.number)
-        if processor is None:  # it never was up
+        if processor is None:  # never up
             self._processors.give_up(down.number)
             self._hand_out()
             return
         self._split(processor)
         ends = self._cancellation.ends(processor) or {}
-        # One that was killed because a task did not end may execute any other by now, which is not to blame.
+        # A processor that was killed because a task did not end may execute another task by now, which is not to blame.
         to_blame = down.executing if down.is_to_blame and processor.state is not DOOMED else 0
         is_distrusted = processor.state is DISTRUSTED
         begun = down.executing or (ALL if is_distrusted else 0)
@@ -352,10 +355,10 @@ class Slot(Actor):
         self._queue.put_back(again)
         self._hand_out()
 
-    # Tasks on their way into a processor, and out of it before they are done
+    # Tasks that are sent to a processor, and tasks that leave it before they are done
 
     def _hand_out(self) -> None:
-        """Hand tasks to the processor whose turn it is, but none behind a task that must end."""
+        """Send tasks to the processor whose turn it is, but not behind a task that must end."""
         old = self._reserve.old
         if old:
             self._reserve.dismiss_old()
@@ -366,7 +369,7 @@ class Slot(Actor):
             return
         if self._may_begin is not None and (processor.held or not self._queue.has_first(self._may_begin)):
             return
-        # A task that asks to go on waits for all that another processor holds.
+        # A task that asks to resume waits for all tasks that another processor holds.
         together_us = HELD_US if self._processors.has_blocked else TOGETHER_US
         portion = self._prefetch.take(processor, together_us, HELD_TASKS if self._may_begin is None else 1)
         if portion:
@@ -379,7 +382,7 @@ class Slot(Actor):
 
     @handles(SendTasks)
     def _handed_out(self, hand: SendTasks) -> None:
-        """A task that came alone is on its way: see to what it had not to wait for."""
+        """Estimate and watch a task that was sent alone, after it was sent."""
         self._prefetch.weigh()
         processor = self._processors.get(hand.number)
         if processor is not None:
@@ -394,13 +397,13 @@ class Slot(Actor):
         self._end_held(processor, ends)
 
     def _end_held(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
-        """Have these runs end that the processor holds."""
+        """End these runs, which the processor holds."""
         self._suspension.end(processor)  # a stopped process cannot be interrupted
         self._cancellation.stop(processor, ends)
         self._turns.let_end(processor)
 
     def _take_back(self, processor: ProcessorRecord, tasks: list[RunTask]) -> None:
-        """A processor does not hold these tasks any more, and has not started them."""
+        """Return recalled tasks, which were not started, to the queue; answer for those that must end."""
         ends = self._cancellation.ends(processor) or {}
         back: list[RunTask] = []
         for task in tasks:
@@ -424,7 +427,7 @@ def _is_whole(task: RunTask, result: RunResult) -> bool:
 
 
 def _apart(result: RunResult) -> Sequence[RunResult]:
-    """Return the results of rows as those of single tasks; if they cannot be told apart, it is the result of none."""
+    """Return the result of a range as results of its rows. If it is malformed, return a result that matches no task."""
     try:
         return results_of(result)
     except RowsError:

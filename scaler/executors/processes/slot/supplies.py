@@ -1,7 +1,8 @@
-"""Supplies: which objects each processor of a worker has, and when it drops them.
+"""Supplies: the objects of each processor of a worker, and when the processor drops them.
 
-Used by the slot; sends to the processors. What is missing is asked for by the `Supply` of the worker. Must never: have
-a processor forget an object that a task which it holds needs.
+Used by the slot; sends to the processors. The `Supply` of the worker requests missing objects.
+
+A processor never drops an object that a task in it needs.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ class ProcessorStock(Stock):
     """The objects of one processor."""
 
     results_collected: int = 0
-    """how many results had been seen at the last collection"""
+    """how many results had arrived at the last collection"""
 
 
 class Supplies:
-    """What the processors of one slot have and get.
+    """The objects of the processors of one slot.
 
     Args:
         processors: the processors of the slot.
-        supply: asks for what none of them has.
+        supply: requests objects that are missing.
     """
 
     def __init__(self, processors: Processors, supply: Supply) -> None:
@@ -44,27 +45,27 @@ class Supplies:
         self.supply.ask_anew()
 
     def leave(self, processor: ProcessorRecord) -> None:
-        """A processor is gone."""
+        """Forget a processor that has ended."""
         del self._stocks[processor.number]
 
     def stock(self, processor: ProcessorRecord) -> Stock:
-        """Return what this processor has."""
+        """Return the objects of this processor."""
         return self._stocks[processor.number]
 
     def found(self, stored: CachedObject, processor: ProcessorRecord | None) -> None:
-        """An object is here. Only the processor that holds the slot can have asked for it."""
+        """Send an object to the processor that holds the slot: only that one can have requested it."""
         self.supply.found(stored.object_id)
         if processor is not None and stored.object_id not in (stock := self._stocks[processor.number]).has:
             stock.add(stored)
             processor.proxy.send(SendObject(processor.number, stored))
 
     def forget(self, object_ids: Collection[ObjectId]) -> None:
-        """These objects are deleted: have all processors forget them."""
+        """Drop deleted objects in all processors."""
         for processor in self._processors:
             self._drop(processor, object_ids)
 
     def _drop(self, processor: ProcessorRecord, object_ids: Iterable[ObjectId]) -> None:
-        """Have the processor forget objects, after the tasks that it was handed."""
+        """Drop objects in the processor, after the tasks that it has received."""
         dropped = self._stocks[processor.number].forget(object_ids)
         if dropped:
             processor.proxy.send(DropObjects(processor.number, tuple(dropped)))
@@ -74,7 +75,7 @@ class Supplies:
             self._clean(processor)
 
     def _clean(self, processor: ProcessorRecord) -> None:
-        """Drop the objects that no task has needed since the last time. An idle processor is left alone."""
+        """Drop objects that no task has needed since the last collection. An idle processor is left alone."""
         stock = self._stocks[processor.number]
         unused = stock.has - stock.used
         if not unused and processor.results_seen == stock.results_collected:
@@ -82,5 +83,5 @@ class Supplies:
         self._drop(processor, unused)
         processor.proxy.send(CleanProcessor(processor.number))
         stock.results_collected = processor.results_seen
-        # Of a task that is held something may have been deleted: the next task does not find it here.
+        # An object of a held task may have been deleted: the next task does not find it here.
         stock.used = stock.has.intersection(object_id for task in processor.tasks() for object_id in needs_of(task))

@@ -6,13 +6,13 @@ numbered.
     client in the task --ClientResting--> scheduler --ProcessorNews--> slot --SuspendProcessor--> processor, fork server
 
 A stopped process receives nothing. So the scheduler decides when it may be stopped: when all items of its client have
-arrived and none is on the way to it. The scheduler also says when an item is on the way. Both arrive on one connection,
-in order.
+arrived and no item is under way to it. The scheduler also reports when an item is under way. Both arrive on one
+connection, in order.
 
 Messages may be lost. So every few seconds the process continues until it has reported again that it only waits. In that
-time it says its heartbeat and renews a lost connection.
+time it sends its heartbeat and renews a lost connection.
 
-Must never: leave a process stopped whose task must end or whose wait is over.
+No process stays stopped when its task must end or its wait is over.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BREATH_SECONDS = 5.0
 
 @message
 class SuspensionDue:
-    """A process was stopped for as long as it may be."""
+    """The longest stop of a process is over."""
 
     number: int
     stop: int
@@ -42,7 +42,7 @@ class _Wait(NamedTuple):
 
     number: int
     ends_at: float
-    """in any case"""
+    """the latest end of the wait"""
 
 
 class Suspension:
@@ -59,33 +59,33 @@ class Suspension:
         self._waits: dict[int, _Wait] = {}
         """by the number of the processor"""
         self._stopped: dict[int, int] = {}
-        """processors whose process is stopped -> the number of that stop"""
+        """the stopped processors, each with the number of its stop"""
         self._stops = 0
         self.mail: Mail = {Batch[ProcessorNews]: self._hear, SuspensionDue: self._breathe}
 
     def leave(self, processor: ProcessorRecord) -> None:
-        """A processor is gone."""
+        """Forget a processor that has ended."""
         self._waits.pop(processor.number, None)
         self._stopped.pop(processor.number, None)
 
     def begin(self, processor: ProcessorRecord, wait: int, timeout_seconds: float) -> None:
-        """The task of this processor begins to wait; 0: in a wait in which its process is not stopped."""
+        """Record that the task of this processor starts to wait; `wait` 0: its process is not stopped."""
         self.end(processor)
         if wait:
             self._waits[processor.number] = _Wait(wait, self._now() + timeout_seconds)
 
     def end(self, processor: ProcessorRecord) -> None:
-        """The task does not wait any more, or must end."""
+        """Continue the process, because its task no longer waits or must end."""
         self._waits.pop(processor.number, None)
         self._continue(processor)
 
     def _hear(self, batch: Batch[ProcessorNews]) -> None:
-        """The scheduler says whether anything is on the way to these processes."""
+        """Stop or continue processes, as the scheduler reports whether an item is under way to them."""
         for news in batch:
             wait = self._waits.get(news.processor)
             processor = self._processors.get(news.processor)
             if wait is None or processor is None or wait.number != news.wait:
-                continue  # of another wait
+                continue  # news of another wait
             if news.has_news:
                 self._continue(processor)
             elif processor.number not in self._stopped and self._now() < wait.ends_at:
@@ -99,7 +99,7 @@ class Suspension:
         self._schedule(seconds, SuspensionDue(processor.number, self._stops))
 
     def _breathe(self, due: SuspensionDue) -> None:
-        """It was stopped for long enough, or its wait ends by itself."""
+        """Continue a process that was stopped for long enough, or whose wait ends by itself."""
         processor = self._processors.get(due.number)
         if processor is not None and self._stopped.get(due.number) == due.stop:
             self._continue(processor)

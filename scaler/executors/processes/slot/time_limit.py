@@ -2,7 +2,7 @@
 
 Used by the slot, with its processors. It reads the start of a task in the progress page.
 
-Must never: end a task before its time, or one that is behind it.
+It never ends a task before its time, or another task behind it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scaler.wire.messages.worker import RunTask
 
 EndRuns: TypeAlias = Callable[[ProcessorRecord, dict[RunKey, End]], None]
 LOOK_LEAST_SECONDS = 0.01
-"""The shortest time between two looks at one processor."""
+"""The shortest time between two checks of one processor."""
 
 
 @message
@@ -36,8 +36,8 @@ class TimeLimit:
     """Watches the processors of one slot.
 
     Args:
-        limit_seconds: how long a task may run whose options do not say less; 0: for any time.
-        name: of the worker, for errors.
+        limit_seconds: the longest run of a task, unless its options set less; 0: unlimited.
+        name: the name of the worker, for errors.
         processors: the processors of the slot.
         end: ends runs that a processor holds.
     """
@@ -52,15 +52,15 @@ class TimeLimit:
         self._schedule = schedule
         self._end = end
         self._due_at: dict[int, float] = {}
-        """when a processor is looked at next"""
+        """the time of the next check of each processor"""
         self.mail: Mail = {LimitDue: self._due}
 
     def leave(self, processor: ProcessorRecord) -> None:
-        """A processor is gone."""
+        """Forget a processor that has ended."""
         self._due_at.pop(processor.number, None)
 
     def watch(self, processor: ProcessorRecord, tasks: Iterable[RunTask]) -> None:
-        """Watch this processor from now on: it was handed these tasks."""
+        """Watch this processor, which has received these tasks."""
         seconds = self._shortest(tasks)
         if seconds < math.inf and self._now() + seconds < self._due_at.get(processor.number, math.inf):
             self._look_in(processor.number, seconds)
@@ -79,9 +79,9 @@ class TimeLimit:
         return shortest
 
     def _due(self, due: LimitDue) -> None:
-        """End the task if it is overdue. Check again when it, or one behind it, could be."""
+        """End the task if it is overdue. Check again when it, or a task behind it, can be overdue."""
         if self._now() < self._due_at.get(due.number, math.inf):
-            return  # it was looked at, or is to be looked at later
+            return  # it was checked, or a later check is scheduled
         del self._due_at[due.number]
         processor = self._processors.get(due.number)
         if processor is None or not processor.held or processor.state in KILLED:

@@ -1,16 +1,16 @@
-"""SlotTurns: decides which processor of a worker holds the slot, and when a blocked task may continue.
+"""SlotTurns: decides which processor of a worker holds the slot, and when a blocked task may resume.
 
 Used by the slot; sends to the processors, and reports blocked runs. A worker runs one task at a time. When its task
-waits for other tasks, another processor gets the slot, and the scheduler may send more tasks. When the task could
-continue, it asks, and waits until the slot is free.
+waits for other tasks, another processor gets the slot, and the scheduler may send more tasks. When the task can resume,
+it asks, and waits until the slot is free.
 
     running --block--> blocked --ask--> asking --get slot--> running
-                          +--go on without the slot--> loose --finish--> idle
+                          +--resume without the slot--> loose --finish--> idle
 
-Asking tasks continue one after the other, the greatest priority first, before all tasks in the queue. `loose`: runs
-without holding the slot (cancelled, or resumed from another thread). No tasks are dispatched until it ends.
+Asking tasks resume one after the other, the greatest priority first, before all tasks in the queue. `loose`: runs
+without holding the slot (cancelled, or resumed from another thread). No tasks are sent until it ends.
 
-Must never: hand out tasks while a loose processor runs, or one that was killed may still run.
+It sends no tasks while a loose processor runs, or a killed one may still run.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from scaler.wire.messages.common import TaskStatus
 logger = logging.getLogger(__name__)
 
 DEEP = 100
-"""So many tasks of a worker that wait at once are worth a warning, and then twice as many: each has a process."""
+"""The number of blocked tasks of a worker that causes a warning, and again at each doubling: each has a process."""
 
 
 TOO_DEEP = (
-    "%d tasks of its worker wait already for tasks that they have submitted, each in a process of its own: a recursion "
-    "that is so deep, or never ends, is given up here (max_waiting_per_worker)"
+    "%d tasks of its worker already wait for tasks that they have submitted, each in a process of its own. A deeper "
+    "or endless recursion is ended here (max_waiting_per_worker)"
 )
 
 
@@ -63,10 +63,10 @@ class SlotTurns:
     Args:
         processors: the processors of the slot.
         queue: its tasks.
-        answers: tell the scheduler of runs that are blocked.
-        reserve, cancellation, recall, suspension: the rooms that a blocked task concerns.
+        answers: reports blocked runs to the scheduler.
+        reserve, cancellation, recall, suspension: the parts of the slot that a blocked task concerns.
         end: ends runs that a processor holds.
-        most: how many tasks may wait for others at once; one more is ended.
+        most: how many tasks may be blocked at once; one more is ended.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class SlotTurns:
         }
 
     def next(self) -> ProcessorRecord | None:
-        """Return the processor that gets the next tasks, if any may. Let a task go on instead, if one may."""
+        """Return the processor that gets the next tasks. None: no processor may, or a blocked task resumes instead."""
         active = self._processors.active
         if active is not None and self._processors.is_usual:
             return active
@@ -122,12 +122,12 @@ class SlotTurns:
         return active
 
     def let_end(self, processor: ProcessorRecord) -> None:
-        """Runs of this processor must end. If its task asks, it continues at once, without the slot."""
+        """Let an asking task of this processor resume at once, without the slot, because runs of it must end."""
         if processor.state is ASKING:
             self._go_on_loose(processor)
 
     def results_came(self, processor: ProcessorRecord) -> None:
-        """A processor without the slot has given results, and so its blocked task, if it had one, has ended."""
+        """Handle results of a processor without the slot. Its blocked task, if any, has ended with them."""
         self._suspension.end(processor)
         if not processor.held:
             self._processors.apply(processor, FINISH)
@@ -137,13 +137,13 @@ class SlotTurns:
             self._recall.watch(processor)
 
     def _block(self, blocks: ProcessorBlocked) -> None:
-        """A task waits for others: its place is free."""
+        """Free the slot of a task that waits for other tasks."""
         processor = self._processors.get(blocks.number)
         task = processor.executed_task(blocks.task) if processor is not None else None
         if processor is None or task is None or processor.state in KILLED:
             return
         self._processors.block(processor, task)
-        # A task that must end is not stopped while it waits.
+        # The process of a task that must end is not stopped.
         wait = 0 if self._cancellation.ends(processor) else blocks.wait
         self._suspension.begin(processor, wait, blocks.timeout_seconds)
         self._answers.blocked(task)
@@ -158,13 +158,13 @@ class SlotTurns:
         elif count >= self._deep:
             self._deep = 2 * count
             logger.warning(
-                "%d tasks of one worker wait for tasks that they have submitted, each in a process of its own: a "
-                "recursion that is much deeper, or never ends, uses up the memory (docs/howto/nested-tasks.md)",
+                "%d tasks of one worker wait for tasks that they have submitted, each in a process of its own. A much "
+                "deeper or endless recursion uses up the memory (docs/howto/nested-tasks.md)",
                 count,
             )
 
     def _ask(self, asks: ProcessorResumable) -> None:
-        """What a task waited for is there."""
+        """Queue a blocked task for the slot: the tasks that it waited for have ended."""
         processor = self._waiting_one(asks)
         if processor is None:
             return
@@ -175,7 +175,7 @@ class SlotTurns:
             self._processors.ask(processor)
 
     def _unblock(self, unblocks: ProcessorUnblocked) -> None:
-        """A task goes on without having asked."""
+        """Record that a task has resumed without asking."""
         processor = self._waiting_one(unblocks)
         if processor is None:
             return
@@ -188,7 +188,7 @@ class SlotTurns:
         self._recall.watch(processor)
 
     def _waiting_one(self, news: ProcessorResumable | ProcessorUnblocked) -> ProcessorRecord | None:
-        """Return the processor of the news, if the task that they are about waits."""
+        """Return the processor of this message, if the task that it names is blocked."""
         processor = self._processors.get(news.number)
         if processor is None:
             return None
@@ -196,18 +196,18 @@ class SlotTurns:
         return processor if task is not None and task is self._processors.blocked_task(processor) else None
 
     def _permit(self, processor: ProcessorRecord) -> None:
-        """Let a task go on that asked: no other one runs."""
+        """Resume a task that asked; no other task runs."""
         self._say_unblocked(processor)
         self._give_slot(processor)
         self._send_resume(processor)
 
     def _give_slot(self, processor: ProcessorRecord) -> None:
-        """Let this one have the slot; the one that had it is idle now."""
+        """Give the slot to this processor; the previous one becomes idle."""
         self._processors.give_slot(processor)
         self._reserve.watch()
 
     def _go_on_loose(self, processor: ProcessorRecord) -> None:
-        """Let a task continue although another one may run, because it must end."""
+        """Resume a task that must end, although another one may run."""
         self._say_unblocked(processor)
         self._processors.apply(processor, GO_ON)
         self._send_resume(processor)
@@ -216,7 +216,7 @@ class SlotTurns:
         processor.proxy.send(ResumeProcessor(processor.number, processor.results_seen + 1))
 
     def _say_unblocked(self, processor: ProcessorRecord) -> None:
-        """Tell the scheduler, unless the task goes on only to end: then its end is the next news."""
+        """Report an unblocked task, unless it resumes only to end: then its end is reported next."""
         self._suspension.end(processor)
         task = self._processors.blocked_task(processor)
         ends = self._cancellation.ends(processor)

@@ -122,7 +122,7 @@ def test_what_is_no_result_of_a_call_is_a_failure_of_its_task(bench: Bench) -> N
     bench.engine.futures[0].set_result("something else")
     result = bench.hear()
     assert result.status == TaskStatus.FAILED
-    assert result.failure == "TypeError: the engine returned str instead of what the call had returned to it"
+    assert result.failure == "TypeError: the engine returned str instead of the result of the call"
 
 
 def test_the_host_says_how_many_tasks_its_engine_can_run_and_each_change() -> None:

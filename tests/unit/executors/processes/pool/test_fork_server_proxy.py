@@ -219,7 +219,7 @@ def test_a_fork_that_fails_fails_that_start_only(
         limited.allow_processes(False)
         node.run(node.task(partial(os._exit, 1)))
         node.until(lambda: caplog.text.count("restarting processor-0 in") > 3)
-        assert "the system gave no process for a processor: Resource temporarily unavailable" in caplog.text
+        assert "the system refused to start a process: Resource temporarily unavailable" in caplog.text
         assert len(pids & set(node.processes())) == 1
         limited.allow_processes(True)
         node.run(node.task(int))

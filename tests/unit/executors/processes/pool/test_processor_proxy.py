@@ -150,7 +150,7 @@ def test_a_wrong_result_costs_its_processor_and_no_other_task(node: Node) -> Non
         liar.task_id: TaskStatus.PROCESSOR_DIED,
         behind.task_id: TaskStatus.SUCCESS,
     }
-    assert b"was killed: it gave the result of another task" in node.results[0].payload
+    assert b"was killed: it returned the result of another task" in node.results[0].payload
 
 
 def resist(resists: Path) -> None:

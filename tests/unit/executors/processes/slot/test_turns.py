@@ -76,7 +76,7 @@ def test_one_task_more_than_may_wait_is_ended_with_a_word(bench: WaitingBench) -
     bench.end(3, tasks[2], TaskStatus.CANCELED)
     ((ended,),) = bench.link.take(Batch[RunResult])
     assert (ended.task_id, ended.status) == (tasks[2].task_id, TaskStatus.INTERNAL_ERROR)
-    assert ended.payload.startswith(b"2 tasks of its worker wait already")
+    assert ended.payload.startswith(b"2 tasks of its worker already wait")
     bench.run(bench.task())  # whoever does not wait still runs
     assert bench.handed_to()[-1][1] != []
 

@@ -99,7 +99,6 @@ class ConnectionManager:
     """why the scheduler has refused the last hello; empty after a welcome"""
 
     _agents = 0
-    """how many agents the scheduler has, from its last heartbeat echo"""
 
     _reply_heard = 0
     """how many messages of this session the scheduler had received when it sent the welcome"""
@@ -288,9 +287,7 @@ class ConnectionManager:
             self._schedule(SAY_AFTER_SECONDS, AbsenceDue(self._absent_since))
 
     def _absence_due(self, due: AbsenceDue) -> None:
-        """Log that there is no scheduler, if that is still so: a wrong address looks like a scheduler that starts
-        later.
-        """
+        """Log that there is no scheduler, if that is still so. A wrong address looks like a late scheduler."""
         if due.since != self._absent_since:
             return
         self._schedule(SAY_EVERY_SECONDS, due)

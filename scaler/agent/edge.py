@@ -45,10 +45,7 @@ class _OpenConnection:
     is_up: bool = False
     """whether the link has resumed or started the session after the reply to its hello"""
     is_drained: bool = False
-    """whether nothing can have arrived since the last read; a send clears it, because sending consumes the readiness of
-    the
-    descriptor
-    """
+    """whether no message can be waiting; a send clears it, because it consumes the readiness of the descriptor"""
     is_calm: bool = False
     """whether messages arrive one by one: then polling for another one costs as much as reading it"""
 

@@ -82,9 +82,9 @@ class Ledger:
     # For a hello and a welcome
 
     def held(self) -> bytes:
-        """Return the open runs and kept results as a hello names them, at most `HELD_MOST`. For another scheduler, runs
-        with a
-        value in the store are open too, unless a newer attempt may replace that value.
+        """Return the open runs and kept results for a hello, at most `HELD_MOST`. Add runs with stored values, for
+        another
+        scheduler, unless a newer attempt may replace that value.
         """
         runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._values_held()]
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
@@ -100,9 +100,9 @@ class Ledger:
         return [result for result in self._with_values() if result.task_id not in self._open]
 
     def results(self) -> list[RunResult]:
-        """Return the results that may not have arrived, in order, and then those with a value in the store, which
-        another
-        scheduler does not know. A result that is too large for the scheduler becomes a failure.
+        """Return the results that may not have arrived, in order, and then those with stored values, for another
+        scheduler.
+        Results that are too large for the scheduler become failures.
         """
         for run, result in self._kept.items():
             if self._is_too_large(result):
@@ -137,7 +137,6 @@ class Ledger:
             kept[run] = self._refused(kept[run], None, died_of_it(TRIES_MOST))
 
     def _refused(self, result: RunResult, budget: int | None, cure: str) -> RunResult:
-        """Return the failure that replaces a result that is not sent."""
         error = ObjectTooLargeError("its result", size_of(result.frames), self._scheduler, budget, cure)
         return without_result(result, error)
 
@@ -188,9 +187,7 @@ class Ledger:
         return True
 
     def split(self, task: RunTask) -> RunSplit | None:
-        """Make each row of a range a run of its own. Return the message for the scheduler; None if the range is not
-        open.
-        """
+        """Make each row of a range a run of its own. Return the message for the scheduler, or None."""
         known = self._open.get(task.task_id)
         if known is None or known.attempt != task.attempt or not known.rows:
             return None
@@ -199,10 +196,7 @@ class Ledger:
         return RunSplit(known.task_id, known.worker, known.attempt, known.rows)
 
     def split_all(self) -> list[RunSplit]:
-        """Split all ranges and return the messages for the scheduler. A hello names single runs, because the scheduler
-        may have
-        split a range that is whole here.
-        """
+        """Split all ranges before a hello, which names single runs. Return the messages for the scheduler."""
         said = [self.split(task) for task in list(self._open.values()) if task.rows]
         for run, result in list(self._kept.items()):
             if result.rows:
@@ -272,9 +266,9 @@ class Ledger:
     def missed(
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
-        """Return two lists of runs that their worker did not have: cancels to send again, since the worker has received
-        the task
-        meanwhile, and open runs that are lost.
+        """Sort runs that their worker did not have. Return cancels to send again, since the worker has the task now,
+        and open runs
+        that are lost.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []
@@ -304,9 +298,9 @@ class Ledger:
     # Results
 
     def finish(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Record the results of runs, open or not, and keep them. Return the results to send: a large one has its
-        location, and
-        one that is too large for the scheduler is a failure.
+        """Keep the results of runs, open or not. Return the results to send: a large one has its location, and one that
+        is too
+        large for the scheduler is a failure.
         """
         are_as_before = True
         known, kept, owners, tally = self._open, self._kept, self._owners, self.tally

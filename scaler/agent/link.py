@@ -182,9 +182,7 @@ class AgentLink(Actor):
 
     @handles(CapacityChanged)
     def _capacity_changed(self, changed: CapacityChanged) -> None:
-        """Change how many workers take tasks, and report it. The scheduler recalls the tasks that wait at the other
-        workers.
-        """
+        """Report how many workers take tasks now. The scheduler recalls waiting tasks from the others."""
         n_open = min(changed.capacity, len(self._names))
         if self._session_state.closed is None or n_open == self._n_open:
             return
@@ -255,7 +253,6 @@ class AgentLink(Actor):
                 self._refuse(new, f"there is no worker {worker} here")
 
     def _is_flawed(self, task: RunTask) -> bool:
-        """Return whether a range is invalid; refuse it if so."""
         flaw = flaw_of(task, suits_rows=True)
         if flaw:
             self._refuse([replace(task, rows=0)], f"these rows cannot be run: {flaw}")
@@ -348,9 +345,7 @@ class AgentLink(Actor):
 
     @handles(Batch[RecallResponse])
     def _given_back(self, responses: Batch[RecallResponse]) -> None:
-        """Forget the recalled tasks and report them, in one step. Tasks that a hello has just named stay with their
-        workers.
-        """
+        """Forget and report recalled tasks in one step. Tasks that a hello has just named stay."""
         given = Batch[RecallResponse]()
         for response in chain.from_iterable(map(self._ledger.recalls, responses)):
             task = self._ledger.find(response.task_id, response.attempt)
@@ -461,9 +456,8 @@ class AgentLink(Actor):
 
     @handles(_DrainLook)
     def _look_at_drain(self, look: _DrainLook) -> None:
-        """Leave when the last task has ended and the values that only this node has are handed over. Until then recall
-        waiting
-        tasks, including new ones.
+        """Leave when no task is open and the values that only this node has are handed over. Until then recall waiting
+        tasks.
         """
         left_seconds = look.ends_at - self.now()
         is_done = (

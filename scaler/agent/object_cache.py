@@ -109,7 +109,6 @@ class ObjectCache(Actor):
         """values that are sent part by part, by id and location; they stay in memory meanwhile"""
         self._supplied_lately: set[tuple[ObjectId, bytes]] = set()
         self._handed_over: set[ObjectId] = set()
-        """values that were handed over because this node leaves"""
         self._waiting: dict[ObjectId, list[ActorRef]] = {}
         self._called: set[ObjectId] = set()
         """stored and awaited objects that tasks call; the content of each stored one matches its id"""
@@ -228,9 +227,8 @@ class ObjectCache(Actor):
 
     @handles(ValuesKept)
     def _values_kept(self, kept: ValuesKept) -> None:
-        """Pause workers whose results do not fit into the store. One result is always admitted, so that its readers
-        proceed and
-        free memory.
+        """Pause workers whose results do not fit into the store. The first result is always admitted, so that its
+        readers proceed.
         """
         for object_id in [each for each in self._waiting if each in self._values]:  # made here meanwhile
             self._found(object_id, self._waiting.pop(object_id))
@@ -281,7 +279,6 @@ class ObjectCache(Actor):
 
     @handles(Batch[PartRequest])
     def _supply_parts(self, requests: Batch[PartRequest]) -> None:
-        """Send parts of values, which the scheduler passes on part by part."""
         parts = [part for request in requests if (part := self._part(request)) is not None]
         if parts:
             self._link.send(PartsSupplied(parts))

@@ -1,11 +1,10 @@
 """PausedWorkers: the workers of a node that are paused for lack of memory for their results.
 
-Kept by the object cache, and outlives it. A worker is paused when its result exceeds the budget. All resume when enough
-memory is free. Until then, one task starts for each result that was read or dropped, so the number of results does not
-grow. It is the first task in the order of the scheduler, at whatever worker, because readers need results in that
-order.
-If no result is read, each paused worker starts one more task after a while. There is also space for one value that a
-client waits for: its task has the greatest priority that a user can set.
+Kept by the object cache, and outlives it. A worker is paused when its result exceeds the budget. All resume when memory
+is free. Until then, one task starts for each result that was read or dropped. It is the first task in the order of the
+scheduler, at whatever worker, because readers need results in that order. If no result is read, each paused worker
+starts one more task after a while. One value that a client waits for is admitted in addition: its task has the greatest
+priority that a user can set.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from scaler.wire.messages.priority import MOST, wish_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
-"""If no memory is freed for the first time, each paused worker starts one more task; the time doubles up to the second
-one.
-A reader may need what these tasks return, before or together with the stored results.
+"""How long no memory is freed until each paused worker starts one more task, at first and at most; the time doubles. A
+reader may need the results of these tasks before, or together with, the stored ones.
 """
 
 

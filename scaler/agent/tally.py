@@ -26,7 +26,7 @@ _OUTCOMES = tuple(
 
 
 class Bin(NamedTuple):
-    """What a worker did since the last report."""
+    """The runs of a worker since the last report."""
 
     busy_us: int
     outcomes: tuple[int, int, int, int]

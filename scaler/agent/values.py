@@ -37,11 +37,9 @@ class NodeValues:
         """returns what the store holds, for viewers"""
 
     def take(self, result: RunResult, account: int) -> RunResult:
-        """Keep the frames of a result in place of an earlier one of its task, and return the result with their
-        location. Return it
-        unchanged if they cannot be kept, or if the id belongs to a copy or to a result of another account: tasks would
-        confuse
-        the two.
+        """Store the frames of a result, in place of an earlier one of its task, and return the result with their
+        location. Return
+        it unchanged if they cannot be stored, or if a copy or a result of another account has this id.
 
         Args:
             account: the account of its task.

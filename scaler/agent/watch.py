@@ -117,7 +117,6 @@ class AgentWatch:
         self._last: tuple[float, float] | None = None
         """the time of the last report, and the processor time of this process then"""
         self.number = 0
-        """the number of the current request"""
         self.interval_seconds = 0.0
         """0: no reports are requested"""
 

@@ -2,6 +2,5 @@
 
 `executor` and `messages` are the contract with the agent; `task_queue` and `supply` hold what waits. `processes` runs
 tasks in processes of this machine, `inline` in threads of the agent, `engines` in other engines, `symphony` on a grid.
-The agent loads one of them by its entry point and knows only the contract. No executor knows the protocol with the
-scheduler.
+The agent loads one by its entry point and knows only the contract. No executor knows the scheduler's protocol.
 """

@@ -61,10 +61,7 @@ class Answers:
             self._link.send(given)
 
     def not_here(self, wanted: Iterable[RunCancel | RecallRequest], here: Collection[RunKey]) -> None:
-        """Report requested runs that are not in `here`. The link answers for those that it has as open; usually their
-        results were
-        quicker.
-        """
+        """Report the requested runs that are not in `here`; usually their results were quicker."""
         others = [item for item in wanted if run_of(item) not in here]
         if others:
             self._link.send(RunsNotHere(others))

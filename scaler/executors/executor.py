@@ -98,10 +98,7 @@ class ExecutorFeature(Enum):
     MEMORY = "memory"
     """unused memory is returned to the system"""
     WAITS = "waits"
-    """a task that waits by `task_context` reports that itself; without this feature only its client does, through the
-    scheduler
-    (`ProcessorNews`)
-    """
+    """a task that waits by `task_context` reports it; without this feature only its client does (`ProcessorNews`)"""
     WATCH = "watch"
     """a worker reports which runs it executes, and in which processes (`ReportRuns`)"""
     ELASTIC = "elastic"
@@ -140,9 +137,7 @@ class Node:
     agent_token: bytes
     """the token with which clients inside the tasks prove to the scheduler which agent runs them"""
     is_elastic: bool = False
-    """whether the number of workers that take tasks follows the capacity of the executor, counted from the first
-    worker
-    """
+    """whether the number of workers that take tasks, the first ones, follows the capacity of the executor"""
 
 
 class Executor(Protocol):
@@ -178,13 +173,13 @@ def worker_child(index: int) -> str:
 def load_executor(config: ClusterConfig) -> Executor:
     """Return the executor that runs the tasks of a node.
 
-    Its name is that of an entry point in the group `scaler.engines`. The entry point is called with the whole text of
-    the
-    setting `engine`: `NAME` or `NAME://REST`.
+    Its name is an entry point in the group `scaler.engines`, which is called with the whole text of the setting
+    `engine`:
+    `NAME` or `NAME://REST`.
 
     Raises:
-        ConfigError: if no engine has this name (the text lists those that are installed), if it cannot be loaded, or if
-            it cannot do what the settings ask for.
+        ConfigError: if no engine has this name (the text lists the installed ones), if it cannot be loaded, or if it
+            cannot do what the settings ask for.
     """
     engine = config.engine
     name = engine.partition("://")[0]

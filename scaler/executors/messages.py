@@ -58,7 +58,7 @@ class ProcessNow:
 
 @dataclass
 class WorkersView:
-    """What the workers of a node do now. The agent creates it for one request, and the workers add to it."""
+    """The running tasks of a node's workers. The agent creates it for one request, and the workers add to it."""
 
     processes: list[ProcessNow] = field(default_factory=list)
 
@@ -92,10 +92,7 @@ class RestartProcesses:
 
 @message
 class PauseTasks:
-    """Object cache to workers: memory for results is full. Start only tasks for which `may_begin` returns true. None
-    lifts the
-    pause.
-    """
+    """Object cache to workers: start only tasks for which `may_begin` returns true; None ends the pause."""
 
     may_begin: Callable[[RunTask], bool] | None
 

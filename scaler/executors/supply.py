@@ -20,8 +20,9 @@ from scaler.shared_memory import SharedBlock
 from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
-"""How many objects are requested ahead. Tasks behind one that lacks an object continue in the meantime, since an object
-may take long to arrive; but each takes memory when it arrives.
+"""How many objects are requested ahead. Tasks behind one that lacks an object continue meanwhile, since an object may
+take
+long to arrive; but each takes memory.
 """
 
 
@@ -110,12 +111,10 @@ class Supply:
         self._doubted.pop(object_id, None)
 
     def lost(self, object_id: ObjectId, tasks: Iterable[RunTask]) -> set[RunKey]:
-        """Request an unavailable object once more. The second time, return the runs that waited for it at the second
+        """Request an unavailable object once more; the second time, return the runs that waited for it at the second
         request.
 
-        The first answer is not final: a client may have stored the object after the first request, and then submitted a
-        task
-        that is here already.
+        The first answer is not final: a client may have stored the object and submitted a task after the first request.
         """
         self._awaited.discard(object_id)
         doubted = self._doubted.pop(object_id, None)

@@ -1,13 +1,12 @@
 """TaskQueue: the waiting tasks of one worker, by priority, and in order of arrival within one priority.
 
-Only its worker writes to it. Nearly always all tasks have one priority, and there is one row. Each depth of nested
-tasks
-adds a row, and so does each priority that users set. A task that lacks an object steps aside, so that it does not block
-the tasks behind it, and later returns to the front.
+Only its worker writes to it. Nearly always all tasks have one priority, and so there is one row. Each depth of nested
+tasks adds a row, and so does each priority that users set. A task that lacks an object steps aside, so that it does not
+block the tasks behind it, and later returns to the front.
 
 While tasks of several clients wait, they run in order of arrival, whatever their depth. Otherwise a client whose tasks
-keep submitting tasks would overtake the others forever. The scheduler has put the tasks in order, and the queue holds
-about 50 ms of work. Tasks are counted by account only during that time, so no cost depends on the length of the queue.
+keep submitting tasks would overtake the others forever. The scheduler has ordered the tasks, and it is some 50 ms of
+work. Only then are tasks counted by account, so no cost depends on the length of the queue.
 """
 
 from __future__ import annotations

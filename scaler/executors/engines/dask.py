@@ -182,9 +182,8 @@ class DaskEngine:
 async def connect(address: str) -> Any:
     """Return a Dask client that is connected.
 
-    If a Dask scheduler broadcasts while a new client says hello, it sends both in one message, and the client fails
-    with an
-    AssertionError. Then it is tried again.
+    Retry after an AssertionError: a Dask scheduler that broadcasts during the hello of a client sends both in one
+    message.
     """
     for _ in range(CONNECT_TRIES):
         client = distributed.Client(address, asynchronous=True, set_as_default=False, name="scaler")

@@ -50,9 +50,7 @@ class HostSettings(NamedTuple):
     """The settings of a host, which the agent sends at its start."""
 
     maker: str
-    """`module:function`: makes the engine, called with its text, the number of workers, and a function that logs a
-    sentence
-    """
+    """`module:function`: makes the engine from its text, the number of workers, and a function that logs a sentence"""
     engine: str
     """the text of `--engine`"""
     n_workers: int

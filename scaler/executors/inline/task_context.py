@@ -73,9 +73,9 @@ class ContextByThread(TaskContext):
 
     @property
     def task(self) -> int:
-        """The number of the task of this thread. Without a task: 1 while any thread here runs one, which may have
-        started this
-        thread, else that of the context of other threads.
+        """The number of the task of this thread; in a thread without one, 1 while any thread here runs a task, which
+        may have
+        started this thread.
         """
         return self._here().task or int(any(context.task for context in list(self._inline)))
 
@@ -100,9 +100,7 @@ class ContextByThread(TaskContext):
         return expecting.close
 
     def _concerned(self, reporter: WaitReporter | None) -> list[ProcessorTaskContext] | None:
-        """Return the contexts whose tasks may wait, if an unknown thread waits with a client that only tasks have; else
-        None.
-        """
+        """Return the contexts whose tasks may wait, if an unknown thread waits with a client of tasks; else None."""
         if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None
         concerned = [context for context in list(self._inline) if context.address == reporter.address]
@@ -111,7 +109,7 @@ class ContextByThread(TaskContext):
 
 @contextmanager
 def _expecting(contexts: list[ProcessorTaskContext]) -> Iterator[None]:
-    """Wait for the tasks of several contexts, one of which is the right one."""
+    """Record a wait that may belong to any of these contexts."""
     ends = [context.expect() for context in contexts]
     try:
         yield

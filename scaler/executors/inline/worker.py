@@ -67,7 +67,6 @@ IDLE_MOST = 2
 
 @cache
 def _log_what_has_no_seed() -> None:
-    """Log once in a process that the option `seed` does not apply to the generators of a program."""
     logger.warning(
         "the option seed does not apply to random and numpy.random here, because tasks run in threads of a program, or "
         "in another engine: draw from scaler.current_task().rng(), which has the seed"
@@ -163,7 +162,6 @@ class InlineWorker(Actor):
 
     @handles(ThreadLimitDue)
     def _limit_due(self, due: ThreadLimitDue) -> None:
-        """Abandon a task that runs for longer than its options allow."""
         run = self._runs.get(due.thread)
         if run is not None and run.number == due.number and run.state is not _State.ABANDONED:
             text = f"it ran for longer than its limit of {due.seconds:g} s (its option timeout)"
@@ -183,9 +181,7 @@ class InlineWorker(Actor):
 
     @handles(ReportRuns)
     def _say_runs(self, say: ReportRuns) -> None:
-        """Add the runs to the view, without processes: the threads are those of the agent, or the processes are
-        unknown.
-        """
+        """Add the runs to the view. Their processes are the agent's, or unknown."""
         now = self.now()
         for run in self._runs.values():
             if run.state is not _State.ABANDONED:

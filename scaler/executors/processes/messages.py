@@ -1,7 +1,6 @@
 """Messages between the actors of the executor of local processes.
 
-Messages between these actors and the agent are in `scaler.executors.messages`, those that cross a process boundary in
-`scaler.wire.messages`.
+Messages to and from the agent are in `scaler.executors.messages`, messages between processes in `scaler.wire.messages`.
 
 Slot <--> ProcessorProxy <--> ForkServerProxy
  |
@@ -226,7 +225,6 @@ class StartProcess:
 
     number: int
     worker: str
-    """the name of its worker"""
     proxy: ActorRef
     channel: int
     progress: int

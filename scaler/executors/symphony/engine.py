@@ -1,9 +1,9 @@
 """SymphonyEngine: sends each call as a task of a session to a Symphony service, and receives the answers.
 
-Called by the engine host. Answers arrive in threads of `soamapi`, in any order, and also before `send_task_input`
-returns. A session that fails loses its tasks, which return to the scheduler. The next one is opened after a pause,
-which
-grows until a session has answered; meanwhile calls wait.
+Called by the engine host. Answers arrive in threads of `soamapi`, in any order, also before `send_task_input` returns.
+A
+session that fails loses its tasks, which return to the scheduler. The next one is opened after a pause, which grows
+until a session has answered; meanwhile calls wait.
 
     CLOSED --connect, create_session--> OPEN --on_exception, a send that fails--> CLOSED
 
@@ -41,9 +41,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 
 PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
-"""The first and the longest pause after a session has failed or could not be opened. It doubles until an answer
-arrives.
-"""
+"""The first and the longest pause after a failed session or attempt to open one; it doubles until an answer arrives."""
 
 SESSION_TYPE = "RecoverableAllHistoricalData"
 SESSION_NAME = "Scaler"

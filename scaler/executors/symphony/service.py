@@ -20,7 +20,7 @@ import cloudpickle
 from scaler.errors import DeserializeObjectError, SerializeObjectError
 
 REMOTE_TRACEBACK = "scaler_remote_traceback"
-"""The attribute with which an exception carries its traceback from the service, if it came from ours."""
+"""The attribute of an exception that holds its traceback at this service."""
 
 
 def message_class(soamapi: Any) -> type[Any]:

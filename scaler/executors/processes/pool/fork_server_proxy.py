@@ -1,10 +1,9 @@
 """ForkServerProxy: the agent's end of the fork server, which forks and signals the processes of processors.
 
 Processor proxies write to it (`StartProcess`, `SignalProcess`), and it reports to each the fate of its process. The
-requests and reports are defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, all processors
-are lost with it. The proxy then ends what their tasks have started, and fails; its supervisor starts all of them again.
-If a node's first fork server cannot preload a module, or ends during its import, so would any other one, and the agent
-ends at once.
+requests and reports are defined in `processor/lifecycle/fork_server.py`. When the fork server is lost, so are all
+processors. The proxy then ends what their tasks have started, and fails; its supervisor starts all of them again. If a
+node's first fork server cannot preload a module, or ends during its import, the agent ends at once.
 
 It never forks, and never blocks on a processor or on a stopped fork server.
 """
@@ -216,7 +215,6 @@ class ForkServerProxy(Actor):
 def _started(
     settings: str, limits: Mapping[str, str]
 ) -> tuple[socket.socket, subprocess.Popen[bytes] | first_fork_server.FirstForkServer]:
-    """Return the connection to a fork server, and its process: the one that waits for its settings, or a new one."""
     if (forked := first_fork_server.take()) is not None:
         forked.tell(settings, limits)
         return forked.connection, forked

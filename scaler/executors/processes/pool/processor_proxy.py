@@ -84,8 +84,9 @@ logger = logging.getLogger(__name__)
 CHANNEL_BYTES = 1024 * 1024
 """How much the system buffers for a process that does not read yet, unless its own limit is lower: one portion."""
 READY_SECONDS = 60.0
-"""A processor that is not ready after this time is killed, which counts as a failure. There is no limit if a preloaded
-module or an initializer runs before the first task.
+"""A processor that is not ready after this time is killed, which counts as a failure. Preloaded modules and an
+initializer
+of the user have no limit.
 """
 
 
@@ -115,9 +116,7 @@ _numbers = count(1)
 
 
 def _handles_own(one: type[M]) -> Callable[[Callable[[P, M], None]], Callable[[P, M], None]]:
-    """Mark the handler of messages to this processor. It drops messages to its predecessor, which had the same
-    address.
-    """
+    """Mark the handler of messages to this processor. Messages to its predecessor at this address are dropped."""
 
     def mark(method: Callable[[P, M], None]) -> Callable[[P, M], None]:
         @handles(one)

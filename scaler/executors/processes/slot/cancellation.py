@@ -70,7 +70,6 @@ class Cancellation:
         self.stops: dict[int, _Stop] = {}
         """by the number of the processor; empty: no run must end"""
         self._reasons: dict[int, str] = {}
-        """why processors were killed, by number"""
         self.mail: Mail = {StopDue: self._insist}
 
     def leave(self, processor: ProcessorRecord) -> None:

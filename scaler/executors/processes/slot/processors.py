@@ -73,11 +73,11 @@ class ProcessorRecord:
     held: deque[Held | None] = field(default_factory=deque)
     """in the order in which they were sent, which is the order of the results; None: recalled"""
     held_us: float = 0.0
-    """the expected duration of all of them; infinite: it gets no more tasks before it holds none"""
+    """the expected duration of all of them; infinite: it gets no further task until it holds none"""
     results_seen: int = 0
     pid: int = 0
     extra_rows: int = 0
-    """how many entries of `held` repeat a range, whose entry is there once for each of its rows"""
+    """how many entries of `held` repeat a range, which has one entry for each of its rows"""
 
     @property
     def n_held(self) -> int:
@@ -85,9 +85,7 @@ class ProcessorRecord:
         return len(self.held) - self.extra_rows
 
     def hold(self, task: RunTask, expected_us: float) -> int:
-        """Add a task; `expected_us` is the expected duration of the task, or of each of its rows. Return how many it
-        holds.
-        """
+        """Add a task; `expected_us` is for the task, or for each of its rows. Return how many it holds."""
         if task.rows:
             self.held.extend(repeat((task, expected_us), task.rows))
             self.extra_rows += task.rows - 1

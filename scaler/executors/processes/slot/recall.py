@@ -62,7 +62,7 @@ class Recall:
 
     Args:
         processors: the processors of the slot.
-        take_back: gets tasks that this processor does not hold any more.
+        take_back: receives tasks that a processor no longer holds and has not started.
     """
 
     def __init__(
@@ -107,9 +107,7 @@ class Recall:
             self._schedule(SETTLE_SECONDS, due)
 
     def withhold_stuck(self, processor: ProcessorRecord, executing: int) -> None:
-        """Withhold the tasks behind one that resumes only with permission, and take them back now: no other task has
-        started.
-        """
+        """Take back at once the tasks behind one that resumes only with permission; no other task has started."""
         self._recall(self._withhold(processor, executing))
 
     def _withhold(self, processor: ProcessorRecord, executing: int) -> RecallDue:
@@ -137,9 +135,9 @@ class Recall:
     def _recall(self, due: RecallDue) -> None:
         """Take back the withheld tasks behind the executing one.
 
-        If the executing task has just ended, the processor still holds the others and answers for each. It may have
-        started the
-        next one before that was withheld.
+        If that one has just ended, the processor still holds the others and answers for each. It may have started the
+        next one
+        before that was withheld.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED:

@@ -26,9 +26,7 @@ SPARE_SECONDS = 5.0
 
 
 AGAIN_SECONDS = 5.0
-"""The pause before an old processor is dismissed again. It takes tasks meanwhile, because a client in it has open
-tasks.
-"""
+"""The pause before an old processor is dismissed again if a client in it has open tasks. It takes tasks meanwhile."""
 
 
 @message
@@ -64,7 +62,6 @@ class Reserve:
         self._results_then: dict[int, int] = {}
         """for each extra processor that was idle at the last check: how many results it had returned"""
         self._has_check = False
-        """whether a check is scheduled"""
         self.old: set[int] = set()
         """the numbers of processors to be replaced and not dismissed yet: they get no tasks"""
         self.mail: Mail = {

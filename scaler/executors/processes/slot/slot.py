@@ -10,9 +10,9 @@ cache, and processors from the pool.
 
 A processor gets a few milliseconds of work at a time (`prefetch.py`), and only tasks whose objects it has
 (`supplies.py`). `turns.py` chooses the processor while tasks are blocked. `cancellation.py`, `time_limit.py` and
-`recall.py` end tasks or take them back before they are done. `reserve.py` decides how many processors there are, and
-when new ones replace them; `suspension.py` when their processes are stopped. Each of these parts keeps its own state of
-a processor and has mail of its own, which the slot passes on.
+`recall.py` end tasks or take them back. `reserve.py` decides how many processors there are, and when new ones replace
+them; `suspension.py` when their processes are stopped. Each of these parts keeps its own state of a processor and has
+mail of its own, which the slot passes on.
 
 It decodes no payload, answers each task once, and accepts only the result of the task at its place.
 """
@@ -93,9 +93,8 @@ class Slot(Actor):
         limit_seconds: float = 0,
         waiting_most: float = inf,
     ) -> None:
-        """`limit_seconds`: the longest run of a task, with its waits for other tasks; 0: unlimited. `waiting_most`: how
-        many tasks
-        may be blocked at once.
+        """`limit_seconds`: the longest run of a task, its waits included; 0: unlimited. `waiting_most`: the most
+        blocked tasks.
         """
         self.name, self._index = name, index
         self._link, self._objects, self._pool = link, objects, pool
@@ -236,9 +235,9 @@ class Slot(Actor):
     ) -> tuple[Batch[RunResult], list[RunTask]]:
         """Return the results for the scheduler, and the tasks that were not started and must run again.
 
-        A result that is not that of the task at its place ends the processor: user code has written to the channel, or
-        a
-        process that a task forked has returned from it. The following results cannot be trusted.
+        A result for another task than the one at its place ends the processor: user code has written to the channel, or
+        a fork
+        of a task has returned from it. The following results cannot be trusted.
         """
         held = processor.held
         ends = self._cancellation.ends(processor) if self._cancellation.stops else None
@@ -279,9 +278,9 @@ class Slot(Actor):
         return finished, unstarted
 
     def _as_held(self, processor: ProcessorRecord, results: Batch[RunResult]) -> Iterator[RunResult]:
-        """Yield results in the form in which the processor holds their tasks: whole ranges, or single tasks. A range is
-        split if a
-        row was not started, or if its results arrive in parts.
+        """Yield results as the processor holds their tasks: for whole ranges, or for single tasks. A range is split if
+        a row was
+        not started, or if its results arrive in parts.
         """
         for result in results:
             if not result.rows:
@@ -397,7 +396,6 @@ class Slot(Actor):
         self._end_held(processor, ends)
 
     def _end_held(self, processor: ProcessorRecord, ends: dict[RunKey, End]) -> None:
-        """End these runs, which the processor holds."""
         self._suspension.end(processor)  # a stopped process cannot be interrupted
         self._cancellation.stop(processor, ends)
         self._turns.let_end(processor)

@@ -1,8 +1,7 @@
 """Supplies: the objects of each processor of a worker, and when the processor drops them.
 
-Used by the slot; sends to the processors. The `Supply` of the worker requests missing objects.
-
-A processor never drops an object that a task in it needs.
+Used by the slot; sends to the processors. The `Supply` of the worker requests missing objects. A processor never drops
+an object that a task in it needs.
 """
 
 from __future__ import annotations

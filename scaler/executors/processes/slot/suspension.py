@@ -57,7 +57,6 @@ class Suspension:
         self._now = now
         self._schedule = schedule
         self._waits: dict[int, _Wait] = {}
-        """by the number of the processor"""
         self._stopped: dict[int, int] = {}
         """the stopped processors, each with the number of its stop"""
         self._stops = 0

@@ -202,7 +202,6 @@ class SlotTurns:
         self._send_resume(processor)
 
     def _give_slot(self, processor: ProcessorRecord) -> None:
-        """Give the slot to this processor; the previous one becomes idle."""
         self._processors.give_slot(processor)
         self._reserve.watch()
 

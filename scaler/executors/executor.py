@@ -28,7 +28,7 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   whether a run is blocked.
 - `ReportRuns`: only with `ExecutorFeature.WATCH`: add each process of this worker to the view, with the run that it
   executes, and for how long.
-- `PauseTasks`: only with `ExecutorFeature.ROOM`: until it is revoked, start only tasks that it permits, whatever waits
+- `PauseTasks`: only with `ExecutorFeature.ROOM`: until it is lifted, start only tasks that it permits, whatever waits
   before them, each when the previous one has ended.
 - `RestartProcesses`: only with `ExecutorFeature.FRESH`: end each present process after the tasks that it has, and run
   tasks that arrive later in new processes. A process stays while a client in it has open tasks.
@@ -41,8 +41,8 @@ Mail out, to the link:
 - `RecallResponse`: these runs were recalled; the executor no longer has them.
 - `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and they are not here. Optional: the link then
   answers runs that it still has as open with `NOT_FOUND`, so that the scheduler does not wait for them.
-- `RunBlocked`, `RunUnblocked`: this run waits for other tasks and has given up its slot, so that another one runs; it
-  has a slot again, for which it waits unless it gave up its wait. Any depth works on one worker.
+- `RunBlocked`: this run waits for other tasks and has given up its slot, so that another task runs. `RunUnblocked`: it
+  has a slot again. A run waits for a slot before it resumes, unless it gave up its wait. Any depth works on one worker.
 - `RunOutput`: a line that a task has printed, or its progress, before its result. Optional.
 - `ExecutorProcessGone`: a process has ended in which clients may have been.
 - `CapacityChanged`: the number of tasks that can run at once has changed. Only with `ExecutorFeature.ELASTIC`, and only

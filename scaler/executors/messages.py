@@ -49,7 +49,7 @@ class ProcessNow:
 
     worker: int
     pid: int
-    """0: it has none of its own"""
+    """0: it has no process of its own"""
     task: RunTask | None
     ran_seconds: float
     is_waiting: bool

@@ -22,7 +22,7 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import RecallResponse, RunBlocked, RunResult, RunTask, RunUnblocked
 
 DEVICES_MOST = 1024
-"""The most GPUs that are numbered. A node that names more does not mean devices."""
+"""The most GPUs that are numbered: a larger amount of `gpu` does not mean devices."""
 
 
 class Devices:

@@ -199,7 +199,7 @@ class AgentEdge:
                 return False
             try:
                 batches = self.session.pipe.receive(*received)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the agent continues with a new session
+            except Exception as error:  # noqa: BLE001 - after any error the agent continues with a new session
                 self._garbled(connection, error)
                 return False
             self.received.add_message(*received, batches)

@@ -1,4 +1,4 @@
-"""GarbageCollector: tells workers periodically to drop unused objects.
+"""GarbageCollector: periodic requests to workers to drop unused objects.
 
 It has only a timer. It notifies the workers, which know what their processors used, and trims the memory of the agent
 itself. A worker does not wake an idle processor.

@@ -1,7 +1,7 @@
 """SessionState: the runs and results that an agent keeps across sessions, and the initial items of a session.
 
-Used by the link, which fills it, and by its connection, which sends the initial items after a welcome. Requests the
-parts that workers and the object cache report themselves.
+Used by the link, which fills it, and by its connection, which sends the initial items after a welcome. It asks the
+workers to split and return tasks, and the object cache to report its objects.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
 - `ForgetObjects`: these objects are deleted, for tasks that start from now on. Their ids may be used again.
 - `CollectionDue`: an interval has ended; objects that were not used in it may be dropped, and requested again later.
 - `ProcessorNews`: the client in a task only waits, or an item is on its way to that client. Sent only to an executor
-  with `ExecutorFeature.SUSPENSION`, or without `ExecutorFeature.WAITS`. Without the latter, this news alone tells
-  whether a run is blocked.
+  with `ExecutorFeature.SUSPENSION`, or without `ExecutorFeature.WAITS`. Without the latter, only this news
+  shows whether a run is blocked.
 - `ReportRuns`: only with `ExecutorFeature.WATCH`: add each process of this worker to the view, with the run that it
   executes, and for how long.
 - `PauseTasks`: only with `ExecutorFeature.ROOM`: until it is lifted, start only tasks that it permits, whatever waits

@@ -5,9 +5,9 @@
                                         +--> ProcessorTaskContext of that thread
 
 Asked by clients, in any thread. A thread that a task has started itself looks like one of the user. When such a thread
-waits with the client of a task, its task is unknown, so all tasks of that client here give up their slots. One task too
-many at once is better than a task that waits for its own slot forever. A thread of the user never gets the context of a
-task.
+waits with the client of a task, its task is unknown, so all tasks here that use the same scheduler give up their slots.
+One task too many at once is better than a task that waits for its own slot forever. A thread that runs no task never
+gets the context of one.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class ProcessorDown:
 
 @message
 class ProcessorKept:
-    """A dismissed processor stays, because a client in it is in use."""
+    """A dismissed processor stays, because a client in it has open tasks."""
 
     number: int
 

@@ -45,7 +45,7 @@ PAUSE_SECONDS, PAUSE_MOST_SECONDS = 0.1, 30.0
 
 SESSION_TYPE = "RecoverableAllHistoricalData"
 SESSION_NAME = "Scaler"
-USER = PASSWORD = "Guest"  # noqa: S105 - what Symphony takes where it checks nobody
+USER = PASSWORD = "Guest"  # noqa: S105 - what Symphony accepts if it authenticates no users
 
 
 class _Session:
@@ -108,7 +108,7 @@ class _Session:
                 _settle(future, _success(task, serializer, message.payload))
             else:
                 _settle(future, *_failure(task, output.get_exception()))
-        except Exception as error:  # noqa: BLE001 - foreign code; this task has failed, and no other
+        except Exception as error:  # noqa: BLE001 - foreign code; only this task has failed
             _settle(future, error=error)
 
 

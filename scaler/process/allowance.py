@@ -1,7 +1,7 @@
-"""Allowance: how many lines of text may pass: so many in a second, and some more after a silence.
+"""Allowance: a token bucket that limits how many lines of text pass per second, with a burst after a silence.
 
-When none are left it stays closed until a part of them is there again, so that what passes is in pieces that can be
-read. Used by whoever hands on what tasks write. Must never: wait.
+When it is empty, it stays closed until a tenth of a burst is available again, so that lines pass in readable pieces.
+Used by all that forwards the output of tasks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 CHARACTERS_PER_LINE = 256
 """A line of more characters counts for several."""
 OPENING_PART = 0.1
-"""So much of a burst must be there before it opens again."""
+"""The part of a full burst that must be available before it opens again."""
 
 
 class Allowance:
@@ -19,7 +19,7 @@ class Allowance:
 
     Args:
         lines_per_second: how fast it grows.
-        burst_seconds: after so many seconds of silence it grows no more.
+        burst_seconds: the seconds of silence after which it stops growing.
         clock: returns the time in seconds.
     """
 
@@ -29,10 +29,10 @@ class Allowance:
         self._left = self._most = lines_per_second * burst_seconds
         self._at = 0.0
         self._least = 0.0
-        """so many must be there before any passes"""
+        """the number of lines that must be available before any line passes"""
 
     def take(self, characters: int) -> bool:
-        """Return whether a line of so many characters may pass. It is counted if it may."""
+        """Return whether a line of this length may pass, and count it if so."""
         now = self._clock()
         self._left = min(self._most, self._left + (now - self._at) * self._rate)
         self._at = now

@@ -1,5 +1,6 @@
-"""Files: raises the limit of open files, says when it is nearly reached, and then keeps others from connecting. Each
-connection and each large object takes one.
+"""Files: raises the limit of open files, warns when it is nearly reached, and then stops accepting connections.
+
+Each connection and each large object takes one file.
 """
 
 from __future__ import annotations
@@ -16,22 +17,24 @@ from scaler.config import ConfigError
 MANY_FILES = 65_536
 
 RESERVE = 0.1
-"""Fewer files than this part of the limit are few."""
+"""The part of the limit below which free files are scarce."""
 RESERVE_LEAST = 256
-"""Or fewer than this, but no more than a quarter: so many may be opened at once before anybody looks again."""
+"""The number of free files below which they are scarce, but at most a quarter of the limit. As many may be opened
+between two checks.
+"""
 
 
 def allow_many_files(what: str, least: int) -> None:
-    """Raise the soft limit of open files of this process, and of those that it starts.
+    """Raise the soft limit of open files of this process and of its children.
 
-    Only in the main thread: otherwise this is a user's program, which decides for itself.
+    Only in the main thread: in any other thread this is a user's program, which sets its own limits.
 
     Args:
         what: this process, in words.
-        least: how many files it needs to begin with.
+        least: how many files it needs at the start.
 
     Raises:
-        ConfigError: if it may not have so many.
+        ConfigError: if the limit is lower than `least`.
     """
     with contextlib.suppress(ValueError, OSError):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -41,36 +44,37 @@ def allow_many_files(what: str, least: int) -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit < least:
         raise ConfigError(
-            f"the limit of open files is {limit}, and {what} needs {least} at least, and more for each connection: "
+            f"the limit of open files is {limit}, and {what} needs at least {least}, and one more for each connection: "
             "raise it (ulimit -n 1024, or LimitNOFILE= of systemd)"
         )
 
 
 class OpenFiles:
-    """Says once, each time that it comes to that, that few more files can be opened. A look costs two system calls.
+    """A check, for two system calls, whether nearly all files that may be open are open. Each shortage is reported
+    once.
 
     Attributes:
-        are_scarce: whether few were left at the last look.
+        are_scarce: whether few files were free at the last check.
     """
 
     def __init__(self) -> None:
         self.are_scarce = False
 
     def warning(self) -> str:
-        """Return a sentence if few files are left, and enough were at the last look; else nothing."""
+        """Return a sentence if few files are free and enough were free at the last check; else an empty string."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         reserve = max(int(RESERVE * limit), min(RESERVE_LEAST, limit // 4))
         was_scarce, self.are_scarce = self.are_scarce, _lowest_free(limit) >= limit - reserve
         if was_scarce or not self.are_scarce:
             return ""
         return (
-            f"nearly all of the {limit} files that this process may have open are open: soon nobody else can connect; "
+            f"nearly all of the {limit} files that this process may open are in use: soon it cannot accept connections; "
             f"raise the hard limit (ulimit -Hn, or LimitNOFILE= of systemd)"
         )
 
 
 def _lowest_free(limit: int) -> int:
-    """Return the number that the next file gets: the system takes the lowest free one. The limit: there is none."""
+    """Return the lowest free descriptor, which the system gives to the next file; `limit` if none is free."""
     try:
         descriptor = os.dup(0)
     except OSError:
@@ -80,11 +84,12 @@ def _lowest_free(limit: int) -> int:
 
 
 class SocketFiles:
-    """The socket files of one process, all open or all shut: out of reach while nearly no file can be opened.
+    """The socket files of one process, which are renamed while nearly no file can be opened, so that no peer finds
+    them.
 
-    libzmq ends the process when it cannot take a connection that came to a file ("Too many open files"), and has no way
-    to refuse one before. A socket listens on under any name of its file; under another one nobody finds it, and who
-    tries to connect tries again. Over TCP the connections wait, and nothing has to be done.
+    libzmq ends the process when it cannot accept a connection to a socket file ("Too many open files"), and has no way
+    to refuse one earlier. A socket keeps listening under any name of its file, and peers that do not find it retry. On
+    TCP the connections wait in the backlog, and nothing has to be done.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -92,19 +97,19 @@ class SocketFiles:
         self._are_shut = False
 
     def shut(self) -> None:
-        """Let nobody else connect. The connections that stand stay."""
+        """Stop accepting new connections. Existing connections are kept."""
         if not self._are_shut:
             self._are_shut = True
             for file in self._files:
-                with contextlib.suppress(OSError):  # its folder may belong to somebody else
+                with contextlib.suppress(OSError):  # its folder may belong to another user
                     file.rename(_aside(file))
 
     def open(self) -> None:
-        """Let others connect again."""
+        """Accept connections again."""
         if self._are_shut:
             self._are_shut = False
             for file in self._files:
-                with contextlib.suppress(OSError):  # as above
+                with contextlib.suppress(OSError):  # its folder may belong to another user
                     if not file.exists():
                         _aside(file).rename(file)
 

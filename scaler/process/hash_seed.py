@@ -4,7 +4,7 @@ Python reads the seed of `hash` for `str` and `bytes` from PYTHONHASHSEED when i
 is not set. Forks inherit the seed, and programs the variable. So each agent is started with a seed, and its fork
 servers, worker processes and the programs of their tasks have it too. A value that the user has set stays.
 
-A command that executes itself anew imports this module twice, so it imports only `os` and `sys`.
+A command that replaces itself imports this module twice, so it imports only `os` and `sys`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 VARIABLE = "PYTHONHASHSEED"
 SEED = "0"
-"""The seed of all workers whose user has set none."""
+"""The seed of all workers, unless the user has set one."""
 RANDOM = "random"
 """The value that gives each program a seed of its own."""
 
@@ -24,15 +24,15 @@ _STARTING = ("__main__", "runpy", "scaler")
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for a child process that runs workers: that of this process, with a seed."""
+    """Return the environment for a child process that runs workers: that of this process, with a hash seed."""
     return {**os.environ, VARIABLE: os.environ.get(VARIABLE) or SEED}
 
 
 def execute_anew(*commands: str) -> None:
-    """Replace this program by itself with a seed, in the same process, if PYTHONHASHSEED is not set.
+    """Restart this program in the same process with a hash seed, if PYTHONHASHSEED is not set.
 
-    Do nothing if Python ignores its environment, or if that could repeat other work: in a program of the user, in a
-    thread, or under a profiler.
+    Do nothing if Python ignores its environment, or if a restart could repeat other work: in a program of the user, in
+    a thread, or under a profiler.
 
     Args:
         commands: the names of the scripts that do nothing but call the command.
@@ -44,12 +44,12 @@ def execute_anew(*commands: str) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(*_program())  # noqa: S606 - this program
-    except (OSError, ValueError):  # a closed stream, a limit, no such program: go on with a random seed
+    except (OSError, ValueError):  # a closed stream, a limit, no such program: continue with a random seed
         del os.environ[VARIABLE]
 
 
 def text_hash() -> int:
-    """Return 32 bits of the hash of a fixed text: other numbers mean another seed, or another build of Python."""
+    """Return 32 bits of the hash of a fixed text. A different number means another seed or another build of Python."""
     return hash(_SAMPLE) & 0xFFFFFFFF
 
 
@@ -73,16 +73,18 @@ def _is_whole_program(commands: tuple[str, ...]) -> bool:
 
 
 def _program() -> tuple[str, list[str]]:
-    """Return the path to execute, and the command line. A script that was started by its name keeps that for `ps`."""
+    """Return the path to execute and the command line. A script that was started by its name keeps the name for `ps`."""
     words = sys.orig_argv
-    for place in range(1, min(3, len(words))):  # behind the interpreter, and what else is in the script's first line
+    for place in range(
+        1, min(3, len(words))
+    ):  # after the interpreter, and after any option in the first line of the script
         if os.path.basename(words[place])[:15] == _name() and os.access(words[place], os.X_OK):  # noqa: PTH119
             return words[place], words[place:]
     return sys.executable, words
 
 
 def _name() -> str:
-    """Return the name of this process as `ps` and `pgrep` show it; empty where the system does not say."""
+    """Return the name of this process as `ps` and `pgrep` show it; empty if the system does not report it."""
     try:
         with open("/proc/self/comm", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - as above
             return file.read().rstrip("\n")

@@ -1,9 +1,7 @@
 """Interpreter: starts fresh interpreters that run a module of this package: the parts of a node, and local clusters.
 
-They have the flags of this one, and find the modules that it would find, but for those of the working directory, which
-come after that. Settings arrive on standard input: all users of a host can read command lines.
-
-Must never: block on what it has started.
+They get the flags and the module path of this interpreter. Modules of the working directory come last. Settings are
+passed on standard input, because all users of a host can read command lines.
 """
 
 from __future__ import annotations
@@ -44,26 +42,27 @@ def command(module: str, *arguments: str, reports: bool = False) -> list[str]:
     """Return the command that runs `main` of a module once it has read `modules_line` from its standard input.
 
     Args:
-        reports: whether it first writes an empty line to the descriptor that is the second argument: it runs Python.
+        reports: whether the command first writes an empty line to the descriptor in its second argument, to report that
+            Python runs.
     """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     return [sys.executable, *flags, "-c", REPORT * reports + BOOT.format(module=module), *arguments]
 
 
 def unblock_signals() -> None:
-    """Let this command hear all signals: programs inherit which ones their parents block."""
+    """Unblock all signals for this command: a program inherits the blocked signals of its parent."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def modules_line() -> bytes:
-    """Return where the new interpreter finds its modules."""
+    """Return the line that tells a new interpreter its module path."""
     return f"{json.dumps(sys.path)}\n".encode()
 
 
 @contextlib.contextmanager
 def no_collections() -> Iterator[None]:
-    """Collect no garbage while modules are imported, nor among what they have made: nearly all of it lives as long as
-    the process.
+    """Disable garbage collection during imports, and exclude the imported objects from later collections, because
+    nearly all of them live as long as the process.
     """
     gc.disable()
     try:
@@ -76,11 +75,11 @@ def no_collections() -> Iterator[None]:
 def start_part(
     module: str, settings: str, connection: int, variables: Mapping[str, str], *, is_session: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Start a part of a node. Its `main` gets what is its own by `part_of_node`.
+    """Start a part of a node. Its `main` reads its connection and settings by `part_of_node`.
 
     Args:
         connection: the descriptor of its end of a socket.
-        variables: of its environment, beside those of this process.
+        variables: environment variables in addition to those of this process.
         is_session: whether it gets a session and a process group of its own.
     """
     inherited = {name: value for name, value in os.environ.items() if name != strays.MARK}
@@ -97,7 +96,7 @@ def start_part(
 
 
 def begin_anew(module: str, settings: str, connection: int) -> NoReturn:
-    """Be a part of a node as `start_part` starts it, in the place of all that this process is. Arguments as there."""
+    """Replace this process by a fresh part of a node, with the arguments of `start_part`."""
     with memory_with(modules_line() + settings.encode()) as standard_input:
         os.dup2(standard_input, 0)
         os.set_inheritable(connection, True)
@@ -106,15 +105,15 @@ def begin_anew(module: str, settings: str, connection: int) -> NoReturn:
 
 
 def part_of_node() -> tuple[int, str]:
-    """In the main program of a part: return the descriptor of its connection, and its settings."""
+    """Return the descriptor of the connection and the settings of this part of a node. Called by its main program."""
     return int(sys.argv[1]), sys.stdin.buffer.read().decode()
 
 
 @contextlib.contextmanager
 def memory_with(data: bytes) -> Iterator[int]:
-    """Yield the descriptor of anonymous memory with `data`, to be read from its start.
+    """Yield the descriptor of anonymous memory that contains `data`, to be read from its start.
 
-    A pipe would block this process if the other one did not read it.
+    A pipe would block this process if the other process did not read it.
     """
     descriptor = new_memory(len(data))
     try:

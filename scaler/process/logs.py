@@ -1,6 +1,6 @@
 """Logging of a process: the same format everywhere, several files at once.
 
-Only processes of Scaler are set up here, never the user's program.
+Only processes of Scaler are set up here, not the user's program.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ FORMAT = "[%(levelname)s]%(asctime)s: %(message)s"
 OURS = "scaler."
 """The loggers of Scaler are below this name."""
 TASK_OUTPUT = "scaler.task"
-"""The logger of the prints of tasks; it ignores the level."""
+"""The logger of what tasks print; it ignores the level."""
 SLOW_READER_SECONDS = 0.2
-"""For so long a line of a task waits for a reader that is only slow."""
+"""How long a line of a task waits for a slow reader."""
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 _CONTINUED = re.compile(r"\n(?=\S)")
-"""The beginnings of further lines of a record, which are indented: none of them looks like a record."""
+"""The starts of the further lines of a record. They are indented, so that no such line looks like a record."""
 _DEVICES = ("/dev/stdout", "/dev/stderr", "/dev/null")
 
 
 def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = True) -> None:
-    """Send all logging of this process where `config` says.
+    """Send all logging of this process to the places that `config` names.
 
     Args:
-        worker: of this process, which writes to the files of this worker then: their names end with its name. The
-            processes of a worker append to the same files, one after the other, whole lines.
-        is_strict: whether a file that cannot be opened is an error. Otherwise it is tried again with each line: a
-            folder that was removed, or a full disk, keeps no process of a running cluster from its work.
+        worker: the worker of this process, if any. Its processes append whole lines to files whose names end with the
+            worker's name.
+        is_strict: whether a file that cannot be opened is an error. Otherwise each line tries to open it again, so that
+            a removed folder or a full disk does not stop a running cluster.
 
     Raises:
         ConfigError: if a file cannot be opened.
@@ -66,7 +66,7 @@ def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = Tr
 
 
 def have_one_place(config: LoggingConfig) -> bool:
-    """Return whether all workers log to the same devices, so that a process can set that up for those that it forks."""
+    """Return whether all workers log to the same devices, so that a process can set up logging for its forks."""
     return config.config_file is None and all(
         path in _DEVICES or path.startswith(_DESCRIPTORS) for path in config.paths
     )
@@ -88,7 +88,7 @@ def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:
 
 
 def _another(stream: TextIO) -> TextIO:
-    """Return another stream for the same descriptor, because tasks may close that of `sys`."""
+    """Return a second stream for the same descriptor, because tasks may close the stream of `sys`."""
     try:
         return open(stream.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)
     except (AttributeError, OSError, ValueError):  # a preloaded module has replaced it by one without a descriptor
@@ -96,20 +96,20 @@ def _another(stream: TextIO) -> TextIO:
 
 
 def open_file(path: str) -> logging.Handler:
-    """Return a handler that appends to a file, which is made for this user alone.
+    """Return a handler that appends to a file, which is created for this user alone.
 
     Raises:
-        ConfigError: if it cannot be opened.
+        ConfigError: if the file cannot be opened.
     """
     return _handler(path, "", is_strict=True)
 
 
 class _Formatter(logging.Formatter):
-    """Keeps the texts of other processes in their places in the lines of Scaler: names, versions, reasons, and what
+    """A formatter that escapes the texts of other processes in the lines of Scaler: names, versions, reasons, and what
     tasks write.
 
     Args:
-        most_characters: of each such text.
+        most_characters: the length to which each such text is cut.
     """
 
     def __init__(self, most_characters: int) -> None:
@@ -134,7 +134,7 @@ class _Formatter(logging.Formatter):
 
 
 class _EscapedArgument:
-    """An argument of a line."""
+    """An argument of a log line whose text is escaped and cut."""
 
     def __init__(self, value: object, most_characters: int) -> None:
         self._value = value
@@ -148,7 +148,7 @@ class _EscapedArgument:
 
 
 class _LogsErrorOnce(logging.Handler):
-    """A handler that cannot write says so once, on the standard error of the process, and then keeps silent.
+    """A handler that reports its first write error on the standard error of the process, and no further ones.
 
     The usual handler writes a traceback to `sys.stderr` for each record, and in a processor that stream is logged.
     """
@@ -165,13 +165,13 @@ class _LogsErrorOnce(logging.Handler):
 
 
 class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to a stream while somebody reads it: no scheduler, agent or task waits for a reader.
+    """A stream handler that never blocks a scheduler, an agent or a task for lack of a reader.
 
-    A pipe that nobody reads and a terminal that is stopped (Ctrl-S) take no more. Then lines are left out, and the next
-    one says how many.
+    A pipe without a reader and a stopped terminal (Ctrl-S) accept no data. Lines are dropped meanwhile, and the next
+    line that is written reports their number.
 
     Args:
-        wait_seconds: how long a line waits for a slow reader, unless the one before was left out.
+        wait_seconds: how long a line waits for a slow reader, unless the line before it was dropped.
     """
 
     def __init__(self, stream: TextIO, wait_seconds: float) -> None:
@@ -179,18 +179,18 @@ class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignor
         self._wait_seconds = wait_seconds
         self._lost = 0
         self._is_cut = False
-        """whether the last line that was written lacks its end"""
+        """whether the last written line lacks its end"""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             descriptor = self.stream.fileno()
-        except (AttributeError, OSError, ValueError):  # it is no file
+        except (AttributeError, OSError, ValueError):  # not a file
             super().emit(record)
             return
         try:
             lines = f"{self.format(record)}{self.terminator}"
             if self._lost:
-                lines = f"scaler: {self._lost} lines are not here: nobody read this output{self.terminator}{lines}"
+                lines = f"scaler: {self._lost} lines were dropped: this output was not read{self.terminator}{lines}"
             data = (self.terminator * self._is_cut + lines).encode(errors="backslashreplace")
             written = _write_now(descriptor, data, 0.0 if self._lost else self._wait_seconds)
             if not written:
@@ -203,11 +203,11 @@ class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignor
 
 
 def _write_now(descriptor: int, data: bytes, seconds: float) -> int:
-    """Write as much as there is room for within so many seconds, and return how much that was."""
+    """Write as much of `data` as the reader accepts within `seconds`, and return the number of bytes written."""
     deadline = time.monotonic() + seconds
     own = _without_waiting(descriptor)
     is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
-    most = select.PIPE_BUF if is_pipe and own is None else len(data)  # as much as need not wait if there is room
+    most = select.PIPE_BUF if is_pipe and own is None else len(data)  # what never blocks if the pipe is writable
     to = descriptor if own is None else own
     written = 0
     try:
@@ -224,9 +224,10 @@ def _write_now(descriptor: int, data: bytes, seconds: float) -> int:
 
 
 def _without_waiting(descriptor: int) -> int | None:
-    """Open a pipe or terminal once more so that it never waits, for this process alone; None if that is not possible.
+    """Open a pipe or terminal a second time as non-blocking, for this process alone. Return None if that is not
+    possible.
 
-    Other processes write to it too: between a look whether there is room and the write it may become full.
+    Other processes write to it too: it may become full between a check for free space and the write.
     """
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
@@ -238,9 +239,10 @@ def _without_waiting(descriptor: int) -> int | None:
 
 
 class _FileHandler(_LogsErrorOnce, logging.FileHandler):
-    """Makes files for their user alone, and follows no link: others may have put it there.
+    """A handler that creates files for their user alone. It follows no symbolic link, because another user may have
+    made it.
 
-    The descriptor is out of reach of tasks that close all descriptors.
+    Its descriptor is too high for tasks that close all usual descriptors.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

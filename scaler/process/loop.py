@@ -1,10 +1,9 @@
-"""Loop: sleeps until a descriptor is ready, a timer is due or a signal came, and calls back.
+"""Loop: an event loop that sleeps until a descriptor is ready, a timer is due or a signal arrives, and calls back.
 
-Used by the shell, whose every message wakes it: that costs less processor time than in the loop of asyncio
-(`docs/decisions/0011-no-asyncio-on-the-hot-path.md`). It has the names of asyncio's loops, so that uvloop's can take
-its place. One thread runs it; only `call_soon_threadsafe` may be called from another one.
-
-Must never: know what the descriptors are for, or end because a callback failed.
+Used by the shell, which each message wakes: that takes less processor time than in the loop of asyncio
+(`docs/decisions/0011-no-asyncio-on-the-hot-path.md`). Its methods have the names of asyncio's, so that uvloop can
+replace it. One thread runs it; only `call_soon_threadsafe` may be called from another thread. A failed callback does
+not end it.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ _WHEN = attrgetter("when")
 
 
 class Cancellable(Protocol):
-    """What `call_later` returns."""
+    """The handle that `call_later` returns."""
 
     def cancel(self) -> None: ...
 
 
 class EventLoop(Protocol):
-    """What the shell needs of a loop: `Loop` here, or one with asyncio's interface."""
+    """The methods of a loop that the shell needs: `Loop`, or a loop with asyncio's interface."""
 
     def run_forever(self) -> None: ...
     def stop(self) -> None: ...
@@ -78,11 +77,11 @@ class Poll:
         return self._poll.poll(math.ceil(timeout * 1000) if timeout >= 0 else None)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: `select.poll` has no descriptor."""
 
 
 def new_poller() -> Poller:
-    """Return the best one of this system."""
+    """Return the best poller of this system."""
     return select.epoll() if hasattr(select, "epoll") else Poll()
 
 
@@ -98,7 +97,7 @@ class LoopTimer:
         self._args = args
 
     def cancel(self) -> None:
-        """Never call back. May be called at any time."""
+        """Cancel the callback. May be called at any time."""
         with contextlib.suppress(ValueError):
             self._timers.remove(self)
 
@@ -107,10 +106,10 @@ class LoopTimer:
 
 
 class Loop:
-    """One loop. It is made for some timers, not for thousands.
+    """An event loop for a few timers, not for thousands.
 
     Args:
-        poller: None: the best one of this system.
+        poller: None: the best poller of this system.
     """
 
     def __init__(self, poller: Poller | None = None) -> None:
@@ -129,7 +128,7 @@ class Loop:
         self.add_reader(self._woken.fileno(), self._wake_up)
 
     def run_forever(self) -> None:
-        """Run until `stop`; if that was called before, all that is there is done once."""
+        """Run until `stop` is called. If it was called before, run everything that is due once."""
         is_last = False
         while not is_last:
             is_last = self._is_stopping
@@ -153,15 +152,15 @@ class Loop:
             now = time.monotonic()
             while timers and timers[0].when <= now:
                 timers.pop(0).run()
-        for _ in range(len(soon)):  # what they add is for the next time
+        for _ in range(len(soon)):  # callbacks that they add run in the next round
             _call(*soon.popleft())
 
     def stop(self) -> None:
-        """End `run_forever` when all that is due now was called."""
+        """End `run_forever` after all callbacks that are due now."""
         self._is_stopping = True
 
     def close(self) -> None:
-        """Close it for good. May be called again."""
+        """Close the loop. May be called more than once."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -179,11 +178,11 @@ class Loop:
     # Callbacks
 
     def call_soon(self, callback: Callback, *args: Any) -> None:
-        """Call behind all that is to be called now."""
+        """Call after all callbacks that are due now."""
         self._soon.append((callback, args))
 
     def call_soon_threadsafe(self, callback: Callback, *args: Any) -> None:
-        """As `call_soon`, from any thread or signal handler.
+        """Call after all callbacks that are due now. Safe from any thread or signal handler.
 
         Raises:
             RuntimeError: if the loop is closed.
@@ -191,7 +190,9 @@ class Loop:
         if self._is_closed:
             raise RuntimeError("the loop is closed")
         self._soon.append((callback, args))
-        with contextlib.suppress(OSError):  # so many wake-ups wait that it wakes up; or it was closed meanwhile
+        with contextlib.suppress(
+            OSError
+        ):  # the buffer is full, so it wakes up anyway; or the loop was closed meanwhile
             self._waker.send(b"\0")
 
     def call_later(self, delay: float, callback: Callback, *args: Any) -> LoopTimer:
@@ -223,12 +224,12 @@ class Loop:
         return callback
 
     def remove_reader(self, fd: int) -> None:
-        """Call no more; nothing if it was not watched."""
+        """Stop watching the descriptor for reading; ignored if it is not watched."""
         if self._readers.pop(fd, None) is not None:
             self._unregister(fd)
 
     def remove_writer(self, fd: int) -> None:
-        """Call no more; nothing if it was not watched."""
+        """Stop watching the descriptor for writing; ignored if it is not watched."""
         if self._writers.pop(fd, None) is not None:
             self._unregister(fd)
 
@@ -245,20 +246,20 @@ class Loop:
     # Signals
 
     def add_signal_handler(self, sig: int, callback: Callback, *args: Any) -> None:
-        """Call in the loop when the signal came. For the main thread."""
+        """Call in the loop after the signal has arrived. Only in the main thread."""
 
         def came(_number: int, _frame: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self.call_soon_threadsafe(callback, *args)
 
-        # The system writes there, too: a signal may come after Python looked for one and before it sleeps.
+        # The system writes there, too: a signal may arrive between Python's check for signals and the sleep.
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         signal.signal(sig, came)
         signal.siginterrupt(sig, False)
         self._signals.add(sig)
 
     def remove_signal_handler(self, sig: int) -> None:
-        """Do with the signal what Python does by itself."""
+        """Restore Python's default handling of the signal."""
         self._signals.discard(sig)
         signal.signal(sig, signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL)
         if not self._signals:

@@ -1,7 +1,7 @@
 """Memory: measures the memory of this process and returns unused memory to the system.
 
 The C library keeps freed memory for later use, so a process would keep the gigabytes of one large task for good. Used
-by scheduler, agent and processors. Only glibc can give memory back.
+by scheduler, agent and processors. Only glibc can return memory.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 from scaler.cores import along, memberships
 
 LONGEST_PAUSE = 63
-"""The most turns in a row that `SpareMemory` skips when there was nothing to give back."""
+"""The most turns in a row that `SpareMemory` skips after tries that freed too little."""
 
 VALUE_LEAST_BYTES = 1 << 20
-"""A value of so many bytes is never too large for the memory that is free."""
+"""The size up to which a value is never too large for the free memory."""
 
 _STATM = Path("/proc/self/statm")
 _NO_LIMIT = 2**62
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process, including shared memory; 0 if the system does not tell (not Linux)."""
+    """Return the memory of this process, including shared memory; 0 if the system does not report it (not Linux)."""
     try:
         return int(_STATM.read_bytes().split()[1]) * mmap.PAGESIZE
     except OSError:
@@ -33,23 +33,23 @@ def resident_bytes() -> int:
 
 
 def room_for_a_value(root: Path = Path("/")) -> int:
-    """Return how many bytes one value may have that this process has to hold: four fifths of what it has free."""
+    """Return the largest size of a value that this process can hold: four fifths of the free memory."""
     return max(VALUE_LEAST_BYTES, free_bytes(root) * 4 // 5)
 
 
 def free_bytes(root: Path = Path("/")) -> int:
-    """Return how much memory this process can still get: the least that its host, its control groups and its own limit
-    of address space leave. What the system does not tell has no limit.
+    """Return how much memory this process can still get: the minimum of what its host, its control groups and its own
+    limit of address space leave. A limit that the system does not report counts as unlimited.
 
     Args:
-        root: where `proc` and `sys` are.
+        root: the folder of `proc` and `sys`.
     """
     return max(0, min([_NO_LIMIT, *_left_by_host(root / "proc"), *_left_by_groups(root), *_left_by_limit(root)]))
 
 
 def _left_by_host(proc: Path) -> Iterator[int]:
-    """Yield what the host has, with what it can swap out; and what it still promises if it promises no more than it
-    has.
+    """Yield the available memory of the host including swap, and, if the host does not overcommit, what is left of its
+    commit limit.
     """
     host = _numbers(proc / "meminfo")
     if "MemAvailable" in host:
@@ -59,7 +59,7 @@ def _left_by_host(proc: Path) -> Iterator[int]:
 
 
 def _left_by_groups(root: Path) -> Iterator[int]:
-    """Yield what each control group of this process leaves; a parent's limit counts for its children."""
+    """Yield what each control group of this process leaves; a parent's limit applies to its children."""
     groups = root / "sys/fs/cgroup"
     for controllers, path in memberships(root / "proc/self/cgroup"):
         if not controllers:
@@ -91,7 +91,7 @@ def _left_by_limit(root: Path) -> Iterator[int]:
 
 
 def _numbers(file: Path) -> dict[str, int]:
-    """Return the numbers in a file that has a name and a number in each line."""
+    """Parse a file that has a name and a number in each line."""
     rows = (line.replace(":", " ").split() for line in _text(file).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 
@@ -115,10 +115,10 @@ _trim = _find_trim()
 
 
 def give_back_memory(above_bytes: int) -> bool:
-    """Give memory that was freed back to the system, if this process has more than so many bytes.
+    """Return freed memory to the system if this process has more than `above_bytes`.
 
     Returns:
-        whether it had.
+        whether it had more.
     """
     if _trim is None or resident_bytes() <= above_bytes:
         return False
@@ -127,36 +127,36 @@ def give_back_memory(above_bytes: int) -> bool:
 
 
 class SpareMemory:
-    """Gives memory back from time to time; less and less often while there is none to give.
+    """Returns memory to the system from time to time, and less often while there is little to return.
 
     Each try takes some milliseconds per hundred megabytes in use, so it must pay.
 
     Args:
-        step_bytes: growth since the start, or since the last try, that is worth a try; a quarter of it freed is worth
-            another try soon.
+        step_bytes: growth since the start, or since the last try, that is worth a try. If a quarter of it was freed,
+            another try follows soon.
     """
 
     def __init__(self, step_bytes: int) -> None:
         self._step_bytes = step_bytes
         self._first_bytes = self._last_bytes = resident_bytes()
         self._held_bytes = 0
-        """the most that was held since the last try"""
+        """the maximum of `held_bytes` since the last try"""
         self._pause = 0
         self._to_skip = 0
 
     def give_back(self, held_bytes: int = 0) -> bool:
-        """Give back what was freed, if it is time. To be called regularly.
+        """Return freed memory to the system if a try is due. Called regularly.
 
         Args:
-            held_bytes: how much the process knows that it holds: when that becomes less, there is something to give.
+            held_bytes: how much the process knows that it holds. When that shrinks, there is memory to return.
 
         Returns:
-            whether it was tried.
+            whether it tried.
         """
         before = resident_bytes()
         self._held_bytes = max(self._held_bytes, held_bytes)
         if before > self._last_bytes + self._step_bytes or held_bytes < self._held_bytes - self._step_bytes:
-            self._to_skip = 0  # much has happened
+            self._to_skip = 0  # usage has changed much
         if self._to_skip:
             self._to_skip -= 1
             return False

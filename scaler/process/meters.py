@@ -1,7 +1,7 @@
-"""Meters: what the system says of processes and of this machine: processor time and memory.
+"""Meters: processor time and memory of processes and of this machine, as the system reports them.
 
-Used by the scheduler and the agents while somebody watches them. Everything is 0 where the system does not tell (not
-Linux), or where the process is gone. Must never: be asked while nobody watches.
+Used by the scheduler and the agents, only while somebody watches them. Everything is 0 where the system does not report
+it (not Linux), or if the process has ended.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ _PROC = Path("/proc")
 _TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = resource.getpagesize()
 _USER_TIME, _SYSTEM_TIME, _RESIDENT_PAGES = 11, 12, 21
-"""Places in /proc/PID/stat behind the name of the program."""
+"""Indices of fields in /proc/PID/stat, counted after the name of the program."""
 
 
 class ProcessReading(NamedTuple):
-    """What the system says of a process."""
+    """The usage of a process, as the system reports it."""
 
     cpu_seconds: float = 0.0
-    """its processor time so far"""
+    """its total processor time"""
     resident_bytes: int = 0
     is_stopped: bool = False
-    """by a signal"""
+    """whether a signal has stopped it"""
 
 
 def read_process(pid: int) -> ProcessReading:
-    """Ask the system for a process."""
+    """Read the usage of a process."""
     try:
         fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
         ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
@@ -39,7 +39,7 @@ def read_process(pid: int) -> ProcessReading:
 
 
 def peak_bytes(pid: int) -> int:
-    """Return the most memory that a process ever had."""
+    """Return the peak memory of a process."""
     return _kilobytes(_PROC / str(pid) / "status", b"VmHWM:") * 1024
 
 
@@ -56,14 +56,14 @@ def _kilobytes(path: Path, name: bytes) -> int:
 
 
 class CpuMeter:
-    """How busy processes are: from one look to the next."""
+    """Measures how busy processes are between two readings."""
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[float, float]] = {}
-        """by process: when it was looked at, and its processor time"""
+        """process id -> time of the last reading, and the processor time then"""
 
     def look(self, pid: int, now: float) -> tuple[int, ProcessReading]:
-        """Return permille of a core since the last look, 0 at the first one, and what the system says now."""
+        """Return the permille of a core used since the last reading (0 at the first one), and the present reading."""
         reading = read_process(pid)
         before, before_seconds = self._before.get(pid, (now, reading.cpu_seconds))
         self._before[pid] = (now, reading.cpu_seconds)
@@ -72,6 +72,6 @@ class CpuMeter:
         return max(0, round(1000 * (reading.cpu_seconds - before_seconds) / (now - before))), reading
 
     def keep_only(self, pids: set[int]) -> None:
-        """Forget the other processes."""
+        """Forget all other processes."""
         for pid in self._before.keys() - pids:
             del self._before[pid]

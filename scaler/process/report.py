@@ -1,7 +1,7 @@
 """Report: the counts of all actors of a process, for the page that SIGUSR1 writes into the log.
 
-The shell's side makes one and passes it on in the urgent lane, so that all actors have added their counts before any
-other work is done. Must never: be kept by an actor.
+The shell's side creates a report and passes it on in the urgent lane, so that all actors add their counts before any
+other work is done. No actor keeps it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scaler.wire.session.traffic import Traffic
 
 
 class Report:
-    """Counts of actors, by the kind of the actor, in the order in which they answered."""
+    """Counts of actors, by kind, in the order in which the actors answered."""
 
     def __init__(self) -> None:
         self._by_kind: dict[str, list[tuple[str, dict[str, int]]]] = {}
@@ -22,7 +22,7 @@ class Report:
         self._by_kind.setdefault(kind, []).append((name, counts))
 
     def of(self, kind: str) -> list[tuple[str, dict[str, int]]]:
-        """Return name and counts of all actors of a kind that have answered."""
+        """Return name and counts of each actor of a kind that has answered."""
         return self._by_kind.get(kind, [])
 
     def total(self, kind: str, what: str) -> int:
@@ -31,16 +31,16 @@ class Report:
 
 
 NAMED_MOST = 8
-"""The most of a row that are named: a page does not grow with what it tells of."""
+"""The most names in a row, so that the length of a page is bounded."""
 
 
 def page(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return a title and the rows below it, each with its name."""
+    """Return a title and the named rows below it."""
     return title + "".join(f"\n  {name:9} {text}" for name, text in rows)
 
 
 def with_most_tasks(holders: Iterable[tuple[str, Mapping[str, int]]]) -> str:
-    """Name those that have the most tasks, if any has one."""
+    """Return a phrase that names the holders with the most tasks; empty if no holder has tasks."""
     found = sorted(((counts["tasks"], name) for name, counts in holders if counts["tasks"]), reverse=True)
     if not found:
         return ""
@@ -48,7 +48,7 @@ def with_most_tasks(holders: Iterable[tuple[str, Mapping[str, int]]]) -> str:
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """Return counts as they are, with their names as words."""
+    """Return counts with their names as words."""
     return ", ".join(f"{count:,} {what.replace('_', ' ')}" for what, count in counts.items())
 
 

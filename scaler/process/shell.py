@@ -1,9 +1,9 @@
-"""The shell: the one loop of a process, on an event loop: our own (`loop.py`) or uvloop.
+"""The shell: the main loop of a process, on an event loop: our own (`loop.py`) or uvloop.
 
-    receive what is there -> run the dispatcher, which flushes -> sleep until a frame, a timer or a signal
+    receive what has arrived -> run the dispatcher, which flushes -> sleep until a frame, a timer or a signal
 
-The edge of the process (`Edge`) owns the sockets; the shell only decides when to call it. ZeroMQ's fd is
-edge-triggered: only an empty read re-arms it, and to send counts as a look. So a turn ends only after an empty read.
+The edge of the process (`Edge`) owns the sockets; the shell only decides when to call it. ZeroMQ's descriptor is
+edge-triggered: only an empty read re-arms it, and sending counts as a read. So a turn ends only after an empty read.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ from scaler.process.loop import Cancellable, EventLoop, Loop
 from scaler.process.wakeful_clock import WakefulClock
 
 TURNS_PER_WAKE = 64
-"""How often a turn is repeated before signals and other descriptors get a chance."""
+"""How many turns run before signals and other descriptors are handled."""
 
 TURNS_SECONDS = 0.02
-"""And for how long: under load, one turn takes some ten milliseconds."""
+"""How long turns run before signals and other descriptors are handled. Under load, one turn takes some ten
+milliseconds.
+"""
 
 STEP_SECONDS = 0.02
-"""How long nothing is done of what need not be done now."""
+"""The pause between two steps of work that is not urgent."""
 _OVER = object()
 
 
 GARBAGE_THRESHOLDS = (100_000, 20, 50)
-"""Tasks are many and short-lived, and actors refer to their own address: with the default thresholds, much time goes
-into collections that find nothing."""
+"""Higher thresholds than the default ones. Tasks are many and short-lived, and actors refer to their own address, so
+most default collections would find nothing.
+"""
 
 
 def _is_main_thread() -> bool:
-    """Return whether this process is the shell's own, and not that of a user's program."""
+    """Return whether this process is the shell's own, and not a user's program."""
     return threading.current_thread() is threading.main_thread()
 
 
@@ -59,19 +62,19 @@ class Edge(Protocol):
     """The sockets of a process."""
 
     def receive(self) -> bool:
-        """Deliver arrived messages to actors. Return whether there may be more, because it stops at a limit, or whether
-        something is to be sent that no actor has said.
+        """Deliver arrived messages to actors. Return whether more may follow, because a limit was reached, or because
+        the edge itself has something to send.
         """
 
     def flush(self) -> object:
-        """Send the items of actors. Called often: before the actors that run last, too."""
+        """Send the items of actors. Called often, also before the actors that run last."""
 
 
 def new_event_loop(name: str) -> EventLoop:
     """Return an event loop by its name: builtin or uvloop.
 
     Raises:
-        ConfigError: if uvloop is asked for and not installed.
+        ConfigError: if uvloop is requested and not installed.
     """
     if name == "builtin":
         return Loop()
@@ -94,12 +97,12 @@ class Shell:
     def __init__(self, event_loop: str, clock: WakefulClock | None = None) -> None:
         self.loop = new_event_loop(event_loop)
         self._wakeful_clock = clock
-        # Not a lambda: this is read on the way of each message.
+        # Not a lambda: each message reads it.
         now = time.monotonic if clock is None else partial(getattr, clock, "now")
         self.dispatcher = Dispatcher(clock=now, wake=self._wake, on_escalation=self._escalated)
         self.exit_code = 0
         self.why = ""
-        """why it was stopped, if a setting of the user is the reason"""
+        """the reason of the stop, if a setting of the user caused it"""
         self._edge: Edge | None = None
         self._timer: Cancellable | None = None
         self._timer_deadline: float | None = None
@@ -135,7 +138,7 @@ class Shell:
         self.loop.stop()
 
     def watch(self, descriptor: int, on_readable: Callable[[], None] | None = None) -> None:
-        """Have a turn, after `on_readable`, whenever the descriptor is readable."""
+        """Call `on_readable` and run a turn whenever the descriptor is readable."""
 
         def readable() -> None:
             if on_readable is not None:
@@ -145,20 +148,22 @@ class Shell:
         self.loop.add_reader(descriptor, readable)
 
     def unwatch(self, descriptor: int) -> None:
-        """Watch the descriptor no more; before it is closed. Also after the end of the loop."""
+        """Stop watching the descriptor. Called before it is closed, also after the end of the loop."""
         if not self.loop.is_closed():
             self.loop.remove_reader(descriptor)
             self.loop.remove_writer(descriptor)
 
     def watch_writable(self, descriptor: int, on_writable: Callable[[], None]) -> None:
-        """Call `on_writable` whenever the descriptor is writable. It says nothing to actors, and no turn follows."""
+        """Call `on_writable` whenever the descriptor is writable. It must send nothing to actors, because no turn
+        follows.
+        """
         self.loop.add_writer(descriptor, on_writable)
 
     def unwatch_writable(self, descriptor: int) -> None:
         self.loop.remove_writer(descriptor)
 
     def on_signals(self, handler: Callable[[str], None], *signals: signal.Signals) -> None:
-        """Call `handler` with the signal's name, in the loop. Signals are the main thread's: nothing in any other."""
+        """Call `handler` in the loop with the name of each of these signals. Ignored outside of the main thread."""
         for number in signals if _is_main_thread() else ():
             self.loop.add_signal_handler(number, self._signalled, handler, number.name)
             self._signals.append(number)
@@ -173,7 +178,7 @@ class Shell:
         signal.signal(signal.SIGCHLD, ended)
 
     def do_bit_by_bit(self, work: Iterator[object]) -> None:
-        """Do work that need not be done now, a step at a time, and leave time between the steps to all else."""
+        """Do work that is not urgent in single steps, with pauses for all other work."""
 
         def go_on() -> None:
             if next(work, _OVER) is not _OVER:
@@ -182,7 +187,9 @@ class Shell:
         self.loop.call_later(STEP_SECONDS, go_on)
 
     def _hear_no_signals(self) -> None:
-        """A loop that closes reads its pipe no more, and Python complains of signals that it cannot write there."""
+        """Remove the signal handlers. A closing loop no longer reads its pipe, and Python would warn of signals that it
+        cannot write there.
+        """
         for number in self._signals:
             self.loop.remove_signal_handler(number)
 
@@ -191,7 +198,7 @@ class Shell:
         self.turn()
 
     def turn(self) -> None:
-        """Receive, run, flush; again until nothing is left to do."""
+        """Receive, run and flush, until nothing is left to do."""
         edge, dispatcher = self._edge, self.dispatcher
         if edge is None:
             return
@@ -211,7 +218,7 @@ class Shell:
         self._set_timer()
 
     def _turn_soon(self) -> None:
-        """Go on when signals and other descriptors have had their chance."""
+        """Schedule a turn after signals and other descriptors."""
         if not self._again:
             self._again = True
             self.loop.call_soon(self._turn_again)

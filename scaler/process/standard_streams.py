@@ -1,7 +1,7 @@
-"""Standard streams: each process has the descriptors 0, 1 and 2, even if it was started without (`<&- >&- 2>&-`).
+"""Standard streams: opens the descriptors 0, 1 and 2 if the process was started without them (`<&- >&- 2>&-`).
 
-Otherwise the next opened file or socket gets such a number, and the prints of C libraries go into it. Called by the
-package before all other imports, because imports open files too. Must never: touch an open descriptor.
+Otherwise the next opened file or socket gets such a number, and the prints of C libraries go into it. The package calls
+this before all other imports, because imports open files too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _NAMES = ("stdin", "stdout", "stderr")
 
 
 def open_standard_streams() -> None:
-    """Open the null device in the place of each standard stream that is closed."""
+    """Open the null device in place of each standard stream that is closed."""
     for descriptor, name in enumerate(_NAMES):
         try:
             os.fstat(descriptor)

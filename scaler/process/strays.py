@@ -1,9 +1,9 @@
 """Strays: ends and reaps processes of tasks that have outlived their parents.
 
-Fork server and agent adopt orphans below them (Linux only). The process group of a stray, or the mark in its inherited
-environment, says which processor it comes from. A stray that has left both is left alone until the node ends.
+The fork server and the agent adopt orphans below them (Linux only). The process group of a stray, or the mark in its
+inherited environment, identifies its processor. A stray that has left both is left alone until the node ends.
 
-Must never: reap a process that other code of this process waits for.
+Processes that other code of this process waits for are never reaped here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 MARK = "SCALER_PROCESSOR"
-"""The environment variable with the process id of a processor, for all programs that its tasks start."""
+"""The environment variable that holds the process id of a processor, for all programs that its tasks start."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -32,11 +32,11 @@ def adopt() -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the child processes of a process; none where the system does not say."""
+    """Return the child processes of a process; empty if the system does not report them."""
     children: list[int] = []
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # it ends just now
+            with contextlib.suppress(OSError):  # it has just ended
                 children += map(int, (thread / "children").read_text().split())
     return children
 
@@ -44,7 +44,7 @@ def children_of(pid: int) -> list[int]:
 def end_strays(processors: Collection[int]) -> None:
     """Kill the children of this process that come from processors other than these living ones.
 
-    Their own children become children of this process as they end, with the next SIGCHLD.
+    The children of a killed process become children of this process, and are handled at the next SIGCHLD.
     """
     for pid in children_of(os.getpid()):
         if pid in own or pid in processors or _group_of(pid) in processors:
@@ -78,7 +78,7 @@ def reap() -> None:
 
 
 def kill(pid: int) -> None:
-    """Kill a process, if it is there and we may."""
+    """Kill a process, if it exists and permissions allow it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
 
@@ -97,7 +97,7 @@ def _group_of(pid: int) -> int:
 
 
 def _origin_of(pid: int) -> int | None:
-    """Return the processor that a program comes from; None if nothing says that it comes from one."""
+    """Return the processor that a program comes from; None if it has no mark."""
     with contextlib.suppress(OSError, ValueError):
         for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             name, _, value = entry.partition(b"=")

@@ -1,8 +1,8 @@
-"""WakefulClock: the time that a process was awake. It stands still while the process is stopped or starved.
+"""WakefulClock: a clock that stops while the process is stopped or starved.
 
-Used by the loop of the scheduler, which looks at it once a turn: what happens in one turn happens at one time. A peer
-that is silent while the scheduler itself is paused (SIGSTOP, a virtual machine that is moved, swapping) is not dead:
-what it has said meanwhile waits in the sockets.
+Used by the loop of the scheduler, which reads it once per turn, so that all events of a turn have the same time. A peer
+that is silent while the scheduler itself is paused (SIGSTOP, a migrated virtual machine, swapping) is not dead: its
+messages wait in the sockets.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Callable
 from math import inf
 
 PAUSE_SECONDS = 1.0
-"""Less than this late is a busy machine, and counts."""
+"""A shorter delay counts as a busy machine, not as a pause."""
 PAUSES_REMEMBERED = 16
 
 
 class WakefulClock:
-    """Seconds, like those of the clock that it reads, less all pauses.
+    """The seconds of another clock, without all pauses of this process.
 
     Args:
         clock: the real time, monotonic.
-        looks_seconds: it is looked at so often, whatever happens: a longer pause is noticed in any sleep that has an
+        looks_seconds: the longest interval between two readings. A longer pause is noticed in any sleep that has an
             end.
 
     Attributes:
-        now: the time when it was last looked at.
+        now: the time of the last reading.
     """
 
     __slots__ = ("_awake_by", "_clock", "_looks_seconds", "_paused_seconds", "_pauses", "now")
@@ -35,17 +35,18 @@ class WakefulClock:
         self._clock = clock
         self._looks_seconds = looks_seconds
         self._pauses: deque[tuple[float, float]] = deque(maxlen=PAUSES_REMEMBERED)
-        """when the last ones were, and how long"""
+        """start and length of the last pauses"""
         self._paused_seconds = 0.0
         self.now = clock()
         self._awake_by = self.now
-        """when it is looked at again at the latest, unless the process is paused"""
+        """the latest time of the next reading, unless the process is paused"""
 
     def look(self) -> float:
-        """Return the time. More than a second since the last look, other than in a planned sleep, was a pause.
+        """Read the clock and return the time. More than a second since the last reading, other than in a planned sleep,
+        was a pause.
 
-        When the process was paused in a planned sleep, it is not known how much of it passed before: then none counts.
-        Otherwise all deadlines up to its end would be over at once, before the sockets are read.
+        When the process was paused in a planned sleep, it is unknown how much of the sleep had passed before, so none
+        of it counts. Otherwise all deadlines up to its end would expire at once, before the sockets are read.
         """
         now = self._clock() - self._paused_seconds
         if now - self._awake_by > PAUSE_SECONDS:
@@ -56,7 +57,7 @@ class WakefulClock:
         return now
 
     def sleep_until(self, deadline: float | None) -> None:
-        """The process sleeps from now until `deadline`; None: until something comes."""
+        """Note that the process sleeps from now until `deadline`; None: until something arrives."""
         self._awake_by = inf if deadline is None else max(self._awake_by, min(deadline, self.now + self._looks_seconds))
 
     def paused_since(self, since: float) -> float:

@@ -1,7 +1,7 @@
-"""Descriptors: protects those that a process needs from user code that closes or redirects them.
+"""Descriptors: protects the descriptors of a process from user code that closes or redirects them.
 
-Recipes for daemons close the descriptors 0, 1 and 2, or all from 3 to some hundred; libraries redirect 1 and 2 and may
-fail before they undo it. Used by worker processes.
+Recipes for daemons close the descriptors 0, 1 and 2, or all from 3 to some hundred. Libraries redirect 1 and 2, and may
+fail before they restore them. Used by worker processes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 _OUT_OF_REACH = 2048
 _LAST_ONES = 16
-"""The distance to the limit of open files, for a process whose limit is lower."""
+"""The distance from the limit of open files, for a process with a lower limit."""
 
 _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of the open file; None: the descriptor is closed."""
@@ -24,13 +24,13 @@ def out_of_reach(descriptor: int) -> int:
     """Return a duplicate with a high number, beyond the range that recipes for daemons close.
 
     Raises:
-        OSError: if there is no room for a further descriptor.
+        OSError: if no descriptor is free.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = _OUT_OF_REACH if limit == resource.RLIM_INFINITY else min(_OUT_OF_REACH, limit - _LAST_ONES)
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, max(lowest, 3))
-    except OSError:  # the last ones are in use
+    except OSError:  # the high numbers are in use
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
@@ -41,7 +41,7 @@ class KeptDescriptors:
         self._kept = {number: (_identity(number), _duplicate(number)) for number in range(3)}
 
     def accept(self) -> None:
-        """Keep the files that they lead to now. A closed descriptor gets its former file back."""
+        """Save the files that the descriptors lead to now. A closed descriptor gets its former file back."""
         for number, (identity, spare) in self._kept.items():
             now = _identity(number)
             if now is None:

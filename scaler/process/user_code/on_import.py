@@ -11,7 +11,7 @@ from typing import Any
 
 
 def on_import(name: str, act: Callable[[Any], None]) -> None:
-    """Call `act` with a module: now if it is loaded, else when its import has ended."""
+    """Call `act` with a module: now if it is loaded, else after its import."""
     if name in sys.modules:
         act(sys.modules[name])
     else:
@@ -19,12 +19,14 @@ def on_import(name: str, act: Callable[[Any], None]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds a module as the other finders do, and has its loader call `act` after the module was executed."""
+    """A finder that finds a module as the other finders do, and has its loader call `act` after the module was
+    executed.
+    """
 
     def __init__(self, name: str, act: Callable[[Any], None]) -> None:
         self._name, self._act = name, act
         self._is_asking = False
-        """whether this asks the other finders, which may be others of this class"""
+        """whether it is calling the other finders, which may include other instances of this class"""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

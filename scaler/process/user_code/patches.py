@@ -1,8 +1,8 @@
-"""Patches: programs in which gevent or eventlet have put green threads in the place of what a client waits with.
+"""Patches: refuses programs in which gevent or eventlet have replaced what a client waits with by green threads.
 
 Called where a client or a child process is made. A client has a thread of its own, which wakes the threads that wait
-for results. A lock of green threads cannot be released by another thread, so the program would hang. Neither gevent
-nor eventlet is imported here.
+for results. A lock of green threads cannot be released by another thread, so the program would hang. Neither gevent nor
+eventlet is imported here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def check_unpatched() -> None:
         if patched := [name for name in needed if is_patched(name)]:
             options = ", ".join(f"{'thread' if name == 'threading' else name}=False" for name in needed)
             raise ConfigError(
-                f"{library} has patched {', '.join(patched)} in this program, and Scaler waits for its own threads and "
-                f"processes, which green threads cannot do: call {patch}({options}), or use Scaler in a process of its "
-                "own (docs/howto/threads.md)"
+                f"{library} has patched {', '.join(patched)} in this program, but Scaler needs Python's own threads "
+                f"and processes: call {patch}({options}), or use Scaler in a separate process "
+                "(docs/howto/threads.md)"
             )

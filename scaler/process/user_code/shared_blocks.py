@@ -1,12 +1,11 @@
-"""Shared blocks: a process that runs tasks owns the blocks of `multiprocessing.shared_memory` that it creates, and none
-to which it only attaches.
+"""Shared blocks: a process that runs tasks owns only the `multiprocessing.shared_memory` blocks that it creates.
 
-The resource tracker of a process unlinks, at its end, each block that the process has opened (cpython #82300); since
-Python 3.13 `track=False` prevents that. A worker process often ends before the program that made the block. So here
-attaching is not registered, and to unlink a block that was not registered is no error of the tracker.
+At its end, the resource tracker of a process unlinks each block that the process has opened (cpython #82300); since
+Python 3.13 `track=False` prevents that. A worker process often ends before the program that made the block. So
+attaching to a block is not registered here, and unlinking an unregistered block is no error of the tracker.
 
-Installed in fork servers, engine hosts and agents that run tasks as threads; processes that `multiprocessing` starts in
-a task have it as well. The process of the user's program is not changed.
+Installed in fork servers, engine hosts and agents that run tasks as threads, and in processes that `multiprocessing`
+starts in a task. The process of the user's program is not changed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _attaching = threading.local()
 
 
 class _BlockOwnership:
-    """An entry of the configuration that `multiprocessing` hands to each child: a fresh interpreter reads it before it
+    """An entry of the configuration that `multiprocessing` passes to each child. A fresh interpreter reads it before it
     runs its target.
     """
 
@@ -34,7 +33,7 @@ class _BlockOwnership:
 
 
 def own_only_created_blocks() -> _BlockOwnership:
-    """Install this in the current process and all processes that `multiprocessing` starts from it. Call it once."""
+    """Install the patch in this process and in all processes that `multiprocessing` starts from it. Call it once."""
     on_import(_MODULE, _patch)
     installed = _BlockOwnership()
     multiprocessing.current_process()._config[_KEY] = installed  # type: ignore[attr-defined]  # noqa: SLF001

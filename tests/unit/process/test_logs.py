@@ -239,7 +239,7 @@ def test_output_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch)
         logger.info("somebody reads again")
         lost, last = os.read(reader, 1 << 20).decode().splitlines()
     os.close(reader)
-    assert lost == f"scaler: {3001 - len(lines)} lines are not here: nobody read this output"
+    assert lost == f"scaler: {3001 - len(lines)} lines were dropped: this output was not read"
     assert last.endswith("somebody reads again")
 
 

@@ -17,10 +17,10 @@ from scaler.config import ConfigError
 MANY_FILES = 65_536
 
 RESERVE = 0.1
-"""The part of the limit below which free files are scarce."""
+"""Free files are scarce below this part of the limit."""
 RESERVE_LEAST = 256
-"""The number of free files below which they are scarce, but at most a quarter of the limit. As many may be opened
-between two checks.
+"""Free files are also scarce below this number, but at most a quarter of the limit: the most files opened between
+checks.
 """
 
 
@@ -61,14 +61,14 @@ class OpenFiles:
         self.are_scarce = False
 
     def warning(self) -> str:
-        """Return a sentence if few files are free and enough were free at the last check; else an empty string."""
+        """Return a sentence if few files are free and enough were free at the last check; else ""."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         reserve = max(int(RESERVE * limit), min(RESERVE_LEAST, limit // 4))
         was_scarce, self.are_scarce = self.are_scarce, _lowest_free(limit) >= limit - reserve
         if was_scarce or not self.are_scarce:
             return ""
         return (
-            f"nearly all of the {limit} files that this process may open are in use: soon it cannot accept connections; "
+            f"nearly all of the {limit} files that this process may open are in use: soon it can accept no connection; "
             f"raise the hard limit (ulimit -Hn, or LimitNOFILE= of systemd)"
         )
 
@@ -87,9 +87,9 @@ class SocketFiles:
     """The socket files of one process, which are renamed while nearly no file can be opened, so that no peer finds
     them.
 
-    libzmq ends the process when it cannot accept a connection to a socket file ("Too many open files"), and has no way
-    to refuse one earlier. A socket keeps listening under any name of its file, and peers that do not find it retry. On
-    TCP the connections wait in the backlog, and nothing has to be done.
+    libzmq ends the process when it cannot accept a connection ("Too many open files"), and cannot refuse one earlier. A
+    socket keeps listening under any name of its file, and peers that do not find it retry. On TCP the connections wait
+    in the backlog, and nothing has to be done.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:

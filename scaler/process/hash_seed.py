@@ -59,7 +59,7 @@ def is_random() -> bool:
 
 
 def _is_whole_program(commands: tuple[str, ...]) -> bool:
-    """Return whether the main program is one of these scripts, or a module of Scaler, and has called the command."""
+    """Return whether the main program is one of these scripts or a module of Scaler, and called the command."""
     frame = sys._getframe(1)  # noqa: SLF001 - documented, and the only way to know
     while frame.f_back is not None:
         frame = frame.f_back
@@ -73,7 +73,7 @@ def _is_whole_program(commands: tuple[str, ...]) -> bool:
 
 
 def _program() -> tuple[str, list[str]]:
-    """Return the path to execute and the command line. A script that was started by its name keeps the name for `ps`."""
+    """Return the path to execute and command line. A script that was started by its name keeps the name for `ps`."""
     words = sys.orig_argv
     for place in range(
         1, min(3, len(words))

@@ -105,8 +105,7 @@ def open_file(path: str) -> logging.Handler:
 
 
 class _Formatter(logging.Formatter):
-    """A formatter that escapes the texts of other processes in the lines of Scaler: names, versions, reasons, and what
-    tasks write.
+    """Escapes the texts of other processes in the lines of Scaler: names, versions, reasons, and what tasks write.
 
     Args:
         most_characters: the length to which each such text is cut.
@@ -227,7 +226,7 @@ def _without_waiting(descriptor: int) -> int | None:
     """Open a pipe or terminal a second time as non-blocking, for this process alone. Return None if that is not
     possible.
 
-    Other processes write to it too: it may become full between a check for free space and the write.
+    Other processes write to it too, so it may become full between a check for space and the write.
     """
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):

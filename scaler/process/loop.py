@@ -1,9 +1,8 @@
 """Loop: an event loop that sleeps until a descriptor is ready, a timer is due or a signal arrives, and calls back.
 
-Used by the shell, which each message wakes: that takes less processor time than in the loop of asyncio
+Used by the shell, which each message wakes: that takes less processor time than with asyncio
 (`docs/decisions/0011-no-asyncio-on-the-hot-path.md`). Its methods have the names of asyncio's, so that uvloop can
-replace it. One thread runs it; only `call_soon_threadsafe` may be called from another thread. A failed callback does
-not end it.
+replace it. One thread runs it; only `call_soon_threadsafe` may be called from another thread.
 """
 
 from __future__ import annotations

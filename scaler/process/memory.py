@@ -115,11 +115,7 @@ _trim = _find_trim()
 
 
 def give_back_memory(above_bytes: int) -> bool:
-    """Return freed memory to the system if this process has more than `above_bytes`.
-
-    Returns:
-        whether it had more.
-    """
+    """Return freed memory to the system if this process has more than `above_bytes`. Return whether it had."""
     if _trim is None or resident_bytes() <= above_bytes:
         return False
     _trim(0)
@@ -129,11 +125,9 @@ def give_back_memory(above_bytes: int) -> bool:
 class SpareMemory:
     """Returns memory to the system from time to time, and less often while there is little to return.
 
-    Each try takes some milliseconds per hundred megabytes in use, so it must pay.
-
     Args:
-        step_bytes: growth since the start, or since the last try, that is worth a try. If a quarter of it was freed,
-            another try follows soon.
+        step_bytes: growth that is worth a try, which takes some milliseconds per hundred megabytes in use. If a quarter
+            of it was freed, another try follows soon.
     """
 
     def __init__(self, step_bytes: int) -> None:
@@ -145,13 +139,10 @@ class SpareMemory:
         self._to_skip = 0
 
     def give_back(self, held_bytes: int = 0) -> bool:
-        """Return freed memory to the system if a try is due. Called regularly.
+        """Return freed memory to the system if a try is due, and whether it tried. Called regularly.
 
         Args:
             held_bytes: how much the process knows that it holds. When that shrinks, there is memory to return.
-
-        Returns:
-            whether it tried.
         """
         before = resident_bytes()
         self._held_bytes = max(self._held_bytes, held_bytes)

@@ -36,8 +36,8 @@ _OVER = object()
 
 
 GARBAGE_THRESHOLDS = (100_000, 20, 50)
-"""Higher thresholds than the default ones. Tasks are many and short-lived, and actors refer to their own address, so
-most default collections would find nothing.
+"""Tasks are many and short-lived, and actors refer to their own address: most collections would find nothing with the
+default thresholds.
 """
 
 
@@ -187,9 +187,7 @@ class Shell:
         self.loop.call_later(STEP_SECONDS, go_on)
 
     def _hear_no_signals(self) -> None:
-        """Remove the signal handlers. A closing loop no longer reads its pipe, and Python would warn of signals that it
-        cannot write there.
-        """
+        # Python would warn of signals that it cannot write to the pipe of a closed loop.
         for number in self._signals:
             self.loop.remove_signal_handler(number)
 
@@ -218,7 +216,6 @@ class Shell:
         self._set_timer()
 
     def _turn_soon(self) -> None:
-        """Schedule a turn after signals and other descriptors."""
         if not self._again:
             self._again = True
             self.loop.call_soon(self._turn_again)

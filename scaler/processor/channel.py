@@ -1,13 +1,13 @@
 """The channel: messages between an agent and one processor, over a Unix stream socket.
 
-They lie in the stream as everywhere (`scaler.transport.framing`), without a greeting. More than `INLINE_FRAMES_BYTES`
-of frames do not go through it: they lie in a block of shared memory whose descriptor travels along, and the receiver
-maps it. Such a message has an empty header, and two frames: its own header, and where the block lies. The arguments of
-tasks, 1 MiB at a time and read once, do go through the stream: to make a block and to map it costs twice as much, and
-their receiver may write to them.
+Messages have the format of all streams (`scaler.transport.framing`), without a greeting. More than
+`INLINE_FRAMES_BYTES` of frames are sent in a block of shared memory whose descriptor travels along, and the receiver
+maps it. Such a message has an empty header and two frames: its own header, and the place of the block. The arguments of
+tasks, up to 1 MiB and read once, are sent in the stream: making and mapping a block costs twice as much, and the
+receiver may write to them.
 
-The agent's end never blocks: what the socket does not take waits here. The processor's end blocks. Nothing here
-decodes.
+The agent's end never blocks: what the socket does not accept waits here. The processor's end blocks. Nothing is decoded
+here.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from scaler.transport.interface import Message
 
 _FRAME_BYTES_MOST = (1 << 32) - 1
 _READ_BYTES = 64 * 1024
-_READS_MOST = 16  # of one call, so that one busy channel does not keep the others waiting
-_PIECES_MOST = 512  # of one system call
+_READS_MOST = 16  # per call, so that one busy channel does not delay the others
+_PIECES_MOST = 512  # per system call
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
-# Plain numbers: to combine the enumerations of `socket` costs more than to read.
+# Plain numbers: combining the enumerations of `socket` takes longer than reading.
 _NOT_INHERITED, _CUT_SHORT = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
 """Received descriptors are not inherited by child programs. On systems other than Linux `subprocess` closes them."""
 _LOOK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 LOST_EXIT_CODE = 71
-"""of a processor that cannot take an object which its next task needs"""
+"""the exit code of a processor that cannot receive an object that its next task needs"""
 
 
 class ChannelClosedError(ConnectionError):
-    """The other end is gone, or it sent malformed bytes."""
+    """The other end has closed the channel or sent malformed bytes."""
 
 
 class BlockLostError(ChannelClosedError):
-    """What the other end gives cannot be taken, most often for want of memory or descriptors: a message is lost."""
+    """A received message is lost because its block cannot be mapped, most often for lack of memory or descriptors."""
 
 
 def _has_no_block(waiting: tuple[Any, SharedBlock | None]) -> bool:
@@ -54,11 +54,11 @@ def _has_no_block(waiting: tuple[Any, SharedBlock | None]) -> bool:
 
 
 class Channel:
-    """One end.
+    """One end of a channel.
 
     Args:
-        connection: a stream socket of the family AF_UNIX, blocking or not; it belongs to the channel from now on.
-        remembers_blocks: whether the blocks of what it receives can be passed on: see `SharedBlock.map`.
+        connection: a stream socket of the family AF_UNIX, blocking or not; the channel owns it.
+        remembers_blocks: whether received blocks can be passed on: see `SharedBlock.map`.
     """
 
     def __init__(self, connection: socket.socket, remembers_blocks: bool = False) -> None:
@@ -66,22 +66,22 @@ class Channel:
         self._remembers_blocks = remembers_blocks
         self._inflow = ReceiveBuffer(_FRAME_BYTES_MOST, inf, is_greeted=True)
         self._descriptors: deque[int] = deque()
-        """of blocks whose messages have not come whole"""
+        """descriptors of blocks whose messages are not complete"""
         self._error: ChannelClosedError | None = None
-        """why nothing more can be received; said when what came before is taken"""
+        """why nothing more can be received; raised after all earlier messages were returned"""
         self._pending: deque[tuple[Any, SharedBlock | None]] = deque()
         self.descriptor = connection.fileno()
 
     # Out
 
     def send(self, header: bytes, frames: Sequence[Any]) -> bool:
-        """Send a message, its frames as it suits their size.
+        """Send a message, with its frames in the stream or in a block, depending on their size.
 
         Returns:
-            whether all was written; if not (a non-blocking end), the rest waits for `flush`.
+            whether everything was written. If not (a non-blocking end), the rest waits for `flush`.
 
         Raises:
-            ChannelClosedError: if the other end is gone.
+            ChannelClosedError: if the other end has closed the channel.
         """
         if frames and sum(map(nbytes, frames)) > INLINE_FRAMES_BYTES:
             try:
@@ -94,13 +94,13 @@ class Channel:
         return self._write(pieces_of(header, frames), None)
 
     def send_in_stream(self, header: bytes, frames: Sequence[Any]) -> bool:
-        """Send a message whose frames are of use once. They must not change until they are written. Returns and raises
-        as `send` does.
+        """Send a message whose frames are read once. They must not change until they are written. Returns and raises as
+        `send`.
         """
         return self._write(pieces_of(header, frames), None)
 
     def send_block(self, header: bytes, block: SharedBlock) -> bool:
-        """Send a message whose frames are in shared memory already. Returns and raises as `send` does."""
+        """Send a message whose frames are in shared memory already. Returns and raises as `send`."""
         place = struct.pack(f"<{1 + len(block.sizes)}Q", block.offset, *block.sizes)
         return self._write(pieces_of(b"", (header, place)), block)
 
@@ -119,7 +119,7 @@ class Channel:
         return not must_wait and self.flush()
 
     def _send(self, data: Any, block: SharedBlock | None, more: Sequence[Any] = ()) -> int:
-        """Return how many bytes the socket has taken."""
+        """Return how many bytes the socket has accepted."""
         try:
             if more:
                 return self._socket.sendmsg([data, *more])
@@ -132,10 +132,10 @@ class Channel:
             raise ChannelClosedError(str(error)) from error
 
     def flush(self) -> bool:
-        """Write the waiting bytes. Return whether none are left.
+        """Write the waiting bytes. Return whether all were written.
 
         Raises:
-            ChannelClosedError: if the other end is gone.
+            ChannelClosedError: if the other end has closed the channel.
         """
         pending = self._pending
         while pending:
@@ -155,17 +155,17 @@ class Channel:
     # In
 
     def receive(self) -> list[Message]:
-        """Return messages that have arrived; a blocking end waits until there is one.
+        """Return messages that have arrived; a blocking end waits for the first one.
 
-        Of what has arrived some may be left for the next call, but not all: then the descriptor is still readable.
+        Some messages may be left for the next call. The descriptor is still readable then.
 
         Raises:
-            ChannelClosedError: if the other end is gone, and everything that it had sent was returned before.
+            ChannelClosedError: if the other end has closed the channel, after all that it sent was returned.
         """
         messages: list[Message] = []
         n_bytes = self._read(messages)
         if messages and n_bytes < _READ_BYTES:
-            return messages  # probably it was all: to look again costs as much as to read
+            return messages  # probably all: another check would cost as much as a read
         is_blocking = self._socket.gettimeout() is None
         reads_left = _READS_MOST
         while n_bytes and not (messages and (is_blocking or n_bytes < _READ_BYTES)) and (is_blocking or reads_left > 1):
@@ -174,8 +174,8 @@ class Channel:
         return messages
 
     def _read(self, messages: list[Message]) -> int:
-        """Read once, and add what is whole now. Return how many bytes there were to read; 0 also at the end, if there
-        are messages that have come before it.
+        """Read once and add the complete messages to `messages`. Return the number of bytes read; 0 also at the end of
+        the stream, if earlier messages have to be returned first.
         """
         try:
             if self._error is not None:
@@ -190,7 +190,7 @@ class Channel:
         return n_bytes
 
     def _pull(self) -> tuple[int, list[Message]]:
-        """Read once. Return how many bytes there were to read, and the messages that are whole now."""
+        """Read once. Return the number of bytes read, and the messages that are complete now."""
         inflow, data = self._inflow, b""
         try:
             if inflow.room:
@@ -201,7 +201,7 @@ class Channel:
                 if ancillary:
                     self._take_descriptors(ancillary)
                 if flags & _CUT_SHORT:
-                    raise BlockLostError("descriptors were lost: too many are open")
+                    raise BlockLostError("descriptors were dropped: too many are open")
         except BlockingIOError:
             return 0, []
         except ChannelClosedError:
@@ -213,7 +213,7 @@ class Channel:
         try:
             return n_bytes, inflow.take(data) if data else inflow.filled(n_bytes)
         except GarbledError:
-            raise ChannelClosedError("what has come is no message") from None
+            raise ChannelClosedError("the received bytes are not a message") from None
 
     def _take_descriptors(self, ancillary: Sequence[tuple[int, int, bytes]]) -> None:
         for level, kind, content in ancillary:
@@ -223,7 +223,7 @@ class Channel:
                 self._descriptors.extend(descriptors)
 
     def _opened(self, message: Message) -> Message:
-        """Return a message as it was sent: the frames may be in shared memory."""
+        """Return a message as it was sent, with its frames mapped if they are in shared memory."""
         header, parts = message
         if header:
             return message
@@ -238,13 +238,13 @@ class Channel:
             raise BlockLostError(f"{sum(sizes):,} bytes cannot be mapped: {why}") from error
 
     def has_come(self) -> bool:
-        """Return whether there is anything to receive, also the end of the stream."""
+        """Return whether there is anything to receive, which includes the end of the stream."""
         try:
             self._socket.recv(1, _LOOK)
         except BlockingIOError:
             return False
         except OSError:
-            pass  # to receive finds that too
+            pass  # `receive` raises it
         return True
 
     def close(self) -> None:

@@ -1,16 +1,14 @@
 """The processor: runs user code, in the main thread of its own process. No other part runs user code.
 
-The agent's slot writes to it over the channel: objects, then tasks that need them. It answers each task with one
-result, in the order of the tasks, and says in the progress page which task it executes.
+The agent's slot sends it objects and then the tasks that need them, over the channel. The processor replies to each
+task with one result, in the order of the tasks. The progress page shows which task it executes.
 
     uplink --> objects, tasks --> arguments --> call --> result --> uplink
 
 The context of clients in its tasks, and the waits of tasks, are in `task_context.py`.
 
-A cancelled task is interrupted: the agent names it in the progress page and sends a signal, whose handler raises
-`TaskInterrupt` in the main thread, in the middle of that task and nowhere else.
-
-Must never: let an exception of a task out of that task's result.
+To interrupt a cancelled task, the agent names it in the progress page and sends a signal, whose handler raises
+`TaskInterrupt` in the main thread, only while that task runs. An exception of a task never leaves that task's result.
 """
 
 from __future__ import annotations
@@ -88,22 +86,24 @@ def numbers_of(task: RunTask) -> Numbers:
 
 
 class VisibleDevices:
-    """Which GPUs the code of a task sees, as the environment of this process says. A library reads it once, when it
-    opens the first GPU: so a process in which a task has had some GPUs does not run a task that has others.
+    """The GPUs that the code of a task sees, as an environment variable lists them.
+
+    A library reads the variable once, when it opens the first GPU. So a process in which a task had some GPUs runs no
+    task that has other ones.
     """
 
     def __init__(self) -> None:
         self._at_start = os.environ.get(GPUS_VARIABLE)
         self._names = visible_gpus(self._at_start or "")
         self._had: Numbers = ()
-        """the GPUs that the last task had that had some"""
+        """the GPUs of the last task that had any"""
 
     def may_be(self, numbers: Numbers) -> bool:
         """Return whether a task that has these GPUs can run in this process."""
         return not numbers or self._had in ((), numbers)
 
     def show(self, numbers: Numbers) -> None:
-        """Have the next tasks see these GPUs; if none, what this process has seen from its start."""
+        """Let the next tasks see these GPUs; if `numbers` is empty, those that this process saw at its start."""
         if numbers:
             self._had = numbers
             os.environ[GPUS_VARIABLE] = ",".join(map(self._name, numbers))
@@ -113,12 +113,12 @@ class VisibleDevices:
             os.environ[GPUS_VARIABLE] = self._at_start
 
     def _name(self, number: int) -> str:
-        """Return the name of a GPU: of those that the process saw from its start, the one of this number."""
+        """Return the name of a GPU, counted among those that the process saw at its start."""
         return self._names[number] if number < len(self._names) else str(number)
 
 
 class Processor:
-    """The main loop."""
+    """The main loop of a worker process."""
 
     def __init__(self, channel: Channel, progress: ProgressPage, spec: ProcessorSpec, config: ClusterConfig) -> None:
         self._words = progress.words
@@ -143,7 +143,7 @@ class Processor:
         }
         self._number = 0
         self._withheld = 0
-        """how many of the tasks so far were not started"""
+        """the number of tasks that were not started"""
         self.generators = RandomGenerators()
         self._values = LoadedValues(finder(config.functions), self.generators.undisturbed)
         self._functions = self._values.functions
@@ -155,9 +155,9 @@ class Processor:
         """the options of the present range, if its rows have seeds"""
         self._may_interrupt = False
         self._is_void = False
-        """whatever the executed task returns or raises is dropped"""
+        """whether the outcome of the executed task is dropped"""
         self._interrupted_at = ""
-        """where the last task was that was interrupted, as text"""
+        """the traceback of the last interrupted task"""
         self._is_forked = False
         self._write: Callable[[Serializer, Any], Frames] = result_to_frames
         self._describe: Callable[[BaseException], TaskFailure] = partial(describe_failure, worker=spec.worker)
@@ -166,9 +166,9 @@ class Processor:
         """Serve until the agent closes the channel.
 
         Args:
-            after_task: called after each task with the time when that began, in nanoseconds; with 0 if it is called
-                again when the result has been sent. It must not raise.
-            connect: makes the connection that clients in tasks will probably need.
+            after_task: called after each task with the start time of the task in nanoseconds; with 0 if it is called
+                again once the result has been sent. It must not raise.
+            connect: opens the connection that clients in tasks will probably need.
         """
         self._after_task = after_task
         self._uplink.start()
@@ -186,9 +186,11 @@ class Processor:
                 self._end_of_loss(error)
 
     def _end_of_loss(self, error: BlockLostError) -> NoReturn:
-        """An object is lost on its way. It came for the next task, which is to blame, or it would be tried for ever."""
+        """End the process because an object was lost. The next task needs it and is reported as the cause; otherwise it
+        would be retried forever.
+        """
         self._uplink.send_results()
-        logger.error("an object that a task needs cannot be taken: %s", error)
+        logger.error("cannot receive an object that a task needs: %s", error)
         self._words[0] = self._number + 1
         os._exit(LOST_EXIT_CODE)
 
@@ -238,18 +240,18 @@ class Processor:
                 after_task(now_ns if left else 0)
             uplink.put(result, not left)
             if task.options and RunOptions.decode(task.options).at_most_once:
-                uplink.send_results()  # while this one counts as executed: what is done and was not told begins again
+                uplink.send_results()  # while it counts as executed: a done task that was not reported would run again
         words[0] = 0
         self._number = number
         uplink.send_hurried()
-        after_task(words[4])  # a look at what the last one has left behind delays no result
+        after_task(words[4])  # cleaning up after the last task delays no result
 
     def _run_rows(self, task: RunTask, number: int, left: int) -> int:
         """Run the rows of a range, each as a task with a number of its own. Return the number of the last one.
 
         Args:
-            number: of the task before it.
-            left: how many of the tasks that were handed with it follow.
+            number: the number of the task before it.
+            left: how many tasks of the same batch follow.
         """
         words, waiting, after_task, uplink = self._words, self.waiting, self._after_task, self._uplink
         if uplink.is_patient:
@@ -280,7 +282,9 @@ class Processor:
         return number
 
     def _seeds_of(self, task: RunTask) -> RunOptions | None:
-        """Return the options of a range if its rows have seeds. If not, they find fresh state."""
+        """Return the options of a range if its rows have seeds; if not, return None and give the generators fresh
+        state.
+        """
         options = RunOptions.decode(task.options)
         if options.seed:
             return options
@@ -288,7 +292,7 @@ class Processor:
         return None
 
     def _run_row(self, task: RunTask, row: int, block: bytes, carried: Frames, began_ns: int) -> bytes | RunResult:
-        """Return the value of a row, or its whole result if that is not a small value."""
+        """Return the value of a row, or a complete result if the row failed or its value is large."""
         frames, error = NO_FRAMES, None
         try:
             try:
@@ -302,7 +306,7 @@ class Processor:
                     positional, _keywords = read_arguments(block, value, _no_object, carried)
                     if len(sys.modules) != n_modules:
                         self.generators.refresh()
-                if self._seeds is not None:  # after the arguments were read, which may run code of theirs
+                if self._seeds is not None:  # after the arguments were read, which may run user code
                     self.generators.begin(self._seeds.seed_of(row_id(task.task_id, row)))
                 returned = function(*positional)
                 small = None if self._is_void else small_plain(serializer, returned)
@@ -317,7 +321,7 @@ class Processor:
             except BaseException as raised:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the row
                 self._may_interrupt = False
                 error = self._describe(raised)
-        except (TaskInterrupt, KeyboardInterrupt) as raised:  # before the first line of the handler above
+        except (TaskInterrupt, KeyboardInterrupt) as raised:  # raised before the first line of the handler above
             self._may_interrupt = False
             error = self._describe(raised)
         return self._result_alone(task, row, frames, error, began_ns)
@@ -325,7 +329,7 @@ class Processor:
     def _result_alone(
         self, task: RunTask, row: int, frames: Frames, error: TaskFailure | None, began_ns: int
     ) -> RunResult:
-        """Return the result of a row that is not a small value."""
+        """Return the complete result of a row that failed or has a large value."""
         alone = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"", frames=())
         duration_us = min((monotonic_ns() - began_ns) // 1000, LONGEST_US)
         if self._is_void:
@@ -344,9 +348,10 @@ class Processor:
             rows.blocks.append(result.payload)
 
     def _run_within_limits(self, tasks: Batch[RunTask]) -> None:
-        """Run some of the tasks at a time. When a limit is reached, this process ends; those that are left go back.
+        """Run a few tasks at a time. When a limit is reached, this process ends, and the remaining tasks return to the
+        slot.
 
-        Not while clients in this process wait for tasks of theirs, which would end with it.
+        It does not end while clients in this process wait for tasks of their own, which would end with it.
         """
         done = 0
         while done < len(tasks) and not self._is_over:
@@ -357,8 +362,9 @@ class Processor:
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run_with_devices(self, tasks: Batch[RunTask]) -> None:
-        """Run tasks that see their GPUs. One whose GPUs this process cannot open any more is for a fresh process, with
-        those behind it. Not while clients in this process wait for tasks of theirs, which would end with it.
+        """Run tasks that see their GPUs. A task whose GPUs this process cannot open any longer, and all tasks after it,
+        are left to a fresh process, unless clients in this process wait for tasks of their own, which would end with
+        it.
         """
         for numbers, row in groupby(tasks, numbers_of):
             self._is_over = not (self._devices.may_be(numbers) or self.waiting.is_needed())
@@ -400,7 +406,7 @@ class Processor:
                 self._may_interrupt = False
                 ended_ns = ended_ns or perf_counter_ns()
                 status, payload, frames, failed = self._failed(self._describe(error), task)
-        except (TaskInterrupt, KeyboardInterrupt) as error:  # before the first line of the handler above
+        except (TaskInterrupt, KeyboardInterrupt) as error:  # raised before the first line of the handler above
             self._may_interrupt = False
             ended_ns = ended_ns or perf_counter_ns()
             status, payload, frames, failed = self._failed(self._describe(error), task)
@@ -419,7 +425,7 @@ class Processor:
         return TaskStatus.FAILED, failure._replace(task_id=task.task_id, place=place).encode(), (), failure.short
 
     def _with_options(self, task: RunTask, function: Callable[..., Any]) -> tuple[Callable[..., Any], CallMeter | None]:
-        """Prepare the random generators for a task. Return its function, and the meter around it if it is profiled."""
+        """Prepare the random generators for a task. Return its function, and its meter if it is profiled."""
         options = RunOptions.decode(task.options)
         self.generators.begin(options.seed_of(task.task_id))
         if not options.profiling:
@@ -428,7 +434,7 @@ class Processor:
         return meter, meter
 
     def forked(self) -> None:
-        """In a process that a task has forked: end where the task ends, and answer nothing."""
+        """Prepare a process that a task has forked: it ends where the task ends, and sends nothing."""
         self._is_forked = self._is_void = True
         self._write = _end_forked
         self._describe = end_forked
@@ -439,9 +445,10 @@ class Processor:
     # Interrupting
 
     def interrupt(self, _signal: int, frame: FrameType | None) -> None:
-        """The handler of the signal, in the main thread: raise in the task that is to end, if that is executed now.
+        """Handle the signal: raise in the executed task if it is the task to interrupt.
 
-        It raises at most once for a task, and only while `_run` is prepared for it. If not now, the agent asks again.
+        It raises at most once per task, and only while `_run` is prepared for it. Otherwise the agent sends the signal
+        again.
         """
         words = self._words
         number = words[0]
@@ -450,18 +457,18 @@ class Processor:
             self._is_void = True
             self._interrupted_at = describe_stack(frame)
             words[3] = 0
-            raise TaskInterrupt("the task is not wanted any more")
+            raise TaskInterrupt("the task is no longer wanted")
 
     def keyboard(self, _signal: int, frame: FrameType | None) -> None:
-        """The handler of SIGINT, in the main thread: raise in the task that is executed, but not in our own code."""
+        """Handle SIGINT: raise in the executed task, but not in code of Scaler."""
         if self._may_interrupt and not _is_delicate(frame, spares_imports=False):
             raise KeyboardInterrupt
 
     def _void_result(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
-        """Return the answer for a task that was interrupted, whatever it returned or raised afterwards.
+        """Return the result of an interrupted task, whatever it returned or raised afterwards.
 
         Processes that the task has started and not waited for must not outlive it. They end with this process, so it
-        ends.
+        exits.
         """
         if self._is_forked:  # while the result was written
             end_forked(None)
@@ -480,7 +487,7 @@ class Processor:
 
 
 def _no_object(_object_id: ObjectId, _is_own: bool) -> NoReturn:
-    raise MissingObjects("a row of a range has no objects")  # the scheduler takes none that has
+    raise MissingObjects("a row of a range has no objects")  # the scheduler accepts no such rows
 
 
 def _nothing(_began_ns: int) -> None:
@@ -492,8 +499,8 @@ def _end_forked(_serializer: Serializer, _returned: Any) -> NoReturn:
 
 
 def _is_delicate(frame: FrameType | None, spares_imports: bool = True) -> bool:
-    """Return whether an exception out of nowhere could do lasting harm here: in an import, since there are modules that
-    cannot be imported a second time; or in code of ours that the task has called, unless it only waits.
+    """Return whether an exception at this point could do lasting harm: in an import, because some modules cannot be
+    imported twice, or in code of Scaler that the task has called, unless that only waits.
     """
     is_waiting = _is_of_threading(frame, "wait")
     while frame is not None and frame.f_globals is not _OURS:
@@ -501,7 +508,7 @@ def _is_delicate(frame: FrameType | None, spares_imports: bool = True) -> bool:
         if spares_imports and frame.f_code.co_filename == _IMPORTS:
             return True
         if _is_of_threading(frame, "start"):
-            is_waiting = False  # it does, for a moment, but somebody is in the middle of something
+            is_waiting = False  # it waits for a moment, in the middle of other work
         if type(name) is str and name.startswith("scaler.") and name not in _PURE and not is_waiting:
             return frame.f_code is not CallMeter.__call__.__code__ or _is_delicate(frame.f_back, spares_imports)
         frame = frame.f_back
@@ -514,4 +521,6 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 _OURS = globals()
 _PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, LoadedValues.__module__})
-"""What can be interrupted: values may take long to read and to write, and nothing is kept before they are read."""
+"""Modules that can be interrupted: reading and writing values may take long, and nothing is kept before a value is
+read.
+"""

@@ -1,14 +1,14 @@
 """The progress page: a few words of memory that an agent and one processor share.
 
-The processor writes which task it executes; the agent reads it, even after the processor's death or while a task holds
-the GIL. The agent writes which tasks must not be started. Tasks are numbered from 1 in the order in which they were
-handed to this processor.
+The processor writes which task it executes. The agent reads it, even after the processor's death or while a task holds
+the GIL. The agent writes which tasks must not start. Tasks are numbered from 1 in the order in which this processor
+receives them.
 
     word 0  written by the processor   the task that is executed now, 0 = none
     word 1  written by the agent       tasks after this one ...
-    word 2  written by the agent       ... up to this one must not be started
-    word 3  written by the agent       the task that is to be interrupted; the processor writes 0 when it is
-    word 4  written by the processor   when the executed task began, in nanoseconds of the monotonic clock
+    word 2  written by the agent       ... up to this one must not start
+    word 3  written by the agent       the task to interrupt; the processor writes 0 when it has done so
+    word 4  written by the processor   the start of the executed task, in nanoseconds of the monotonic clock
     word 5  written by the processor   the length of the text behind it: why the process could not be prepared
 
 Neither side blocks. The processor writes word 0 and then reads words 1 and 2. The agent writes words 1 and 2, waits
@@ -25,7 +25,7 @@ from scaler.shared_memory import new_memory
 _PAGE_BYTES = 4096
 _TEXT_AT = 48
 ALL = 2**63
-"""more tasks than any processor gets"""
+"""more tasks than any processor receives"""
 
 
 def new_progress_page() -> int:
@@ -34,7 +34,7 @@ def new_progress_page() -> int:
 
 
 class ProgressPage:
-    """The page, mapped. The descriptor stays the caller's."""
+    """The mapped page. The caller keeps the descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._mapping = mmap.mmap(descriptor, _PAGE_BYTES)
@@ -42,10 +42,10 @@ class ProgressPage:
         self.words = self._bytes.cast("Q")
 
     def close(self) -> None:
-        """Unmap the page, and with it free the descriptor that the mapping has.
+        """Unmap the page, and so free the descriptor of the mapping.
 
-        The last content can still be read, and writes have no effect: the slot may use this until it learns that the
-        processor is dead.
+        The last content can still be read, and writes have no effect: the slot may use the page until it learns that
+        the processor is dead.
         """
         if self._mapping.closed:
             return
@@ -66,10 +66,10 @@ class ProgressPage:
         return int(self.words[2])
 
     def withhold(self, after: int, to: int) -> None:
-        """Have no task start whose number is greater than `after` and at most `to`.
+        """Prevent the start of tasks whose number is greater than `after` and at most `to`.
 
-        What was withheld stays so until it is passed: the processor may be at one of those, and was told not to start
-        it. The order matters: between the two writes the range covers older numbers, which have been passed already.
+        A withheld task stays withheld until its number has been passed: the processor may have skipped it already. The
+        order matters: between the two writes the range covers older numbers, which have been passed already.
         """
         if after <= self.words[2]:
             after = min(after, self.words[1])
@@ -77,18 +77,18 @@ class ProgressPage:
         self.words[1] = after
 
     def interrupt(self, number: int) -> None:
-        """Have this task interrupted, once, by the next signal that finds it executing."""
+        """Let the next signal that arrives while this task is executed interrupt it, once."""
         self.words[3] = number
 
     def interrupt_all(self) -> None:
-        """Have no further task start, and the one that is executed interrupted by the next signal."""
+        """Prevent the start of further tasks, and let the next signal interrupt the executed one."""
         self.withhold(0, ALL)
         self.words[3] = self.words[0]
 
     def ran_seconds(self, number: int, now: float) -> float:
         """Return for how long the task has been executed; 0 if it is not.
 
-        The processor writes the time before the number, so a task never seems older than it is.
+        The processor writes the time before the number, so the result is never too large.
         """
         began_ns = int(self.words[4])
         return now - began_ns / 1e9 if number and self.words[0] == number else 0.0
@@ -106,5 +106,5 @@ class ProgressPage:
 
     @property
     def is_interrupt_due(self) -> bool:
-        """Whether the task that was to be interrupted was not yet."""
+        """Whether a task that was to be interrupted has not been yet."""
         return bool(self.words[3])

@@ -1,12 +1,12 @@
-"""Uplink: the processor's end of the channel: results on their way out, news of any thread, and what it hears.
+"""Uplink: the processor's end of the channel: sends results and output of any thread, and receives tasks and objects.
 
-Results are gathered: they leave when the handed tasks are done or some milliseconds after the first. Those that are
-only wanted together wait for longer, and for what is handed next: to wake the agent takes time of a core that tasks
-could use. Those of a range leave together, unless it is late. A second thread sees to that while a task goes on for
-long, and sleeps for good while there is nothing to send. Only the main thread reads, also in the middle of a task that
-waits for permission to go on: whatever else it hears then is kept for later.
+Results are collected and sent when the assigned tasks are done, or some milliseconds after the first one. Results that
+are only useful together wait longer, until the next tasks arrive: waking the agent takes time of a core that tasks
+could use. The results of a range are sent together, unless it is late. A second thread sends results while a task runs
+for long, and sleeps while there is nothing to send. Only the main thread reads, also in the middle of a task that waits
+for permission to resume: whatever else it receives then is kept for later.
 
-Must never: write to the channel without the lock, or be interrupted by a signal in the middle of a message.
+Messages are written under a lock, and no signal handler may interrupt one.
 """
 
 from __future__ import annotations
@@ -33,34 +33,40 @@ from scaler.wire.messages.worker import RunResult, RunTask
 logger = logging.getLogger(__name__)
 
 SEND_AFTER_NS = 2_000_000
-"""A result waits no longer than this for those of the next tasks, between tasks."""
+"""The longest wait of a result for those of the next tasks, between tasks."""
 SEND_AT_ONCE_US = 6_000
-"""The result of a task that took so long waits for none: the agent hands over the next task when it has it."""
+"""The result of a task that took longer is sent at once, because the agent sends the next task after it."""
 TOGETHER_NS = 30_000_000
-"""A result that is only wanted with others leaves before a next task that would keep it here for longer than this."""
+"""The longest expected wait of results that are only useful together. If the next task would exceed it, they are sent
+first.
+"""
 LEFT_US = 8_000
-"""And when the handed tasks are expected to take only so long, and one of them more: so the next ones come in time."""
+"""They are also sent when the remaining tasks are expected to take less than this, so that the next ones arrive in
+time.
+"""
 LATE_SECONDS = 0.1
-"""How often the flusher looks for such a result while a task takes longer than those before it. To look takes the
-interpreter from the task and gives it back, which is some switches of threads."""
+"""How often the flusher checks for late results while a task takes longer than those before it. Each check takes the
+interpreter from the task, which costs some thread switches.
+"""
 LATE_NS = 100_000_000
-"""When a range takes so long, the results of its first rows leave before the others. It is split by that everywhere,
-which costs more than to wait: on a busy machine many ranges take some times as long as they should."""
+"""The age at which the first rows of a range are sent before the others. That splits the range, which costs more than
+waiting: on a busy machine many ranges take a few times as long as expected.
+"""
 TICK_SECONDS = 0.003
-"""How often the flusher looks for other unsent results while tasks run."""
+"""How often the flusher checks for other unsent results while tasks run."""
 IDLE_TICKS = 2
-"""After so many ticks without an unsent result the flusher sleeps until it is woken."""
+"""The number of ticks without an unsent result after which the flusher sleeps until it is woken."""
 
 LONGEST_US = 2**32 - 1
 
 REPORT_NS = 250_000_000
-"""Of the reports of tasks, one travels in this time at the most: the latest."""
+"""The shortest time between two reports of progress; only the latest one is sent."""
 
 _RESUME = Batch[ResumeTask]
 
 
 class UnsentRows:
-    """The results of the rows of a range that have not left. Filled by the main thread; any thread may have them leave.
+    """The unsent results of the rows of a range. The main thread adds them; any thread may send them.
 
     Args:
         task: the range.
@@ -71,32 +77,32 @@ class UnsentRows:
     def __init__(self, task: RunTask) -> None:
         self.task = task
         self.blocks: list[bytes] = []
-        """of the rows that have ended, in their order"""
+        """results of ended rows, in their order"""
         self.statuses: dict[int, int] = {}
-        """of rows that have not succeeded, by number; set before their block is there"""
+        """row number -> status of each row that has not succeeded; set before its block is added"""
         self.failure = ""
-        """type and message of one that has failed"""
+        """type and message of the exception of a failed row"""
         self._row = 0
-        """the first one whose result has not left"""
+        """the first row whose result has not been sent"""
         self._since_ns = perf_counter_ns()
 
     def skip(self) -> None:
-        """The result of the next row leaves by itself; those before it have left."""
+        """Skip the next row, whose result is sent separately. All rows before it have been sent."""
         self._row += 1
 
     @property
     def is_late(self) -> bool:
-        """Whether its results have waited for so long that those that are there leave by themselves."""
+        """Whether the results have waited so long that they are sent before the end of the range."""
         return perf_counter_ns() - self._since_ns > LATE_NS
 
     def take(self) -> RunResult | None:
-        """Return what there is as one result."""
+        """Remove the results of the ended rows and return them as one result; None if there are none."""
         blocks, task, first = self.blocks, self.task, self._row
         count = len(blocks)
         if not count:
             return None
         taken = blocks[:count]
-        del blocks[:count]  # others may have come
+        del blocks[:count]  # others may have been added
         self._row += count
         now_ns = perf_counter_ns()
         duration_us, self._since_ns = min((now_ns - self._since_ns) // 1000, LONGEST_US), now_ns
@@ -122,7 +128,7 @@ class UnsentRows:
 
 
 class Uplink:
-    """What the processor and the agent say to each other."""
+    """Sends items to the agent and receives its messages."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -131,32 +137,32 @@ class Uplink:
         self._next_report_ns = 0
         self._first_unsent_ns = 0
         self.is_patient = False
-        """whether there are unsent results, and all of them are only wanted together"""
+        """whether there are unsent results, and all of them are only useful together"""
         self._function_id: bytes = b""
-        """of which function they are"""
+        """the function of these results"""
         self._rows: UnsentRows | None = None
-        """of the range that runs"""
+        """the results of the running range"""
         self._lock = threading.Lock()
         self._has_results = threading.Event()
         self._is_flusher_asleep = True
         self._is_flusher_off = True
-        """whether it is asleep and does not look for late results"""
+        """whether the flusher is asleep and does not check for late results"""
         self._received: deque[Batch[Any]] = deque()
         self._permitted = 0
 
     def start(self) -> None:
-        """Start the second thread."""
+        """Start the flusher thread."""
         threading.Thread(target=self._flush_now_and_then, name="scaler-flusher", daemon=True).start()
 
     # Out
 
     def put(self, result: RunResult, is_last: bool) -> None:
-        """Send a result soon. `is_last`: the caller flushes right after."""
+        """Send a result soon. If `is_last`, the caller flushes right after."""
         unsent = self._unsent
         unsent.append(result)
         if is_last and not self.is_patient:
             return
-        # Frames are perhaps memory that the task has kept, and that the next task changes.
+        # Frames may be memory that the task has kept and the next task changes.
         if result.frames or result.duration_us > SEND_AT_ONCE_US or self.is_patient:
             self.send_results()
             return
@@ -169,10 +175,10 @@ class Uplink:
             self.send_results()
 
     def put_with_others(self, result: RunResult, function_id: ObjectId, left: int = 0) -> None:
-        """Send a result of this function, which is only wanted with others, when several are there or `hear` waits.
+        """Send a result that is only useful with others of its function, when several are there or `hear` waits.
 
         Args:
-            left: how many of the tasks that were handed with it have not begun.
+            left: how many tasks of the same batch have not started.
         """
         unsent = self._unsent
         if result.frames or (unsent and not self.is_patient):
@@ -193,7 +199,7 @@ class Uplink:
             self._has_results.set()
 
     def open_rows(self, task: RunTask) -> UnsentRows:
-        """A range begins. Its results may wait for its end, but not for a row that takes long."""
+        """Start a range. Its results may wait for its end, but not for a row that takes long."""
         rows = self._rows = UnsentRows(task)
         if not self._unsent:
             self._be_patient()
@@ -206,7 +212,7 @@ class Uplink:
             self._has_results.set()
 
     def put_row_alone(self, result: RunResult) -> None:
-        """Send the result of a row that is not like the others, behind theirs."""
+        """Send the result of a row that is not a small value, after the results of the rows before it."""
         rows = self._rows
         with self._lock:
             self._send([*self._all_unsent(), result])
@@ -214,23 +220,23 @@ class Uplink:
                 rows.skip()
 
     def close_rows(self, left: int) -> None:
-        """A range has ended.
+        """End the range.
 
         Args:
-            left: how many of the tasks that were handed with it have not begun.
+            left: how many tasks of the same batch have not started.
         """
         with self._lock:
             rows, self._rows = self._rows, None
         result = None if rows is None else rows.take()
         if rows is None or result is None:
             return
-        if not (rows.task.priority or result.statuses):  # else somebody waits for it
+        if not (rows.task.priority or result.statuses):  # else a caller waits for it
             self.put_with_others(result, rows.task.function_id, left)
         else:
             self.put(result, not left)
 
     def _all_unsent(self) -> list[RunResult | TaskOutput]:
-        """Take all that there is, the rows of a range that runs among it; under the lock."""
+        """Remove and return all unsent items, including rows of the running range. The caller holds the lock."""
         unsent, rows = self._unsent, self._rows
         items = [unsent.popleft() for _ in range(len(unsent))]
         ended = None if rows is None else rows.take()
@@ -239,12 +245,12 @@ class Uplink:
         return items
 
     def send_before(self, task: RunTask) -> None:
-        """A range begins. It may take longer than those whose results wait, if it is of another function."""
+        """Send the unsent results before a range of another function, which may take longer than their tasks did."""
         if task.function_id != self._function_id:
             self.send_results()
 
     def put_line(self, line: TaskOutput) -> None:
-        """Send a line of a task soon, before the result of that task; for any thread."""
+        """Send a line of output soon, before the result of its task. Safe to call from any thread."""
         if not self._unsent:
             self._first_unsent_ns = perf_counter_ns()
         self.is_patient = False
@@ -253,13 +259,15 @@ class Uplink:
             self._has_results.set()
 
     def put_report(self, report: TaskOutput) -> None:
-        """Send how far a task is, unless it says something newer before that may travel; for any thread."""
+        """Send the progress of a task, unless a newer report replaces it before it may be sent. Safe to call from any
+        thread.
+        """
         self._reports.append(report)
         if not self._take_report(perf_counter_ns()) and self._is_flusher_asleep:
             self._has_results.set()
 
     def send_results(self) -> None:
-        """Send all results that there are."""
+        """Send all unsent results."""
         with self._lock:
             unsent = self._unsent
             self.is_patient = False
@@ -275,12 +283,12 @@ class Uplink:
                 self._send([unsent.popleft() for _ in range(len(unsent))])
 
     def send_hurried(self) -> None:
-        """Send all results, unless they are only wanted together: then `hear` sees to them."""
+        """Send all unsent results, unless they are only useful together: `hear` sends these."""
         if not self.is_patient:
             self.send_results()
 
     def say(self, items: list[Any]) -> None:
-        """Send items after all results that there are; for any thread."""
+        """Send items after all unsent results. Safe to call from any thread."""
         with self._lock:
             self._send([*self._all_unsent(), *items])
 
@@ -289,8 +297,8 @@ class Uplink:
             self._channel.send(header, frames)
 
     def _flush_now_and_then(self) -> None:
-        """The second thread: while tasks run, a result waits for no more than a tick."""
-        with contextlib.suppress(ChannelClosedError):  # the agent is gone: the main thread sees to that
+        """Run the flusher thread: while tasks run, a result waits for one tick at most."""
+        with contextlib.suppress(ChannelClosedError):  # the agent has ended: the main thread handles that
             while True:
                 self._is_flusher_asleep = True
                 self._await_hurried()
@@ -307,11 +315,11 @@ class Uplink:
                         self.send_results()
 
     def _await_hurried(self) -> None:
-        """Return when there is something that must leave soon. Until then see to results that are late."""
+        """Wait for an item that must be sent soon. Meanwhile send results that are late."""
         idle_looks = 0
         while not self._reports:
             self._is_flusher_off = idle_looks >= IDLE_TICKS
-            if self.is_patient:  # perhaps since then, and whoever put it thinks that it is looked at
+            if self.is_patient:  # perhaps set since then, by a thread that relies on the checks
                 self._is_flusher_off = False
             if self._has_results.wait(None if self._is_flusher_off else LATE_SECONDS):
                 self._has_results.clear()
@@ -326,7 +334,7 @@ class Uplink:
                 idle_looks += 1
 
     def _take_report(self, now_ns: int) -> bool:
-        """Have the latest report leave if it may. Return whether that is so. Two threads may call it at once."""
+        """Queue the latest report if it may be sent now, and return whether it may. Two threads may call it at once."""
         if now_ns < self._next_report_ns:
             return False
         self._next_report_ns = now_ns + REPORT_NS
@@ -335,8 +343,8 @@ class Uplink:
         return True
 
     def leave(self) -> None:
-        """In a forked process: send nothing, receive nothing, and never wait."""
-        self._lock = threading.Lock()  # the other one may have been held by a thread that does not exist here
+        """Disconnect a forked process: it sends nothing, receives nothing, and never waits."""
+        self._lock = threading.Lock()  # a thread that does not exist here may have held the old one
         self._unsent.clear()
         self._rows = None
         self._channel.close()
@@ -344,10 +352,10 @@ class Uplink:
     # In
 
     def hear(self) -> Iterator[Batch[Any]]:
-        """Go through what the agent says, in its order; wait for it if need be.
+        """Iterate over the messages of the agent, in their order; wait for the next one.
 
         Raises:
-            ChannelClosedError: when the agent is gone.
+            ChannelClosedError: if the agent has closed the channel.
         """
         received = self._received
         while True:
@@ -358,16 +366,17 @@ class Uplink:
             self._receive()
 
     def await_permission(self, number: int) -> None:
-        """Wait until the agent lets the task with this number go on; for the main thread in the middle of that task.
+        """Wait until the agent permits the task with this number to resume. Called by the main thread in the middle of
+        that task.
 
         Raises:
-            TaskInterrupt: if the agent is gone, so that the task is not wanted any more.
+            TaskInterrupt: if the agent has closed the channel.
         """
         try:
             while self._permitted != number:
                 self._receive()
         except ChannelClosedError:
-            raise TaskInterrupt("the agent is gone") from None
+            raise TaskInterrupt("the agent has ended") from None
 
     def _receive(self) -> None:
         for header, frames in self._channel.receive():

@@ -1,8 +1,8 @@
-"""Failure: describes the exception of a task in a form that travels. No exception object can make this fail.
+"""Failure: describes the exception of a task in a form that can be sent. No exception object can make this fail.
 
-An exception may outlive its task: a module, a cache or a future keeps it. Each `raise` adds frames to its traceback,
-and the frames keep the locals of all tasks that have raised it. So describing an exception releases its frames, and
-formats a bounded number of them.
+An exception may outlive its task in a module, a cache or a future. Each `raise` adds frames to its traceback, and the
+frames keep the locals of all tasks that have raised it. So describing an exception releases its frames, and formats a
+bounded number of them.
 
 Used by the code that calls user functions.
 """
@@ -31,23 +31,23 @@ from scaler.wire.codec.structs import TaskFailure
 T = TypeVar("T")
 
 TEXT_CHARACTERS = 64 * 1024
-"""The most characters of a message or a traceback that travel."""
+"""The most characters of a message or a traceback that are sent."""
 EXCEPTION_BYTES = 4 * 1024 * 1024
-"""A larger exception travels as text only."""
+"""A larger exception is sent as text only."""
 
 CHAIN_MOST = 20
-"""The most exceptions of a chain that are formatted: the last ones."""
+"""The most exceptions of a chain that are formatted, counted from its end."""
 SHOWN_MOST = 100
 """The most exceptions that are formatted in all, members of groups included."""
 FRAMES_MOST = 1000
-"""The most frames of an exception that are formatted: the last ones, as in tracebacks of the interpreter."""
+"""The most frames of an exception that are formatted, counted from its end, as in tracebacks of the interpreter."""
 _GROUP_WIDTH = 15
 """The most members of a group that `traceback` formats; it counts the others."""
 _CLEAN_MOST = 100
 """After this number of exceptions without frames, the rest of a chain was released by earlier tasks."""
 
 BASES_MOST = 32
-"""The most classes that an exception is derived from that travel."""
+"""The most base classes of an exception that are sent."""
 
 _OWN_FILES = {
     str(Path(__file__).parents[1] / "processor.py"),
@@ -86,19 +86,21 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
 
 
 def _is_of_result(error: SerializeObjectError) -> bool:
-    """Return whether the task has returned, and its result cannot be serialised."""
+    """Return whether the task has returned and its result cannot be serialised."""
     frames = error.__traceback__
     return frames is not None and frames.tb_next is not None and frames.tb_next.tb_frame.f_code is to_frames.__code__
 
 
 def _about_result(error: SerializeObjectError) -> SerializeObjectError:
-    better = SerializeObjectError(f"what it returned: {error}; return plain values, or what it can be made from")
+    better = SerializeObjectError(
+        f"what it returned: {error}; return plain values, or values from which it can be made"
+    )
     better.__cause__ = error.__cause__
     return better
 
 
 def _hint(error: BaseException) -> str:
-    """Return what to add to the traceback of an error that is likely about a value that tasks share."""
+    """Return a hint for an error that is probably about a value that tasks share; else ""."""
     if type(error) in (ValueError, TypeError) and "read-only" in str(error):
         return (
             "(Values of send_object and of graphs are shared by the tasks of a worker process, so their arrays and "
@@ -108,7 +110,7 @@ def _hint(error: BaseException) -> str:
 
 
 def _about_value(error: DeserializeObjectError, cause: BaseException, worker: str) -> DeserializeObjectError:
-    """Return a more helpful message: users meet this error first, and can do something about it."""
+    """Return the error with a more helpful message: users meet it first, and can act on it."""
     what = _try(_unread, error, "")
     if not what:
         return error
@@ -124,12 +126,12 @@ def _about_value(error: DeserializeObjectError, cause: BaseException, worker: st
             )
         elif class_name(type(cause)) == "multiprocessing.context.AuthenticationError":
             text += (
-                "; it is of a multiprocessing.Manager, which lets in who has the authkey of the program that made it. "
-                "Only the workers of a cluster that this program has started have that: elsewhere, set "
+                "; it belongs to a multiprocessing.Manager, which accepts only the authkey of the program that made it. "
+                "Workers have it only if this program has started their cluster: elsewhere, set "
                 "multiprocessing.current_process().authkey to the same bytes in that program and by an initializer"
             )
     if differing := differences():
-        text += f"; packages that the task uses have another version where it comes from: {differing}"
+        text += f"; the sender of the task has other versions of packages that it uses: {differing}"
     better = DeserializeObjectError(text)
     better.__cause__ = cause
     return better
@@ -148,7 +150,7 @@ def _about_module(what: str, missing: str, who: str) -> str:
 def _unread(error: BaseException) -> str:
     """Return what could not be read: the function, or which argument of which function; "" if that is not known.
 
-    It is found in the frames, so that no call pays for it.
+    It is found in the frames, so that calls pay nothing for it.
     """
     frames = [frame for frame, _ in islice(traceback.walk_tb(error.__traceback__), 2)]
     code = frames[-1].f_code
@@ -161,7 +163,7 @@ def _unread(error: BaseException) -> str:
 
 
 def _parameter(function: Callable[..., object], reads: Mapping[str, Any]) -> str:
-    """Return what to call the argument that is read, as the client calls those that it cannot serialise."""
+    """Return a name for the argument that is read, as the client names an argument that it cannot serialise."""
     start, size = reads["start"], reads["name_bytes"]
     if size:
         return f"the argument {reads['block'][start - size : start].decode()!r}"
@@ -178,7 +180,7 @@ def _folder() -> str:
     try:
         return str(Path.cwd())
     except OSError:
-        return "a folder that is gone"
+        return "a removed folder"
 
 
 def describe_stack(frame: FrameType | None) -> str:
@@ -194,7 +196,7 @@ def describe_stack(frame: FrameType | None) -> str:
 
 
 def _try(describe: Callable[[BaseException], T], error: BaseException, otherwise: T) -> T:
-    """Any access to an exception may run code of its class, which may raise anything."""
+    """Return `describe(error)`, or `otherwise` if it raises: any access to an exception may run code of its class."""
     try:
         return describe(error)
     except BaseException:  # noqa: BLE001 - see above
@@ -202,7 +204,7 @@ def _try(describe: Callable[[BaseException], T], error: BaseException, otherwise
 
 
 def _clean(text: str) -> str:
-    """Return at most so many characters, without lone surrogates."""
+    """Return a text without lone surrogates, cut to `TEXT_CHARACTERS`."""
     if len(text) > TEXT_CHARACTERS:
         half = TEXT_CHARACTERS // 2
         text = f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
@@ -220,11 +222,11 @@ def _bases(error: BaseException) -> tuple[str, ...]:
 def _traceback(error: BaseException) -> str:
     """Format an exception, its chain and its members as `traceback` does, within the bounds above.
 
-    `TracebackException` has no bound for a chain: so each exception is formatted alone, and they are linked here.
+    `TracebackException` has no bound for a chain, so each exception is formatted separately, and they are linked here.
     """
     whole = _alone(error)
     shown, seen, is_cut = [(error, whole, 1)], {id(error)}, False
-    for each, summary, length in shown:  # grows meanwhile
+    for each, summary, length in shown:  # grows during the iteration
         link, earlier = _earlier(each)
         if earlier is not None and id(earlier) not in seen:
             is_cut |= length == CHAIN_MOST
@@ -258,7 +260,6 @@ def _earlier(error: BaseException) -> tuple[str, BaseException | None]:
 
 
 def _members(error: BaseException) -> tuple[BaseException, ...]:
-    """Return the members of an exception that is a group."""
     members: tuple[BaseException, ...] = ()
     if issubclass(type(error), _GROUPS):
         members = _GROUPS.exceptions.__get__(error)
@@ -270,7 +271,7 @@ def _frames(error: BaseException) -> str:
 
 
 def _last(frames: TracebackType | None) -> TracebackType | None:
-    """Return the end of a traceback that has at most `FRAMES_MOST` frames."""
+    """Return the last `FRAMES_MOST` frames of a traceback."""
     ahead = frames
     for _ in range(FRAMES_MOST):
         if ahead is None:
@@ -284,7 +285,7 @@ def _last(frames: TracebackType | None) -> TracebackType | None:
 def _release_frames(error: BaseException) -> None:
     """Drop the tracebacks of an exception, of its chain and of its members.
 
-    A class may override these attributes with code of its own, so those of `BaseException` are used.
+    Subclasses may override these attributes with code of their own, so the descriptors of `BaseException` are used.
     """
     todo, seen = [(error, 0)], {id(error)}
     while todo:
@@ -302,9 +303,9 @@ _TRACEBACK, _CAUSE, _CONTEXT = (vars(BaseException)[f"__{name}__"] for name in (
 
 
 def _pickled(error: BaseException) -> bytes:
-    """Return the pickled exception; empty if it is too large or cannot be read again, which is tried here.
+    """Return the pickled exception; empty if it is too large or a test shows that it cannot be read again.
 
-    One whose constructor takes other arguments than it hands on to `Exception` is put together without it.
+    If its constructor takes other arguments than it passes to `Exception`, it is rebuilt without the constructor.
     """
     data: bytes = pickled_classes.dumps(error, protocol=5)
     if len(data) <= EXCEPTION_BYTES and not _can_be_read(data, type(error)):
@@ -326,7 +327,7 @@ _GROUPS: Any = getattr(builtins, "BaseExceptionGroup", ())
 
 
 class _Parts:
-    """Pickled as an exception: by its class, its arguments and its attributes."""
+    """An object that is pickled as an exception: by class, arguments and attributes."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -340,13 +341,13 @@ class _Parts:
 
 
 def _member(error: BaseException) -> BaseException | _Parts:
-    """Return what is pickled in the place of an exception in a group."""
+    """Return what is pickled in place of an exception in a group."""
     data = pickled_classes.dumps(error, protocol=5)
     return error if _can_be_read(data, type(error)) else _Parts(error)
 
 
 def _user_frames(error: BaseException) -> TracebackType | None:
-    """Return the traceback from the first frame on that is not ours."""
+    """Return the traceback from the first frame that is not code of Scaler."""
     frames: TracebackType | None = _TRACEBACK.__get__(error)
     while frames is not None and frames.tb_frame.f_code.co_filename in _OWN_FILES:
         frames = frames.tb_next

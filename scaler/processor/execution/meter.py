@@ -1,7 +1,7 @@
 """CallMeter: measures wall time, CPU time and memory of a call. Used by the processor for profiled tasks.
 
-On Linux the kernel keeps the peak memory of a process and resets it on request. On other systems a thread samples every
-few milliseconds during the call. Must never: change the result or the exception of the call.
+On Linux the kernel records the peak memory of a process and resets it on request. On other systems a thread samples
+every few milliseconds during the call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SAMPLE_SECONDS = 0.005
 
 
 class CallMeter:
-    """Stands for a function: calls it, and measures the call.
+    """A wrapper of a function that calls it and measures the call.
 
     Attributes:
         profile: a `PROFILE`; empty until the call has ended.
@@ -44,7 +44,7 @@ class KernelWatch:
     """Reads the peak memory that Linux has recorded since the last reset.
 
     Raises:
-        OSError: if the system does not let this process do that.
+        OSError: if the system does not permit that.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class KernelWatch:
         self._before_bytes = _status("VmRSS:")
 
     def end(self) -> int:
-        """Return how far the memory rose, in bytes."""
+        """Return by how many bytes the memory rose."""
         return max(0, _status("VmHWM:") - self._before_bytes)
 
 
@@ -64,7 +64,7 @@ def _status(name: str) -> int:
 
 
 class SampledWatch:
-    """Samples the memory in a thread of its own."""
+    """Samples the memory in a thread."""
 
     def __init__(self) -> None:
         import psutil  # noqa: PLC0415 - only here, and it takes long
@@ -83,7 +83,7 @@ class SampledWatch:
         self._peak_bytes = max(self._peak_bytes, self._process.memory_info().rss)
 
     def end(self) -> int:
-        """Return how far the memory rose, in bytes."""
+        """Return by how many bytes the memory rose."""
         self._is_over.set()
         self._thread.join()
         self._look()
@@ -91,10 +91,9 @@ class SampledWatch:
 
 
 def new_memory_watch() -> KernelWatch | SampledWatch:
-    """Begin to watch the memory of this process, in the best way that it is allowed to.
+    """Start to watch the memory of this process, in the best way that the system permits.
 
-    Memory that earlier tasks freed and the C library keeps goes back to the system first. Otherwise a task that uses it
-    again would seem to need none.
+    Return freed memory to the system first. Otherwise a task that reuses it would seem to need none.
     """
     give_back_memory(0)
     if sys.platform == "linux":

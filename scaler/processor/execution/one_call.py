@@ -1,7 +1,7 @@
 """One call: runs the function of a task where its values are, and describes how it ended.
 
 Used by executors whose tasks do not run in a processor: threads of the engine `inline`, and the processes of other
-engines. Must never: let an exception of a task out of that task's result.
+engines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ LONGEST_US = 2**32 - 1
 
 
 def run_call(task: RunTask, values: LoadedValues) -> RunResult:
-    """Run a task, and return its result. All that it needs is in `values`."""
+    """Run a task and return its result. `values` has everything that it needs. An exception of the task becomes its
+    result.
+    """
     status, payload, failure = TaskStatus.SUCCESS, b"", ""
     frames: Frames = ()
     meter: CallMeter | None = None

@@ -1,10 +1,8 @@
 """OutputSender: sends the lines that a task writes to the agent, with the number of the task.
 
-Used by the streams and by the handler of `logging` that stands here; puts lines into the uplink, before the result of
-the task. So many lines and bytes travel in a second. Of the others the last ones of each task travel at its end, and
-the rest is counted. Of reports the latest ones travel. A task that writes nothing costs nothing here.
-
-Must never: let a task fail because of its text, or wait.
+Used by the streams and by the `logging` handler below; puts lines into the uplink, before the result of the task. The
+lines and bytes per second are limited. Of the lines above the limit, the last ones of each task are sent at its end,
+and the others are counted. Of reports the latest ones are sent. No task fails or waits because of its output.
 """
 
 from __future__ import annotations
@@ -23,19 +21,19 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.processor import TaskOutput
 
 BURST_SECONDS = 2
-"""After some silence, as many lines travel at once as usually in so many seconds."""
+"""After a silence, the lines of this many seconds may be sent at once."""
 LAST_LINES = 20
-"""So many of the last lines of a task travel in any case, when it ends."""
+"""The number of last lines of a task that are always sent when it ends."""
 
 
 class OutputSender:
-    """The lines of the tasks of one processor.
+    """Sends the lines of the tasks of one processor.
 
     Args:
-        words: the progress page; the first one is the number of the task that is executed.
+        words: the progress page; the first word is the number of the executed task.
         put: puts an item into the uplink.
         put_report: puts a report into the uplink.
-        lines_per_second: so many lines travel in a second; 0: none.
+        lines_per_second: the most lines that are sent per second; 0: none.
     """
 
     def __init__(
@@ -54,12 +52,14 @@ class OutputSender:
         self._lock = threading.RLock()
         self._number = 0
         self._dropped = 0
-        """lines of this task that were left out, before those that are held"""
+        """the number of dropped lines of this task, all before those in `held`"""
         self.held: deque[TaskOutput] = deque()
-        """lines of this task that travel when it ends, if they are the last ones then"""
+        """the latest lines of this task above the limit, to be sent when it ends"""
 
     def say(self, stream: OutputStream, text: str) -> bool:
-        """A line was written, in any thread. Return whether it is of a task: another one is only in the log."""
+        """Send a line that was written in any thread. Return whether it belongs to a task; other lines are only
+        logged.
+        """
         number = self._words[0]
         if self._is_off or not number:
             return False
@@ -80,17 +80,17 @@ class OutputSender:
         return True
 
     def leaves_to_log(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is to be in the log where that has nothing of what tasks write: a filter."""
+        """Return whether a record is logged even if the log excludes what tasks write. Used as a filter."""
         return record.name.startswith(OURS) or self._is_off or not self._words[0]
 
     def report(self, text: str) -> None:
-        """The task says how far it is, in any thread."""
+        """Send the progress of the task. Safe to call from any thread."""
         number = self._words[0]
         if number and not self._is_off:
             self._put_report(TaskOutput(number, OutputStream.REPORT, time.time_ns() // 1000, 0, text))
 
     def after_task(self) -> None:
-        """A task ends, and some of its lines are held: say them, and how many are missing before them."""
+        """Send the held lines of the task that has ended, with the number of lines dropped before them."""
         with self._lock:
             dropped, self._dropped = self._dropped, 0
             while self.held:
@@ -99,14 +99,14 @@ class OutputSender:
                 dropped = 0
 
     def forked(self) -> None:
-        """In a forked process: what is written here is only in the log."""
+        """Stop sending in a process that a task has forked: its lines are only logged."""
         self._is_off = True
         self._lock = threading.RLock()
         self.held.clear()
 
 
 class OutputHandler(logging.Handler):
-    """Takes what tasks log, as the root logger hands it on."""
+    """Sends what tasks log, as a handler of the root logger."""
 
     def __init__(self, outputs: OutputSender) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """ProcessFacts: facts about the process in which a task failed: host, worker, Python, packages, names of variables.
 
 Written by the process that describes a failure, read by a client that runs the call of a failed task again
-(`scaler.client.rerun`). Of environment variables only the names are taken, never the values.
+(`scaler.client.rerun`). Environment variables are recorded by name, without their values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scaler.process import hash_seed
 from scaler.texts import NAME_CHARACTERS, printable, read_json
 
 NAMES_CHARACTERS = 4096
-"""The most characters of the names of variables, in their order; further names are left out."""
+"""The most characters of all names of variables; further names are left out."""
 PACKAGES_MOST = 64
 JSON_BYTES = 64 * 1024
 """The longest JSON that is read."""
@@ -41,15 +41,15 @@ class ProcessFacts(NamedTuple):
     python: str
     """the version of Python"""
     packages: dict[str, str]
-    """the versions of the packages of the modules that the function uses"""
+    """the versions of the packages that the function uses"""
     variables: Sequence[str]
     """the names of the environment variables, sorted, without those that shells and Scaler itself set"""
     omitted: int = 0
-    """the number of names left out, which follow in the order"""
+    """the number of names that were left out"""
 
     @classmethod
     def decode(cls, data: bytes) -> ProcessFacts | None:
-        """Return the facts in a `TaskFailure`; None if there are none, or they cannot be read."""
+        """Return the facts in a `TaskFailure`; None if there are none or they cannot be read."""
         try:
             found = read_json(zlib.decompressobj().decompress(data, JSON_BYTES))
             host, worker, python = (_text(found[key]) for key in ("host", "worker", "python"))
@@ -69,14 +69,14 @@ def place_here(function: Any, worker: str = "") -> ProcessFacts:
     """Return the facts about this process.
 
     Args:
-        function: the function whose packages are named; None names none.
+        function: the function whose packages are named; None for no packages.
         worker: the name of the worker.
     """
     return _place(worker, _packages(function), tuple(os.environ))
 
 
 def described_place(function: Any, worker: str = "") -> bytes:
-    """Return the facts about this process for a `TaskFailure`; nothing if code of the function's module interferes."""
+    """Return the facts about this process for a `TaskFailure`; empty if code of the function's module raises."""
     try:
         return _encoded(worker, _packages(function), tuple(os.environ))
     except Exception:  # noqa: BLE001 - whatever classes of the user raise
@@ -96,7 +96,7 @@ def _place(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[
 
 @functools.lru_cache(64)
 def _encoded(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> bytes:
-    """Encode the facts; cached, since many tasks fail in the same place."""
+    """Encode the facts; cached, since many tasks fail in the same process."""
     place = _place(worker, packages, variables)
     return zlib.compress(json.dumps(place._asdict(), separators=(",", ":")).encode(), 6)
 

@@ -1,16 +1,16 @@
-"""ProcessState: puts back what tasks share of their process: standard streams, descriptors 0, 1 and 2, and logging.
+"""ProcessState: restores what tasks share of their process: standard streams, descriptors 0, 1 and 2, and logging.
 
-Made when the initializer has ended, whose changes stay. Of logging, only what hides lines is undone: handlers that are
-lost, levels that were raised, loggers that were disabled. Handlers that a task has added stay, as modules add some when
-they are imported, unless they write to the streams of tasks: what is logged travels anyway, and would do so twice.
+Made when the initializer has ended, whose changes stay. Of logging, only what hides lines is undone: removed handlers,
+raised levels, disabled loggers. Handlers that a task has added stay, because modules add some when they are imported.
+Those that write to the streams of tasks are removed: logged lines are sent anyway, and would be sent twice.
 
-    task ends --> two streams compared --other ones--> streams, descriptors and logging are put back
+    task ends --> two streams compared --other ones--> streams, descriptors and logging are restored
                        `--from time to time---------------^
 
-The comparison costs some nanoseconds. A look at everything costs some microseconds, or tens of them if it is not in the
-caches of the processor. So a look follows each of a hundred tasks in a row, and then one every 25 milliseconds.
+The comparison takes some nanoseconds. A full check takes some microseconds, or tens of them if it is not in the caches
+of the processor. So a full check follows each of a hundred tasks in a row, and then one every 25 milliseconds.
 
-Files that a task has opened stay open. No look raises.
+Files that a task has opened stay open. No check raises.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from scaler.process.user_code.descriptors import KeptDescriptors
 from scaler.processor.execution.streams import TaskTextStream
 
 PAUSE_NS = 25_000_000
-"""The time between two looks at everything, in the long run."""
+"""The average time between two full checks, in the long run."""
 LOOKS_AT_ONCE = 100
-"""The number of looks that may follow each other without a pause."""
+"""The number of full checks that may follow each other without a pause."""
 
 _NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2}
 _sentinel = logging.getLogger("_scaler")
-"""No configuration names it, so each that disables the existing loggers disables this one."""
+"""A logger that no configuration names, so that each configuration that disables the existing loggers disables it."""
 
 
 class ProcessState:
@@ -40,7 +40,7 @@ class ProcessState:
 
     Args:
         stream_of: returns the stream of tasks for `stdout` or `stderr`.
-        descriptors: what the process had before its initializer.
+        descriptors: the descriptors of the process before its initializer.
         output: the handler that takes what tasks log.
     """
 
@@ -56,13 +56,13 @@ class ProcessState:
         self._look_at = 0
 
     def put_back(self, began_ns: int) -> tuple[Any, Any, int]:
-        """Put back everything that a task has changed.
+        """Restore everything that a task has changed.
 
         Args:
-            began_ns: when it began.
+            began_ns: the start time of the task.
 
         Returns:
-            `sys.stdout`, `sys.stderr`, and the time of the next look: it follows the first task that begins later.
+            `sys.stdout`, `sys.stderr`, and the time of the next check, which follows the first task that starts later.
         """
         self._descriptors.put_back()
         self._put_back_streams()
@@ -79,17 +79,17 @@ class ProcessState:
 
 
 def _is_closed(stream: Any) -> bool:
-    """Return whether a stream of any class is closed, or without its buffer."""
+    """Return whether a stream of any class is closed or detached."""
     try:
         return bool(stream.closed)
-    except AttributeError:  # as `None` and some replacements have it
+    except AttributeError:  # `None` and some replacements have no such attribute
         return False
     except BaseException:  # noqa: BLE001 - of a detached stream, or foreign code
         return True
 
 
 def _opened(name: str) -> Any:
-    """Return a new stream for a descriptor of the process, which it does not close."""
+    """Return a new stream for a descriptor of the process. Closing the stream does not close the descriptor."""
     number = _NUMBERS[name.strip("_")]
     with contextlib.suppress(OSError):
         return open(number, "w" if number else "r", 1, "utf-8", "backslashreplace", closefd=False)
@@ -134,7 +134,7 @@ class _KeptHandler(NamedTuple):
 
 
 class _Logging:
-    """The loggers that have handlers, and that of Scaler; and which loggers are disabled."""
+    """The loggers that have handlers, the logger of Scaler, and which loggers are disabled."""
 
     def __init__(self) -> None:
         for logger in _loggers():

@@ -1,8 +1,8 @@
 """RandomGenerators: the global generators of a worker process, of `random`, `numpy.random` and, if loaded, `torch`.
 
-A process that was just forked gives them fresh state, because forked copies of one state draw the same numbers. A call
-with the option `seed` has them seeded; the next call without it finds fresh state. Used by the main thread of a worker
-process; threads of a program leave its generators alone. docs/howto/monte-carlo.md has the seeds.
+A freshly forked process gives them fresh state, because forked copies of one state draw the same numbers. A call with
+the option `seed` gets seeded generators; the next call without it gets fresh state. Used by the main thread of a worker
+process; threads of a program leave its generators alone. docs/howto/monte-carlo.md describes the seeds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STATE_WORDS = 18
 
 
 class KeptState:
-    """The state of the global generators of this process, of those libraries that are loaded now."""
+    """The saved state of the global generators of this process, for the libraries that are loaded now."""
 
     def __init__(self) -> None:
         self._state = random.getstate()
@@ -37,7 +37,7 @@ class KeptState:
         self._cuda, self._cuda_states = cuda, cuda.get_rng_state_all() if cuda is not None and is_in_use else None
 
     def put_back(self) -> None:
-        """Give the generators the state that they had."""
+        """Restore the saved state."""
         random.setstate(self._state)
         if self._numpy is not None:
             if self._numpy_bits is not None and self._numpy.get_bit_generator() is not self._numpy_bits:
@@ -55,7 +55,7 @@ class RandomGenerators:
 
     def __init__(self) -> None:
         self.seed: CallSeed = NO_SEED
-        """the seed of the present call; without one it is empty"""
+        """the seed of the present call; empty if it has none"""
         self._numpy: ModuleType | None = None
         self._state: Sequence[int] = ()
         self._waits_for_torch = False
@@ -64,7 +64,7 @@ class RandomGenerators:
         """Prepare the generators for a call.
 
         Args:
-            seed: the seed of the call; without one they get fresh state, if an earlier call has seeded them.
+            seed: the seed of the call. Without one they get fresh state, if an earlier call has seeded them.
         """
         if seed.seed:
             self._set(seed)
@@ -83,8 +83,8 @@ class RandomGenerators:
 
     @contextlib.contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Keep the state of the generators while a function is read. The import of its module may seed them, and would
-        do so alike in each process.
+        """Keep the state of the generators while a function is read. The import of its module may seed them, in the
+        same way in each process.
         """
         n_modules, kept = len(sys.modules), KeptState()
         try:
@@ -113,7 +113,7 @@ class RandomGenerators:
             self._seed_torch(torch)
 
     def _prepare(self) -> None:
-        """Import NumPy if it is installed, and have the import of torch seed it."""
+        """Import NumPy if it is installed, and seed torch after its import."""
         if self._numpy is None:
             with contextlib.suppress(ImportError):
                 import numpy.random  # noqa: PLC0415 - it takes a tenth of a second, and few calls have a seed
@@ -129,7 +129,7 @@ class RandomGenerators:
 
 
 def _seed_numpy(numpy: Any, words: Sequence[int]) -> None:
-    """Seed the global generator of `numpy.random`, and give it the usual bit generator if a task has set another."""
+    """Seed the global generator of `numpy.random`, and restore its usual bit generator if a task has set another."""
     kind_of = getattr(numpy, "get_bit_generator", None)  # since NumPy 1.24
     if kind_of is not None and type(kind_of()) is not numpy.MT19937:
         numpy.set_bit_generator(numpy.MT19937())

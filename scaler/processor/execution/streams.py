@@ -1,15 +1,13 @@
 """Streams: the standard output and the standard error of tasks, whose lines go to the log of the process.
 
 They are text streams as libraries expect them. A line is logged when it is complete, when it has 8 KiB, or when its
-task ends. Of a line that is written again and again, as progress bars do with carriage returns, the last state is
-logged.
+task ends. Of a line that is written repeatedly, as progress bars do with carriage returns, the last state is logged.
 
-    print --> TextIOWrapper --> _Lines --> TaskLogHandlers --> the handlers of the process's own log
-                                       `-> TaskOutputs --> the agent, and whoever asks for the output of the task
+    print --> TextIOWrapper --> _LineLogger --> TaskLogHandlers --> the handlers of the process's own log
+                                            `-> OutputSender --> the agent, and all that watch the output of the task
 
-The handlers are taken when the process starts. So what tasks do to `logging` does not reach them.
-
-Made by the processor. Must never: let a task fail because its text cannot be written, or use a logger.
+The handlers are taken when the process starts, so that what tasks do to `logging` does not affect them. No task fails
+because its text cannot be written.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from scaler.process.logs import TASK_OUTPUT
 from scaler.wire.messages.common import OutputStream
 
 LINE_BYTES = 8192
-"""A longer line does not wait for its end."""
+"""The length at which a line is logged before its end."""
 
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 LEVELS = {STANDARD_OUTPUT: logging.INFO, STANDARD_ERROR: logging.WARNING}
@@ -39,7 +37,7 @@ _STREAMS = {STANDARD_OUTPUT: OutputStream.STANDARD_OUTPUT, STANDARD_ERROR: Outpu
 
 
 class TaskLogHandlers:
-    """Where the texts of tasks go: the handlers that the process has now for the logger `scaler.task`."""
+    """The log handlers for the texts of tasks: those that the process has now for the logger `scaler.task`."""
 
     def __init__(self) -> None:
         logger: logging.Logger | None = logging.getLogger(TASK_OUTPUT)
@@ -52,7 +50,7 @@ class TaskLogHandlers:
         self._here = threading.local()
 
     def say(self, level: int, text: str) -> None:
-        """Log a line. Text that a handler itself writes, in order to complain, goes to the process's own stream."""
+        """Log a line. Text that a handler itself writes, to report an error, goes to the process's own stream."""
         if level < self._level:
             return
         if getattr(self._here, "is_busy", False):
@@ -71,7 +69,9 @@ class TaskLogHandlers:
 
 
 class _LineLogger(io.BufferedIOBase):
-    """Takes bytes, and logs each line. Closing it does nothing, because a wrapper may be collected at any time."""
+    """Logs each line of the bytes that are written to it. Closing it does nothing, because a wrapper may be collected
+    at any time.
+    """
 
     mode = "wb"
 
@@ -86,14 +86,14 @@ class _LineLogger(io.BufferedIOBase):
         self._is_forked = False
 
     def forked(self) -> None:
-        """In a forked process: another thread may have held the lock, and no task ends here."""
+        """Reset the stream in a forked process: another thread may have held the lock, and no task ends there."""
         self._lock = threading.RLock()
         self._parts, self.unfinished_bytes = [], 0
         self._is_forked = True
 
     @property
     def raw(self) -> _LineLogger:
-        """What lies below a buffer: it has none."""
+        """The unbuffered stream, which is this stream."""
         return self
 
     def fileno(self) -> int:
@@ -128,7 +128,7 @@ class _LineLogger(io.BufferedIOBase):
         return len(text)
 
     def end_line(self) -> None:
-        """Say an unfinished line as well."""
+        """Log an unfinished line as well."""
         with self._lock:
             rest = b"".join(self._parts)
             self._parts, self.unfinished_bytes = [], 0
@@ -138,18 +138,18 @@ class _LineLogger(io.BufferedIOBase):
     def _say_line(self, line: bytes) -> None:
         if b"\r" in line:
             line = _last_state(line).rstrip(b"\r")
-            if not line.strip():  # that is how a progress bar vanishes
+            if not line.strip():  # a progress bar has erased itself
                 return
         self._say(line.decode(errors="backslashreplace"))
 
 
 def _last_state(line: bytes) -> bytes:
-    """Return what follows the last carriage return with text behind it: roughly what a terminal shows of the line."""
+    """Return the text after the last carriage return that text follows: roughly what a terminal shows of the line."""
     return line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :] if b"\r" in line else line
 
 
 class TaskTextStream(io.TextIOWrapper):
-    """What `sys.stdout` and `sys.stderr` are in tasks."""
+    """The class of `sys.stdout` and `sys.stderr` in tasks."""
 
     is_detached = False
 
@@ -164,20 +164,20 @@ class TaskTextStream(io.TextIOWrapper):
         return super().detach()
 
     def reconfigure(self, **_options: Any) -> None:
-        """Accept everything and change nothing: the stream outlives the task."""
+        """Accept everything and change nothing, because the stream outlives the task."""
 
 
 class TaskStreams:
-    """Stands in the places of `sys.stdout` and `sys.stderr`."""
+    """The streams that replace `sys.stdout` and `sys.stderr`."""
 
     def __init__(self) -> None:
         self._log = TaskLogHandlers()
         self.forward: Callable[[OutputStream, str], bool] = _nowhere
-        """takes each line too, and returns whether it is of a task"""
+        """called with each line as well; returns whether the line belongs to a task"""
         self.logs_tasks = True
-        """whether lines of tasks are in the log"""
+        """whether lines of tasks are logged"""
         self.written: deque[int] = deque(maxlen=1)
-        """not empty: something was done with the streams since the last task"""
+        """not empty if the streams were used since the last task"""
         self._lines = [_LineLogger(descriptor, partial(self._say, descriptor), self.written) for descriptor in LEVELS]
         self._output_lines, self._error_lines = self._lines
         self._output, self._error = map(TaskTextStream, self._lines)
@@ -188,11 +188,11 @@ class TaskStreams:
             self._log.say(LEVELS[descriptor], line)
 
     def enter(self) -> None:
-        """Take the places."""
+        """Replace `sys.stdout` and `sys.stderr`."""
         sys.stdout, sys.stderr = self._output, self._error
 
     def after_task(self) -> None:
-        """Log the lines that a task has left unfinished, and repair a stream that it has taken apart."""
+        """Log the lines that a task has left unfinished, and replace a stream that it has detached."""
         self.written.clear()
         if self._output_lines.unfinished_bytes or self._error_lines.unfinished_bytes:
             for lines in self._lines:
@@ -205,7 +205,7 @@ class TaskStreams:
         return self._output if name == "stdout" else self._error
 
     def _renew(self) -> None:
-        """Make new streams, and put them where the old ones still are."""
+        """Make new streams, and install them where the old ones still are."""
         output, error = self._output, self._error
         self._output, self._error = map(TaskTextStream, self._lines)
         if getattr(sys, "stdout", None) is output:
@@ -214,7 +214,7 @@ class TaskStreams:
             sys.stderr = self._error
 
     def forked(self) -> None:
-        """This is the copy in a forked process."""
+        """Stop forwarding in a process that a task has forked."""
         self.forward = _nowhere
         for lines in self._lines:
             lines.forked()

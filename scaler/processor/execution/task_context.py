@@ -1,18 +1,18 @@
 """ProcessorTaskContext: the context of clients in tasks; a task that waits gives up its slot here.
 
-Called by threads of tasks, through their clients; tells the agent when the running task begins to wait and when it asks
-to continue. Of several simultaneous waits, the first and the last are reported.
+Called by threads of tasks, through their clients. Reports to the agent when the running task starts to wait, and
+requests permission to resume. Of several simultaneous waits, the start of the first and the end of the last are
+reported.
 
-The main thread asks before it continues, so that no more tasks run at once than there are workers. Exception: after a
-timeout it continues at once, because the child it waited for may hold the slot forever. Other threads continue at once,
-too. We cannot see who joins such a thread. If it had to wait for a slot, the slot's holder might be joining it:
-deadlock. For the same reason a task waits as long as any of its threads does.
+The main thread requests permission before it resumes, so that no more tasks run at once than there are workers. After a
+timeout it resumes at once, because the child that it waited for may hold the slot forever. Other threads also resume at
+once. Scaler cannot see which thread joins such a thread: if that thread had the slot that the joined one waits for,
+both would wait forever. For the same reason a task waits as long as any of its threads does.
 
-With hard suspension the process is stopped while only its main thread waits. Its client asks the scheduler for that
-when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
+With hard suspension the process is stopped while only its main thread waits. Its client requests that from the
+scheduler when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
 
-Must never: be interrupted in the middle of a change (a signal's handler leaves this package alone), or report about a
-task that has ended.
+Nothing is reported about a task that has ended. A signal handler never raises in this package, so changes are whole.
 """
 
 from __future__ import annotations
@@ -42,32 +42,33 @@ def _said_name(run: RunTask) -> str:
 
 
 def _to_nobody(_line: str) -> None:
-    """Say nothing: nobody could hear it."""
+    """Drop the line: this context cannot send reports."""
 
 
 class ProcessorSpec(NamedTuple):
-    """What a process is told when it is made a processor."""
+    """The facts that a process gets when it becomes a processor."""
 
     number: int
-    """never used again by its agent"""
+    """its number, which its agent never reuses"""
     agent_token: bytes
-    """what its clients show the scheduler"""
+    """the token that its clients show the scheduler"""
     is_extra: bool = False
-    """it is there because tasks wait for others: so they use clients"""
+    """whether it was started because tasks wait for other tasks: its tasks probably use clients too"""
     worker: str = ""
     """the name of its worker"""
 
 
 class ProcessorTaskContext(TaskContext):
-    """The task_context of all tasks of one processor.
+    """The task context of all tasks of one processor.
 
     Args:
-        words: the progress page; the first one is the number of the task that is executed, the fifth one when it began.
+        words: the progress page; the first word is the number of the executed task, the fifth one its start.
         say: sends items to the agent, after all results.
-        await_permission: returns when the agent lets the task with this number go on; for the main thread.
+        await_permission: returns when the agent permits the task with this number to resume. Called by the main thread.
         is_hard: whether the process is stopped while the main thread waits.
-        thread: that runs the tasks; the process's main thread if None. Here it is called the main thread in any case.
-        limit_seconds: how long a task may run here; 0: for ever.
+        thread: the thread that runs the tasks, here always called the main thread; None: the main thread of the
+            process.
+        limit_seconds: how long a task may run; 0: without limit.
     """
 
     def __init__(
@@ -91,29 +92,29 @@ class ProcessorTaskContext(TaskContext):
         self._limit_seconds = limit_seconds
         self._worker = spec.worker
         self.run = _NO_RUN
-        """of the task that is executed"""
+        """the executed task"""
         self.row = 0
-        """which row of it, if it is a range"""
+        """the executed row, if it is a range"""
         self._described: tuple[int, CurrentTask | None] = (0, None)
-        """the number of the task that was described last, and its description"""
+        """number and description of the task that was described last"""
         self.name_of: Callable[[RunTask], str] = _said_name
         self.say_report: Callable[[str], None] = _to_nobody
         self.children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
-        """what the task has submitted"""
+        """the tasks that the task has submitted, and how to cancel each"""
         self._needs: list[Callable[[], bool]] = []
         self._waits = 0
-        """how many waits there were in which the process could be stopped"""
+        """the number of waits in which the process could be stopped"""
         self._rest: _Rest | None = None
-        """the present one"""
-        # What follows is about the task with this number, and void with the next one.
+        """the present one of these waits"""
+        # All state below belongs to the task with this number, and is reset for the next one.
         self._number = 0
         self._lock = threading.RLock()
         self._expecting = 0
-        """waits that are not the main thread's"""
+        """the number of waits of other threads"""
         self._is_main_waiting = False
         self._is_asking = False
         self._is_told = False
-        """the agent was told that the task waits"""
+        """whether the wait was reported to the agent"""
 
     # For clients
 
@@ -132,7 +133,7 @@ class ProcessorTaskContext(TaskContext):
     def describe_task(self) -> CurrentTask | None:
         if not self._words[0]:
             return None
-        with self._lock:  # its generator must be one for all threads of the task
+        with self._lock:  # all threads of the task share its generator
             if self._described[0] != self._words[0]:
                 self._described = self._words[0], self._describe()
             return self._described[1]
@@ -199,11 +200,11 @@ class ProcessorTaskContext(TaskContext):
         return any(is_needed() for is_needed in self._needs)
 
     def forget_children(self) -> None:
-        """The task has ended by itself: what it has submitted goes on."""
+        """Forget the submitted tasks of a task that has ended by itself: they continue."""
         self.children = []
 
     def cancel_children(self) -> None:
-        """The task was stopped: cancel what it has submitted and not got yet."""
+        """Cancel the tasks that a stopped task has submitted."""
         children, self.children = self.children, []
         for task_id, cancel in children:
             cancel(task_id)
@@ -211,7 +212,7 @@ class ProcessorTaskContext(TaskContext):
     # The waits, under the lock
 
     def _catch_up(self) -> int:
-        """Return the number of the task that is executed; forget what was about another one."""
+        """Return the number of the executed task. Reset the state if it was about another task."""
         number = self._words[0]
         if number != self._number:
             self._number = number
@@ -248,7 +249,7 @@ class ProcessorTaskContext(TaskContext):
         self.continued()
 
     def continued(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
-        """Have the client say that this process only waits. Also the handler of the signal that continues it."""
+        """Let the client report that this process only waits. Also handles the signal that continues the process."""
         rest = self._rest
         if rest is not None:
             rest.reporter.rest(rest.wait, lambda: self._expecting > 0 or rest.is_over())
@@ -264,7 +265,7 @@ class ProcessorTaskContext(TaskContext):
                 self._go_on_unless_waiting()
                 return
             if not self._is_told or self._expecting:
-                return  # another thread of it waits: it has no place anyway
+                return  # another thread of it still waits, so it has no slot anyway
             self._is_asking = True
             self._say([ResumeRequest(number)])
         try:
@@ -308,7 +309,7 @@ class _MainWait(AbstractContextManager[None]):
 
 
 class _OtherWait(AbstractContextManager[None]):
-    """A wait of any other thread."""
+    """A wait of any other thread than the main thread."""
 
     def __init__(self, waiting: ProcessorTaskContext) -> None:
         self._waiting = waiting

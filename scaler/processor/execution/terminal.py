@@ -1,6 +1,6 @@
 """Terminal: the errors of tasks that need a terminal, which worker processes do not have.
 
-Used by the processor. A program with `processes=False` runs its tasks in its own process, and needs nothing from here.
+Used by the processor. A program with `processes=False` runs its tasks in its own process, and does not use this module.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ PDB = f"pdb {_HERE}, or future.rerun() in your program"
 INPUT = f"EOF when reading a line: input() {_HERE}, or pass what it would read as an argument"
 
 _PDB = ("", "pdb.set_trace")
-"""Values of PYTHONBREAKPOINT that mean the debugger of the terminal."""
+"""The values of PYTHONBREAKPOINT that mean the debugger of the terminal."""
 
 
 def refuse_breakpoints() -> None:
-    """Make `breakpoint()` raise an error from now on, unless PYTHONBREAKPOINT names another debugger, or a module has
-    installed one.
+    """Make `breakpoint()` raise an error, unless PYTHONBREAKPOINT names another debugger or a module has installed
+    one.
     """
     if sys.breakpointhook is sys.__breakpointhook__:
         sys.breakpointhook = _break

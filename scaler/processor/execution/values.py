@@ -1,7 +1,8 @@
 """LoadedValues: the functions and objects that tasks need, as bytes and as what was made of them.
 
-Used by the callers of functions: processors, and threads of the engine `inline`. It is told of objects before the tasks
-that need them, and when they are deleted. Must never: keep a small value, which belongs to one task alone.
+Used by the callers of functions: processors, and threads of the engine `inline`. Objects are stored before the tasks
+that need them, and removed when they are deleted. The value of a small object is not kept, because each task gets its
+own.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ class KnownFunction(NamedTuple):
     serializer: Serializer
     call: Callable[..., Any]
     read: Callable[..., Any]
-    """makes an argument of its bytes, or of its frames"""
+    """makes an argument from its bytes or frames"""
 
 
 class LoadedValues:
-    """What one worker process has.
+    """The functions and objects of one worker process.
 
     Args:
         named: finds functions that are called by name.
         reading: makes a context manager in which functions are read.
 
     Attributes:
-        functions: those that were read.
+        functions: the functions that were read.
     """
 
     def __init__(
@@ -65,31 +66,31 @@ class LoadedValues:
         self._values: dict[ObjectId, Any] = {}
 
     def store(self, object_id: ObjectId, frames: Frames) -> None:
-        """Here is an object."""
+        """Store the frames of an object."""
         self._frames[object_id] = frames
 
     def frames(self, object_id: ObjectId) -> Frames:
-        """Return the frames of an object that is here."""
+        """Return the frames of a stored object."""
         return self._frames[object_id]
 
     def without(self, object_ids: Iterable[ObjectId]) -> LoadedValues:
-        """Return the same but for some objects; this one does not change, since a task may be reading from it."""
+        """Return a copy without some objects. This instance does not change, since a task may be reading from it."""
         others = LoadedValues(self._named, self._reading)
         others.functions, others._frames, others._values = dict(self.functions), dict(self._frames), dict(self._values)
         others.forget(object_ids)
         return others
 
     def forget(self, object_ids: Iterable[ObjectId]) -> None:
-        """Drop objects and what was made of them."""
+        """Remove objects and what was made of them."""
         for object_id in object_ids:
             for table in (self._frames, self._values, self.functions):
                 table.pop(object_id, None)
 
     def read_function(self, object_id: ObjectId) -> KnownFunction:
-        """Read a function that is stored, and remember it.
+        """Read a stored function, and remember it.
 
         Raises:
-            DeserializeObjectError: if it cannot be read here, or is not what its id says.
+            DeserializeObjectError: if it cannot be read here, or its content does not match its id.
         """
         frames = self._frames[object_id]
         if content_id(frames) != object_id:
@@ -102,7 +103,7 @@ class LoadedValues:
             with self._reading():
                 serializer, function = function_from_frames(frames, self._named)
         finally:
-            if modules and carried() is not modules:  # what was read before may need modules that are not here any more
+            if modules and carried() is not modules:  # what was read before may need modules that were removed
                 self.functions.clear()
                 self._values.clear()
         if not memoryview(frames[0]).nbytes and size_of(frames) <= INLINE_BYTES:
@@ -111,17 +112,17 @@ class LoadedValues:
         return known
 
     def name_of(self, task: RunTask) -> str:
-        """Return the name of a task; empty if it is that of a function whose module is still being imported."""
+        """Return the name of a task; empty if the module of its function is still being imported."""
         known = self.functions.get(task.function_id)
         return task.name or (name_of(known.call) if known else "")
 
     def stored(self, serializer: Serializer, object_id: ObjectId, is_own: bool = False) -> Any:
-        """Return the value of an object: a large one is read once, a small one for each task, so that tasks that
-        change their argument change it for themselves only.
+        """Return the value of an object. A large one is read once, a small one for each task, so that tasks may change
+        it.
 
         Args:
-            is_own: whether one task alone has the object as an argument: then it is read for that task, which may
-                change it, its buffers as well.
+            is_own: whether the object is an argument of this task only. Then it is read for the task, which may change
+                it, including its buffers.
 
         Raises:
             DeserializeObjectError: if it cannot be read here.
@@ -138,12 +139,12 @@ class LoadedValues:
 
 
 def reader_of(serializer: Serializer) -> Callable[..., Any]:
-    """Return the function that makes an argument of its bytes, or of its frames."""
+    """Return the function that makes an argument from its bytes or frames."""
     return _read_value if type(serializer) is DefaultSerializer else partial(_read_own_value, serializer)
 
 
 def _read_value(data: Buffer, *buffers: Buffer) -> Any:
-    """What `from_frames` does for the default serializer, in half the time: the path of most arguments."""
+    """Read an argument as `from_frames` does for the default serializer, in half the time: used for most arguments."""
     try:
         return pickle.loads(data, buffers=map(writable, buffers)) if buffers else pickle.loads(data)
     except BaseException as error:  # unpickling runs code of the user

@@ -1,10 +1,8 @@
-"""Bootstrap: makes a forked process a processor. What all processors of a node have in common is made before the fork.
+"""Bootstrap: turns a forked process into a processor. Whatever all processors of a node share is made before the fork.
 
     fork server --Bootstrap--> logging, streams, settings --fork--> Bootstrap.run --> Processor
 
-A task may wait for the processor that is forked, and each page of memory that this touches is copied for it.
-
-Must never: do anything before the fork that belongs to one processor alone.
+A task may wait for the forked processor, and each page of memory that it writes to is copied.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from scaler.settings import ClusterConfig
 
 
 class Bootstrap:
-    """What is ready before the first fork, after the user's modules have been preloaded."""
+    """The state that is prepared before the first fork, after the user's modules have been preloaded."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
@@ -52,17 +50,17 @@ class Bootstrap:
             multiprocessing.current_process().authkey = bytes.fromhex(config.authentication_key)
 
     def run(self, connection: socket.socket, progress_descriptor: int, spec: ProcessorSpec) -> None:
-        """Be a processor, in a process that was just forked for this. Returns when it has left."""
+        """Run a processor in this freshly forked process. Return when it has ended."""
         config = self._config
-        os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts; its own clients know it
+        os.environ["SCALER_ADDRESS"] = config.address  # for processes that a task starts
         streams = self._streams or _streams(config, spec.worker)
         with contextlib.suppress(ValueError, OSError, AttributeError, RuntimeError):
-            faulthandler.enable()  # a segmentation fault says where; without a stderr it does not
+            faulthandler.enable()  # reports where a segmentation fault occurred, if there is a stderr
         streams.enter()
         refuse_breakpoints()
         connection = _out_of_reach(connection)
 
-        if sys.platform != "linux":  # there the kernel sees to it
+        if sys.platform != "linux":  # on Linux the kernel ends it
             arguments = (connection.fileno(),)
             threading.Thread(target=_follow_agent, args=arguments, name="scaler-lifeline", daemon=True).start()
         connection.setblocking(True)
@@ -98,7 +96,7 @@ def _streams(config: ClusterConfig, worker: str) -> TaskStreams:
 
 
 def _out_of_reach(connection: socket.socket) -> socket.socket:
-    """Move a connection to a descriptor that user code rarely closes, if there is room for one."""
+    """Move a connection to a high descriptor, which user code rarely closes, if one is free."""
     with contextlib.suppress(OSError):
         moved = socket.socket(fileno=out_of_reach(connection.fileno()))
         connection.close()
@@ -107,7 +105,7 @@ def _out_of_reach(connection: socket.socket) -> socket.socket:
 
 
 def _forward(outputs: OutputSender, streams: TaskStreams, logs_tasks: bool) -> OutputHandler:
-    """Have what tasks write go to the agent, and to the log or not. Return the handler for what they log."""
+    """Forward what tasks write to the agent, and to the log if `logs_tasks`. Return the handler for what they log."""
     streams.forward, streams.logs_tasks = outputs.say, logs_tasks
     if not logs_tasks:
         for handler in logging.getLogger().handlers:
@@ -118,7 +116,7 @@ def _forward(outputs: OutputSender, streams: TaskStreams, logs_tasks: bool) -> O
 
 
 def _after_task(outputs: OutputSender, streams: TaskStreams, state: ProcessState) -> Callable[[int], None]:
-    """Return what is to be called after each task, with the time when it began."""
+    """Return the function to call after each task, with the start time of the task."""
     held, written, timer_handler, ignore = outputs.held, streams.written, signals.timer_handler, signals.ignore
     output, error, look_at = sys.stdout, sys.stderr, 0
 
@@ -141,7 +139,7 @@ def _after_task(outputs: OutputSender, streams: TaskStreams, state: ProcessState
 
 
 def _follow_agent(channel: int) -> None:
-    """Wait until the agent has closed its end of the channel, whatever the main thread does, and end soon after."""
+    """Wait until the agent has closed its end of the channel, whatever the main thread does, and exit soon after."""
     poll = select.poll()
     poll.register(channel, 0)
     poll.poll()

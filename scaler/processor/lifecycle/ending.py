@@ -5,11 +5,8 @@ libraries see the ends of their pipes and clean up: those of `multiprocessing` a
 tasks have left. All of this may take one second.
 
 A process that a task has forked with `os.fork()` (`end_forked`) is a copy of its processor without a connection to the
-agent: `Processor.forked` and `Uplink.leave` cut it off as soon as it exists. It ends when it returns from the task's
-function: with the exit code of `sys.exit`, or with a traceback on its standard error. It runs no handlers of `atexit`,
-which belong to its parent.
-
-Must never: return to user code.
+agent. It ends when it returns from the task's function: with the exit code of `sys.exit`, or with a traceback on its
+standard error. It runs no handlers of `atexit`, which belong to its parent.
 """
 
 from __future__ import annotations
@@ -63,11 +60,12 @@ def _exit_code(error: BaseException | None) -> int:
 
 
 def leave(channel: int, last_words: Callable[[], None]) -> None:
-    """End all that user code has begun in this process; the process itself is ended by the caller, or after a second.
+    """End all that user code has started in this process. The caller then ends the process, or a timer does after a
+    second.
 
     Args:
-        channel: the descriptor that stays open, since its end is news to the agent.
-        last_words: called when user code does not run any more.
+        channel: the descriptor that stays open, because its end tells the agent that this process has ended.
+        last_words: called when user code no longer runs.
     """
     watchdog = threading.Timer(LEAVE_SECONDS, os._exit, (0,))
     watchdog.daemon = True
@@ -79,13 +77,13 @@ def leave(channel: int, last_words: Callable[[], None]) -> None:
     with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         _close_all_but(channel)
-        while True:  # until there is no child any more
+        while True:  # until no child is left
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
                 time.sleep(_LOOK_SECONDS)
 
 
 def _close_all_but(channel: int) -> None:
-    """Close the ends of pipes that helpers look at."""
+    """Close the pipes whose end helper processes wait for."""
     try:
         descriptors = [int(path.name) for path in Path("/proc/self/fd").iterdir()]
     except OSError:

@@ -1,10 +1,10 @@
-"""Early: a fork server that is forked by the process that becomes an agent, before that imports what an agent needs.
+"""First fork server: a fork server that a process forks before it imports what an agent needs and becomes the agent.
 
-It is there while the agent still starts, and shares the memory of what both have imported; a fresh interpreter takes a
-fifth of the processor time to the first result. The agent takes it as its first fork server, and starts any further one
-as a program of its own: by then it has connections, and the values of others.
+It is ready while the agent still starts, and shares the memory of what both have imported. A fresh interpreter takes a
+fifth of the processor time to the first result. The agent starts further fork servers as separate programs, because by
+then it has connections and values of other users.
 
-Must never: be called in a process that has threads, or sockets that others wait for.
+Call it only in a process without threads and without sockets that another process waits for.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _LOOK_SECONDS = 0.01
 
 
 class FirstForkServer:
-    """A fork server that waits for its settings. Of a `subprocess.Popen` it has what the agent needs.
+    """A fork server that waits for its settings. It has the methods of `subprocess.Popen` that the agent needs.
 
     Attributes:
-        connection: to it.
+        connection: the socket to it.
     """
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
@@ -39,10 +39,10 @@ class FirstForkServer:
         self._exit_code: int | None = None
 
     def tell(self, settings: str, variables: Mapping[str, str]) -> None:
-        """Have it go on.
+        """Send its settings, with which it starts to serve.
 
         Args:
-            variables: of its environment, beside those of this process.
+            variables: environment variables in addition to those of this process.
         """
         with memory_with(json.dumps([settings, dict(variables)]).encode()) as descriptor:
             socket.send_fds(self.connection, [b"\0"], [descriptor])
@@ -51,7 +51,7 @@ class FirstForkServer:
         """Wait for its end. Return its exit code, negative for a signal.
 
         Raises:
-            subprocess.TimeoutExpired: if it takes longer.
+            subprocess.TimeoutExpired: if it has not ended after `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._exit_code is None:
@@ -73,7 +73,8 @@ _forked: list[FirstForkServer] = []
 
 
 def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], object], *not_for_it: int) -> None:
-    """Fork a process that calls `prepare`, and `serve` when it is told its settings, with its connection and these.
+    """Fork a process that calls `prepare`, waits for its settings, and calls `serve` with its connection and the
+    settings.
 
     Args:
         not_for_it: descriptors that it closes.
@@ -91,7 +92,7 @@ def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], ob
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             prepare()
             _serve(serve, theirs)
-        except BaseException:  # noqa: BLE001 - nothing may return into what the agent does
+        except BaseException:  # noqa: BLE001 - nothing may return into the code of the agent
             traceback.print_exc()
         finally:
             os._exit(1)
@@ -102,12 +103,12 @@ def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], ob
 
 
 def take() -> FirstForkServer | None:
-    """Return the one that was forked, once: nobody else takes it then."""
+    """Return the forked process to its only user; None if there is none or it was taken before."""
     return _forked.pop() if _forked else None
 
 
 def drop() -> None:
-    """End the one that was forked, if nobody has taken it."""
+    """End the forked process, unless it was taken."""
     if (forked := take()) is not None:
         forked.connection.close()
         forked.wait()
@@ -115,18 +116,18 @@ def drop() -> None:
 
 
 def _enter() -> None:
-    """Leave what is the agent's: its standard input, main program and arguments, and Ctrl-C in its terminal."""
+    """Give up what belongs to the agent: its standard input, main program and arguments, and Ctrl-C in its terminal."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    sys.modules["__main__"] = ModuleType("__main__")  # that of the agent is nothing to tasks
+    sys.modules["__main__"] = ModuleType("__main__")  # tasks do not see the agent's
     sys.argv[1:] = []
 
 
 def _serve(serve: Callable[[socket.socket, str], object], agent: socket.socket) -> None:
     _, descriptors, _, _ = socket.recv_fds(agent, 1, 1)
-    if not descriptors:  # the agent has ended, or needs none
+    if not descriptors:  # the agent has ended, or needs no fork server
         return
     with os.fdopen(descriptors[0], "rb") as file:
         settings, variables = json.load(file)

@@ -1,13 +1,13 @@
 """The fork server: a small process that forks processors, because a process that uses ZeroMQ must never fork.
 
-The agent writes to it (start, kill, interrupt, stop, continue); it answers (started, not started, ended). It has
-imported and prepared what processors need, so that a new one is there within milliseconds. It is the parent of all
-that tasks start once their processor has ended, and kills it.
+The agent sends requests (start, kill, interrupt, stop, continue), and the fork server reports (started, not started,
+ended). It has imported and prepared what processors need, so that a new one is ready within milliseconds. It adopts all
+processes that tasks have started once their processor has ended, and kills them.
 
-When the agent ends in good order, it says so, and processors have a second for their own end. However the agent goes,
-the fork server sees the end of their connection, kills everything below it, and ends.
+When the agent ends in order, it announces that, and processors have a second to end by themselves. However the agent
+ends, the fork server sees the end of their connection, kills everything below it, and ends.
 
-Must never: run user code other than the import of preloaded modules, open a ZeroMQ context, or start a thread.
+It runs no user code other than the import of preloaded modules, opens no ZeroMQ context, and starts no thread.
 """
 
 from __future__ import annotations
@@ -45,37 +45,38 @@ from scaler.wire.codec.stencil_warmup import OF_PROCESSORS, preparing
 PROGRAM = "scaler.processor.lifecycle.fork_server"
 
 REQUEST = struct.Struct("<BI16s?H")
-"""what is asked, of which processor; then for START, which has two descriptors: the agent token, whether it is an extra
-one, the index of its worker
+"""kind of the request, number of the processor; then for START, which has two descriptors: the agent token, whether it
+is an extra processor, the index of its worker
 """
 START, KILL, INTERRUPT, STOP, CONTINUE, END = 1, 2, 3, 4, 5, 6
 SIGNALS = {INTERRUPT: INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
-"""for the processor alone, and not for what its task has started"""
+"""for the processor alone, and not for the processes that its task has started"""
 GRACE_SECONDS = 1.0
-"""How long processors may take for their own end when the agent ends in good order."""
+"""How long processors may take to end by themselves when the agent ends in order."""
 ASK_AGAIN_SECONDS = 0.05
-"""How often those are interrupted that have not ended: the task may have been where it cannot be."""
+"""The pause between two interrupts of a processor that has not ended: its task may have been uninterruptible."""
 REPORT = struct.Struct("<BIiQ")
-"""what happened, the number of the processor, its process id, its exit code, or the `errno` why there is no process;
-the most memory that an ended one had, in bytes; for PRELOADING, the number of the module, from 1 on; 0 after the last
+"""kind of the report; the number of the processor; its process id, its exit code, or the `errno` of a failed start; the
+peak memory of an ended one, in bytes. For PRELOADING, the number is that of the module, from 1 on; 0 after the last
+one.
 """
 STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"
-"""in the place of all reports: the rest is the reason, as text, and the fork server ends"""
+"""sent instead of a report: the rest is the reason, as text, and the fork server ends"""
 
 FOR_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
 
 OUT_OF_MEMORY_SCORE = 500
-"""When memory is short, the kernel takes a processor, or what its tasks have started, and not the agent, which would
-take all of its workers with it.
+"""When memory is short, the kernel kills a processor, or what its tasks have started, before the agent, with which all
+of its workers would end.
 """
 _PR_SET_PDEATHSIG = 1
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
 class _AgentEndsError(Exception):
-    """The agent ends in good order."""
+    """The agent ends in order."""
 
 
 class ForkServer:
@@ -83,23 +84,23 @@ class ForkServer:
 
     def __init__(self, agent: socket.socket, config: ClusterConfig) -> None:
         self._agent = agent
-        os.environ[strays.MARK] = str(os.getpid())  # here as in processors, each of which sets its own
+        os.environ[strays.MARK] = str(os.getpid())  # processors set their own
         self._workers = config.worker_names
         self._bootstrap = Bootstrap(config)
         self._pids: dict[int, int] = {}
         self._handlers: dict[signal.Signals, Any] = {}
-        """of the signals that are ignored here and not in processors"""
+        """handlers of the signals that are ignored here and not in processors"""
         self._preparing = preparing(OF_PROCESSORS)
         self._pid = os.getpid()
 
     def run(self) -> None:
-        """Serve until the agent is gone; then nothing of it is left."""
+        """Serve until the agent has ended, then end everything that it has left."""
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_read, False)
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        # For the agent to follow, or to ignore; its end is the signal.
+        # The agent handles or ignores them; the fork server ends when the agent has ended.
         self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in FOR_THE_AGENT}
         strays.adopt()
         for direction, _ in OF_PROCESSORS:
@@ -125,7 +126,7 @@ class ForkServer:
                 self._end_all()
 
     def _wait(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what has come. While nothing comes, prepare what the first processors can do without."""
+        """Return what is readable. Meanwhile, prepare what the first processors can do without."""
         came = selector.select(0)
         if not came:
             for _ in self._preparing:
@@ -136,7 +137,9 @@ class ForkServer:
         return came or selector.select()
 
     def _let_end(self, wake_read: int) -> None:
-        """Wait for the processors, which have lost their channels, and have what they execute interrupted."""
+        """Interrupt the tasks of the processors, which have lost their channels, and wait for the ends of the
+        processors.
+        """
         deadline = time.monotonic() + GRACE_SECONDS
         for pid in self._pids.values():
             os.kill(pid, signal.SIGCONT)
@@ -148,11 +151,11 @@ class ForkServer:
             self._reap()
 
     def _end_all(self) -> None:
-        """Kill all that is below. When this process has ended, so has that."""
+        """Kill all processes below this one, and wait until they have ended."""
         for pid in self._pids.values():
             strays.kill_group(pid)
         with contextlib.suppress(ChildProcessError):
-            while True:  # those that end leave their own children to this process
+            while True:  # their children become children of this process when they end
                 for pid in strays.children_of(self._pid):
                     strays.kill(pid)
                 os.waitpid(-1, 0)
@@ -183,14 +186,14 @@ class ForkServer:
             pid = os.fork()
             if pid == 0:
                 self._become_processor(spec, channel, progress, not_for_children)
-        except OSError as error:  # a limit is reached, which is nothing to the processors that are there
+        except OSError as error:  # a limit is reached, which does not affect the other processors
             self._report(NOT_STARTED, spec.number, error.errno or 0)
             return
         finally:
             os.close(channel)
             os.close(progress)
         with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # the child does so too; the first one counts
+            os.setpgid(pid, pid)  # the child does the same; the first call counts
         self._pids[spec.number] = pid
         self._report(STARTED, spec.number, pid)
 
@@ -219,13 +222,13 @@ class ForkServer:
             os._exit(code)
 
     def _reap(self) -> None:
-        """Report each processor that ended. What its task had started ends with it."""
+        """Report each processor that has ended, and kill the processes that its task has started."""
         numbers = {pid: number for number, pid in self._pids.items()}
         with contextlib.suppress(ChildProcessError):
             while (info := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
                 number = numbers.get(info.si_pid)
                 if number is not None:
-                    strays.kill_group(info.si_pid)  # before the id is free for others
+                    strays.kill_group(info.si_pid)  # before the id can be reused
                 _, status, usage = os.wait4(info.si_pid, 0)
                 if number is not None:
                     del self._pids[number]
@@ -234,7 +237,7 @@ class ForkServer:
         strays.end_strays(self._pids.values())
 
     def _report(self, kind: int, number: int, value: int, peak_bytes: int = 0) -> None:
-        with contextlib.suppress(ConnectionError):  # it is gone, or about to go: its end is read next
+        with contextlib.suppress(ConnectionError):  # the agent has ended, or is about to: its end is read next
             self._agent.sendall(REPORT.pack(kind, number, value, peak_bytes))
 
 
@@ -242,35 +245,35 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else
 
 
 def _die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when the fork server is killed. Only Linux can; elsewhere its lifeline does."""
+    """Let the kernel kill this process when the fork server is killed (Linux only; elsewhere its lifeline ends it)."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        os._exit(1)  # it was killed before the line above
+        os._exit(1)  # the parent was killed before the line above
 
 
 def _outlive_parent() -> None:
-    """Have this process end by itself when the agent has gone, after all that is below it."""
+    """Let this process end by itself after the agent has ended, once everything below it has ended."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
 
 def _go_first_when_memory_is_short() -> None:
-    """Raise the score of this process, unless it is higher. That needs no privilege; only Linux has one."""
+    """Raise the out-of-memory score of this process, unless it is higher. Needs no privilege. Linux only."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:  # noqa: PTH123
         if int(score.read()) < OUT_OF_MEMORY_SCORE:
             score.write(b"%d" % OUT_OF_MEMORY_SCORE)
 
 
 def _find_modules_here() -> None:
-    """Have processors find the modules of the folder in which the cluster was started, after all others."""
+    """Let processors find the modules of the folder in which the cluster was started, after all other modules."""
     with contextlib.suppress(OSError):
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
             sys.path.append(str(Path.cwd()))
 
 
 def import_client() -> None:
-    """Import the client for all processors: modules with functions of users often do, and once is enough."""
+    """Import the client once for all processors, because modules with user functions often import it."""
     if starters.import_client is not None:
         with no_collections():
             starters.import_client()
@@ -287,12 +290,12 @@ def main() -> None:
 
 
 def _report_preloading(agent: socket.socket, number: int) -> None:
-    with contextlib.suppress(OSError):  # the agent is gone
+    with contextlib.suppress(OSError):  # the agent has ended
         agent.sendall(REPORT.pack(PRELOADING, number, 0, 0))
 
 
 def serve(agent: socket.socket, settings: str) -> NoReturn:
-    """Be the fork server of the agent at the other end."""
+    """Run the fork server of the agent at the other end."""
     _find_modules_here()
     own_only_created_blocks()
     config = ClusterConfig.from_json(settings)
@@ -308,15 +311,15 @@ def serve(agent: socket.socket, settings: str) -> NoReturn:
             if generator:
                 logging.getLogger(__name__).warning(
                     "the preloaded modules make the random generator %s: each worker process has a copy, and "
-                    "copies draw the same numbers; draw from scaler.current_task().rng() instead, or have an "
-                    "initializer make the generator",
+                    "copies draw the same numbers; draw from scaler.current_task().rng() instead, or make "
+                    "the generator in an initializer",
                     generator,
                 )
         except PreparationError as error:
-            with contextlib.suppress(OSError):  # the agent is gone
+            with contextlib.suppress(OSError):  # the agent has ended
                 agent.sendall(CANNOT_PRELOAD + str(error).encode(errors="backslashreplace"))
             os._exit(os.EX_CONFIG)
     import_once(config, partial(begin_anew, PROGRAM, settings, agent.fileno()))
     ForkServer(agent, config).run()
-    # Not by the interpreter's own end: the deaths of processors come while it takes itself apart, and it complains.
+    # Skip the interpreter's own shutdown: it would complain about signals of ending processors.
     os._exit(0)

@@ -1,8 +1,8 @@
-"""ImportsFile: the fork server imports once what the first functions of a program need, and tasks then find it there.
+"""Imports: the fork server imports once what the first functions of a program need, for all its processors.
 
 The program of a local cluster has named the modules (`client/calls/imports.py`): it has imported them itself, and they
-are of installed packages. A fork server that has threads or a GPU afterwards, or cannot import one of them, begins
-anew without: nothing of that can be taken back. Must never: be done twice, or for a cluster of another program.
+belong to installed packages. A fork server that then has threads or a GPU, or cannot import a module, is replaced by a
+fresh one without them, because no import can be undone.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _TASKS = Path("/proc/self/task")
 
 
 def import_once(config: ClusterConfig, begin_anew: Callable[[], NoReturn]) -> None:
-    """Import what the program of this cluster has named so far.
+    """Import the modules that the program of this cluster has named so far.
 
     Args:
-        begin_anew: called if that must be undone.
+        begin_anew: called if the imports must be undone.
     """
     place = ImportsFile.at(Endpoint.parse(config.address))
-    # One worker imports for itself. Libraries that may start threads do so when they are imported.
+    # A single worker imports by itself. Libraries that may start threads do so when they are imported.
     if place is None or len(config.worker_names) < 2 or os.environ.get(THREADS_OF_LIBRARIES) != "1":
         return
     names = place.take()
@@ -42,7 +42,7 @@ def import_once(config: ClusterConfig, begin_anew: Callable[[], NoReturn]) -> No
         return
     why = ""
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # the other one is that of the program
+        with contextlib.redirect_stdout(sys.stderr):  # standard output belongs to the program
             generator = preload(names)
         if generator:
             why = f"the import of {', '.join(names)} makes the random generator {generator}, whose copies draw the same"

@@ -1,10 +1,8 @@
-"""Limits: the number of tasks and the memory of one process; at a limit a fresh process takes over.
+"""Limits: the number of tasks and the memory of one process; at a limit a fresh process replaces it.
 
 Checked by the processor between tasks. While a task runs, the system refuses memory above the limit, so that only this
 task fails, with `MemoryError`. Private writable memory counts: shared objects do not count, an argument that is mapped
 for its task does.
-
-Must never: end the process.
 """
 
 from __future__ import annotations
@@ -27,8 +25,9 @@ _STATM = Path("/proc/self/statm")
 _STATUS = Path("/proc/self/status")
 
 LOOK_BYTES = 64 * 1024 * 1024
-"""For a result of so many bytes it is looked whether there is memory for the copy that goes to the agent; the look
-takes a fraction of the copy's time."""
+"""For a result of at least this size, the free memory is checked for the copy that goes to the agent. The check takes a
+fraction of the copy's time.
+"""
 
 
 def check_room(frames: Frames, worker: str) -> None:
@@ -46,22 +45,24 @@ class ProcessLimits:
     """The limits of one process.
 
     Attributes:
-        are_there: whether there is any.
+        are_there: whether there are any.
     """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize
         self._most_bytes = config.processor_memory_bytes
         self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
-        """what it may keep between tasks: each task has a quarter at least, and a fresh process is not too large"""
+        """the most memory to keep between tasks: leaves a quarter of the limit to each task, but is not below the size
+        of a fresh process
+        """
         self.are_there = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 
     def tasks_until_look(self, ran: int) -> int:
-        """Return how many tasks may be run before the next look, after so many."""
+        """Return how many tasks may run before the next check, if `ran` tasks have run."""
         return 1 if self._most_bytes else max(1, self._most_tasks - ran)
 
     def are_reached(self, ran: int) -> bool:
-        """Return whether a fresh process should take over, after so many tasks."""
+        """Return whether a fresh process should replace this one, if `ran` tasks have run."""
         if ran >= self._most_tasks:
             return True
         if not self._most_bytes or own_bytes() <= self._kept_bytes:
@@ -90,7 +91,7 @@ class ProcessLimits:
 
 
 def own_bytes() -> int:
-    """Return the private memory of this process; 0 if the system does not tell."""
+    """Return the private memory of this process; 0 if the system does not report it."""
     try:
         _, resident, shared, *_ = _STATM.read_bytes().split()
     except OSError:
@@ -99,7 +100,9 @@ def own_bytes() -> int:
 
 
 def _data_bytes() -> int:
-    """Return how much the system counts when it compares with the limit: also what was asked for and not used yet."""
+    """Return the memory that the system compares with the limit; it includes memory that was reserved and not used
+    yet.
+    """
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmData:"):

@@ -1,8 +1,7 @@
-"""Preparation: imports the user's modules once for all processors, calls the user's initializer in each, and finds the
-functions that the user's settings name.
+"""Preparation: imports the user's modules once for all processors, and calls the user's initializer in each.
 
-Called by the fork server before it forks, and by each processor before it is ready. Must never: let a process with
-threads be forked.
+It also finds the functions that the user's settings name. Called by the fork server before it forks, and by each
+processor before it is ready.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from scaler.texts import cut, described
 logger = logging.getLogger(__name__)
 
 GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
-"""how the names of their device files begin"""
+"""prefixes of the names of their device files"""
 REASON_CHARACTERS = 1000
 """The length to which the text of a user's exception is cut."""
 _has_failed = mmap.mmap(-1, 1)
-"""whether the initializer has failed in any of the processes that are forked from this one"""
+"""whether the initializer has failed in any process that was forked from this one"""
 
 
 class PreparationError(ConfigError):
@@ -48,12 +47,12 @@ def preload(modules: Iterable[str], begin: Callable[[int], object] = lambda _num
     Args:
         begin: called before each import with the number of the module, from 1 on.
 
-    Returns: the name of a random generator that is a global of a module imported by this, of which each forked process
-        has a copy; empty if there is none.
+    Returns: the name of a random generator that is a global of an imported module, of which each forked process has a
+    copy; empty if there is none.
 
     Raises:
-        PreparationError: if one cannot be imported, or starts threads: those would not be there in forked processes,
-            and what they hold would never be released. And if it opens a GPU, which no forked process can use.
+        PreparationError: if a module cannot be imported; if it starts threads, which forked processes would not have,
+            so that their locks would never be released; or if it opens a GPU, which forked processes cannot use.
     """
     known = set(sys.modules)
     for number, name in enumerate(modules, 1):
@@ -68,12 +67,12 @@ def preload(modules: Iterable[str], begin: Callable[[int], object] = lambda _num
         if threads:
             raise PreparationError(
                 f"cannot preload module {name!r}: its import starts threads ({', '.join(threads)}), and a process with "
-                "threads cannot be forked safely; take it out of `preload`, tasks import it themselves"
+                "threads cannot be forked safely; remove it from `preload`, tasks import it themselves"
             )
         if opened := sorted(_open_devices() - devices):
             raise PreparationError(
                 f"cannot preload module {name!r}: its import opens a GPU ({', '.join(opened)}), and forked processes "
-                "cannot use that; take it out of `preload`, tasks import it themselves"
+                "cannot use that; remove it from `preload`, tasks import it themselves"
             )
     return generator_in(set(sys.modules) - known)
 
@@ -81,14 +80,14 @@ def preload(modules: Iterable[str], begin: Callable[[int], object] = lambda _num
 def _why(name: str, error: BaseException) -> str:
     """Return which module raised what, where, and what to do."""
     if isinstance(error, ModuleNotFoundError):
-        cure = "install it, or name its folder in PYTHONPATH; or take it out of `preload`"
+        cure = "install it, or name its folder in PYTHONPATH; or remove it from `preload`"
         return f"cannot preload module {name!r}: {_raised(error)}; {cure}"
     return import_failed(name, _raised(error))
 
 
 def import_failed(name: str, how: str) -> str:
     """Return that the import of a module failed, how, and what to do."""
-    cure = "mend its import, or take it out of `preload`: an initializer can do what fails there"
+    cure = "fix its import, or remove it from `preload`: an initializer can do what fails there"
     return f"cannot preload module {name!r}: {how}; {cure}"
 
 
@@ -101,11 +100,11 @@ def _raised(error: BaseException) -> str:
 
 
 def _open_devices() -> set[str]:
-    """Return the device files of GPUs that this process has open, where the system tells."""
+    """Return the device files of GPUs that this process has open; empty if the system does not report them."""
     paths: set[str] = set()
     with contextlib.suppress(OSError):
         for link in Path("/proc/self/fd").iterdir():
-            with contextlib.suppress(OSError):  # that of the loop itself is gone
+            with contextlib.suppress(OSError):  # the descriptor of the loop itself is closed by now
                 paths.add(str(link.readlink()))
     return {path for path in paths if path.startswith(GPUS)}
 
@@ -119,7 +118,7 @@ def initialize(text: str) -> None:
     try:
         if text:
             _function(text)()
-    except BaseException as error:  # as above
+    except BaseException as error:  # a module of the user may raise anything
         if not _has_failed[0]:
             _has_failed[0] = 1
             logger.critical("the initializer failed, so this worker process cannot start", exc_info=True)
@@ -127,7 +126,7 @@ def initialize(text: str) -> None:
 
 
 def finder(functions: Sequence[str]) -> Named:
-    """Return what finds the functions that a setting names, by their names."""
+    """Return a function that finds the functions of a setting by their names."""
     served = read_functions(functions)
 
     def find(name: str) -> Callable[..., Any]:

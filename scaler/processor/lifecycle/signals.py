@@ -6,11 +6,11 @@ functions, which `exec` resets, so programs that a task starts have the usual si
 
     SIGINT            KeyboardInterrupt in the task
     SIGTERM           ends the process at once
-    INTERRUPT_SIGNAL  TaskInterrupt in the task that is not wanted any more
-    SIGCONT           with hard suspension: the task goes on to wait, if that is what it did
-    SIGALRM ...       what a timer of an earlier task sends, whose handler is gone: nothing
+    INTERRUPT_SIGNAL  TaskInterrupt in the task that was cancelled
+    SIGCONT           with hard suspension: the task continues to wait, if it was waiting
+    SIGALRM ...       ignored: the timer of an earlier task, whose handler was removed
 
-Must never: raise anywhere but in the code of a task.
+Handlers raise only in the code of a task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from types import FrameType
 from typing import TypeAlias
 
 INTERRUPT_SIGNAL = signal.SIGURG
-"""Its default is to be ignored, so it harms no process that does not expect it."""
+"""Ignored by default, so it harms no process that does not expect it."""
 
 _OF_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 # Those of `signal` make enumerations of what they are given and of what they return, in fifty times the time.
@@ -36,9 +36,9 @@ def catch_signals(interrupt: Handler, keyboard: Handler, continued: Handler | No
     """Set up the signals of a processor.
 
     Args:
-        interrupt: has the executed task interrupted if the agent has named it.
+        interrupt: interrupts the executed task if the agent has named it.
         keyboard: raises `KeyboardInterrupt` if a task is executed.
-        continued: called when the process was stopped and continues.
+        continued: called when the process continues after a stop.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _set_handler(INTERRUPT_SIGNAL, interrupt)
@@ -50,7 +50,7 @@ def catch_signals(interrupt: Handler, keyboard: Handler, continued: Handler | No
 
 
 def ignore(_signal: int, _frame: FrameType | None) -> None:
-    """The handler of a signal whose default would end the process."""
+    """Ignore a signal whose default would end the process."""
 
 
 timer_handler: Callable[[], object] = partial(_handler_of, int(signal.SIGALRM))
@@ -63,7 +63,7 @@ def stop_timer() -> None:
 
 
 def forked() -> None:
-    """This is the copy in a process that a task has forked: its signals are those of a usual program."""
+    """Reset the signals to the defaults of Python, in a process that a task has forked."""
     signal.signal(INTERRUPT_SIGNAL, signal.SIG_DFL)
     signal.signal(signal.SIGCONT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

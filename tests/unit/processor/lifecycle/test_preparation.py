@@ -57,7 +57,7 @@ def test_module_that_cannot_be_preloaded_is_refused_by_name(folder: Path, source
 def test_module_that_raises_is_refused_with_the_place_and_a_cure(folder: Path) -> None:
     (folder / "raises_below.py").write_text("def load():\n    raise OSError('no table')\nload()\n")
     with pytest.raises(
-        PreparationError, match=r"OSError: no table \(.*raises_below.py, line 2\); mend its import, or take"
+        PreparationError, match=r"OSError: no table \(.*raises_below.py, line 2\); fix its import, or remove"
     ):
         preload(["raises_below"])
     with pytest.raises(

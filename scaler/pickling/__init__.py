@@ -1,5 +1,4 @@
 """Values of users to bytes and back: functions, classes, modules, and which part of a value cannot be written.
 
-Clients and processors pickle with it. To scheduler and agent functions, arguments and results are frames of bytes,
-which they only count. Never here: messages.
+Used by clients and processors. To scheduler and agent, functions, arguments and results are only frames of bytes.
 """

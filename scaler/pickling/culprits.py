@@ -1,8 +1,7 @@
-"""Culprits: finds what inside a value cannot be serialised, or whose code could not read it, after that has failed.
+"""Culprits: finds the part of a value that cannot be serialised, or the code that could not read it, after a failure.
 
-Used for texts only. Each part is serialised alone, in bounded time and without
-keeping the bytes; where something fails, the search goes on inside. Must never: raise, or cost a value anything that
-can be serialised.
+Used for error messages only. Each part is serialised separately, in bounded time and without keeping the bytes. Where
+it fails, the search continues inside.
 """
 
 from __future__ import annotations
@@ -21,30 +20,30 @@ from scaler.pickling.pickler import Pickler
 from scaler.texts import described, shown
 
 SEARCH_SECONDS = 0.25
-"""The search takes at most this much processor time, not counting code of the parts themselves."""
+"""The processor time after which the search ends, not counting code of the parts themselves."""
 
 DEPTH_MOST = 16
-"""It goes no deeper: nobody reads a longer path."""
+"""The greatest depth of the search: longer paths are of no use to readers."""
 
 _READERS = frozenset({"_frozen_importlib", "cloudpickle", "copyreg", "importlib", "pickle", "scaler"})
 """The packages whose code reads values."""
 
 _STEADY = frozenset({int, float, complex, str, bytes, bool, type(None)})
-"""Values of these types can always be serialised; those of classes derived from them may hold anything."""
+"""Values of these types can always be serialised; values of derived classes may contain anything."""
 
 PARTS_MOST = 100_000
-"""The most parts of one value that it looks at."""
+"""The most parts of one value that are checked."""
 
 ALONE_MOST = 16
 """More parts than these are serialised together, and halved where that fails."""
 
 _Part: TypeAlias = tuple[str, object, object]
-"""What to call a part, with a place for its key or name; that; and the part."""
+"""The name of a part, with a placeholder for its key or name; the key or name; and the part."""
 
 
 def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
     """Return which part of a value cannot be serialised: `[3]['lock'] (_thread.lock)`; "" if it is the value itself, or
-    was not found with so much processor time.
+    was not found within `seconds` of processor time.
     """
     try:
         found = _Search(time.thread_time() + seconds).inside(value, "")
@@ -66,7 +65,9 @@ def unread(error: BaseException) -> str:
 
 
 def _called(frame: FrameType, module: str) -> str:
-    """Return the full name of the function that a frame executes, with a cure if it is that of an exception."""
+    """Return the full name of the function that a frame executes, with a hint if it is the constructor of an
+    exception.
+    """
     code = frame.f_code
     first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
     kind = type(first)
@@ -82,27 +83,27 @@ def _called(frame: FrameType, module: str) -> str:
 
 
 class _OutOfTimeError(Exception):
-    """The search has taken long enough."""
+    """The time of the search is used up."""
 
 
 class _Search:
-    """One search. It is a sink for the bytes of picklers, too."""
+    """One search. It is also the file that its picklers write to."""
 
     def __init__(self, end: float) -> None:
         self._end = end
         self._seen: dict[int, object] = {}
-        """what it was inside of, kept alive, so that no other object gets its id"""
+        """values whose parts were searched, kept alive so that no other object gets their ids"""
 
     def write(self, data: object) -> None:
-        """Take what a pickler has written."""
+        """Drop what a pickler has written, and check the time."""
         del data
         if time.thread_time() > self._end:
             raise _OutOfTimeError
 
     def inside(self, value: object, path: str, depth: int = 0) -> tuple[str, object] | None:
-        """Return the path to the part that is to blame, and that part; as far as time and depth allow.
+        """Return the path to the part that fails, and that part, as far as time and depth allow.
 
-        None if the parts that fail lead back to where the search has been.
+        None if all parts that fail lead back to values that were searched before.
         """
         self._seen[id(value)] = value
         leads_back = False
@@ -122,7 +123,7 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _without_first_good(self, parts: list[_Part]) -> list[_Part]:
-        """Return what is left from about the first part on that fails: many parts are serialised at once."""
+        """Drop the parts before the first one that fails, roughly: many parts are serialised at once."""
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
             middle = (first + end) // 2
@@ -148,7 +149,7 @@ class _Search:
 
 
 def _leave_out(_buffer: object) -> bool:
-    """Large arrays can be serialised, and are not copied for that."""
+    """Leave a large array out of the pickle: it can be serialised, and need not be copied."""
     return False
 
 
@@ -158,7 +159,7 @@ def _longer(path: str, text: str, key: object) -> str:
 
 
 def _parts(value: Any) -> Iterator[_Part]:
-    """Yield what a value is pickled with, and what to call each part."""
+    """Yield the values that a value is pickled with, and the name of each."""
     cls = type(value)
     if cls is FunctionType:
         yield from _parts_of_function(value)
@@ -184,7 +185,7 @@ def _parts_of_function(function: FunctionType) -> Iterator[_Part]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield "variable {}", name, cell.cell_contents
-        except ValueError:  # it has no value yet
+        except ValueError:  # the variable has no value yet
             continue
     for index, default in enumerate(function.__defaults__ or ()):
         yield "default {}", index + 1, default
@@ -203,10 +204,10 @@ def _parts_of_dict(items: Any) -> Iterator[_Part]:
 
 
 def _parts_of_object(value: object) -> Iterator[_Part]:
-    """Yield what the object reduces to. If reducing it raises, the object itself is to blame."""
+    """Yield the values that an object reduces to. If reducing it raises, the object itself is the culprit."""
     try:
         reduced: Any = value.__reduce_ex__(5)
-    except BaseException as error:  # as above
+    except BaseException as error:  # the `__reduce__` of any class
         if is_interruption(error):
             raise
         return

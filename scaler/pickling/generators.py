@@ -1,8 +1,8 @@
-"""Generators: the random generators that a function brings along to its workers, where copies draw the same numbers.
+"""Generators: finds random generators that are sent along with a function, whose copies would draw the same numbers.
 
-Looked for once, when a function is pickled. Copies of one state arise in two ways: the generator is pickled with the
-function, or it is made by the import of a module that each worker process imports or inherits. The global generators of
-`random` and NumPy are left out: they are pickled by reference, and each worker process has its own.
+A function is searched once, when it is pickled. Copies of one state arise in two ways: the generator is pickled with
+the function, or it is made by the import of a module that each worker process imports or inherits. The global
+generators of `random` and NumPy are left out: they are pickled by reference, and each worker process has its own.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from scaler.pickling.pickler import is_global_generator
 _NUMPYS = ("Generator", "BitGenerator", "RandomState")
 """The classes of NumPy's generators, in the order in which its module imports them."""
 _VALUES_MOST = 1000
-"""The most values that are looked at for one function."""
+"""The most values that are checked for one function."""
 _MEMBERS_MOST = 100
-"""The most members of a container that are looked at."""
+"""The most members of a container that are checked."""
 
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 _WRAPPERS = (staticmethod, classmethod, property, functools.cached_property, type(functools.lru_cache(len)))
@@ -47,12 +47,12 @@ class FunctionPart(NamedTuple):
 
 
 def find_generator(function: Any) -> str:
-    """Return the name of a random generator that a function brings along, for display; empty if none is found."""
+    """Return the name of a random generator that is sent along with a function, for display; empty if none is found."""
     return next((name for value, name in parts_of(function) if is_generator(value)), "")
 
 
 def parts_of(function: Any) -> Iterator[FunctionPart]:
-    """Iterate over the values that a function brings along when it is pickled, itself first. The number is bounded."""
+    """Iterate over the values that are pickled with a function, the function first. Their number is bounded."""
     parts = deque([FunctionPart(function, "the function itself")])
     seen: dict[int, object] = {}
     while parts and len(seen) < _VALUES_MOST:
@@ -66,7 +66,7 @@ def parts_of(function: Any) -> Iterator[FunctionPart]:
 
 
 def generator_in(modules: Iterable[str]) -> str:
-    """Return the name of a random generator that is a global of one of these loaded modules; empty if none is."""
+    """Return the name of a random generator that is a global of one of these loaded modules; empty if there is none."""
     kinds = _kinds()
     found = (
         f"{module}.{name}"
@@ -78,7 +78,7 @@ def generator_in(modules: Iterable[str]) -> str:
 
 
 def is_generator(value: Any) -> bool:
-    """Return whether a value is a random generator, other than the global ones, or a method of such a generator."""
+    """Return whether a value is a random generator, or a method of one, other than the global ones."""
     if type(value) in (BuiltinMethodType, MethodType):
         value = value.__self__
     if not issubclass(type(value), _kinds()) or issubclass(type(value), random.SystemRandom):
@@ -87,7 +87,7 @@ def is_generator(value: Any) -> bool:
 
 
 def _kinds() -> tuple[type, ...]:
-    """Return the classes of random generators; those of NumPy if it is loaded."""
+    """Return the classes of random generators, including those of NumPy if it is loaded."""
     numpy = sys.modules.get("numpy.random")
     return (random.Random,) if numpy is None or not hasattr(numpy, _NUMPYS[-1]) else _kinds_with(numpy)
 
@@ -98,7 +98,7 @@ def _kinds_with(numpy: Any) -> tuple[type, ...]:
 
 
 def _parts_of(value: Any, name: str) -> Iterator[FunctionPart]:
-    """Iterate over the values that another one brings along."""
+    """Iterate over the values that are pickled with a value."""
     kind = type(value)
     if kind is functools.partial:
         yield FunctionPart(value.func, name)
@@ -158,7 +158,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _attributes(value: Any) -> Iterator[FunctionPart]:
-    """Iterate over the attributes of an object of the user, and of its class and the classes of that."""
+    """Iterate over the attributes of a user's object and of its classes."""
     cls = value if isinstance(value, type) else type(value)
     for owner in (value, *(each for each in cls.__mro__ if each is not value)):
         if owner is value or not _is_of_a_library(owner):
@@ -178,7 +178,7 @@ def _members(values: Any, name: str) -> Iterator[FunctionPart]:
 
 
 def _is_of_a_library(value: Any) -> bool:
-    """Return whether a module, class or function is one of Python or of an installed package."""
+    """Return whether a module, class or function belongs to Python or to an installed package."""
     name = value.__name__ if type(value) is ModuleType else getattr(value, "__module__", "")
     if not isinstance(name, str) or name in ("__main__", "__mp_main__"):
         return False

@@ -1,8 +1,8 @@
-"""Loaded: which modules of the user's program this process has, and which of them were edited and reloaded since.
+"""Loaded modules: which modules of the user's program are loaded, and which of them were edited and reloaded since.
 
 Used by clients, which send the code that their program has, and by worker processes, which import again what depends on
-changed code. IPython's `%autoreload` and the like change functions in place: modules and functions stay the same
-objects. Must never: import a module, or run its code.
+changed code. IPython's `%autoreload` and similar tools change functions in place: modules and functions stay the same
+objects. No module is imported here, and no code of one runs.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 LOOK_SECONDS = 0.2
-"""The longest pause between two looks at the files, unless looking itself takes long."""
+"""The longest pause between two checks of the files, unless a check itself takes long."""
 
 WAIT_PER_LOOK = 20
-"""A pause lasts so many times as long as the look before it, so that slow file systems cost no more than 5 %."""
+"""The length of a pause as a multiple of the check before it, so that slow file systems cost 5 % at most."""
 
 Stamp: TypeAlias = tuple[int, int, int]
-"""What the file system tells of a file; an edit changes it."""
+"""Properties of a file that an edit changes."""
 
 Contents: TypeAlias = dict[Any, Any]
-"""What a module has under each name; a reload changes it."""
+"""The identities of the values in a module, by name. A reload changes them."""
 
 Version: TypeAlias = tuple[Stamp, Contents | None]
-"""Of a module: its file, and what was loaded from it; None: nothing."""
+"""The file of a module, and what was loaded from it; None if it is not loaded."""
 
 
 class ModuleVersions:
-    """The versions in which this process has loaded some modules."""
+    """The versions of some modules that this process has loaded."""
 
     def __init__(self) -> None:
         self._known: dict[str, Version] = {}
@@ -44,12 +44,12 @@ class ModuleVersions:
     def find_new(self, files: Mapping[str, str | os.PathLike[str]]) -> dict[str, Version]:
         """Return the modules that are new here, or whose file was edited.
 
-        One that was edited and not reloaded does not count: this process still has the version before.
+        A module that was edited and not reloaded does not count, because this process still has its former version.
         """
         found: dict[str, Version] = {}
         for name, path in files.items():
             stamp, known = _stamp(path), self._known.get(name)
-            if stamp is None:  # it is just being written
+            if stamp is None:  # it is being written
                 continue
             if known is None or known[0] != stamp:
                 contents = _contents(name)
@@ -60,12 +60,12 @@ class ModuleVersions:
         return found
 
     def accept(self, versions: Mapping[str, Version]) -> None:
-        """Remember versions that were found: they are not new any more."""
+        """Remember these versions, which are no longer new."""
         self._known.update(versions)
 
 
 def now_ns() -> int:
-    """Return the time in ns, as the file system has it of an edit."""
+    """Return the time in nanoseconds, as the file system records it for an edit."""
     return time.time_ns()
 
 
@@ -90,13 +90,13 @@ def _gather(namespace: Mapping[str, Any], module: str, path: tuple[str, ...], co
     for name, value in list(namespace.items()):
         here = (*path, name)
         contents[here] = id(value)
-        # By their types: values may stand for others, and their attributes run code.
+        # By their types: values may be proxies, and their attributes may run code.
         is_class = issubclass(type(value), type) and vars(value).get("__module__") == module
         if is_class and id(value) not in contents:
             contents[id(value)] = True
             _gather(vars(value), module, here, contents)
         for number, function in enumerate(_functions_in(value)):
-            # The code itself: another one cannot have its address as long as it is kept.
+            # The code itself: no other code can get its address while it is kept.
             parts = (function.__defaults__, function.__kwdefaults__, function.__closure__)
             contents[number, here] = (function.__code__, *map(id, parts))
 
@@ -105,7 +105,7 @@ _WRAPPERS = (property, staticmethod, classmethod, functools.cached_property, typ
 
 
 def _functions_in(value: Any) -> Iterator[FunctionType]:
-    """Go through the functions that a value of a module or a class consists of."""
+    """Iterate over the functions that a value of a module or a class consists of."""
     if type(value) is FunctionType:
         yield value
         yield from _functions_in(vars(value).get("__wrapped__"))
@@ -116,33 +116,33 @@ def _functions_in(value: Any) -> Iterator[FunctionType]:
                 yield inner
 
 
-# Which modules are the user's, and which of them need which.
+# Which modules belong to the user, and which of them depend on which.
 
 _FOLDERS = tuple({sysconfig.get_path(each) + os.sep for each in ("stdlib", "platstdlib")})
 _OTHERS = frozenset({"__main__", "__mp_main__", "scaler"})
 
 
 def own_modules() -> dict[str, str]:
-    """Return the modules of the user's program and their files: not those of Python, nor what is installed."""
+    """Return the modules of the user's program and their files, without those of Python and of installed packages."""
     found = ((name, file_of(name)) for name in list(sys.modules))
     return {name: file for name, file in found if file and not _is_installed(file)}
 
 
 def is_installed(name: str) -> bool:
-    """Return whether a loaded module is of an installed package, other than Scaler."""
+    """Return whether a loaded module belongs to an installed package other than Scaler."""
     file = file_of(name)
     return bool(file) and _is_installed(file)
 
 
 def file_of(name: str) -> str:
-    """Return the source file of a loaded module; empty if it has none, or is one of Python or Scaler."""
+    """Return the source file of a loaded module; empty if it has none or belongs to Python or Scaler."""
     module: Any = sys.modules.get(name)
     file = vars(module).get("__file__") if issubclass(type(module), ModuleType) else None
     return file if isinstance(file, str) and _is_source(name, file) else ""
 
 
 def is_own(name: str, file: str) -> bool:
-    """Return whether a module that need not be loaded is of the user's program and has a source."""
+    """Return whether a module, loaded or not, belongs to the user's program and has a source."""
     return _is_source(name, file) and not _is_installed(file)
 
 
@@ -158,12 +158,12 @@ def _is_installed(file: str) -> bool:
 
 
 def words_of(source: bytes) -> frozenset[str]:
-    """Return the words of a source: what it does not name, it does not import."""
+    """Return the words of a source. A source imports only what it names."""
     return frozenset(re.findall(r"\w+", source.decode("utf-8", "replace")))
 
 
 def needed_by(names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the modules of `own` in `names`, all that these mention, directly or not, and their packages."""
+    """Return the modules of `own` in `names`, all modules that these mention, directly or not, and their packages."""
     called: dict[str, list[str]] = {}
     for name in own:
         called.setdefault(name.rpartition(".")[2], []).append(name)
@@ -192,10 +192,10 @@ def _words_in(file: str, stamp: Stamp | None) -> frozenset[str]:
 
 
 def concerned_by(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
-    """Return the loaded modules of `tops`, and those that may have something of them, as their sources say.
+    """Return the loaded modules of `tops`, and those that may use them, judging by their sources.
 
     Args:
-        sources: where a module has another one than its file.
+        sources: the sources of modules whose source is not in their file.
     """
     found = {name.partition(".")[0] for name in sys.modules}.intersection(tops)
     words: dict[str, set[str]] = {}
@@ -208,26 +208,26 @@ def concerned_by(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]
     return [name for name in sys.modules if name.partition(".")[0] in found]
 
 
-# When to look.
+# When to check.
 
 
 class _ReloadEvents:
-    """Counts what may have loaded modules anew: each `importlib.reload`, and each cell of IPython that begins."""
+    """Counts the events that may have reloaded modules: each `importlib.reload`, and each started cell of IPython."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> None:
-        """Find nothing: a module that is loaded anew is asked for with what it was."""
+        """Find nothing, and count a reload, which passes the old module as `target`."""
         del fullname, path
         self.count += target is not None
 
     def cell_begins(self, *_info: object) -> None:
-        """`%autoreload` does its work now."""
+        """Count the start of a cell, before which `%autoreload` reloads modules."""
         self.count += 1
 
     def attend(self) -> None:
-        """Count from now on."""
+        """Start to count."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
         find = getattr(sys.modules.get("IPython"), "get_ipython", None)
@@ -240,10 +240,10 @@ _occasions = _ReloadEvents()
 
 
 class ReloadWatch:
-    """Looks whether modules were loaded anew: after each occasion that is known, and from time to time.
+    """Checks whether modules were reloaded: after each event that is counted, and from time to time.
 
     Args:
-        look: looks.
+        look: makes a check.
     """
 
     def __init__(self, look: Callable[[], None]) -> None:
@@ -254,12 +254,12 @@ class ReloadWatch:
         _occasions.attend()
 
     def look_if_due(self) -> None:
-        """Look, unless there was no occasion since the last time, and that is not long ago."""
+        """Check, if there was an event since the last check or that was long ago."""
         if _occasions.count != self._seen or time.monotonic() >= self._look_at:
             self.look()
 
     def look(self) -> None:
-        """Look. Other threads that would look meanwhile wait for it."""
+        """Check now. Threads that call this meanwhile wait for it."""
         with self._lock:
             seen, begun = _occasions.count, time.monotonic()
             self._look()

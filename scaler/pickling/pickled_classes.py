@@ -1,12 +1,10 @@
-"""Pickled classes: a class of the main script travels in results as its identity, plus its pickle for processes without
-the class.
+"""Pickled classes: sends a class of the main script in results as its identity, and its pickle for other processes.
 
 cloudpickle pickles such a class by value with each object, and reading one sets every attribute of the class again. In
-results that is slow: the class is often larger than the object. And it is wrong in the program that has the class: its
-methods would become copies, which see the globals that the worker had.
+results that is slow, because the class is often larger than the object. And it is wrong in the program that has the
+class: its methods would become copies, which see the globals that the worker had.
 
-Processors write results with `dumps`; reading a result calls `read_class`. Must never: change a class of the
-program itself.
+Processors write results with `dumps`; reading a result calls `read_class`. A class of the program itself never changes.
 """
 
 from __future__ import annotations
@@ -25,15 +23,15 @@ from scaler.pickling import pickler
 from scaler.pickling.pickler import Reduced, is_by_value
 
 _CLASSES_MOST = 256
-"""So many pickles are kept."""
+"""The most pickles that are kept."""
 
 _cloudpickle: Any = cloudpickle.cloudpickle
 _by_identity = getattr(_cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", None)
 _identity_of: Callable[[type], str] | None = getattr(_cloudpickle, "_get_or_create_tracker_id", None)
-"""cloudpickle's own table of classes. It is not public: without it, results are written as cloudpickle does."""
+"""cloudpickle's own table of classes. It is not public; without it, results are written as cloudpickle does."""
 
 _PYTHONS = "_abc_impl"
-"""An attribute of Python's own that is not named like one."""
+"""An attribute that Python sets, although its name is not a special one."""
 
 _STEADY = frozenset(
     {FunctionType, BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, classmethod, staticmethod, property}
@@ -41,31 +39,33 @@ _STEADY = frozenset(
 
 
 class _Written(NamedTuple):
-    """The pickle of a class, and what it was made of."""
+    """The pickle of a class, and the values that it was made from."""
 
     reduced: Reduced
     classes: list[type]
-    """that are in the pickle: the class, and those it is derived from"""
+    """the classes in the pickle: the class and its bases"""
     values: list[Any]
-    """of their attributes"""
+    """the values of their attributes"""
 
 
 _written: dict[type, _Written] = {}
 _received: WeakKeyDictionary[type, bytes] = WeakKeyDictionary()
-"""classes that are not of this program, with the last pickle of each"""
+"""class of another program -> its last pickle"""
 _takes_changes = False
 
 
 def take_changes() -> None:
-    """Set the attributes of a class that is known here whenever another pickle of it arrives. For worker processes: no
-    class of theirs is of the program itself.
+    """Set the attributes of a known class whenever another pickle of it arrives. For worker processes, which have no
+    classes of their own.
     """
     global _takes_changes  # noqa: PLW0603 - like the classes, it is of the whole process
     _takes_changes = True
 
 
 def read_class(identity: str, pickled: bytes) -> type:
-    """Return the class with this identity. It is read from its pickle if this process needs that."""
+    """Return the class with this identity. Read it from its pickle if this process does not have it, or has another
+    version.
+    """
     known: type | None = None if _by_identity is None else _by_identity.get(identity)
     if known is not None:
         last = _received.get(known)
@@ -77,7 +77,7 @@ def read_class(identity: str, pickled: bytes) -> type:
 
 
 class _ResultPickler(pickler.Pickler):  # type: ignore[misc]
-    """That of arguments, but for classes that are pickled by value."""
+    """The pickler of results. It differs from that of arguments only in classes that are pickled by value."""
 
     def class_reduced(self, cls: type) -> Reduced:
         """Return what is written for a class: its identity and its pickle."""
@@ -99,12 +99,11 @@ class _ResultPickler(pickler.Pickler):  # type: ignore[misc]
 
 
 def _values_of(classes: list[type]) -> list[Any]:
-    """Return the attributes of classes."""
     return [value for each in classes for value in each.__dict__.values()]
 
 
 def _is_steady(name: str, value: Any) -> bool:
-    """Return whether an attribute is changed only by another one in its place, as all are that Python makes itself."""
+    """Return whether an attribute changes only by assignment, as all do that Python sets itself."""
     if type(value) is tuple:
         return _STEADY.issuperset(map(type, value))
     return type(value) in _STEADY or name == _PYTHONS or (name.startswith("__") and name.endswith("__"))
@@ -123,4 +122,4 @@ def _dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:
 _CAN = _by_identity is not None and _identity_of is not None and sys.implementation.name == "cpython"
 
 dumps: Callable[..., bytes] = _dumps if _CAN else pickler.dumps
-"""Returns the pickle of a result, as `cloudpickle.dumps` does, with its arguments."""
+"""Returns the pickle of a result. Takes the arguments of `cloudpickle.dumps`."""

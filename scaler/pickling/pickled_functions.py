@@ -1,6 +1,7 @@
 """Pickled functions: what the pickle of a function depends on, so that a pickle that cannot change is made once.
 
-Used by the client, and by processors, which note from which pickle they read a function. Must never: call the function.
+Used by the client, and by processors, which remember from which pickle they read a function. No function is called
+here.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | No
 
 
 def was_read(function: Callable[..., Any], frames: Sequence[bytes]) -> None:
-    """Note that `function` was read from these frames, by the default serializer, and has not changed since."""
+    """Record that `function` was read from these frames by the default serializer, and has not changed since."""
     state = what_pickle_depends_on(function)
     if state:
         _read[function] = state, frames
@@ -59,8 +60,8 @@ _MAIN_MODULES = ("__main__", "__mp_main__")
 
 
 def pickle_main_by_value() -> None:
-    """Have the functions of the main script pickled by value in a child of multiprocessing too, where the script has
-    another name.
+    """Pickle the functions of the main script by value also in a child of multiprocessing, where the script has another
+    name.
     """
     main = sys.modules.get("__mp_main__")
     if main is not None and main.__name__ == "__mp_main__":  # elsewhere it is only another name of `__main__`
@@ -68,7 +69,7 @@ def pickle_main_by_value() -> None:
 
 
 def is_found_by_name(function: Any) -> bool:
-    """Return whether its module and name lead to `function`: then only these are pickled."""
+    """Return whether its module and name lead to `function`. Then only these are pickled."""
     module_name, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module_name, str) or module_name in _MAIN_MODULES or not isinstance(path, str):
         return False  # a partial has the module of its class, and no name

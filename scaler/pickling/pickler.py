@@ -1,14 +1,13 @@
 """The pickler of functions, arguments and results: cloudpickle's, for more classes and functions of the main script.
 
-cloudpickle forgets that a class has slots when it sends the class by value: its objects would have a `__dict__` in the
-worker, and could not be read where the class is that of the program. It sends a function with a cache
-(`functools.cache`, `functools.lru_cache`) by name, which leads nowhere if the function is one of the main script. It
-cannot send a `functools.cached_property`, which has a lock until Python 3.12. It sends the global random generators of
-`random` and NumPy with their state, for example with the function `random.gauss`; here they are pickled by reference,
-and those of the worker draw. From version 3.1.3 on it leaves out the
-name of the file that code is from, which tracebacks need.
+cloudpickle loses the slots of a class that it sends by value: the objects would have a `__dict__` in the worker, and
+could not be read where the class is that of the program. It sends a function with a cache (`functools.cache`,
+`functools.lru_cache`) by name, which fails for functions of the main script. It cannot send a
+`functools.cached_property`, which has a lock until Python 3.12. It sends the global random generators of `random` and
+NumPy with their state, for example with the function `random.gauss`. Here they are pickled by reference, so that the
+worker draws from its own. From version 3.1.3 on it leaves out the file name of code, which tracebacks need.
 
-Must never: write what cloudpickle can write in another way.
+All that cloudpickle can write is written in the same way.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ Reduced: TypeAlias = Any
 
 _Cached = type(functools.lru_cache(len))
 _KEYWORDS = 3
-"""Where the arguments of cloudpickle's skeleton of a class have the names that it begins with."""
+"""The index of the class attributes among the arguments of cloudpickle's class skeleton."""
 
 _OF_THE_CACHE = frozenset({"__wrapped__", "cache_parameters"})
 """Attributes that `functools.lru_cache` sets itself."""
 
 
 def is_by_value(reduced: Reduced) -> bool:
-    """Return whether cloudpickle writes a class with all that it has, and not its name."""
+    """Return whether cloudpickle writes a class by value, and not by name."""
     return type(reduced) is tuple and len(reduced) == 6
 
 
 def with_cache(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Callable[..., Any]:
-    """Return `function` with a cache of its own, which is empty."""
+    """Return `function` with an empty cache of its own."""
     return functools.lru_cache(maxsize, typed)(function)
 
 
@@ -87,7 +86,7 @@ def _is_registered(module_name: str) -> bool:
 
 
 def _has_slots(cls: type) -> bool:
-    """Return whether a class was made with slots. Tuples and enums make theirs themselves."""
+    """Return whether a class was made with slots. Tuples and enums make their slots themselves."""
     return (
         "__slots__" in vars(cls)
         and not issubclass(cls, (tuple, Enum))
@@ -97,7 +96,7 @@ def _has_slots(cls: type) -> bool:
 
 def _reduced_code(code: CodeType) -> Reduced:
     make, arguments, *rest = _reduced_code_without_file(code)
-    file = "".join(code.co_filename)  # a string of its own, so that the pickle does not depend on who else has it
+    file = "".join(code.co_filename)  # a new string, so that the pickle does not depend on other references to it
     return make, tuple(file if part == _NO_FILE else part for part in arguments), *rest
 
 
@@ -114,7 +113,7 @@ if _NO_FILE in _reduced_code_without_file(_reduced_code.__code__)[1]:
 
 
 class _Reducers(ChainMap[type, Callable[[Any], Reduced]]):
-    """The reducers of classes. It is looked into for each object, so it has as few maps as it can."""
+    """The reducers of classes. Each object is looked up in it, so it has as few maps as possible."""
 
     def __missing__(self, cls: type) -> Callable[[Any], Reduced]:
         if cls is getattr(sys.modules.get("numpy.random.mtrand"), "RandomState", None):
@@ -140,7 +139,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 Pickler: Any = _Pickler if sys.implementation.name == "cpython" else cloudpickle.Pickler
-"""Elsewhere cloudpickle has other hooks, and a function with a cache is a function like any other."""
+"""In other Pythons than CPython, cloudpickle has other hooks, and a function with a cache is an ordinary function."""
 
 
 def dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:

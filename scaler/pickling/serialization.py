@@ -3,11 +3,11 @@
 A small value is one byte string inside the message. A large value is a list of frames: the pickle, then the out-of-band
 buffers of pickle protocol 5, so that large arrays are never copied into a pickle.
 
-A call travels as one block: the pickle of all arguments, if they are plain and positional. Otherwise one after the
-other, each with its kind, its name if it is a keyword, and its bytes, or the number of its frames, which travel with
-the block, or the id of its object (`protocol/README.md`).
+A call is sent as one block. If all arguments are plain and positional, the block is their pickle. Otherwise it lists
+the arguments, each with its kind, its name if it is a keyword, and one of: its bytes, the number of its frames, which
+are sent with the block, or the id of its object (`protocol/README.md`).
 
-What pickles is imported when it is used: a scheduler knows frames and blocks, and pickles nothing.
+Modules that pickle are imported when they are used: a scheduler knows frames and blocks, and pickles nothing.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ Buffer: TypeAlias = bytes | bytearray | memoryview | pickle.PickleBuffer
 Frames: TypeAlias = Sequence[Buffer]
 
 INLINE_BYTES = 16 * 1024
-"""The largest value that travels inside the header of a message; a larger one travels as frames or is an object."""
+"""The largest value that is sent inside the header of a message; a larger one is sent as frames or is an object."""
 
 FRAME_BYTES = 8 * 1024
-"""The largest argument in the block of its call; a larger one travels as frames, which are not copied on their way."""
+"""The largest argument in the block of its call; a larger one is sent as frames, which are not copied on their way."""
 
 CARRIED_BYTES = 1 << 20
-"""The most bytes of frames that travel with one call; what is more becomes objects."""
+"""The most bytes of frames that are sent with one call; what exceeds this becomes objects."""
 
 BLOCK_BYTES = 64 * 1024
-"""If the values in one block of arguments take more than this together, the largest of them leave it."""
+"""If the values in one block of arguments exceed this together, the largest of them leave it."""
 
 WORTH_AN_OBJECT_BYTES = 1024
-"""A value smaller than this stays in the block: to travel outside of it would cost more than that saves."""
+"""A smaller value stays in the block: sending it separately would cost more than that saves."""
 
 OUT_OF_BAND_BYTES = 64 * 1024
 """The smallest buffer that is kept out of the pickle."""
@@ -55,7 +55,9 @@ OUT_OF_BAND_BYTES = 64 * 1024
 _NUMBERS = frozenset({int, float, complex, bool, type(None)})
 _PLAIN_TYPES = _NUMBERS | {str, bytes}
 plain_to_pickle: set[type] = set()
-"""Classes of this package whose objects pickle writes as cloudpickle does, in a third of the time. Added by them."""
+"""Classes of this package whose objects pickle writes as cloudpickle does, in a third of the time. The classes add
+themselves.
+"""
 _PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 _PLAIN_CONTAINER_LENGTH = 64
 _PLAIN_DEPTH = 3
@@ -64,7 +66,7 @@ _PLAIN_DEPTH = 3
 class Serializer(abc.ABC):
     """Turns values into bytes and back. Called for the function, for each argument and for the result.
 
-    An instance that is passed to a client is itself pickled and travels to the workers.
+    An instance that is passed to a client is itself pickled and sent to the workers.
     """
 
     @abc.abstractmethod
@@ -73,11 +75,11 @@ class Serializer(abc.ABC):
 
     @abc.abstractmethod
     def deserialize(self, payload: bytes) -> Any:
-        """Return the object of which `serialize` made `payload`."""
+        """Return the object from which `serialize` made `payload`."""
 
 
 class DefaultSerializer(Serializer):
-    """cloudpickle, with a short cut for plain values, where it makes the same bytes in a fraction of the time."""
+    """cloudpickle, with a shortcut for plain values, where it makes the same bytes in a fraction of the time."""
 
     def serialize(self, obj: Any) -> bytes:
         data = _plain(obj)
@@ -90,7 +92,7 @@ class DefaultSerializer(Serializer):
 
 
 DEFAULT_SERIALIZER = DefaultSerializer()
-"""It has no state: one is enough for all."""
+"""Shared, because it has no state."""
 
 
 def _plain(obj: Any) -> bytes | None:
@@ -116,7 +118,7 @@ def _are_plain(values: Collection[Any], depth: int) -> bool:
 
 
 class _OutOfBandBytes:
-    """Pickles a large `bytes` as a buffer out of band, which the plain pickler only does for other types."""
+    """Pickles large `bytes` as a buffer out of band, which the plain pickler only does for other types."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
@@ -126,21 +128,21 @@ class _OutOfBandBytes:
 
 
 BYTES_HEAD = pickle.dumps(_OutOfBandBytes(b""), 5, buffer_callback=list[Any]().append)
-"""The pickle of any such value: its first frame."""
+"""The pickle of any `_OutOfBandBytes`, which is its first frame."""
 
 
 def _dumps(is_result: bool = False) -> Callable[..., bytes]:
-    """Return what pickles values that are not plain."""
+    """Return the function that pickles values that are not plain."""
     from scaler.pickling import pickled_classes, pickler  # noqa: PLC0415
 
     return pickled_classes.dumps if is_result else pickler.dumps
 
 
 def to_frames(serializer: Serializer, obj: Any, is_result: bool = False) -> list[Buffer]:
-    """Serialise `obj`: one frame for a small value, more when it holds large buffers.
+    """Serialise `obj`: one frame for a small value, more if it holds large buffers.
 
     Args:
-        is_result: whether a task has returned it, whose classes the client has already.
+        is_result: whether a task has returned it. The client already has the classes of results.
 
     Raises:
         SerializeObjectError: if it cannot be serialised; the cause says why.
@@ -164,7 +166,7 @@ def to_frames(serializer: Serializer, obj: Any, is_result: bool = False) -> list
 
 
 def small_plain(serializer: Serializer, obj: Any) -> bytes | None:
-    """Return the frame of a value that is a plain number, or None: the short cut for most results."""
+    """Return the frame of a plain number, or None for any other value: the shortcut for most results."""
     if type(obj) not in _NUMBERS or type(serializer) is not DefaultSerializer:
         return None
     data = pickle.dumps(obj, 3)
@@ -172,20 +174,22 @@ def small_plain(serializer: Serializer, obj: Any) -> bytes | None:
 
 
 result_to_frames: Callable[[Serializer, Any], list[Buffer]] = partial(to_frames, is_result=True)
-"""The same for the result of a task."""
+"""Serialises the result of a task, as `to_frames` does."""
 
 
 _TOO_DEEP = "cannot be serialised: it is nested too deeply, as a long chain of objects is; give it a flat form"
 
 
 def _reason(error: BaseException) -> str:
-    """Return the text of an exception, with its type unless a pickler raised it: others may say a word only."""
+    """Return the text of an exception, with its type unless a pickler raised it: the text of others may be a single
+    word.
+    """
     text = str(error)
     return text if isinstance(error, (TypeError, pickle.PicklingError)) else f"{type(error).__name__}: {text}"
 
 
 def _described(obj: Any) -> str:
-    """Return an object that cannot be serialised, in words, with the part inside that is to blame."""
+    """Describe an object that cannot be serialised, with the part inside that is the cause."""
     from scaler.pickling.culprits import culprit_in  # noqa: PLC0415
 
     what = f"the function {obj.__qualname__}" if type(obj) is FunctionType else f"a value of type {type(obj).__name__}"
@@ -194,7 +198,9 @@ def _described(obj: Any) -> str:
 
 
 def _serialized(serializer: Serializer, obj: Any) -> bytes:
-    """Return the bytes of a user's serializer, checked here because later would be too late."""
+    """Return the bytes of a user's serializer. Their type is checked here, because an error later would be hard to
+    explain.
+    """
     data = serializer.serialize(obj)
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{type(serializer).__name__}.serialize returned {type(data).__name__}, not bytes")
@@ -216,7 +222,7 @@ def _collect_large(frames: list[Buffer]) -> Callable[[pickle.PickleBuffer], bool
 
 
 def from_frames(serializer: Serializer, frames: Frames) -> Any:
-    """Return the object of which `to_frames` made `frames`.
+    """Return the object from which `to_frames` made `frames`.
 
     Raises:
         DeserializeObjectError: if it cannot be read here; the cause says why.
@@ -232,12 +238,12 @@ def from_frames(serializer: Serializer, frames: Frames) -> Any:
 
 
 def reader_of(serializer: Serializer) -> Callable[[bytes], Any]:
-    """Return what reads a value of one frame, and may raise anything."""
+    """Return the function that reads a value of one frame. It may raise anything."""
     return pickle.loads if type(serializer) is DefaultSerializer else serializer.deserialize
 
 
 def size_of(frames: Frames) -> int:
-    """Return the bytes in all frames together."""
+    """Return the number of bytes in all frames."""
     return sum(memoryview(frame).nbytes for frame in frames)
 
 
@@ -246,10 +252,10 @@ def frozen(frames: Frames) -> Sequence[Any]:
     return [frame if type(frame) is bytes or type(memoryview(frame).obj) is bytes else bytes(frame) for frame in frames]
 
 
-# Named functions are called by a name that both sides know, with JSON as values: so in any language.
+# Named functions are called by a name that both sides know, with JSON as values, from any language.
 
 NAMED = b"json"
-"""The first frame of a named function's object; the second one is the name. No pickle begins like that."""
+"""The first frame of a named function's object; the second one is the name. No pickle starts like that."""
 
 
 class JsonSerializer(Serializer):
@@ -263,7 +269,7 @@ class JsonSerializer(Serializer):
 
 
 JSON_SERIALIZER = JsonSerializer()
-"""It has no state: one is enough for all."""
+"""Shared, because it has no state."""
 
 Named: TypeAlias = Callable[[str], Callable[..., Any]]
 """Returns the function that is served by a name; raises DeserializeObjectError if there is none."""
@@ -276,7 +282,7 @@ def serves_nothing(name: str) -> Callable[..., Any]:
     )
 
 
-# A function travels with the serializer that its arguments and its result need.
+# A function is sent with the serializer that its arguments and its result need.
 
 
 def exception_from_parts(
@@ -290,19 +296,21 @@ def exception_from_parts(
 
 
 class SerializerWithModules(NamedTuple):
-    """Travels instead of a serializer: that, and the modules that the function needs, see `scaler.pickling.shipped_modules`."""
+    """A serializer, and the modules that the function needs: sent instead of the serializer. See
+    `scaler.pickling.shipped_modules`.
+    """
 
     serializer: Serializer
     modules: bytes
     versions: Versions
-    """of the packages that the function uses"""
+    """versions of the packages that the function uses"""
 
 
 def function_to_frames(serializer: Serializer, function: Callable[..., Any], modules: bytes = b"") -> list[Buffer]:
     """Serialise `function` and the serializer: the frames of a function object.
 
     Args:
-        modules: those that travel with it, packed.
+        modules: the packed modules that are sent with it.
 
     Raises:
         SerializeObjectError: if one of them cannot be serialised.
@@ -320,7 +328,7 @@ def function_to_frames(serializer: Serializer, function: Callable[..., Any], mod
 
 
 def sent_with(frames: Frames) -> SerializerWithModules:
-    """Return the serializer of a function object, and what else travelled with the function.
+    """Return the serializer of a function object, and the modules and versions that were sent with the function.
 
     Raises:
         DeserializeObjectError: if they cannot be read here.
@@ -349,12 +357,12 @@ def function_from_frames(frames: Frames, named: Named = serves_nothing) -> tuple
     install(modules)
     try:
         return serializer, from_frames(serializer, frames[1:])
-    finally:  # also if it cannot be read: then they may be the reason
+    finally:  # also if it cannot be read: the versions may be the reason
         compare(versions)
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """Return the name of `function` for people; a partial has the name of its function."""
+    """Return the name of `function` for display; a partial has the name of its function."""
     while isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
@@ -363,23 +371,25 @@ def name_of(function: Callable[..., Any]) -> str:
 # The block of arguments.
 
 _ARGUMENT = struct.Struct("<BHI")  # kind, bytes of the name, bytes of the data
-_RESULT_ARGUMENT = struct.Struct("<BHII")  # the same, and the position of a node
+_RESULT_ARGUMENT = struct.Struct("<BHII")  # the fields above, and the position of a node
 ARGUMENT_HEADER_BYTES = _ARGUMENT.size
-_FRAMES = struct.Struct("<IQ")  # how many frames, bytes of all of them
+_FRAMES = struct.Struct("<IQ")  # number of frames, bytes of all of them
 VALUE, OBJECT, RESULT, OWN_OBJECT, FRAMES = 0, 1, 2, 3, 4
-"""An own object was made for this argument, so its task may change it. Frames travel with the block."""
+"""Kinds of arguments. An own object was made for this argument, so its task may change it. Frames are sent with the
+block.
+"""
 PICKLED = pickle.PROTO
-"""With this byte, which is no kind of argument, begins a block that is one pickle: a tuple of positional arguments."""
+"""The first byte of a block that is one pickle, a tuple of positional arguments. It is no kind of argument."""
 
 
 def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
-    """Return one argument of a call: a value (its bytes), or an object (its id)."""
+    """Return one argument of a call as bytes: a value (its bytes), or an object (its id)."""
     encoded = name.encode()
     return _ARGUMENT.pack(kind, len(encoded), len(data)) + encoded + data
 
 
 def frames_argument(frames: Frames, name: str = "", pickle_of_them: bytes = b"") -> bytes:
-    """Return one argument of a call whose frames travel with it, behind those of the arguments before it.
+    """Return one argument of a call whose frames are sent with it, after those of the arguments before it.
 
     Args:
         pickle_of_them: a small first frame, which is part of the block.
@@ -393,13 +403,13 @@ def result_argument(position: int) -> bytes:
 
 
 def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None:
-    """Return the block of positional arguments as `DefaultSerializer` reads it: the short cut for plain values.
+    """Return the block of positional arguments as `DefaultSerializer` reads it: the shortcut for plain values.
 
-    None if one of them is anything else, or too large for a message. Millions of such blocks may wait: simple values
-    have the protocol that needs no frames, which are 9 bytes each. No argument shares an object with another one.
+    Return None if an argument is not plain, or too large for a message. Simple values are written with protocol 3,
+    which needs no framing of 9 bytes each, because millions of such blocks may wait. No two arguments share an object.
 
     Args:
-        is_whole: whether the block is that of the whole call, and may be one pickle.
+        is_whole: whether the block contains the whole call, and may be one pickle.
     """
     n_containers = 0
     for argument in arguments:
@@ -425,7 +435,7 @@ def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None
 def plain_call(arguments: Sequence[Any], most_bytes: int) -> tuple[bytes, list[bytes]] | None:
     """Return the block of positional arguments and the frames of the large ones, if all of them are plain.
 
-    None if one of them is anything else, or if the frames have `most_bytes` or more.
+    Return None if an argument is not plain, or if the frames have `most_bytes` or more.
     """
     block, frames = b"", []
     for argument in arguments:
@@ -450,12 +460,12 @@ def read_arguments(
     """Return the positional and the keyword arguments in `block`.
 
     Args:
-        value: turns bytes into an argument, and the frames behind them, if there are any.
-        stored: turns the id of an object into an argument; its second argument says whether the task may change it.
-        frames: that have come with the block.
+        value: makes an argument from its bytes and, if there are any, its frames.
+        stored: returns the argument for the id of an object; its second argument says whether the task may change it.
+        frames: the frames that were sent with the block.
 
     Raises:
-        ObjectTooLargeError: if these were lost on their way, for want of room.
+        ObjectTooLargeError: if frames were dropped on their way, for lack of memory.
     """
     if block[:1] == PICKLED:
         return list(value(block)), {}
@@ -482,7 +492,6 @@ def read_arguments(
 
 
 def _taken(supply: Iterator[Buffer], data: bytes) -> list[Buffer]:
-    """Return the frames of one argument."""
     count, size_bytes = _FRAMES.unpack_from(data)
     taken = list(islice(supply, count))
     if not taken or len(taken) < count:
@@ -502,7 +511,7 @@ def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tup
     The scheduler calls this, so no value is unpickled.
 
     Args:
-        result: returns kind and data of the argument that the result at a position becomes.
+        result: returns kind and data of the argument that replaces the result at a position.
 
     Raises:
         ValueError: if the block is malformed, or `result` raises it.

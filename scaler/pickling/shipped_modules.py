@@ -1,8 +1,7 @@
-"""Shipped: the modules of a user's program that travel to the workers with its functions, as their source.
+"""Shipped modules: the modules of a user's program that are sent to the workers with its functions, as their source.
 
 Packed by the client, installed by worker processes before they read a function. There a shipped module takes precedence
-over an installed one, and a new version replaces the one shipped before. Must never: touch the modules of the process
-that packed them.
+over an installed one, and a new version replaces the one shipped before. The process that packed them keeps its own.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Module: TypeAlias = ModuleType | str | os.PathLike[str]
 """A module or package, or the path of one: a `.py` file or a folder."""
 
 SOURCE_BYTES_MOST = 16 << 20
-"""The most source of one program; it is a part of each of its functions."""
+"""The most source of one program, which is part of each of its functions."""
 
 
 class Source(NamedTuple):
@@ -38,20 +37,20 @@ class Source(NamedTuple):
 
 
 class Shipment(NamedTuple):
-    """Modules by name, and who has packed them."""
+    """Modules by name, and the process that has packed them."""
 
     origin: int
     sources: dict[str, Source]
 
 
 class Shipped:
-    """The modules of one client, packed.
+    """The packed modules of one client.
 
     Args:
-        modules: what the user has named.
+        modules: the modules that the user has named.
 
     Raises:
-        ConfigError: if one of them has no source that can travel.
+        ConfigError: if the source of one of them cannot be sent.
     """
 
     def __init__(self, modules: Iterable[Module] = ()) -> None:
@@ -64,14 +63,14 @@ class Shipped:
         self.add(modules)
 
     def has(self, top: str) -> bool:
-        """Return whether the module or package of this name travels."""
+        """Return whether the module or package of this name is sent."""
         return top in self._paths
 
     def add(self, modules: Iterable[Module]) -> None:
         """Add modules as they are on disk, or pack them again.
 
         Raises:
-            ConfigError: if one of them cannot travel.
+            ConfigError: if one of them cannot be sent.
         """
         added = dict(map(_located, modules))
         if added:
@@ -79,15 +78,15 @@ class Shipped:
             self._pack(paths, _files(paths), {name for name in self._sources if name.partition(".")[0] in added})
 
     def look(self) -> bool:
-        """Pack again what was edited and reloaded here, or is not loaded here. Return whether there was any.
+        """Pack modules again that were edited and are reloaded, or not loaded, here. Return whether there were any.
 
         Raises:
-            ConfigError: if it cannot travel any more.
+            ConfigError: if one can no longer be sent.
         """
         return bool(self._paths) and self._pack(self._paths, _files(self._paths))
 
     def sources(self) -> dict[str, bytes]:
-        """Return the source of each module that travels."""
+        """Return the source of each module that is sent."""
         return {name: source.text for name, source in self._sources.items()}
 
     def packed(self) -> bytes:
@@ -108,8 +107,8 @@ class Shipped:
         size = sum(len(source.text) for source in sources.values())
         if size > SOURCE_BYTES_MOST:
             raise ConfigError(
-                f"the source of the modules {', '.join(paths)} has {size:,} bytes, and {SOURCE_BYTES_MOST:,} are "
-                "the most that travel with functions: install them on the workers"
+                f"the source of the modules {', '.join(paths)} has {size:,} bytes, but at most "
+                f"{SOURCE_BYTES_MOST:,} can be sent with functions: install them on the workers"
             )
         self._packed = zlib.compress(pickle.dumps(Shipment(_ORIGIN, sources)), 6)
         self._paths, self._sources = paths, sources
@@ -118,14 +117,14 @@ class Shipped:
 
 
 _ORIGIN = int.from_bytes(os.urandom(8), "big")
-"""Of the process that has imported this first, and of its forks, which have the same modules."""
+"""A random id of the process that imported this module first, and of its forks, which have the same modules."""
 
 
 _NOT_SENT = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_names)
 
 
 def _located(module: Module) -> tuple[str, Path]:
-    """Return name and path of a module; of one inside a package, those of the package."""
+    """Return name and path of a module or, if it is inside a package, of its package."""
     if isinstance(module, ModuleType):
         top = module.__name__.partition(".")[0]
         spec = getattr(sys.modules.get(top), "__spec__", None)
@@ -134,7 +133,7 @@ def _located(module: Module) -> tuple[str, Path]:
         if origin is None or top in _NOT_SENT or not Path(origin).exists():
             raise ConfigError(
                 f"the module {top} cannot be sent to the workers: it is a part of Python or of Scaler, or has no file "
-                "of its own; functions of the main script and of notebooks travel anyway"
+                "of its own; functions of the main script and of notebooks are sent anyway"
             )
         return top, Path(origin)
     if not isinstance(module, (str, os.PathLike)):
@@ -142,12 +141,12 @@ def _located(module: Module) -> tuple[str, Path]:
     path = Path(module).resolve()
     is_one = path.is_dir() or (path.is_file() and path.suffix == ".py")
     if not is_one or not path.stem.isidentifier() or path.stem in _NOT_SENT:
-        raise ConfigError(f"{str(module)!r} is no module: name a .py file, or the folder of a package")
+        raise ConfigError(f"{str(module)!r} is not a module: pass a .py file, or the folder of a package")
     return path.stem, path
 
 
 def _files(paths: dict[str, Path]) -> dict[str, tuple[Path, bool]]:
-    """Return the files of all modules by their names, and whether each is a package."""
+    """Return the files of all modules by name, and whether each is a package."""
     files: dict[str, tuple[Path, bool]] = {}
     for name, path in paths.items():
         if not path.is_dir():
@@ -195,7 +194,7 @@ class _ShippedFinder:
 
 
 class _Loader:
-    """Loads one of them. Tracebacks show its lines."""
+    """Loads a shipped module. Tracebacks show its lines."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -212,7 +211,7 @@ class _Loader:
         return compile(self.get_source(fullname), self._source.path, "exec", dont_inherit=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """Have Python make a module as for any other."""
+        """Return None: Python makes the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102 - this is how a module is imported
@@ -222,13 +221,13 @@ _installed = _ShippedFinder()
 
 
 def carried() -> bytes:
-    """Return what was installed in this process: nested tasks take it with them."""
+    """Return the packed modules that are installed in this process. Nested tasks send them along."""
     return _installed.packed
 
 
 def install(packed: bytes) -> None:
-    """Make these modules importable instead of those shipped before. What has not changed, and mentions nothing that
-    has, stays imported.
+    """Make these modules importable, and remove those shipped before. A loaded module is imported again only if it has
+    changed or mentions a changed one.
     """
     if packed == _installed.packed:
         return
@@ -251,17 +250,19 @@ def _unpacked(packed: bytes) -> Shipment:
 
 
 class _Offered(_ShippedFinder):
-    """Finds the modules that came with a function to a program of the user, which has its own ones: the last finder."""
+    """The last finder, for the program of a user that reads a function: finds modules sent with it that the program
+    lacks.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if path is not None and not self.has_loaded(fullname.partition(".")[0]):  # a part of another package
+        if path is not None and not self.has_loaded(fullname.partition(".")[0]):  # a submodule of another package
             return None
         return super().find_spec(fullname, path, target)
 
     def has_loaded(self, name: str) -> bool:
-        """Return whether a loaded module is one of these."""
+        """Return whether the loaded module of this name came from this finder."""
         loader = getattr(getattr(sys.modules.get(name), "__spec__", None), "loader", None)
         return name in self.sources and isinstance(loader, _Loader)
 
@@ -270,7 +271,7 @@ _offered = _Offered()
 
 
 def offer(packed: bytes) -> None:
-    """Make modules importable that this program does not have, and leave its own ones as they are."""
+    """Make modules importable that this program does not have, without replacing its own."""
     shipment = _unpacked(packed)
     if shipment.origin == _ORIGIN or packed == _installed.packed:
         return

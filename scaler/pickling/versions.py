@@ -1,7 +1,7 @@
-"""Versions: of the packages that a function uses, where it is sent from and where it is read.
+"""Versions: compares the versions of packages that a function uses where it is sent from and where it is read.
 
-Asked by the client when it pickles a function, and by the processes that read it. They compare, and say once what
-differs. Must never: import a module, or keep a function from being read.
+Called by the client when it pickles a function, and by the processes that read it. Each difference is logged once. No
+module is imported for it, and no function is refused because of it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from scaler.pickling.pickled_functions import is_found_by_name
 logger = logging.getLogger("scaler.processor")
 
 Versions: TypeAlias = Mapping[str, str]
-"""package -> what it has as its `__version__`"""
+"""package -> its `__version__`"""
 
 _OURS_AND_PYTHONS = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_names)
 
 _differing: dict[str, tuple[str, str]] = {}
-"""package -> its version here, and where the function was sent from that was read last"""
+"""package -> its version here, and at the sender of the function that was read last"""
 
 _said: set[tuple[str, str]] = set()
 
 
 def versions_used_by(function: Any) -> dict[str, str]:
-    """Return the versions of the packages that a function uses: those of its module if it is found there by name, and
-    else those that its code names.
+    """Return the versions of the packages that a function uses: those that its module imports if it is found there by
+    name, else those that its code names.
     """
-    function = getattr(function, "func", function)  # that of a partial
+    function = getattr(function, "func", function)  # the function of a partial
     if is_found_by_name(function):
         module = sys.modules[function.__module__]
         names = {function.__module__, *modules_of(vars(module).values())}
@@ -44,9 +44,9 @@ def versions_used_by(function: Any) -> dict[str, str]:
 
 
 def modules_of(values: Iterable[Any]) -> Iterator[str]:
-    """Go through the names of the modules that some values are, or are of.
+    """Iterate over the names of the modules to which some values belong.
 
-    By their types: values may stand for others, and their attributes run code.
+    Only their types are used, because attributes may run code.
     """
     for value in list(values):
         if issubclass(type(value), ModuleType):
@@ -58,7 +58,7 @@ def modules_of(values: Iterable[Any]) -> Iterator[str]:
 
 
 def compare(sent: Versions) -> None:
-    """Compare the versions that came with a function with those of this process, and log what differs, once each."""
+    """Compare the versions that were sent with a function with those of this process, and log each difference once."""
     for top, there in sent.items():
         here = _version_of(top)
         if here in ("", there):
@@ -71,7 +71,7 @@ def compare(sent: Versions) -> None:
 
 
 def differences() -> str:
-    """Return what differs from where the last function was sent from, to end a sentence; empty: nothing is known to."""
+    """Return the differences to the sender of the last function, as the end of a sentence; empty if none are known."""
     return ", ".join(f"{top} is {here} here and {there} there" for top, (here, there) in _differing.items())
 
 

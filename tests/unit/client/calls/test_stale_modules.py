@@ -126,7 +126,7 @@ def test_an_edited_module_that_cannot_travel_is_an_error_until_the_workers_are_n
     write("large_for_a_test", "def g():\n    return 2\n")
     importlib.reload(large)
     for _ in range(2):
-        with pytest.raises(SerializeObjectError, match=r"^g needs the module large_for_a_test, .*and 10 are the most"):
+        with pytest.raises(SerializeObjectError, match=r"^g needs the module large_for_a_test, .*but at most 10 can"):
             client.submit(large.g)
     client.submit(abs, 1)  # it does not need that module
     client.restart_workers()

@@ -1,4 +1,6 @@
-"""Another user of the machine who listens at a socket file, as if a scheduler or its monitor stream was there."""
+"""A program of another user of the machine that listens at a socket file, in place of a scheduler or its monitor
+stream.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ while True:
 
 
 def as_user(uid: int) -> list[str]:
-    """Return what runs a program as another user, who may read where Python is."""
+    """Return the command prefix that runs a program as another user, who may read the files of Python."""
     may_read = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
     return ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", *may_read]
 
@@ -61,7 +63,7 @@ class Stranger:
     """A program of the user 65534 that listens at a file.
 
     Args:
-        publishes: whether it speaks ZeroMQ, as a monitor stream does, instead of the streams of a scheduler.
+        publishes: whether it speaks ZeroMQ, as a monitor stream does, instead of the protocol of a scheduler.
     """
 
     def __init__(self, file: Path, *, publishes: bool = False) -> None:
@@ -72,7 +74,7 @@ class Stranger:
         assert self._lines.readline() == "listens\n"
 
     def received(self, count: int = 1) -> set[str]:
-        """Return what the program tells next: what each connection has sent when it has ended."""
+        """Return the next lines of the program: what each of its ended connections has sent."""
         return {self._lines.readline().strip() for _ in range(count)}
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""An audit that listens at the door of events: what it hears must make sense by itself, and agree with the scheduler.
+"""An audit that listens to all events of a scheduler: they must be consistent, and agree with the scheduler's state.
 
 audit = simulation.audit()      from now on
 ...
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class TaskHistory:
-    """What was heard of one task."""
+    """The received events of one task."""
 
     def __init__(self, moved: TaskMoved) -> None:
         self.client_id = moved.client_id
@@ -54,18 +54,18 @@ class TaskHistory:
         """None after its actor broke"""
         self.attempt = 0
         self.was_adopted = False
-        """its attempt may be one of a former scheduler"""
+        """whether its attempt may have a number of a former scheduler"""
         self.worker: ActorRef | None = None
         self.events: list[Event] = []
         self.is_range = moved.spec.rows > 0
-        """it may stop without an end: its rows are tasks of their own from then on"""
+        """a range may stop without an end, when it is split into one task for each of its rows"""
 
     @property
     def has_ended(self) -> bool:
         return self.state is None or self.state in FINAL
 
     def add(self, moved: TaskMoved) -> None:
-        """Go where the table says; an event that it does not know raises."""
+        """Change the state as the table of states says. An event that the table does not know raises."""
         assert not self.has_ended, f"{moved} comes after the end"
         assert self.state is not None
         self.events.append(moved.event)
@@ -89,7 +89,7 @@ class TaskHistory:
 
 
 class Audit(Actor):
-    """The listener. A failed assertion is its failure, which `check` reports."""
+    """The listener. `check` reports its failed assertions."""
 
     def __init__(self) -> None:
         self.tasks: dict[ActorRef, TaskHistory] = {}
@@ -166,10 +166,10 @@ class Audit(Actor):
         del self.objects[gone.object_id]
 
     def check(self, inside: Inside) -> None:
-        """What was heard agrees with what is there.
+        """Check that the received events agree with the state of the scheduler.
 
         Raises:
-            AssertionError: naming what does not.
+            AssertionError: naming the difference.
         """
         if self.error is not None:
             raise AssertionError("an event makes no sense") from self.error

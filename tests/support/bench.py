@@ -1,4 +1,4 @@
-"""One actor under test, with recorders in the place of everybody whom it talks to."""
+"""One actor under test, with recorders in place of all actors that it sends messages to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from tests.support.virtual_clock import VirtualClock
 
 
 class Bench:
-    """A dispatcher with recorders around the one actor under test."""
-
     def __init__(self) -> None:
         self.clock = VirtualClock(100.0)
         self.dispatcher = Dispatcher(self.clock)
@@ -40,17 +38,16 @@ class Bench:
 
 
 class RecordingOutbox(Outbox):
-    """An outbox that can be read per peer."""
+    """An outbox whose items can be read per peer."""
 
     def said_to(self, peer: Peer) -> list[Any]:
-        """Return what was put in for a peer since the last call."""
+        """Return the items for a peer since the last call."""
         said = list(peer.pipe.unheard())
         peer.reset()
         return said
 
 
 def connected_peer(name: bytes) -> Peer:
-    """Return an agent with a connection."""
     peer = Peer(("cluster", name), AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, Pipe)
     peer.connect(Connection(name))
     return peer

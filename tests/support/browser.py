@@ -1,4 +1,4 @@
-"""A real browser without a window, and the folder in which its pictures are kept."""
+"""A real browser without a window, and the folder for its screenshots."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ PHONE = {"width": 390, "height": 844}
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start the Chromium of this machine."""
     from playwright.sync_api import sync_playwright
 
     program = next(filter(None, map(shutil.which, NAMES)), None)
@@ -44,7 +43,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Watched:
-    """A page of the browser, with everything that it complained of and asked for."""
+    """A page of the browser that records all errors and requests."""
 
     def __init__(self, context: BrowserContext) -> None:
         self.page: Page = context.new_page()
@@ -62,7 +61,7 @@ class Watched:
             self.complaints.append(f"{message.type}: {message.text}")
 
     def go(self, place: str) -> None:
-        """Show another part of the page, and wait for its first frame."""
+        """Show another part of the page, and wait until it is drawn."""
         self.page.evaluate("place => { location.hash = place }", place)
         self.page.wait_for_function("() => document.querySelector('main h1') !== null")
 
@@ -70,7 +69,6 @@ class Watched:
         return str(self.page.inner_text(selector))
 
     def wait_for(self, text: str, selector: str = "body", seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until a text is in an element."""
         self.page.wait_for_function(
             "([selector, text]) => document.querySelector(selector)?.innerText.includes(text)",
             arg=[selector, text],
@@ -78,7 +76,9 @@ class Watched:
         )
 
     def held(self) -> tuple[int, int, int]:
-        """Return how many documents, bytes of scripts, and listeners there are, after a collection of garbage."""
+        """Return the number of documents, the bytes of scripts, and the number of listeners after a garbage
+        collection.
+        """
         for _ in range(2):
             self._tools.send("HeapProfiler.collectGarbage")
         counts = self._tools.send("Memory.getDOMCounters")
@@ -86,7 +86,7 @@ class Watched:
         return int(counts["documents"]), int(used), int(counts["jsEventListeners"])
 
     def chart_table(self) -> dict[str, list[str]]:
-        """Return the last rows below the first chart of the page, by time, the newest first."""
+        """Return the rows below the first chart of the page, by time, the newest first."""
         self.page.evaluate("document.querySelector('main .chart ~ details').open = true")
         rows = self.page.evaluate(
             "[...document.querySelectorAll('main .chart ~ details tbody tr')]"
@@ -95,14 +95,13 @@ class Watched:
         return {time: cells for time, *cells in rows}
 
     def barriers(self) -> list[str]:
-        """Return what axe finds that keeps people from using what is seen."""
+        """Return the accessibility problems that axe finds on the page."""
         from axe_playwright_python.sync_playwright import Axe
 
         found = Axe().run(self.page).response["violations"]
         return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
 
     def picture(self, name: str) -> Path:
-        """Keep a picture of what is seen."""
         PICTURES.mkdir(parents=True, exist_ok=True)
         file = PICTURES / f"{name}.png"
         self.page.screenshot(path=file)

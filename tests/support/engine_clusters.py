@@ -1,4 +1,4 @@
-"""Real clusters of other engines, as small as they come, whose workers and nodes come and go: Dask, Ray."""
+"""Real clusters of other engines, as small as possible, whose workers and nodes can be added and killed: Dask, Ray."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THREADS = 2
 
 
 class DaskCluster:
-    """A Dask scheduler, and workers in processes of their own. It gives a task up with the first lost worker."""
+    """A Dask scheduler, and workers in separate processes. A task fails when it loses its first worker."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class DaskCluster:
         return self._start("scheduler", *arguments)
 
     def add_worker(self, n_threads: int = THREADS, name: str = "w") -> subprocess.Popen[bytes]:
-        """Start a worker whose nanny starts it again when it dies."""
+        """Start a worker with a nanny that restarts it when it dies."""
         arguments = ["--nthreads", str(n_threads), "--no-dashboard", "--memory-limit", "0", "--host", "127.0.0.1"]
         where = ["--local-directory", str(self._folder), "--name", name]
         process = self._start("worker", self.address, *arguments, *where)
@@ -46,7 +46,7 @@ class DaskCluster:
         return process
 
     def lose(self, worker: subprocess.Popen[bytes]) -> None:
-        """Kill a worker, and the nanny that would start it again, if it is not lost already."""
+        """Kill a worker and its nanny, unless they were killed before."""
         if worker in self.workers:
             os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
@@ -69,16 +69,14 @@ class DaskCluster:
             )
 
     def n_tasks(self) -> int:
-        """Return how many tasks its scheduler knows."""
         return len(self.tasks())
 
     def tasks(self) -> list[str]:
-        """Return their names."""
         return self._ask(lambda dask_scheduler: list(map(str, dask_scheduler.tasks)))
 
     @contextlib.contextmanager
     def telling_its_clients_something(self, every_seconds: float) -> Iterator[None]:
-        """Have its scheduler tell all its clients that a task is cancelled, again and again."""
+        """Let the scheduler report repeatedly to all its clients that a task is cancelled."""
 
         def begin(dask_scheduler: Any) -> list[str]:
             async def tell() -> None:
@@ -101,7 +99,7 @@ class DaskCluster:
 
     @contextlib.contextmanager
     def keeping_nothing_back(self) -> Iterator[None]:
-        """Have its scheduler give its workers all tasks at once, as it does without being told so for small groups."""
+        """Let the scheduler send all tasks to its workers at once, as it does by default only for small groups."""
 
         def saturate(dask_scheduler: Any) -> list[str]:
             before, dask_scheduler.WORKER_SATURATION = dask_scheduler.WORKER_SATURATION, float("inf")
@@ -119,7 +117,6 @@ class DaskCluster:
             self._ask(restore)
 
     def await_workers(self) -> None:
-        """Wait until its scheduler knows all workers."""
         wait_until(
             lambda: len(self._ask(lambda dask_scheduler: list(dask_scheduler.workers))) == len(self.workers),
             "they are there",
@@ -128,9 +125,9 @@ class DaskCluster:
         )
 
     def _ask(self, question: Callable[..., list[str]]) -> list[str]:
-        """Return the answer of its scheduler.
+        """Return what a function returns in the scheduler.
 
-        No Dask client asks: one that says hello while tasks change may hear of them first, and then fails.
+        No Dask client is used: one that connects while tasks change may receive the changes too early, and then fails.
         """
         from distributed.core import clean_exception, rpc  # an extra: the tests that need it are skipped without it
         from distributed.protocol.pickle import dumps
@@ -153,7 +150,7 @@ class DaskCluster:
 
 
 class RayCluster:
-    """A head of Ray without CPUs, and nodes that have some. All are on this machine."""
+    """A head of Ray without CPUs, and nodes with some, all on this machine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -165,7 +162,7 @@ class RayCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """How `ray://auto` finds it."""
+        """The variables with which `ray://auto` finds it."""
         return {"RAY_ADDRESS": self.address, "RAY_AUTH_MODE": "disabled"}
 
     def add_node(self, n_cpus: int = THREADS) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""Executors for the engine `futures`, as a user would have them."""
+"""Executors for the engine `futures`, as a user would write them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 AWAY = "ENGINE_AWAY"
-"""names the file that says that the engine is away"""
+"""names the file whose existence makes the engine unavailable"""
 
 
 def processes() -> Executor:
-    """Return four processes, which are started fresh: the host has threads, and they do not mix with forks."""
+    """Return four freshly started processes: the host has threads, so forks would not be safe."""
     return ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn"))
 
 
 def forked() -> Executor:
-    """Return two processes, forked from the host: they have all that it has open."""
+    """Return two processes that are forked from the host, with all its open files."""
     return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork"))
 
 
 def forked_by_c() -> Executor:
-    """Return a thread, beside a process that C code has forked from the host: Python knows nothing of it."""
+    """Return a thread, next to a process that C code has forked from the host without the knowledge of Python."""
     library = ctypes.PyDLL(None)
     if not library.fork():
         while True:
@@ -32,12 +32,11 @@ def forked_by_c() -> Executor:
 
 
 def threads() -> Executor:
-    """Return eight threads of the host's process."""
     return ThreadPoolExecutor(8)
 
 
 def sometimes_away() -> Executor:
-    """Return a thread of the host's process, unless the engine is away."""
+    """Return a thread of the host's process, unless the engine is unavailable."""
     if Path(os.environ[AWAY]).exists():
         raise ConnectionError("nobody listens there")
     return ThreadPoolExecutor(1)

@@ -1,13 +1,13 @@
-"""How many examples an expensive property gets, by the profile."""
+"""The number of examples of expensive property tests, depending on the profile."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
 USUAL = 100
-"""What the counts of the tests are for."""
+"""The number of examples of a usual property, to which the counts of tests refer."""
 
 
 def examples(count: int) -> settings:
-    """Return settings with `count` examples where each property has 100; fewer or more in the same proportion."""
+    """Return settings with `count` examples where a usual property has 100, scaled to the profile."""
     return settings(max_examples=max(1, count * settings.default.max_examples // USUAL))

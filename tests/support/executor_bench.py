@@ -1,4 +1,4 @@
-"""An executor between recorders: driven by the mail of the contract alone, in a real shell, without a scheduler."""
+"""An executor between recorders, driven only by the messages of the contract, in a real shell, without a scheduler."""
 
 from __future__ import annotations
 
@@ -47,14 +47,12 @@ SECONDS = 60.0
 
 
 class Stored:
-    """An object as an argument."""
-
     def __init__(self, object_id: ObjectId) -> None:
         self.object_id = object_id
 
 
 class ExecutorBench:
-    """The children of an executor under a supervisor, with recorders as link and object cache; it is its own `Edge`."""
+    """The children of an executor under a supervisor, with recorders as link and object cache. It is its own `Edge`."""
 
     def __init__(self, engine: str, n_workers: int = 1, **settings: Any) -> None:
         self.shell = Shell("builtin")
@@ -79,10 +77,10 @@ class ExecutorBench:
         self.answers_needs = True
         self._results: dict[tuple[TaskId, int], list[RunResult]] = {}
         self.waits: list[tuple[str, TaskId]] = []
-        """what was said of runs: `blocked` and `unblocked`, in order"""
+        """the reported waits of runs: `blocked` and `unblocked`, in order"""
         self.given_back: list[tuple[TaskId, int]] = []
         self.gone: list[int] = []
-        """the processes that are said to be gone"""
+        """the processes that were reported as ended"""
         self._condition: Callable[[], Any] = lambda: True
         self._deadline = 0.0
         self._new_id = IdSource()
@@ -117,7 +115,7 @@ class ExecutorBench:
             self.waits += [("blocked" if kind is Batch[RunBlocked] else "unblocked", run.task_id) for run in message]
 
     def until(self, condition: Callable[[], Any], seconds: float = SECONDS) -> None:
-        """Run the shell until `condition`."""
+        """Run the shell until `condition` holds."""
         self._condition, self._deadline = condition, time.monotonic() + seconds
         self.shell._edge = self
         ticker = self.shell.loop.call_later(0, self._tick)
@@ -127,17 +125,17 @@ class ExecutorBench:
         assert condition(), f"not within {seconds} s; heard: {self._results}, {self.waits}, {self.given_back}"
 
     def _tick(self) -> None:
-        """Conditions about files and processes change without a message."""
+        """Check the condition regularly, because files and processes change without a message."""
         self.shell.turn()
         self.shell.loop.call_later(0.01, self._tick)
 
     def settle(self, seconds: float = 0.2) -> None:
-        """Run the shell for a moment, in which something must not happen."""
+        """Run the shell for `seconds`, in which something must not happen."""
         end = time.monotonic() + seconds
         self.until(lambda: time.monotonic() >= end)
 
     def needs(self, part: ExecutorFeature) -> None:
-        """Skip the test if the executor does not say that it can do this."""
+        """Skip the test unless the executor declares this feature."""
         if part not in self.parts:
             pytest.skip(f"the engine does not declare {part}")
 
@@ -180,7 +178,7 @@ class ExecutorBench:
         return replace(task, frames=carried, account=number, owner=owner)
 
     def run(self, *tasks: RunTask) -> None:
-        """Hand tasks to their workers; those of one worker in one batch."""
+        """Send tasks to their workers, in one batch per worker."""
         for index, worker in enumerate(self.workers):
             own = [task for task in tasks if task.worker == index]
             if own:
@@ -198,7 +196,7 @@ class ExecutorBench:
     # Mail out
 
     def results(self, *tasks: RunTask) -> list[RunResult]:
-        """Wait for the results of these runs, and return them: there is one of each."""
+        """Wait for the results of these runs and return them. Check that each run has exactly one."""
         keys = [(task.task_id, task.attempt) for task in tasks]
         self.until(lambda: all(key in self._results for key in keys))
         assert [len(self._results[key]) for key in keys] == [1] * len(keys)
@@ -217,7 +215,7 @@ class ExecutorBench:
         return all(len(results) == 1 for results in self._results.values())
 
     def end(self) -> None:
-        """End all actors, as the agent does it."""
+        """End all actors as the agent does."""
         self.shell.dispatcher.end(self._root)
         self.shell.dispatcher.close()
         self.shell.loop.close()

@@ -1,7 +1,7 @@
 """FakeScheduler: the other end of a client's link, in a thread of the test's process, over a real socket.
 
 It speaks the real protocol and runs the tasks itself, at once, so that clients can be tested without workers. A test
-tells it what not to do (answer hellos, heartbeats, tasks), what to say, and waits until it has heard something.
+switches replies off (to hellos, heartbeats, tasks), sends items, and waits for received ones.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _NOT_COUNTED = (HelloReply, HelloRequest, ClientHeartbeatEcho)
 
 
 class _Graph:
-    """The nodes of a graph, and what became of them."""
+    """The nodes of a graph, and their results."""
 
     def __init__(self, spec: GraphTask) -> None:
         self.spec = spec
@@ -91,7 +91,7 @@ class _Graph:
 
 
 class FakeScheduler:
-    """A scheduler for one client, with everything a test may want to see or to break."""
+    """A scheduler for one client, which records everything and can be made to misbehave."""
 
     def __init__(self, address: str = "tcp://127.0.0.1:*", **switches: Any) -> None:
         self.scheduler_id = SchedulerId(random_id())
@@ -102,13 +102,13 @@ class FakeScheduler:
         self.answers_inquiries = True
         self.refuses_hellos_because = ""
         self.value_bytes = 0
-        """the most bytes of one value that it says it takes; 0: it does not say"""
+        """the announced limit of the bytes of one value; 0: none is announced"""
         self.refuses_shutdown_because = ""
         for name, value in switches.items():
             assert hasattr(self, name), name
             setattr(self, name, value)
         self.begun: set[TaskId] = set()
-        """tasks that a cancel of what waits does not stop"""
+        """running tasks, which the cancellation of waiting tasks does not stop"""
         self.heard: list[Any] = []
         self.connections: list[Connection] = []
         self._pipes: dict[Connection, Pipe] = {}
@@ -135,7 +135,7 @@ class FakeScheduler:
     # For the test
 
     def close(self) -> None:
-        """Vanish, as a killed process does."""
+        """End without a message, as a killed process does."""
         if not self._is_closing:
             self._is_closing = True
             os.write(self._wake_sender, b"\0")
@@ -148,11 +148,11 @@ class FakeScheduler:
         self._do(lambda: self._say(self.connections[-1], items))
 
     def say_bytes(self, header: bytes, frames: Sequence[bytes] = ()) -> None:
-        """Send anything to the newest connection."""
+        """Send a raw message to the newest connection."""
         self._do(lambda: self._socket.send(self.connections[-1], header, frames))
 
     def say_garbage_and_run(self, task: Task) -> None:
-        """Send what is no message, and behind it on the same connection the answer of a task."""
+        """Send bytes that are not a message, and after them, on the same connection, the result of a task."""
 
         def say() -> None:
             connection = self.connections[-1]
@@ -162,20 +162,20 @@ class FakeScheduler:
         self._do(say)
 
     def run(self, task: Task) -> None:
-        """Run a task that was not answered, and answer it."""
+        """Run a task that was not run yet, and send its result."""
         self._do(lambda: self._say(self.connections[-1], [self._result_of(task)]))
 
     def stored(self, object_id: bytes) -> ObjectResponse:
-        """Return a stored object as the answer to a request."""
+        """Return the reply to a request for a stored object."""
         return ObjectResponse(ObjectId(object_id), 1, self.objects[ObjectId(object_id)])
 
     def of(self, kind: type[T]) -> list[T]:
-        """Return the items of one type that were heard so far."""
+        """Return all received items of one type."""
         with self._changed:
             return [item for item in self.heard if type(item) is kind]
 
     def wait_for(self, kind: type[T], count: int = 1, where: Callable[[T], bool] = lambda _item: True) -> list[T]:
-        """Wait until that many items of a type were heard, and return them."""
+        """Wait until `count` items of a type were received, and return all of them."""
 
         def found() -> list[T]:
             items = [item for item in self.of(kind) if where(item)]
@@ -184,7 +184,7 @@ class FakeScheduler:
         return self.wait_until(found)
 
     def wait_until(self, condition: Callable[[], Any]) -> Any:
-        """Wait until a condition on what was heard holds, and return its value."""
+        """Wait until a condition on the received items holds, and return its value."""
         ends_at = time.monotonic() + WAIT_SECONDS
         with self._changed:
             while not (value := condition()):
@@ -242,7 +242,7 @@ class FakeScheduler:
         self._say(connection, answers)
 
     def _say(self, connection: Connection, items: Sequence[Any]) -> None:
-        """Say items, and go on with what did not leave before."""
+        """Send items, after those that were not sent before."""
         pipe = self._pipes[connection]
         alone = [item for item in items if type(item) in _NOT_COUNTED]
         pipe.put_all(item for item in items if type(item) not in _NOT_COUNTED)
@@ -302,7 +302,7 @@ class FakeScheduler:
         self._graphs[graph.graph_id] = _Graph(graph)
 
     def _on_node(self, node: GraphNode) -> list[TaskResult]:
-        """Run nodes as they come: those that they need have come before."""
+        """Run a node as soon as it arrives, because the nodes that it needs have arrived before it."""
         graph = self._graphs[node.graph_id]
         graph.nodes.append(node)
         if not self.answers_tasks:

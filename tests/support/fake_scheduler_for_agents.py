@@ -1,7 +1,7 @@
-"""A scheduler reduced to its side of the agents' protocol: a real ROUTER socket and what a test tells it to say.
+"""A scheduler reduced to its side of the agents' protocol: a real ROUTER socket, driven by a test.
 
-It welcomes every agent, answers heartbeats, sends stored objects that are asked for, acknowledges results, and records
-everything. Tests switch these habits off one by one.
+It accepts every agent, answers heartbeats, sends stored objects on request, acknowledges results, and records
+everything. Tests switch these replies off one by one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NOT_COUNTED = (HelloReply, HelloRequest, WorkerHeartbeatEcho)
 
 
 class FakeScheduler:
-    """Listens at `address`; nothing happens except within `until` and `poll`."""
+    """A scheduler that listens at `address`. It acts only within `until` and `poll`."""
 
     def __init__(self, address: str, scheduler_id: bytes | None = None) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -91,14 +91,12 @@ class FakeScheduler:
     # What a test says
 
     def function(self, function: Callable[..., Any], serializer: Serializer = DEFAULT) -> ObjectId:
-        """Store a function, and return its id."""
         frames = function_to_frames(serializer, function)
         object_id = content_id(frames)
         self.objects[object_id] = frames
         return object_id
 
     def store(self, value: Any, serializer: Serializer = DEFAULT) -> ObjectId:
-        """Store an object, and return its id."""
         object_id = ObjectId(self._ids())
         self.objects[object_id] = to_frames(serializer, value)
         return object_id
@@ -115,7 +113,7 @@ class FakeScheduler:
         return RunTask(TaskId(self._ids()), worker, attempt, function_id, b"".join(blocks), b"".join(object_ids))
 
     def send(self, items: Iterable[Any]) -> None:
-        """Send items to the agent that said hello last."""
+        """Send items to the agent that connected last."""
         assert self.connection is not None, "no agent said hello yet"
         for header, frames in self._messages(self._pipes[self.connection], list(items)):
             self._router.send(self.connection, header, frames)
@@ -127,13 +125,13 @@ class FakeScheduler:
     # What happens
 
     def poll(self, seconds: float) -> None:
-        """Receive and answer what is there, after waiting for it at most so long."""
+        """Wait for messages for at most `seconds`, and receive and answer all that have arrived."""
         if self._router._socket.poll(max(0, int(seconds * 1000))):
             while (received := self._router.receive()) is not None:
                 self._receive(*received)
 
     def until(self, condition: Callable[[], Any], seconds: float = 60.0) -> None:
-        """Go on until `condition`; an error that says what was seen last if that takes too long."""
+        """Continue until `condition` holds. After `seconds`, raise an error that shows what was received last."""
         deadline = time.monotonic() + seconds
         while not condition():
             left = deadline - time.monotonic()
@@ -141,7 +139,7 @@ class FakeScheduler:
             self.poll(min(left, 0.02))
 
     def run(self, tasks: Sequence[RunTask], seconds: float = 30.0) -> list[RunResult]:
-        """Send tasks, and return their results in the order of the tasks."""
+        """Send tasks and return their results in the order of the tasks."""
         before = len(self.results)
         self.send(tasks)
         self.until(lambda: len(self.results) - before >= len(tasks), seconds)
@@ -175,7 +173,7 @@ class FakeScheduler:
             pass
 
     def _messages(self, pipe: Pipe, items: Sequence[Any]) -> list[Message]:
-        """Return the messages of new items, and of those that did not leave before."""
+        """Return the messages of new items, after those of items that were not sent before."""
         alone = [item for item in items if type(item) in _NOT_COUNTED]
         pipe.put_all(item for item in items if type(item) not in _NOT_COUNTED)
         messages = [pipe.unnumbered(alone)] if alone else []
@@ -206,14 +204,13 @@ class FakeScheduler:
 
 
 def value_of(result: RunResult) -> Any:
-    """Return what the task returned."""
     assert result.status == TaskStatus.SUCCESS, failure_of(result)
     frames = frames_at(result.location) if result.location else result.frames
     return from_frames(DEFAULT, frames or [result.payload])
 
 
 def failure_of(result: RunResult) -> TaskFailure | str:
-    """Return how the task ended, if not well."""
+    """Return how the task has failed."""
     if result.status == TaskStatus.FAILED:
         return TaskFailure.decode(result.payload)
     return f"{TaskStatus(result.status).name}: {result.payload!r}"
@@ -222,7 +219,7 @@ def failure_of(result: RunResult) -> TaskFailure | str:
 def start_agent(
     config: ClusterConfig, lifeline: int | None = None, packages: Iterable[Path] = (), **options: Any
 ) -> subprocess.Popen[str]:
-    """Start an agent in a process of its own, where `packages` are installed; it logs to stdout."""
+    """Start an agent in a separate process, where `packages` are installed. It logs to stdout."""
     program = (
         "import sys; from scaler.settings import ClusterConfig; from scaler.process.logs import set_up_logging; "
         "from scaler.agent.agent import run_agent; config = ClusterConfig.from_json(sys.argv[1]); "

@@ -1,4 +1,4 @@
-"""Folders of jobs with content that Scaler does not write, as a user may be handed them."""
+"""Folders of jobs with content that Scaler does not write, as a user may receive them from others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = 4096
 
 
 def make_job(folder: Path) -> Path:
-    """Make a folder with one job that has all there can be: several ranges, files, failures. Return its own folder."""
+    """Make a folder with one job that has every kind of content: ranges, files, failures. Return the job's folder."""
     jobs = JobFolder(folder)
     record = jobs.create(TERMS)
     record.begin()
@@ -44,7 +44,6 @@ def make_job(folder: Path) -> Path:
 
 
 def change(place: Path, do: Callable[[sqlite3.Connection], object]) -> None:
-    """Change the database of a job in one transaction."""
     connection = sqlite3.connect(place / DATABASE, isolation_level=None)
     try:
         connection.execute("PRAGMA writable_schema = ON")
@@ -57,17 +56,17 @@ def change(place: Path, do: Callable[[sqlite3.Connection], object]) -> None:
 
 
 def statement(*texts: str) -> Callable[[Path], None]:
-    """Return what executes statements in the database of a job."""
+    """Return a function that executes statements in the database of a job."""
     return lambda place: change(place, lambda connection: [connection.execute(text) for text in texts])
 
 
 def fact(key: str, value: object) -> Callable[[Path], None]:
-    """Return what sets a fact of a job, with its checksum."""
+    """Return a function that sets a fact of a job, with its checksum."""
     return lambda place: change(place, lambda connection: Facts(connection).set(key, value))
 
 
 def terms(**changes: object) -> Callable[[Path], None]:
-    """Return what changes the terms of a job, with their checksum."""
+    """Return a function that changes the terms of a job, with their checksum."""
 
     def forge(place: Path) -> None:
         forged = JobTerms(**{**vars(TERMS), **changes})  # type: ignore[arg-type]
@@ -151,7 +150,7 @@ FACTS = (
 
 
 def forge(place: Path, chance: random.Random) -> None:
-    """Forge something at random: bytes, values, facts with their checksums, the schema."""
+    """Forge something at random: bytes, values, facts with their checksums, or the schema."""
     kind = chance.random()
     if kind < 0.45:
         file = place / chance.choice((DATABASE, DATABASE, DATABASE, "witness", "values/row-60"))

@@ -1,7 +1,7 @@
 """Hostile: items with extreme values of every message class, and bytes that are nearly messages.
 
-Made from the annotations that the codec is driven by, so a new message or field is among them. As a program of its own
-it is some peers of a scheduler: libzmq ends a process that closes a socket in the middle of a message.
+They are made from the annotations of the codec, so new messages and fields are included. Run as a separate program, it
+plays several peers of a scheduler: libzmq ends a process that closes a socket in the middle of a message.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ TEXTS = (
     "../..",
 )
 SPOILED = 0.01
-"""The part of the messages with bytes that were changed, or of items of `_LAST`: they end a session."""
+"""The part of the messages that end a session: those with changed bytes, and those with items of `_LAST`."""
 KNOWN_MOST = 200
-"""How many of the ids that were seen are used again, the last ones."""
+"""The number of seen ids that are used again, the latest ones."""
 
 _ODD = (
     float("inf"),
@@ -95,7 +95,7 @@ _ODD = (
 _JOBS = tuple(f"job-{number}" for number in range(20))
 ANSWER_MS = 500
 _LAST = (Chunk, ClientDisconnect, DisconnectRequest, DisconnectResponse, DrainRequest, HelloReply, HelloRequest)
-"""Most of these end the session: chunks because nothing went before."""
+"""Most of these end the session: chunks because no first part precedes them."""
 
 _OPTIONS = (
     RunOptions(retries=2**32 - 1, retry_on=("Exception",), retry_delay_ms=2**32 - 1),
@@ -107,7 +107,7 @@ _OPTIONS = (
     RunOptions(retries=3, timeout_ms=1, retry_on=("ValueError",)),
 )
 _CAPABILITIES = ((("a", 1),), (("gpu", 2**32 - 1), ("", 0), ("a", 1)))
-"""The hostile agents have the first: a task that waits for ever takes no place of honest clients elsewhere."""
+"""The hostile agents have the first one: a task that waits forever takes no slot of honest clients elsewhere."""
 _TERMS = {"fingerprint": {"a": "b"}, "function_id": "00" * 16, "max_failures": None, "function": "f", "program": "p",
           "python": "3.11", "options": "", "priority": 0, "task_name": "", "attended": False, "keep_seconds": 1e6,
           "created": 1.0}  # fmt: skip
@@ -117,7 +117,7 @@ class Hostile:
     """Makes the messages of one direction.
 
     Args:
-        seed: the same seed makes the same messages, as long as what comes is the same.
+        seed: the same seed makes the same messages, as long as the received messages are the same.
         never: message classes that are left out.
     """
 
@@ -131,7 +131,7 @@ class Hostile:
         self.known_numbers: deque[int] = deque(maxlen=KNOWN_MOST)
 
     def learn(self, item: Any) -> None:
-        """Note the ids and numbers of an item that has come: what names them again gets further."""
+        """Record the ids and numbers of a received item: messages that use them are processed further."""
         for name, (kind, _) in column_kinds(type(item)).items():
             value = getattr(item, name)
             if kind == "id" and value != NO_ID:
@@ -140,7 +140,7 @@ class Hostile:
                 self.known_numbers.append(value)
 
     def item(self, kind: type | None = None, **fixed: Any) -> Any:
-        """Return an item of a class, or of any class."""
+        """Return an item of a class; by default of any class."""
         if kind is None:
             kind = self.chance.choice(self._last if self.chance.random() < SPOILED else self._kinds)
         fields = {name: self._value(name, *each) for name, each in column_kinds(kind).items()}
@@ -155,7 +155,7 @@ class Hostile:
         return kind(**(fields | fixed))
 
     def message(self, number: int, heard: int = 0, items: list[Any] | None = None) -> tuple[list[bytes], int]:
-        """Return the parts of a message, and how many items are in it."""
+        """Return the parts of a message, and the number of its items."""
         chance = self.chance
         while True:
             said = items or [self.item() for _ in range(chance.choice((1, 1, 2, 4, 9)))]
@@ -211,7 +211,7 @@ class Hostile:
         return chance.choice(NUMBERS[kind])
 
     def _json(self) -> bytes:
-        """Return the terms of a job, of which some may be odd."""
+        """Return the terms of a job, some of which may be invalid."""
         chance = self.chance
         odd = {chance.choice([*_TERMS]): chance.choice(_ODD) for _ in range(chance.choice((0, 1, 1, 3)))}
         return chance.choice(
@@ -235,18 +235,19 @@ class Hostile:
         return made
 
     def _bytes(self) -> bytes:
-        """Return bytes that are no pickle: whoever takes values from a scheduler runs its code."""
+        """Return bytes that are not a pickle, because peers that accept values from a scheduler run its code."""
         chance = self.chance
         length = chance.choice((0, 0, 3, 8, 48, 100, 2000, 70_000 if chance.random() < 0.02 else 16))
         return b"\xff" + chance.randbytes(length - 1) if length else b""
 
 
 class HostilePeer:
-    """A client or an agent that speaks by itself, and begins anew when it was hung up on.
+    """A client or an agent that sends random messages, and reconnects when it was disconnected.
 
     Args:
         key: the file with its key.
-        hello: what all its hellos have in common.
+        hello: the class of its hellos.
+        fixed: the fields that all its hellos share.
     """
 
     def __init__(
@@ -289,7 +290,7 @@ class HostilePeer:
         self._socket.send(header)
 
     def say(self) -> int:
-        """Send a message. Return how many items were in it."""
+        """Send a message. Return the number of its items."""
         chance = self._hostile.chance
         if chance.random() < 0.01:
             self._begin_anew(chance.random() < 0.5)
@@ -304,7 +305,7 @@ class HostilePeer:
         return count
 
     def hear(self) -> None:
-        """Take what comes until a heartbeat is answered, so that what was sent has arrived, or until it is no peer."""
+        """Receive until a heartbeat is answered, so that all messages have arrived, or until the session has ended."""
         header, _ = encode_message(
             self._out, [ClientHeartbeat(1) if self._hello is ClientHello else WorkerHeartbeat(1)]
         )
@@ -322,7 +323,6 @@ class HostilePeer:
         self._begin_anew(as_another=True)
 
     def _begin_anew(self, as_another: bool) -> None:
-        """Say hello on a new connection."""
         self._socket.close()
         if as_another:
             self._new_id()
@@ -330,7 +330,7 @@ class HostilePeer:
 
 
 class HostileScheduler:
-    """Welcomes clients and agents, and tells each of them anything."""
+    """Accepts clients and agents, and sends random messages to them."""
 
     def __init__(self, address: str, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -344,12 +344,12 @@ class HostileScheduler:
             into: Hostile(out, self.chance.randrange(2**32), _NEVER_SAID) for into, out in (_OF_CLIENTS, _OF_AGENTS)
         }
         self._peers: dict[bytes, tuple[Direction, Direction]] = {}
-        """what those speak that were welcomed, by their connections"""
+        """connection -> the directions of its accepted peer"""
         self._numbers: Counter[bytes] = Counter()
         self._heard: dict[bytes, int] = {}
 
     def hear(self, wait_ms: int = 0) -> None:
-        """Take what has come, and welcome who is there."""
+        """Receive all that has arrived, and accept new peers."""
         while self._socket.poll(wait_ms):
             wait_ms = 0
             connection, header, *frames = self._socket.recv_multipart()
@@ -370,7 +370,7 @@ class HostileScheduler:
         self._send(connection, [*encode_message(out, [reply])[:1]])
 
     def say(self) -> int:
-        """Send a message to some peer. Return how many items were in it."""
+        """Send a message to a random peer. Return the number of its items."""
         if not self._peers:
             return 0
         connection = self.chance.choice([*self._peers])
@@ -394,7 +394,7 @@ class HostileScheduler:
 
 
 def be_scheduler(address: str, inputs: int, seed: int) -> None:
-    """Be a hostile scheduler, print how many items were sent so far, and go on until it is ended."""
+    """Run a hostile scheduler until the process is killed, and print the number of items sent so far."""
     scheduler, said = HostileScheduler(address, seed), 0
     while True:
         count = sum(scheduler.say() for _ in range(20)) if said < inputs else 0
@@ -404,7 +404,7 @@ def be_scheduler(address: str, inputs: int, seed: int) -> None:
 
 
 def main(address: str, inputs: int, seed: int, keys: Sequence[str]) -> None:
-    """Be hostile in several ways at once, and print how many items were sent so far.
+    """Run several hostile peers at once, and print the number of items sent so far.
 
     Args:
         keys: files with keys, each with the role that is played: `admin=FILE`.
@@ -423,12 +423,12 @@ def main(address: str, inputs: int, seed: int, keys: Sequence[str]) -> None:
 
 _OF_CLIENTS = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 _TOKEN = b"token of agents!"
-"""of the hostile agents: hostile clients inside their tasks have it"""
+"""the token of the hostile agents, and of hostile clients inside their tasks"""
 _PYTHON = platform.python_version()  # that of the first one is asked of all
 _CLIENT = {"agent_token": NO_ID, "python_version": _PYTHON}
 _OF_AGENTS = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 _NEVER_SAID = (DisconnectResponse, LeaveRequest)
-"""a scheduler may have its agents leave"""
+"""left out, because a scheduler may tell its agents to leave"""
 _AGENT = {
     "agent_token": _TOKEN,
     "worker_names": "x,y",

@@ -1,7 +1,7 @@
-"""What is inside a scheduler: its actors, and the invariants that hold whenever none of them has mail.
+"""The inside of a scheduler: its actors, and the invariants that hold whenever no actor has mail.
 
-Used by both simulations: that of the unit tests (`simulation.py` beside this), and that of whole systems
-(`tests/simulation`). Must never: change anything.
+Used by both simulations: that of the unit tests (`simulation.py`), and that of whole systems (`tests/simulation`). Only
+reads.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from scaler.wire.codec.structs import RunOptions
 
 
 class Inside:
-    """A look into a scheduler.
+    """A view of the inside of a scheduler.
 
     Args:
-        goes_on: whether a task that waited may have gone on, which needs no place.
+        goes_on: whether a blocked task may have resumed, which needs no slot.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Inside:
         self.goes_on = goes_on
 
     def actor(self, name: str) -> Any:
-        """Return the actor of the tree behind `name`, or None while it waits for its restart."""
+        """Return the actor of the tree with this name, or None while it waits for its restart."""
         return self.tree.supervisor.children[name]._actor
 
     def sessions(self, kind: type[Actor]) -> list[Any]:
@@ -57,20 +57,22 @@ class Inside:
         return [cast("WorkerProxy", ref._actor) for ref in refs if ref._actor is not None]
 
     def jobs(self) -> list[Any]:
-        """The jobs that are in memory."""
+        """Return the jobs that are in memory."""
         keeper = self.actor(JOBS) if JOBS in self.tree.supervisor.children else None
         found = [ref._actor for ref in keeper._jobs.values()] if keeper is not None else []
         return [job for job in found if job is not None]
 
     def _rows_of(self, job: Any) -> Iterator[tuple[TaskId, ActorRef]]:
-        """The tasks of the rows of a job, but for those whose large results are on their way from their agents."""
+        """Yield the tasks of the rows of a job, except those whose large results are being transferred from their
+        agents.
+        """
         for row, task in job._tasks._tasks.items():
             task_id = TaskId(job._standing.terms.prefix + row.to_bytes(8, "big"))
             if task_id not in job._large._awaited:
                 yield task_id, task
 
     def graphs(self) -> list[GraphActor]:
-        """The graphs of clients that are there."""
+        """Return the graphs of present clients."""
         refs = (ref for session in self.sessions(ClientSession) for ref in session._graphs)
         return [cast("GraphActor", ref._actor) for ref in refs if ref._actor is not None]
 
@@ -79,7 +81,7 @@ class Inside:
         return ((task_id, ref) for graph in graphs for task_id, (_, ref) in graph._running.items())
 
     def living_graphs(self) -> list[GraphActor]:
-        """All graphs, also those of clients that are gone."""
+        """Return all graphs, including those of clients that have left."""
         found = (actor for actor in gc.get_objects() if type(actor) is GraphActor)
         mine = [actor for actor in found if actor._actor_ref._dispatcher is self.dispatcher]
         return [actor for actor in mine if actor._actor_ref._actor is actor]
@@ -93,7 +95,7 @@ class Inside:
     # Invariants
 
     def check(self) -> None:
-        """Audit the whole scheduler while no mail is on the way.
+        """Check all invariants of the scheduler, while no mail is in transit.
 
         Raises:
             AssertionError: naming what is wrong.
@@ -108,7 +110,7 @@ class Inside:
         self._check_owners()
 
     def _check_owners(self) -> None:
-        """What is counted by owner is there, and nobody has more than the quota allows."""
+        """Check that the counts of each owner are right, and that no owner exceeds the quota."""
         directory = self.tree.directory
         clients, tasks, held, came_back = Counter[Owner](), Counter[Owner](), Counter[Owner](), set[Owner]()
         for session in self.sessions(ClientSession):
@@ -139,7 +141,9 @@ class Inside:
                 assert owner.tasks <= owner.terms.tasks, f"{owner} has {owner.tasks} tasks"
 
     def _check_graphs(self) -> None:
-        """Every open node waits for another one or is a task; what no node needs is forgotten."""
+        """Check that every open node waits for another one or is a task, and that nodes that no node needs are
+        forgotten.
+        """
         for session in self.sessions(ClientSession):
             for graph_id, ref in session._graphs._graphs.items():
                 assert ref._actor is not None, f"{session} has a graph that has ended: {graph_id!r}"
@@ -182,7 +186,9 @@ class Inside:
         assert sum(directory.pythons.values()) == sum(bool(peer.python) for peer in directory.peers.values())
 
     def _check_tasks(self, proxies: list[WorkerProxy]) -> dict[ActorRef, TaskActor]:
-        """Every open task has exactly one owner: the balancer's queue, or the one worker proxy that has its run."""
+        """Check that every open task has exactly one owner: the balancer's queue, or the one worker proxy that has its
+        run.
+        """
         balancer: Balancer | None = self.actor(BALANCER)
         queued = _queued(balancer) if balancer is not None else None
         owners: dict[tuple[ActorRef, int], int] = {}
@@ -250,7 +256,7 @@ class Inside:
                 assert ahead_us < WORK_AHEAD_US, f"{proxy.name} had {ahead_us} us of work and got one more task"
 
     def _check_amounts(self, balancer: Balancer, present: list[WorkerProxy]) -> None:
-        """What is free at each node is what its runs leave, and no task waits that fits somewhere."""
+        """Check the free amounts of each node, and that no task waits that fits somewhere."""
         policy = cast("Any", balancer._policy)
         nodes, places = policy._constrained._nodes, policy._loads
         taken: dict[ActorRef, Counter[str]] = defaultdict(Counter)
@@ -314,7 +320,7 @@ class Inside:
                 yield node.task_id
 
     def check_empty(self) -> None:
-        """Check that nothing of any client is left: to be called when all have left and all their runs have ended.
+        """Check that nothing of any client is left. Called when all clients have left and all their runs have ended.
 
         Raises:
             AssertionError: naming what is left.

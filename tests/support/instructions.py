@@ -1,4 +1,4 @@
-"""Instructions: what an act costs, as a number that does not depend on how busy the machine is."""
+"""Instructions: the cost of an operation, as a number that does not depend on how busy the machine is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGE = str(Path(scaler.__file__).parent)
 
 
 def instructions(act: Callable[[], object]) -> int:
-    """Return how many instructions of Scaler's own code an act takes."""
+    """Return the number of instructions of Scaler's own code that an operation takes."""
     count = 0
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:

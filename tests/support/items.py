@@ -1,4 +1,4 @@
-"""Random items of every message class, made from the annotations that the codec is driven by."""
+"""Random items of every message class, made from the annotations of the codec."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def values_of(kind: str, rule: Rule) -> st.SearchStrategy[Any]:
-    """Any good value of a field."""
+    """Return a strategy for the valid values of a field."""
     if isinstance(rule, FixedRows):
         rows = st.lists(st.binary(min_size=rule.size, max_size=rule.size), max_size=min(rule.most, 3))
         return rows.map(b"".join)
@@ -40,32 +40,32 @@ def values_of(kind: str, rule: Rule) -> st.SearchStrategy[Any]:
 
 
 def items_of(item: type) -> st.SearchStrategy[Any]:
-    """Any item of one message class."""
+    """Return a strategy for the items of one message class."""
     fields = {name: values_of(kind, rule) for name, (kind, rule) in column_kinds(item).items()}
     return st.builds(item, **fields)
 
 
 def batches_of(batch: type[Batch[Any]]) -> st.SearchStrategy[list[Any]]:
-    """A few items of one class; in half of them, every column but one is all defaults."""
+    """Return a strategy for a few items of one class; in half of the cases all columns have their defaults."""
     return st.lists(items_of(batch.item), min_size=1, max_size=5) | st.lists(
         st.just(default_item(batch.item)), min_size=1, max_size=5
     )
 
 
 def mixed_items(direction: Direction) -> st.SearchStrategy[list[Any]]:
-    """Items of a direction's classes, in runs."""
+    """Return a strategy for items of a direction's classes, in runs."""
     runs = st.lists(st.one_of([batches_of(batch) for batch in direction.batches]), max_size=6)
     return runs.map(lambda lists: [item for run in lists for item in run])
 
 
 def default_item(item: type) -> Any:
-    """The item whose columns are all empty."""
+    """Return the item whose columns are all empty."""
     defaults = {"id": NO_ID, "bytes": b"", "text": "", "frames": ()}
     return item(**{name: defaults.get(kind, 0) for name, (kind, _) in column_kinds(item).items()})
 
 
 def as_sent(item: Any) -> Any:
-    """The item as it arrives: its frames as a tuple of bytes, however they are held, and its texts printable."""
+    """Return the item as it arrives: its frames as a tuple of bytes, and its texts printable."""
     values = {}
     for name, (kind, rule) in column_kinds(type(item)).items():
         value = getattr(item, name)

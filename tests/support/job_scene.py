@@ -1,4 +1,4 @@
-"""The keeper of jobs with a real folder; everybody else is played by recorders. The wall clock is virtual, too."""
+"""The job keeper with a real folder, and recorders in place of all other actors. The wall clock is virtual, too."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ TERMS = {
 }
 
 ADMIN = SimpleNamespace(is_admin=True)
-"""what jobs know of the peer of a client"""
+"""the facts about a client's peer that jobs use"""
 
 STARTED = time.time()
 """the wall clock of all scenes when their clock shows 0"""
 
 
 class Scene:
-    """A keeper of jobs, and one client of it."""
+    """A job keeper, and one client of it."""
 
     def __init__(
         self, bench: Bench, place: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool = False, name: str = "one"
@@ -68,7 +68,7 @@ class Scene:
     def ask(
         self, number: int, verb: JobVerb, amount: int = 0, body: bytes = b"", first: int = 0, record: bytes = b""
     ) -> list[tuple[int, JobAnswerKind]]:
-        """Send a request about the job. Return the numbers and statuses of the answers that have come by then."""
+        """Send a request about the job. Return the numbers and statuses of the answers that have arrived by then."""
         self.answers.clear()
         request = JobRequest(number, verb, "orders", first, amount, body, record)
         self.bench.tell(self.ref, RequestJob(self.session, cast("Any", ADMIN), request, "tester"))
@@ -76,7 +76,6 @@ class Scene:
         return [(each.number, JobAnswerKind(each.status)) for each in self.answers]
 
     def send(self, request: JobRequest) -> None:
-        """Send a request, without waiting for its answer."""
         self.bench.tell(self.ref, RequestJob(self.session, cast("Any", None), request, "tester"))
 
     def go_on(self) -> None:
@@ -85,18 +84,17 @@ class Scene:
             self.clerk.work()
 
     def pass_time(self, seconds: float) -> None:
-        """Let the clock go on, by a second at a time."""
+        """Advance the clock, one second at a time."""
         for _ in range(int(seconds)):
             self.bench.advance(1.0)
             self.go_on()
 
     def names(self) -> list[str]:
-        """Return the jobs that a client finds listed."""
         assert self.ask(100, JobVerb.LIST) == [(100, JobAnswerKind.KNOWN)]
         return [each["name"] for each in json.loads(self.answers[0].body)]
 
     def change(self) -> None:
-        """Have the record of the job changed now, as by another program."""
+        """Change the record of the job, as another program would."""
         record = JobRecord.open(self.folder.path / "tester" / "orders")
         record.begin()
         record.move(CANCELED)

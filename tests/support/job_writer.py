@@ -1,4 +1,4 @@
-"""A program that keeps a job and says what is on disk, for power cuts: python job_writer.py FOLDER."""
+"""A program that keeps a job and records what is on disk, for power cuts: python job_writer.py FOLDER."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
 RANGE, N_RANGES = 40, 10
 MARKS = "marks"
 NEIGHBOURS = range(73, 80)
-"""rows whose results come together"""
+"""rows whose results arrive together"""
 
 
 def row_of(number: int) -> RowArguments:
-    """Return the arguments of a row."""
     return RowArguments(b"%d" % number, b"", (bytes(IN_DATABASE_BYTES),) if number == RANGE else ())
 
 
 def digests_of(first: int) -> bytes:
-    """Return the digests of the rows of a range."""
     return b"".join((row + 1).to_bytes(8, "little") for row in range(first, first + RANGE))
 
 
 def result_of(number: int, is_again: bool = False) -> RowResult:
-    """Return how a row ends: each ninth fails the first time, and each fiftieth is large."""
+    """Return the result of a row: each ninth fails the first time, and each fiftieth is large."""
     if number % 9 == 0 and not is_again:
         return RowResult(number, 1, (b"failed %d" % number,))
     size = 3 * IN_DATABASE_BYTES if number % 50 == 1 else number % 300
@@ -40,12 +38,12 @@ def result_of(number: int, is_again: bool = False) -> RowResult:
 
 
 def together_of(numbers: range) -> RowResult:
-    """Return how neighbours end whose results come together."""
+    """Return the result of neighbouring rows whose results arrive together."""
     return RowResult(numbers[0], 0, (pack([result_of(row).frames[0] for row in numbers]),), len(numbers))
 
 
 def main(folder: Path) -> None:
-    """Keep a job from its beginning to its end, a group after the other."""
+    """Keep a job from its start to its end, one group after the other."""
     marks = os.open(folder / MARKS, os.O_WRONLY | os.O_CREAT, 0o600)
 
     def mark(what: str) -> Any:

@@ -1,4 +1,4 @@
-"""Keys for tests: what peers show that are none of ours, and other names of a scheduler that has keys."""
+"""Keys for tests, for peers that are not of Scaler, and for schedulers with several addresses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import CLIENT, KeyFile
 
 OPEN = "--insecure-let-everybody-run-code"
-"""for schedulers whose peers speak ZMTP by themselves, without CURVE"""
+"""an option for schedulers whose peers speak ZMTP by themselves, without CURVE"""
 
 
 def connect(socket: zmq.Socket[bytes], address: str, role: str = CLIENT) -> None:
@@ -23,7 +23,7 @@ def connect(socket: zmq.Socket[bytes], address: str, role: str = CLIENT) -> None
 
 
 def show(socket: zmq.Socket[bytes], key: KeyFile) -> None:
-    """Have a plain socket show a key."""
+    """Set the key that a plain socket shows."""
     socket.setsockopt_string(zmq.CURVE_SERVERKEY, key.servers[0])
     socket.setsockopt_string(zmq.CURVE_PUBLICKEY, key.public)
     socket.setsockopt_string(zmq.CURVE_SECRETKEY, key.secret)
@@ -35,7 +35,7 @@ def make(address: str) -> None:
 
 
 def also_at(address: str, other: str) -> None:
-    """Have peers find the keys of a scheduler at another address, too, which leads to it: a tunnel's, or a proxy's."""
+    """Let peers find the keys of a scheduler also at another address that leads to it, of a tunnel or a proxy."""
     keys = folder_for(Endpoint.parse(address))
     if keys.exists():
         shutil.copytree(keys, folder_for(Endpoint.parse(other)), ignore=shutil.ignore_patterns("scheduler.key"))

@@ -1,4 +1,4 @@
-"""What a session of tests leaves behind: nothing in the folder in which it runs, and no sockets of its schedulers."""
+"""Checks that a session of tests leaves nothing in the folder in which it runs, and no sockets of its schedulers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MADE_BY_TOOLS = {"build", "dist", "htmlcov"}
 
 
 class Leftovers:
-    """What was there before, and what is new at the end."""
+    """The files at the start, and the new files at the end."""
 
     def __init__(self) -> None:
         self._before = _names()
@@ -35,10 +35,9 @@ class Leftovers:
 
 
 def _names() -> set[str]:
-    """Return what there is in the folder in which the programs of tests run, but for what tools keep there."""
+    """Return the names in the folder in which the programs of tests run, except those that tools make."""
     return {path.name for path in REPOSITORY.iterdir() if not path.name.startswith(".")} - MADE_BY_TOOLS
 
 
 def _sockets() -> set[Path]:
-    """Return the sockets of monitor streams."""
     return {path for path in discovery.FOLDER.glob("*_monitor") if path.is_socket()}

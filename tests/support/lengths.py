@@ -1,6 +1,6 @@
-"""How long the files of tests take: the long ones start first when several run at a time, or the last would run alone.
+"""The durations of test files: long ones start first when several run at a time; otherwise the last would run alone.
 
-`make test ARGS=--note-lengths` writes the table anew, and `make test-more ARGS=--note-lengths` its own.
+`make test ARGS=--note-lengths` rewrites the table, and `make test-more ARGS=--note-lengths` its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEAST_SECONDS = 1.0
 
 
 class Lengths:
-    """The table, and what one run adds up."""
+    """The table, and the durations of one run."""
 
     def __init__(self, table: Path) -> None:
         self._table = table
@@ -26,7 +26,9 @@ class Lengths:
         self._measured: defaultdict[str, float] = defaultdict(float)
 
     def order(self, items: list[pytest.Item]) -> None:
-        """Sort by files: those of unknown length first, then the longest, and those that are not worth a row last."""
+        """Sort by file: first those of unknown duration, then the longest ones, and last those that are not in the
+        table.
+        """
         new = {path for path in {_path(item.nodeid) for item in items} - self._known.keys() if _has_processes(path)}
         items.sort(key=lambda item: (_path(item.nodeid) not in new, -self._known.get(_path(item.nodeid), 0.0)))
 
@@ -41,7 +43,7 @@ class Lengths:
 
 
 def table_for(marks: str) -> Path:
-    """Return the table for what `pytest -m MARKS` selects."""
+    """Return the table for the tests that `pytest -m MARKS` selects."""
     return TABLE if "not more" in marks else TABLE_OF_MORE
 
 

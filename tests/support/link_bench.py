@@ -1,4 +1,4 @@
-"""A link on a virtual clock, between recorders: without a socket, a worker and a scheduler."""
+"""A link on a virtual clock, between recorders: without a socket, workers and a scheduler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEST_ID = b"n" * 16
 
 
 class RecordingDoor:
-    """Keeps what is said until there is a session for it, as the edge does."""
+    """Keeps items until a session exists, as the edge does."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -76,7 +76,7 @@ class RecordingDoor:
         self.is_up = True
 
     def take(self) -> list[Any]:
-        """Return what has left since the last time."""
+        """Return the items that were sent since the last call."""
         alone, self._alone = self._alone, []
         said: list[Any] = []
         if self.is_up:
@@ -112,7 +112,7 @@ class Bench:
         assert self.dispatcher.failures == 0
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, in steps that are shorter than any timer."""
+        """Advance the clock, in steps that are shorter than any timer."""
         end = self.clock() + seconds
         while self.clock() < end:
             self.clock.advance(min(0.05, end - self.clock()))

@@ -1,4 +1,4 @@
-"""What listens on TCP while our commands and programs run, and whether it asks for a key."""
+"""The TCP listeners of our commands and programs, and whether they require a key."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def listening() -> dict[str, int]:
 
 
 def listeners(pids: Iterable[int], inodes: dict[str, int] | None = None) -> dict[str, str]:
-    """Return what the listeners of processes ask of peers, by address: NULL and PLAIN let in whoever has no key; empty:
-    it speaks no ZMTP.
+    """Return the mechanism that each listener of some processes requires, by address. NULL and PLAIN accept peers
+    without a key; empty means that it does not speak ZMTP.
     """
     inodes = listening() if inodes is None else inodes
     found = {}
@@ -43,10 +43,10 @@ def listeners(pids: Iterable[int], inodes: dict[str, int] | None = None) -> dict
 
 
 def check(found: dict[str, str], what: str) -> None:
-    """Nothing lets in peers without a key.
+    """Check that no listener accepts peers without a key.
 
     Raises:
-        AssertionError: naming what does.
+        AssertionError: naming those that do.
     """
     open_ones = [address for address, mechanism in found.items() if mechanism in WITHOUT_KEYS]
     assert not open_ones, f"{what} lets in everybody at {open_ones}"

@@ -2,7 +2,7 @@
 
     python -m tests.support.make_vectors
 
-The same program always writes the same files, and tests/unit/wire/test_vectors.py says when they must be written anew.
+The same program always writes the same files. tests/unit/wire/test_vectors.py fails when they must be written again.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ NUMBERS = {
 
 
 def value(name: str, kind: str, rule: Rule, index: int) -> Any:
-    """A value for the field of one item; small, plain and never the same for two items in a row."""
+    """Return a value for the field of one item: small, plain, and different for two items in a row."""
     if isinstance(rule, type):
         return list(rule)[(index + 1) % len(rule)].value
     if kind == "id":
@@ -133,7 +133,6 @@ def value_from_json(kind: str, field: Any) -> Any:
 
 
 def items_from_json(direction: Direction, batches: list[Json]) -> list[Any]:
-    """The items that a vector means."""
     classes = {union_name(batch.item): batch.item for batch in direction.batches}
     items = []
     for batch in batches:
@@ -159,7 +158,7 @@ def message(title: str, direction: Direction, items: list[Any], number: int = 0,
 
 
 def messages(direction: Direction) -> Json:
-    """For each kind of item: one, three, three of defaults; and all kinds in one message."""
+    """Return vectors for each kind of item (one item, three, three of defaults), and for all kinds in one message."""
     vectors = []
     members = getattr(SCHEMAS[direction.schema], direction.name).Batch.schema.union_fields
     batches = sorted(direction.batches, key=lambda batch: members.index(union_name(batch.item)))
@@ -178,7 +177,7 @@ def messages(direction: Direction) -> Json:
 
 
 def refused() -> Json:
-    """Messages of a client that must be refused, and why."""
+    """Return messages of a client that must be refused, and why."""
     ((header, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(1)))])
     ((two, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(n))) for n in (1, 2)])  # type: ignore[arg-type]
     ((long, _),) = encode(CLIENT_TO_SCHEDULER, [TaskCancel(ObjectId(sample_id(1)), rows=ROWS_MOST + 1)])
@@ -214,7 +213,7 @@ PLACE = zlib.compress(
 
 
 def parts() -> Json:
-    """What lies inside payloads."""
+    """Return the contents of payloads."""
     failure = TaskFailure(
         "builtins.ValueError",
         "größer als 3",
@@ -296,7 +295,6 @@ def _block(arguments: list[Json]) -> bytes:
 
 
 def files() -> dict[str, str]:
-    """File name -> content."""
     contents: dict[str, Json] = {
         **{f"{direction.name}.json": messages(direction) for direction in DIRECTIONS},
         "refused.json": refused(),
@@ -306,7 +304,7 @@ def files() -> dict[str, str]:
 
 
 def _text(content: Json) -> str:
-    """Return one line for each message, and for each other part."""
+    """Return JSON with one line for each message and for each other part."""
     lines = []
     for key, value in content.items():
         rows = [f"  {json.dumps(row, ensure_ascii=False)}" for row in value] if isinstance(value, list) else []

@@ -1,8 +1,8 @@
-"""A made-up cluster on a real monitor socket: so many workers, so many tasks a second, failures, graphs, a restart.
+"""A made-up cluster on a real monitor socket: many workers, many tasks a second, failures, graphs, a restart.
 
     python -m tests.support.monitor_traffic tcp://127.0.0.1:7001 --workers 1000 --rate 20000
 
-It says the whole stream as a scheduler would, each second, with the names that hurt.
+It publishes the whole stream each second, as a scheduler does, with difficult names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WORKERS_OF_AN_AGENT = 16
 
 
 class Cluster:
-    """What is made up."""
+    """The made-up cluster."""
 
     def __init__(
         self, publisher: Publisher, workers: int, rate: int, seed: int = 1, functions: tuple[str, ...] = FUNCTIONS
@@ -74,7 +74,7 @@ class Cluster:
         return f"rome{number // WORKERS_OF_AN_AGENT + 1:02}:{number % WORKERS_OF_AN_AGENT}"
 
     def say(self, now: float | None = None) -> None:
-        """Publish one second."""
+        """Publish the items of one second."""
         now = time.time() if now is None else now
         at = int(now * 1e6)
         failed = self._random.randrange(0, max(1, self.rate // 100) + 1) if self.rate else 0

@@ -38,7 +38,7 @@ def head(time_us: int = NOON_US, scheduler: bytes = SCHEDULER, **fields: int) ->
 
 
 def news(topic: str, *items: Any, missed: int = 0, **fields: Any) -> News:
-    """One message, as it comes out of the codec."""
+    """Return one message, as the codec decodes it."""
     first = head(**fields)
     header, _ = encode_message(SCHEDULER_TO_MONITOR, [first, *items], number=1)
     batches = decode(SCHEDULER_TO_MONITOR, header, ())
@@ -46,7 +46,7 @@ def news(topic: str, *items: Any, missed: int = 0, **fields: Any) -> News:
 
 
 def counts(**groups: dict[str, int]) -> list[StateCount]:
-    """`counts(ended={"success": 3}, sent={"RunTask": 2})`."""
+    """Return the counts of items: `counts(ended={"success": 3}, sent={"RunTask": 2})`."""
     return [
         StateCount(NAMES.index(group), name, amount)
         for group, amounts in groups.items()
@@ -57,7 +57,7 @@ def counts(**groups: dict[str, int]) -> list[StateCount]:
 def waiting(
     waiting: int, reason: str = "no room", asks: str = "", running: int = 0, places: int = 1, mean_us: int = 0
 ) -> StateWaiting:
-    """Tasks that wait for the same, and those of them that run; `mean_us`: what each takes, 0: not known."""
+    """Return a group of waiting and running tasks; `mean_us` is the mean duration of a run, 0 if it is not known."""
     tasks = waiting + running
     sentence = f"it is waiting for {asks or reason}"
     return StateWaiting(
@@ -85,7 +85,6 @@ def row(
 
 
 def agent(*rows: bytes, names: str | None = None, host: str = "rome07", **fields: Any) -> StateAgent:
-    """An agent with these workers."""
     name = fields.pop("agent", b"agent")
     usual: dict[str, Any] = {
         "pid": 4711,
@@ -100,7 +99,7 @@ def agent(*rows: bytes, names: str | None = None, host: str = "rome07", **fields
 
 
 def durations(**buckets: int) -> bytes:
-    """`durations(b16=95, b20=5)`: so many runs in bucket 16 and in bucket 20."""
+    """Return the numbers of runs by bucket: `durations(b16=95, b20=5)`."""
     amounts = [0] * 32
     for bucket, amount in buckets.items():
         amounts[int(bucket[1:])] = amount
@@ -113,7 +112,7 @@ def function(name: str = "price", waiting: int = 0, running: int = 0, mean_us: i
 
 
 class Publisher:
-    """The scheduler's side of the stream: says what it is told to.
+    """The scheduler's side of the stream.
 
     Args:
         address: where it listens.
@@ -128,23 +127,22 @@ class Publisher:
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.bind(address)
         self.topics: Counter[str] = Counter()
-        """Subscriptions that have been seen, by topic."""
+        """The number of subscriptions of each topic."""
 
     def await_topic(self, topic: str, seconds: float = 60) -> None:
-        """Wait until somebody subscribes to the topic."""
+        """Wait for a subscription of the topic."""
         ends_at = time.monotonic() + seconds
         while not self.topics[topic]:
             assert self._socket.poll(int((ends_at - time.monotonic()) * 1000)), f"nobody subscribes to {topic}"
             self.look()
 
     def look(self) -> None:
-        """Count the subscriptions that have come."""
+        """Count the subscriptions that have arrived."""
         while self._socket.poll(0):
             said = self._socket.recv()
             self.topics[said[1:].decode()] += 1 if said[0] else -1
 
     def say(self, topic: str, *items: Any, time_us: int | None = None, **fields: int) -> None:
-        """Publish one message."""
         self._numbers[topic] += 1
         now_us = time.time_ns() // 1000 if time_us is None else time_us
         first = head(now_us, self.scheduler, **fields)
@@ -155,7 +153,7 @@ class Publisher:
         self._socket.send_multipart(frames)
 
     def skip(self, topic: str, messages: int) -> None:
-        """As if so many messages had been lost."""
+        """Skip the numbers of messages, as if these had been lost."""
         self._numbers[topic] += messages
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ def idle_row(**fields: Any) -> bytes:
 
 
 def agents(workers: int = 16, is_busy: bool = True) -> list[Any]:
-    """Agents of four workers each; the last worker is stuck when they are busy."""
+    """Return agents of four workers each; the last worker is stuck when they are busy."""
     made = []
     for number in range(0, workers, 4):
         host = f"rome{7 + number // 4:02}"
@@ -184,7 +184,7 @@ def task() -> list[Any]:
 
 
 def loaded_scheduler(second: int = 0) -> list[Any]:
-    """What the scheduler says of itself: 385 tasks a second."""
+    """Return the scheduler's own items, at 385 tasks a second."""
     done = 9_120_377 - 385 * (60 - second)
     state = scheduler(
         waiting=48_197,
@@ -213,7 +213,7 @@ JOB = b"prices23"
 
 
 def jobs(second: int) -> list[StateJob]:
-    """Jobs of an hour: one goes on, one has stopped, and of one not all rows are there."""
+    """Return jobs of an hour: a running one, a stopped one, and one whose rows are not all submitted."""
     why = "5 of 9 finished rows failed; max_failures is 4"
     made = NOON_US - 3600 * SECOND_US
     return [
@@ -229,7 +229,7 @@ TABLE = b"table..."
 
 
 def objects() -> list[StateObject]:
-    """What takes most of the memory: a value, results, and one that went with its agent."""
+    """Return the objects that take most of the memory: a value, results, and one that was lost with its agent."""
     return [
         StateObject(TABLE, "spot prices", bytes([1]) * 8, 3 << 30, copies=4, users=47_787, place=1, owner="alice"),
         StateObject(b"result.1", "price", bytes([1]) * 8, 100_000_128, users=1, kind=3, place=2, owner="alice"),
@@ -259,7 +259,7 @@ def _loaded(workers: int) -> tuple[News, ...]:
 
 
 def loaded(workers: int = 16) -> Iterator[News]:
-    """News of a minute under load."""
+    """Iterate over the news of a minute under load."""
     return iter(_loaded(workers))
 
 
@@ -302,7 +302,7 @@ def odd_names() -> Iterator[News]:
 
 
 def model_of(*parts: Iterator[News], now: float = 100.0) -> Model:
-    """A model that has heard this."""
+    """Return a model that has received these news."""
     model = Model()
     for part in parts:
         for each in part:

@@ -1,4 +1,4 @@
-"""The made-up cluster on a socket, as long as a test wants it."""
+"""The made-up cluster, published on a socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.monitored import Publisher
 
 
 class Stream:
-    """Publishes the made-up cluster, over and over, as long as it is asked to."""
+    """Publishes the made-up cluster repeatedly until `end`."""
 
     def __init__(self, address: str, seconds: float = 0.1) -> None:
         self.address = address

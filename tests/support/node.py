@@ -1,4 +1,4 @@
-"""The slots and processors of a node, real ones, between recorders: without an agent, a link and a scheduler."""
+"""The real slots and processors of a node, between recorders: without an agent, a link and a scheduler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AGENT_TOKEN = b"n" * 16
 
 
 class Node:
-    """Slots and their processors in this process's own shell, between recorders; it is its own `Edge`."""
+    """Slots and their processors in the shell of this process, between recorders. It is its own `Edge`."""
 
     def __init__(self, n_workers: int = 1, **settings: Any) -> None:
         self._strangers = {each.pid for each in psutil.Process().children(recursive=True)}
@@ -63,7 +63,7 @@ class Node:
         return False
 
     def until(self, condition: Callable[[], Any], seconds: float = 60.0) -> None:
-        """Run the shell until `condition`."""
+        """Run the shell until `condition` holds."""
         self._condition, self._deadline = condition, time.monotonic() + seconds
         self.shell._edge = self
         ticker = self.shell.loop.call_later(0, self._tick)
@@ -72,7 +72,7 @@ class Node:
         assert condition(), f"not within {seconds} s; results: {self.results}"
 
     def _tick(self) -> None:
-        """Conditions about processes change without a message."""
+        """Check the condition regularly, because processes change without a message."""
         self.shell.turn()
         self.shell.loop.call_later(0.02, self._tick)
 
@@ -90,11 +90,11 @@ class Node:
         return cast("Slot", self.slots[worker]._actor)
 
     def active(self) -> ProcessorRecord | None:
-        """The processor of the first worker that gets its tasks."""
+        """Return the processor of the first worker that gets its tasks."""
         return self.slot()._processors.active
 
     def until_executing(self) -> ProcessorRecord:
-        """Run until the first worker's processor executes the first task that it got."""
+        """Run until the first worker's processor executes its first task."""
         self.until(lambda: (processor := self.active()) is not None and processor.progress.executing == 1)
         processor = self.active()
         assert processor is not None
@@ -104,11 +104,10 @@ class Node:
         return [TaskStatus(result.status) for result in self.results]
 
     def values(self) -> list[Any]:
-        """What the tasks have returned."""
         return [pickle.loads(result.payload) for result in self.results]
 
     def processes(self) -> list[int]:
-        """The processors, without their fork server."""
+        """Return the process ids of the processors, without their fork server."""
         own = [child for child in psutil.Process().children() if child.pid not in self._strangers]
         return [each.pid for child in own for each in child.children() if alive(each.pid)]
 

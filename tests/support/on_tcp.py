@@ -1,4 +1,4 @@
-"""Programs whose clusters at no address are on TCP, with keys, though nothing in them says so."""
+"""Programs that create clusters without an address, whose clusters listen on TCP, with keys, all the same."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def make(self, n_workers=None, address="tcp://127.0.0.1:*", *others, **options):
     made(self, n_workers, address, *others, **options)
 combo.SchedulerClusterCombo.__init__ = make
 """
-"""found by Python before it runs a program"""
+"""a module that Python imports before it runs a program"""
 
 
 def on_tcp(folder: Path) -> str:
-    """Return a `PYTHONPATH` for such programs; what it needs is written to an empty folder."""
+    """Return a `PYTHONPATH` for such programs, after writing the module to an empty folder."""
     (folder / "sitecustomize.py").write_text(_BEFORE)
     return f"{folder}:{REPOSITORY}"

@@ -8,7 +8,7 @@ from scaler.processor.progress_page import ProgressPage, new_progress_page
 
 
 def new_page() -> ProgressPage:
-    """A page that is gone with the last one who knows it."""
+    """Return a page that is freed with its last reference."""
     descriptor = new_progress_page()
     try:
         return ProgressPage(descriptor)

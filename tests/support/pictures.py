@@ -1,4 +1,4 @@
-"""Frames of scaler_top as they should look: `python -m tests.support.pictures` writes them again, to be looked at."""
+"""Frames of scaler_top as they should look: `python -m tests.support.pictures` writes them again, to be reviewed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADDRESS = "ipc:///no/such/folder/monitor"  # what it says depends on whether the
 
 @dataclass
 class Picture:
-    """A state of the cluster, what the user chose, and the size of the screen."""
+    """A state of the cluster, the choices of the user, and the size of the screen."""
 
     width: int
     height: int
@@ -46,7 +46,7 @@ def nothing() -> Iterator[News]:
 
 
 def watched() -> Iterator[News]:
-    """With what is only heard while somebody looks at details."""
+    """Iterate over news that include those that are only published while somebody looks at details."""
     yield from cluster.loaded()
     yield news("processors", *cluster.processors())
     yield news("objects", *cluster.objects())

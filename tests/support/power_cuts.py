@@ -1,8 +1,8 @@
-"""Power cuts: what a process has written and synced is noted, and replayed to a point, without what was not synced.
+"""Power cuts: records what a process writes and syncs, and replays it up to some point, without what was not synced.
 
-A small library that is loaded before all others (`power_cut.c`) notes each write, truncation, sync, removal, renaming
-and new folder of a real process. After a cut each page of a write that was not synced is there or not, each truncation,
-too, and each name that was not synced in its folder.
+A small library that is loaded before all others (`power_cut.c`) records each write, truncation, sync, removal, renaming
+and new folder of a real process. After a cut each page of an unsynced write may be missing, and so may each unsynced
+truncation, and each name that was not synced in its folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEAD = struct.Struct("<QQQ")
 
 
 class Deed(NamedTuple):
-    """`what`: w(rite), t(runcate), s(ync), u(nlink), r(ename), d (new folder)."""
+    """One operation on a file. `what`: w(rite), t(runcate), s(ync), u(nlink), r(ename), d (new folder)."""
 
     what: str
     path: str
@@ -31,7 +31,7 @@ class Deed(NamedTuple):
 
 
 def noted(program: Path, below: Path, work: Path) -> list[Deed]:
-    """Run a program that writes below a folder, and return what it did there."""
+    """Run a program that writes below a folder, and return its operations there."""
     library, log = work / "power_cut.so", work / "deeds"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-w", "-o", library, SOURCE, "-ldl"], check=True)
     environment = {**os.environ, "LD_PRELOAD": str(library), "POWER_CUT_LOG": str(log), "POWER_CUT_BELOW": str(below)}
@@ -51,7 +51,7 @@ def _read(log: bytes) -> list[Deed]:
 
 
 class _File:
-    """What of a file is on disk for sure, and what may be."""
+    """The content of a file that is certainly on disk, and the operations that may be."""
 
     def __init__(self) -> None:
         self._synced = bytearray()
@@ -72,7 +72,7 @@ class _File:
 
 
 def _pieces(deed: Deed) -> list[Deed]:
-    """Return the pages of a write, each of which may be lost."""
+    """Split a write into pages, each of which may be lost."""
     pieces, at = [], 0
     while at < len(deed.data):
         size = min(PAGE - (deed.offset + at) % PAGE, len(deed.data) - at)
@@ -93,7 +93,7 @@ _Names: TypeAlias = "dict[str, _File | _Folder]"
 
 
 class _Folder:
-    """Which names are in a folder for sure, and which may be."""
+    """The names in a folder that are certainly on disk, and the changes that may be."""
 
     def __init__(self) -> None:
         self.names: _Names = {}
@@ -120,14 +120,14 @@ class _Folder:
 
 
 class Disk:
-    """The files below a folder, as the deeds of a process leave them."""
+    """The files below a folder, as the operations of a process leave them."""
 
     def __init__(self, below: Path) -> None:
         self._below = str(below)
         self._root = _Folder()
 
     def _find(self, path: str) -> tuple[_Folder, str]:
-        """Return the folder that a path is in, and its name there."""
+        """Return the folder of a path, and its name there."""
         folder = self._root
         *above, name = os.path.relpath(path, self._below).split("/")
         for each in above:
@@ -137,7 +137,6 @@ class Disk:
         return folder, name
 
     def do(self, deed: Deed) -> None:
-        """Go on by one deed."""
         if deed.path == self._below:
             self._root.sync()
             return
@@ -158,5 +157,5 @@ class Disk:
             folder.change(lambda names: names.update({new: names.pop(name)} if name in names else {}))
 
     def cut(self, chance: random.Random, place: Path) -> None:
-        """Write to `place` what is there after a cut now."""
+        """Write to `place` the files as they may be after a cut now."""
         self._root.write_after_cut(chance, place)

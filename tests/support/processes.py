@@ -1,4 +1,4 @@
-"""Real processes for tests: start the commands, wait for what can be seen, and find what was left behind."""
+"""Real processes for tests: start commands, wait for their visible effects, and find what they left behind."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tests.support.listeners import check, listeners, listening
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 0.05
-"""How often it is looked for what a program listens on."""
+"""How often the listeners of a program are checked."""
 
 
 def wait_until(
     condition: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS, pause_seconds: float = 0.01
 ) -> Any:
-    """Return what `condition` returns as soon as it is true; it is asked again after each pause.
+    """Call `condition` until it returns a true value, and return that value.
 
     Raises:
-        AssertionError: if it is not within `seconds`; the text shows what it returned last.
+        AssertionError: after `seconds`; the text shows what it returned last.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -49,10 +49,10 @@ def wait_until(
 
 
 def free_address() -> str:
-    """Return a loopback address whose port is given to nobody else as long as this process lives.
+    """Return a loopback address whose port no other socket gets as long as this process lives.
 
-    A socket is bound there, and never listens. So the kernel takes the port for no connection, and for no other socket
-    that asks for any port; a server that asks for this one gets it, as servers bind with SO_REUSEADDR.
+    A socket is bound there, and never listens. So the kernel gives the port to no connection, and to no socket that
+    asks for any port. A server that asks for this port gets it, as servers bind with SO_REUSEADDR.
     """
     probe = socket.socket()
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -79,7 +79,9 @@ def descendants(pid: int | None = None) -> list[int]:
 
 
 def marked(mark: str) -> list[int]:
-    """Return the ids of all living processes in whose environment `MARK` is this, whoever their parents are."""
+    """Return the ids of all living processes with this value of the environment variable `MARK`, whatever their parents
+    are.
+    """
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -89,7 +91,7 @@ def marked(mark: str) -> list[int]:
 
 
 def fork_server_of(agent: int) -> psutil.Process | None:
-    """Return the fork server of an agent, if there is one: the first is a fork of it, later ones are programs."""
+    """Return the fork server of an agent, or None. The first one is a fork of the agent, later ones are programs."""
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(agent)
         for child in process.children():
@@ -100,12 +102,14 @@ def fork_server_of(agent: int) -> psutil.Process | None:
 
 
 def children() -> set[int]:
-    """Return the ids of the living processes that this one has started itself: schedulers and agents."""
+    """Return the ids of the living child processes of this process: schedulers and agents."""
     return {child.pid for child in psutil.Process().children() if alive(child.pid)}
 
 
 def fork_servers() -> list[psutil.Process]:
-    """Return the fork servers that this process has started. It may have other children, as of `multiprocessing`."""
+    """Return the fork servers that this process has started. It may have other children, such as those of
+    `multiprocessing`.
+    """
     found = []
     for child in psutil.Process().children():
         with contextlib.suppress(psutil.Error):  # it ends just now
@@ -115,12 +119,12 @@ def fork_servers() -> list[psutil.Process]:
 
 
 UNTIL_WE_END = ("setpriv", "--pdeathsig", "TERM") if sys.platform == "linux" and shutil.which("setpriv") else ()
-"""Before a command: it ends with the thread that started it, so a test run that is killed leaves none."""
+"""Prefix of a command that ends it with the thread that started it, so that a killed test run leaves no process."""
 JAVASCRIPT = REPOSITORY / "examples" / "javascript"
 
 
 class Command:
-    """One of our commands, or a program in JavaScript, as a user runs it, with what it printed."""
+    """A running command of Scaler, or a program in JavaScript, with its output, as a user runs it."""
 
     def __init__(
         self,
@@ -133,7 +137,7 @@ class Command:
         self.lines: list[str] = []
         self.module = module
         self._may_be_open = OPEN in arguments or bool(prefix)
-        """whether it may listen without keys, or where we do not see it"""
+        """whether it may listen without keys, or where its listeners cannot be seen"""
         is_javascript = module.endswith(".js")
         program = (
             ["node", str(JAVASCRIPT / module)] if is_javascript else [sys.executable, "-m", f"scaler.cli.{module}"]
@@ -183,13 +187,12 @@ class Command:
         self.process.send_signal(number)
 
     def end(self) -> int:
-        """Wait for the end. Returns the exit code."""
         code = self.process.wait(PATIENCE_SECONDS)
         self._reader.join(5)
         return code
 
     def kill_all(self) -> None:
-        """Kill it and all below it, whatever state they are in. What listens there without keys fails the test."""
+        """Kill the command and all its descendants. Fail the test if one of them listens without keys."""
         pids = [*descendants(self.pid), self.pid]
         listening = {} if self._may_be_open or self.process.poll() is not None else listeners(pids)
         for pid in pids:
@@ -204,7 +207,7 @@ class Command:
 
 @contextlib.contextmanager
 def command(module: str, *arguments: str, **options: Any) -> Iterator[Command]:
-    """Run a command for the length of a `with` block; nothing of it survives the block."""
+    """Run a command for the length of a `with` block, and kill all its processes at the end."""
     running = Command(module, *arguments, **options)
     try:
         yield running
@@ -214,7 +217,7 @@ def command(module: str, *arguments: str, **options: Any) -> Iterator[Command]:
 
 @contextlib.contextmanager
 def scheduler(address: str | None = None, *arguments: str) -> Iterator[tuple[str, Command]]:
-    """A scheduler that listens; yields its address."""
+    """Run a scheduler for the length of a `with` block. Yield its address and its command."""
     address = address or free_address()
     with command("scheduler", address, *arguments) as running:
         running.wait_for("address tcp" if address.startswith("tcp") else "address ipc")
@@ -225,7 +228,7 @@ class Done(subprocess.CompletedProcess[str]):
     """A program that has ended.
 
     Args:
-        listened: what each address on which it has listened asks of peers.
+        listened: the mechanism that each address requires on which it has listened.
     """
 
     def __init__(self, command: list[str], code: int, output: str, errors: str, listened: dict[str, str]) -> None:
@@ -234,12 +237,12 @@ class Done(subprocess.CompletedProcess[str]):
 
 
 def run_python(*arguments: str | Path, folder: Path, text: str = "", seconds: float = 100, **variables: str) -> Done:
-    """Run Python in a folder of the user's, as if scaler was installed there. What listens meanwhile without keys fails
-    the test.
+    """Run Python in a user's folder, as if scaler was installed there. Fail the test if the program listens without
+    keys.
 
     Args:
         text: its standard input.
-        variables: of the environment, beside those of the tests.
+        variables: environment variables in addition to those of the tests.
     """
     command = [sys.executable, *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **variables}
@@ -263,7 +266,7 @@ def run_python(*arguments: str | Path, folder: Path, text: str = "", seconds: fl
 
 
 def run_script(text: str, *arguments: str, seconds: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a Python program, given as text, as a user would run a file."""
+    """Run the text of a Python program as a user would run a file."""
     return subprocess.run(
         [sys.executable, "-c", text, *arguments],
         capture_output=True,
@@ -279,7 +282,7 @@ SLOW_START = re.compile(r"^(1 task waits|[0-9,]+ tasks wait): .*\n|^tasks are pr
 
 
 def called(main: Callable[[list[str]], None], *arguments: str) -> tuple[int, str]:
-    """Call the main function of a command in this process. Return its exit code, and what it prints."""
+    """Call the main function of a command in this process. Return its exit code and its output."""
     said, code = io.StringIO(), 0
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         try:
@@ -292,7 +295,7 @@ def called(main: Callable[[list[str]], None], *arguments: str) -> tuple[int, str
 
 
 def complaints(errors: str) -> str:
-    """Return what a program has said, but not that its tasks wait for workers, which start late on a busy machine."""
+    """Return the errors of a program, except that its tasks wait for workers, which start late on a busy machine."""
     return SLOW_START.sub("", errors)
 
 
@@ -302,20 +305,23 @@ def without_streams(*command: str, closed: str = "<&- >&- 2>&-", **options: Any)
 
 
 def open_descriptors() -> int:
-    """Return how many descriptors this process has open, when what is garbage has been closed."""
+    """Return the number of open descriptors of this process, after a garbage collection."""
     gc.collect()
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def open_files() -> int:
-    """Return how many of them lead to files or shared memory: what other tests have left opens and closes sockets."""
+    """Return the number of open files and shared memory. Sockets do not count: leftovers of other tests open and close
+    them.
+    """
     gc.collect()
     return sum(1 for each in Path("/proc/self/fd").iterdir() if _leads_to_file(each))
 
 
 def open_memory(folder: Path | None = None) -> set[int]:
-    """Return the inodes of the shared memory, and of the files below `folder`, that this process has open. A test
-    compares what is new: threads that others have left open sockets, and close memory of their own, at any time.
+    """Return the inodes of the open shared memory of this process, and of the open files below `folder`.
+
+    A test compares two of these: threads of other tests may open sockets, and close memory of their own, at any time.
     """
     gc.collect()
     inodes = set()
@@ -334,7 +340,7 @@ def _leads_to_file(descriptor: Path) -> bool:
 
 
 def held() -> Counter[str]:
-    """Return what this process has: its threads, the processes below it, and its descriptors by what they lead to."""
+    """Return the threads of this process, the processes below it, and the targets of its descriptors."""
     threads = (f"thread {each.name} {each.native_id}" for each in threading.enumerate())
     links = []
     for descriptor in list(Path("/proc/self/fd").iterdir()):
@@ -344,7 +350,7 @@ def held() -> Counter[str]:
 
 
 def wait_for_nothing_new(before: Counter[str], seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait until this process has nothing that it did not have `before` (see `held`); that may have become less.
+    """Wait until this process holds nothing that it did not hold `before` (see `held`).
 
     Raises:
         AssertionError: if something is left after `seconds`; the text shows what.
@@ -357,7 +363,6 @@ def wait_for_nothing_new(before: Counter[str], seconds: float = PATIENCE_SECONDS
 
 
 def names(processes: Sequence[int]) -> list[str]:
-    """Return the command lines of processes, for a message."""
     shown = []
     for pid in processes:
         with contextlib.suppress(psutil.Error):

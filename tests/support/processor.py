@@ -1,4 +1,4 @@
-"""The agent's end of one real processor process, for tests of what user code does to the process that runs it."""
+"""The agent's end of one real processor process, for tests of what user code does to its process."""
 
 from __future__ import annotations
 
@@ -48,8 +48,6 @@ bootstrap.run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), spec)
 
 
 class Driver:
-    """The agent's end of one processor process."""
-
     def __init__(
         self, directory: Path, logging: LoggingConfig | None = None, stdout: int | None = None, **settings: Any
     ) -> None:
@@ -86,7 +84,7 @@ class Driver:
         self.process.wait(60)
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> int:
-        """Have a task executed, and return its number as soon as it is."""
+        """Start a task, and return its number when it is executed."""
         self.send(self.task(self.function(function), *arguments))
         return int(wait_until(lambda: self.progress.executing, "the task is executed"))
 
@@ -95,14 +93,14 @@ class Driver:
         self.process.send_signal(INTERRUPT_SIGNAL)
 
     def interrupt_until_over(self, number: int) -> None:
-        """Ask again and again until the task is interrupted, as the agent does, and wait until it has ended."""
+        """Send the signal repeatedly until the task is interrupted, as the agent does, and wait until it has ended."""
         self.interrupt_until_taken(number)
         wait_until(lambda: self.progress.executing != number, "the task has ended")
 
     def interrupt_until_taken(self, number: int) -> None:
-        """Ask again and again until the task is interrupted, or has ended.
+        """Send the signal repeatedly until the task is interrupted or has ended.
 
-        A single signal may find it where it cannot be interrupted, or just before it sleeps.
+        A single signal may arrive where the task cannot be interrupted, or just before it sleeps.
         """
         self.progress.interrupt(number)
 
@@ -139,11 +137,10 @@ class Driver:
 
     @property
     def log_text(self) -> str:
-        """What the process has logged, what its tasks have printed included."""
+        """The log of the process, including the prints of its tasks."""
         return Path(f"{self.log}.w").read_text()
 
     def results(self, count: int) -> list[RunResult]:
-        """Return the next results."""
         results: list[RunResult] = []
         while len(results) < count:
             for message in self.channel.receive():

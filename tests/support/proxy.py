@@ -20,10 +20,10 @@ from tests.support.keys import also_at
 
 READ_BYTES = 1 << 16
 CHUNKS_MOST = 256
-"""The most chunks that are on their way in one direction of one connection: the rest waits in its sender."""
+"""The most chunks in transit in one direction of one connection: the rest waits in its sender."""
 RATE_STEP_SECONDS = 0.02
 ACCEPTING_TURNS = 3
-"""As many turns of the loop after asyncio has accepted a connection, its protocol knows it."""
+"""The number of turns of the loop until the protocol of an accepted connection knows the connection."""
 
 Returned = TypeVar("Returned")
 
@@ -40,11 +40,11 @@ class _Direction:
 
 
 class Proxy:
-    """Forwards whatever comes to `target`; `address` is where it listens.
+    """Forwards all connections to `target`. It listens at `address`.
 
     Args:
         target: the address of the scheduler.
-        rate: the bytes per second that pass in each direction of each connection; None: as many as come.
+        rate: the bytes per second in each direction of each connection; None: without limit.
         delay: the seconds that bytes take in each direction.
     """
 
@@ -62,11 +62,11 @@ class Proxy:
         self._server = self._call(asyncio.start_server(self._accept, sock=listener))
 
     def swallow(self, up: bool = True, down: bool = True) -> None:
-        """From now on nothing passes in these directions, and nothing is refused or closed."""
+        """Hold back all bytes in these directions. Nothing is refused or closed."""
         self._call(self._set_open(False, up, down))
 
     def pass_on(self) -> None:
-        """What waits and what comes passes again, in both directions."""
+        """Forward held and new bytes again, in both directions."""
         self._call(self._set_open(True, True, True))
 
     def reset(self) -> None:
@@ -75,7 +75,7 @@ class Proxy:
 
     @property
     def n_bytes(self) -> tuple[int, int]:
-        """The bytes that have passed up and down."""
+        """The bytes that were forwarded up and down."""
         return self._up.n_bytes, self._down.n_bytes
 
     def _call(self, coroutine: Coroutine[Any, Any, Returned]) -> Returned:
@@ -139,7 +139,7 @@ class Proxy:
 
 
 def _abort(writer: asyncio.StreamWriter) -> None:
-    """Close with a RST and without the bytes that wait."""
+    """Close with a RST, and drop waiting bytes."""
     raw = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -147,7 +147,7 @@ def _abort(writer: asyncio.StreamWriter) -> None:
 
 
 async def _together(*coroutines: Coroutine[Any, Any, None]) -> None:
-    """Run all until all have ended, or one of them has failed."""
+    """Run coroutines until all have ended or one has failed."""
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:
         await asyncio.gather(*tasks)
@@ -158,7 +158,7 @@ async def _together(*coroutines: Coroutine[Any, Any, None]) -> None:
 
 
 async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: _Direction) -> None:
-    """Take bytes and pass them on later, until either side has ended."""
+    """Receive bytes and send them later, until either side has ended."""
     on_their_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(CHUNKS_MOST)
     await _together(_take(reader, direction, on_their_way), _pass(writer, direction, on_their_way))
 

@@ -1,4 +1,4 @@
-"""Tasks and workers for a policy under test: what it hears of tasks, with names for their actors."""
+"""Tasks and workers for a policy under test: the facts about tasks that it receives, with names for their actors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Task = TaskReady
 
 
 def work(function_id: ObjectId = SHORT, priority: int = 0, options: bytes = b"", rows: int = 0) -> Work:
-    """What a client has submitted."""
+    """Return a task as a client has submitted it."""
     return Work(TaskId(b"t" * ID_BYTES), function_id, b"", b"", priority, "", options, rows=rows)
 
 

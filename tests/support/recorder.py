@@ -1,4 +1,4 @@
-"""An actor that records what it is told, whatever it is."""
+"""An actor that records all messages that it receives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class Recorder(Actor):
         self.messages: list[Any] = []
 
     def take(self, kind: type | None = None) -> list[Any]:
-        """Return the messages, or those of a kind, and forget them."""
         taken = [message for message in self.messages if kind in (None, type(message))]
         self.messages = [message for message in self.messages if kind not in (None, type(message))]
         return taken

@@ -1,4 +1,4 @@
-"""What one room of a slot is driven on alone: processors between recorders, and timers on a virtual clock."""
+"""A bench for one room of a slot alone: processors between recorders, and timers on a virtual clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Room(Protocol):
 
 
 class _BenchTimer:
-    """What `schedule` returns."""
+    """The timer that `schedule` returns."""
 
     def __init__(self, timers: list[tuple[float, object]], entry: tuple[float, object]) -> None:
         self._timers, self._entry = timers, entry
@@ -36,7 +36,7 @@ class _BenchTimer:
 
 
 class RoomBench:
-    """The surroundings of a room. What it schedules arrives in `wait`."""
+    """The environment of a room. Scheduled messages arrive in `wait`."""
 
     def __init__(self) -> None:
         self.now = VirtualClock()
@@ -54,7 +54,7 @@ class RoomBench:
         return _BenchTimer(self.timers, entry)
 
     def wait(self, room: Room, seconds: float) -> None:
-        """Let time pass, with all that is due on the way."""
+        """Advance the clock, and deliver all messages that become due."""
         end = self.now() + seconds
         while self.timers and min(due for due, _ in self.timers) <= end:
             timer = min(self.timers, key=lambda timer: timer[0])
@@ -69,13 +69,12 @@ class RoomBench:
         audit_room(room, self.processors)
 
     def idle(self, is_extra: bool = True) -> ProcessorRecord:
-        """A processor that is up and has nothing to do."""
         self._number += 1
         self.processors.expect(self._number)
         return self.processors.join(self._number, self.proxy, new_page(), is_extra)
 
     def running(self, tasks: int = 0, executing: int = 0) -> ProcessorRecord:
-        """A processor that has the slot and some tasks, and executes the one with this number."""
+        """Return a processor that has the slot and `tasks` tasks, and executes the one with the number `executing`."""
         processor = self.idle()
         self.processors.give_slot(processor)
         processor.held.extend((self.task(), 1.0) for _ in range(tasks))
@@ -83,7 +82,7 @@ class RoomBench:
         return processor
 
     def blocked(self, priority: int = 0) -> ProcessorRecord:
-        """A processor whose task waits for others."""
+        """Return a processor whose task waits for other tasks."""
         processor = self.running()
         task = self.task(priority)
         processor.held.append((task, 1.0))
@@ -95,23 +94,23 @@ class RoomBench:
         return RunTask(TaskId(self.new_id()), 0, 1, function, b"", object_ids, priority)
 
     def execute(self, processor: ProcessorRecord, number: int) -> None:
-        """Have the processor begin with this task now."""
+        """Let the processor start the task with this number now."""
         processor.progress.words[4] = round(self.now() * 1e9)
         processor.progress.words[0] = number
 
     def take(self, kind: type) -> list[Any]:
-        """Return what the processors were sent of one kind, and forget it."""
+        """Remove and return the messages of one kind that were sent to the processors."""
         self.dispatcher.run()
         return self.sent.take(kind)
 
     def told(self, kind: type) -> list[Any]:
-        """Return what the link was told of one kind, and forget it."""
+        """Remove and return the messages of one kind that were sent to the link."""
         self.dispatcher.run()
         return self.link.take(kind)
 
 
 def finish(processor: ProcessorRecord, count: int = 1) -> None:
-    """The processor has given so many results."""
+    """Let the processor return `count` results."""
     for _ in range(count):
         processor.held.popleft()
     processor.results_seen += count

@@ -1,4 +1,4 @@
-"""Functions whose rows travel together: usual ones, and what is special in one row. For tests of both clients."""
+"""Functions of maps whose rows travel together, usual ones and ones with one special row. For tests of both clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services of a scheduler for one task under test: its actors are recorders, or nobody."""
+"""Services of a scheduler for one task under test: their actors are recorders or missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.configs import scheduler_config
 
 
 def services(balancer: ActorRef, object_store: ActorRef) -> Services:
-    """Return services whose other actors must not be needed. Attempts count from 1."""
+    """Return services with only these two actors. Attempts count from 1."""
     outbox, nobody = Outbox(), cast("Any", None)
     return Services(
         scheduler_config(),

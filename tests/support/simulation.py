@@ -5,8 +5,8 @@
           ^                                         |
           +----------- SimulatedRouter <------------+
 
-The real edge is used, so every message is really encoded and decoded, both ways. Time moves only by `advance`.
-Nothing is random: a test says what happens. Random schedules of real clients and agents: `tests/simulation`.
+The real edge is used, so every message is really encoded and decoded, both ways. Time moves only by `advance`. Nothing
+is random: a test decides what happens. Random schedules of real clients and agents: `tests/simulation`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ from tests.support.virtual_clock import VirtualClock
 
 HEARTBEAT_SECONDS = 1.0
 MOST_ROUNDS = 5_000
-"""A scheduler that is not idle after so many rounds of mail at one moment will never be."""
+"""The number of rounds of mail at one time after which a scheduler counts as never idle."""
 
 CODE = b"code"
 FUNCTION_ID = content_id([CODE])
@@ -126,7 +126,7 @@ PACKAGE_VERSION = "1.2.3"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the run of a task ends, and after how long."""
+    """The result of the run of a task, and its duration."""
 
     status: TaskStatus = TaskStatus.SUCCESS
     payload: bytes = b"done"
@@ -144,7 +144,7 @@ def succeed(_run: RunTask) -> Outcome:
 
 
 class SimulatedRouter:
-    """What the edge takes for the scheduler's socket. Connections that are not in `open_connections` are gone."""
+    """A replacement for the scheduler's socket. Connections that are not in `open_connections` are closed."""
 
     endpoint = Endpoint.parse("tcp://127.0.0.1:1")
 
@@ -154,7 +154,7 @@ class SimulatedRouter:
         self.outgoing: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
         self.open_connections: set[Connection] = set()
         self.users: dict[Connection, str] = {}
-        """who made which connection, if that is known"""
+        """connection -> the user who made it, if known"""
         self.log: list[tuple[float, str, Connection, bytes, tuple[bytes, ...]]] = []
         """time, direction of travel, connection, header, frames: every message, in order"""
 
@@ -177,7 +177,7 @@ class SimulatedRouter:
         return self.users.get(connection, "")
 
     def forget(self, connection: Connection) -> None:
-        """The connection of a stranger is gone."""
+        """Do nothing: no connection of a stranger is kept."""
 
     def look(self, _resident_bytes: int) -> int:
         return 0
@@ -198,7 +198,7 @@ class Simulation(Inside):
     Args:
         limits: the scheduler's settings.
         audited: check all invariants all the time, which takes long with thousands of tasks.
-        board: where a monitor shows what it builds; None: there is no monitor.
+        board: where a monitor publishes; None: there is no monitor.
     """
 
     def __init__(
@@ -214,12 +214,12 @@ class Simulation(Inside):
         self.escalations: list[BaseException] = []
         self.shut_downs = 0
         self.goes_on = False
-        """a task that waited has gone on, which needs no place"""
+        """whether a blocked task has resumed, which needs no slot"""
         self.dispatcher = Dispatcher(self.clock, on_escalation=self.escalations.append)
         self.limits = limits or scheduler_config()
         self._lives = 0
         self.paused_seconds = 0.0
-        """for how long the scheduler was stopped just now"""
+        """how long the scheduler was paused just now"""
         self.tree = self._new_tree()
         self.router = SimulatedRouter(self.clock)
         self.edge = SchedulerEdge(cast("Any", self.router), self.tree)
@@ -228,7 +228,7 @@ class Simulation(Inside):
         self._ids = 0
         self._audited = audited
         self._checked: tuple[Dispatcher, int] | None = None
-        """the scheduler, and how much it had done, when its invariants were checked last"""
+        """the scheduler at the last check of its invariants, and the number of messages it had handled then"""
         self.run()
 
     def _new_tree(self) -> SchedulerTree:
@@ -241,7 +241,7 @@ class Simulation(Inside):
         )
 
     def restart(self) -> None:
-        """Kill the scheduler, and start another one. Its peers find out when they connect again."""
+        """Kill the scheduler, and start another one. Its peers notice when they reconnect."""
         self.dispatcher = Dispatcher(self.clock, on_escalation=self.escalations.append)
         self.router = SimulatedRouter(self.clock)
         self._by_connection.clear()
@@ -258,7 +258,7 @@ class Simulation(Inside):
     # Peers
 
     def client(self, user: str = "", label: str = "", **options: Any) -> SimulatedClient:
-        """Return a client that has said hello. `user`: whose it is; `label`: what it calls itself."""
+        """Return a connected client. `user` is its owner, and `label` its name for people."""
         client = SimulatedClient(self, ClientId(self.new_id(b"client")), **options)
         client.user, client.label = user, label
         self.peers.append(client)
@@ -267,7 +267,7 @@ class Simulation(Inside):
         return client
 
     def nested_client(self, agent: SimulatedAgent, processor: int = 1, comes_back: bool = True) -> SimulatedClient:
-        """Return a client inside a task of `agent`, that has said hello, again if asked for it."""
+        """Return a connected client inside a task of `agent`. `comes_back`: whether it reconnects on request."""
         client = SimulatedClient(self, ClientId(self.new_id(b"client")))
         client.comes_back = comes_back
         client.agent_token, client.processor = agent.agent_token, processor
@@ -279,7 +279,6 @@ class Simulation(Inside):
     def agent(
         self, workers: int = 1, execute: Execute = succeed, closed: int = 0, text_hash: int = 0
     ) -> SimulatedAgent:
-        """Return an agent that has said hello."""
         agent = SimulatedAgent(self, AgentId(self.new_id(b"node")), workers, execute)
         agent.closed, agent.text_hash = closed, text_hash
         self.peers.append(agent)
@@ -299,7 +298,7 @@ class Simulation(Inside):
         return connection
 
     def close_connection(self, connection: Connection) -> None:
-        """As when a socket is closed or a cable is cut: the edge finds out by a probe."""
+        """Close a connection, as when a socket is closed or a cable is cut: the edge finds out by a probe."""
         self.router.open_connections.discard(connection)
         self._by_connection.pop(connection, None)
         self.edge.probe([connection])
@@ -310,7 +309,7 @@ class Simulation(Inside):
     # Time
 
     def run(self) -> None:
-        """Let everything happen that can happen now; check all invariants whenever the actors are idle."""
+        """Run everything that can happen now; check all invariants whenever the actors are idle."""
         for _ in range(MOST_ROUNDS):
             self.edge.receive()
             idle = self.dispatcher.run(flush=self.edge.flush)
@@ -323,14 +322,14 @@ class Simulation(Inside):
         raise AssertionError(f"not idle after {MOST_ROUNDS} rounds: {self.dispatcher.statistics()}")
 
     def _check_what_is_new(self) -> None:
-        """Check all invariants, if any actor has handled anything since the last time."""
+        """Check all invariants, if any actor has handled a message since the last check."""
         state = self.dispatcher, self.dispatcher.messages_handled
         if state != self._checked:
             self.check()
             self._checked = state
 
     def _is_due(self) -> bool:
-        """Return whether a timer is due now: then an actor may be in the midst of long work."""
+        """Return whether a timer is due now. Then an actor may be in the middle of long work."""
         deadline = self.dispatcher.next_deadline()
         return deadline is not None and deadline <= self.clock()
 
@@ -345,7 +344,7 @@ class Simulation(Inside):
         return delivered
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, event by event."""
+        """Advance the time, event by event."""
         end = self.clock() + seconds
         self.run()
         while True:
@@ -364,16 +363,16 @@ class Simulation(Inside):
         self.run()
 
     def fail(self, ref: ActorRef) -> None:
-        """Make an actor fail by a message that nobody handles."""
+        """Make an actor fail by a message that it does not handle."""
         ref.send(_Nonsense())
 
 
 class _Nonsense:
-    """A message that no actor knows."""
+    """A message that no actor handles."""
 
 
 class SimulatedPeer:
-    """What both kinds of peer have: a connection, a heartbeat, and a way to disappear."""
+    """The common part of both kinds of peer: a connection, a heartbeat, and ways to disappear."""
 
     incoming: Direction
     outgoing: Direction
@@ -389,26 +388,27 @@ class SimulatedPeer:
         self.protocol_version = PROTOCOL_VERSION
         self.python_version = "3.11.7"
         self.comes_back = True
-        """whether it says hello again when asked"""
+        """whether it reconnects on request"""
         self.heard: list[Any] = []
         """every item from the scheduler, in order"""
         self._next_heartbeat = simulation.clock() + HEARTBEAT_SECONDS
         self._unread: list[tuple[Connection, bytes, list[memoryview]]] = []
         self.goes_on = False
-        """whether it would go on with its session on a new connection; else it begins anew and says all again"""
+        """whether it asks to resume its session on a new connection; else it starts a new session and resubmits
+        everything
+        """
         self.user = ""
-        """whose it is; empty: nobody knows"""
+        """its owner; empty if unknown"""
         self.session = DialledSession(self.incoming, self.outgoing, on_heard=self.on_heard)
 
     def on_heard(self, items: Sequence[Any]) -> None:
-        """The scheduler has heard some items."""
+        """Handle the acknowledgement of some items."""
 
     def said(self, kind: type) -> list[Any]:
-        """Return what the scheduler said, of one kind."""
+        """Return the received items of one kind."""
         return [item for item in self.heard if type(item) is kind]
 
     def connect(self) -> None:
-        """Say hello on a new connection."""
         if self.connection:
             self._simulation.close_connection(self.connection)
         self.connection = self._simulation.open_connection(self)
@@ -421,16 +421,16 @@ class SimulatedPeer:
         raise NotImplementedError
 
     def after_hello(self) -> None:
-        """Say again what may have been lost with the old connection."""
+        """Resend what may have been lost with the old connection."""
 
     def say(self, *items: Any) -> None:
-        """Send items. Without a welcome they wait, if the session may go on; else they are lost."""
+        """Send items. Before its hello is accepted, they wait if the session may resume; else they are lost."""
         if self.is_welcome or self.goes_on:
             self.session.pipe.put_all(items)
             self._flush()
 
     def say_alone(self, *items: Any) -> None:
-        """Send items out of the count, if the scheduler has said that it is welcome; else they are lost."""
+        """Send items outside of the count of acknowledgements, if its hello was accepted; else they are lost."""
         if self.is_welcome:
             self._send(self.session.pipe.unnumbered(items))
 
@@ -447,16 +447,16 @@ class SimulatedPeer:
                 self._simulation.router.deliver(self.connection, header, frames)
 
     def cut(self) -> None:
-        """Lose the connection, and do nothing about it."""
+        """Lose the connection, and do not reconnect."""
         self._simulation.close_connection(self.connection)
 
     def die(self) -> None:
-        """As by SIGKILL."""
+        """Disappear, as after SIGKILL."""
         self.is_gone = True
         self.cut()
 
     def hang(self) -> None:
-        """Neither read nor write nor beat, with the connection standing."""
+        """Stop reading, writing and sending heartbeats, but keep the connection."""
         self.hangs = True
 
     def wake(self) -> None:
@@ -520,7 +520,7 @@ _NEWS = (
 
 
 class SimulatedClient(SimulatedPeer):
-    """A client that submits again what is open whenever it says hello again, as the protocol asks of it."""
+    """A client that resubmits its open tasks whenever it sends a new hello, as the protocol requires."""
 
     incoming, outgoing = SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER
 
@@ -528,32 +528,32 @@ class SimulatedClient(SimulatedPeer):
         super().__init__(simulation)
         self.client_id = client_id
         self.agent_token, self.processor = NO_ID, 0
-        """of a client inside a task: its agent's, and the number of its processor there"""
+        """the token of its agent, and the number of its processor, if it is inside a task"""
         self.function_id = content_id([code])
         self.label = ""
-        """what it calls itself"""
+        """its name for people"""
         self.graph_account = 0
-        """that its graphs name"""
+        """the account of its graphs"""
         self.name, self.options = "", b""
         """of the tasks that it submits"""
         """whether it asks for a profile of each task"""
         self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {self.function_id: ("function", [code])}
-        """what it holds at the store"""
+        """its objects in the store"""
         self._for_task: dict[TaskId, list[ObjectInstruction]] = {}
         self.submitted: list[TaskId] = []
         self.open: dict[TaskId, Task | GraphId] = {}
-        """tasks without a result; the graph of those that are nodes of one"""
+        """tasks without a result; for nodes, their graph"""
         self.graphs: dict[GraphId, list[GraphNode]] = {}
         self._graph_options: dict[GraphId, bytes] = {}
         self.inputs: dict[GraphId, list[TaskId]] = {}
-        """of graphs: the tasks whose results are their first nodes"""
+        """graph -> the tasks whose results are its first nodes"""
         self.to_cancel: set[TaskId] = set()
         self.results: dict[TaskId, TaskResult] = {}
         self.surplus: list[TaskResult] = []
-        """results that nobody waited for: none, unless the connection was cut"""
+        """results of tasks that were not open: empty, unless the connection was cut"""
         self.fetched: dict[ObjectId, bytes | None] = {}
         self.lost: list[ObjectId] = []
-        """results and graphs that it was told of as lost"""
+        """results and graphs that were reported as lost"""
 
     def hello(self) -> ClientHello:
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
@@ -561,7 +561,7 @@ class SimulatedClient(SimulatedPeer):
         return ClientHello(*own, self.agent_token, self.processor, *again, label=self.label)
 
     def _account(self) -> int:
-        """Return the number of its account, as the last scheduler has said it."""
+        """Return the number of its account, as the last scheduler has reported it."""
         replies = self.said(HelloReply)
         return replies[-1].account if replies else 0
 
@@ -597,7 +597,7 @@ class SimulatedClient(SimulatedPeer):
         return GraphInput(graph_id, position, task_id, task, place)
 
     def submit_with_results(self, *inputs: TaskId) -> TaskId:
-        """Submit a task whose arguments are the results of others."""
+        """Submit a task whose arguments are the results of other tasks."""
         graph_id = GraphId(self._simulation.new_id(b"graph"))
         self.inputs[graph_id] = list(inputs)
         task_id = TaskId(self._simulation.new_id(b"node"))
@@ -627,9 +627,9 @@ class SimulatedClient(SimulatedPeer):
 
         Args:
             uses: objects among the arguments.
-            for_task: content of one more object that each task brings along, if not empty.
+            for_task: content of one more object for each task; empty: no such object.
             priority: as `Task` has it.
-            account: on whose share they run, as a client inside a task names it.
+            account: the account that they count for, as a client inside a task names it.
         """
         batch: list[Any] = []
         task_ids = []
@@ -662,9 +662,10 @@ class SimulatedClient(SimulatedPeer):
         """Submit a graph.
 
         Args:
-            shape: for each node the positions of those that it depends on; their results are its arguments.
-            wanted: positions of the nodes whose results are wanted.
-            for_task: content of an object that belongs to the graph and is used by all its nodes, if not empty.
+            shape: for each node the positions of its dependencies, whose results are its arguments.
+            wanted: positions of the nodes whose results are requested.
+            for_task: content of an object that belongs to the graph and is used by all its nodes; empty: no such
+                object.
         """
         graph_id = GraphId(self._simulation.new_id(b"graph"))
         object_id = ObjectId(self._simulation.new_id(b"object") if for_task else b"")
@@ -686,7 +687,6 @@ class SimulatedClient(SimulatedPeer):
         return graph_id
 
     def cancel(self, *task_ids: TaskId) -> None:
-        """Cancel tasks; of a node, its whole graph."""
         for task_id in task_ids:
             graph_id = self.open.get(task_id)
             self.to_cancel.add(task_id)
@@ -749,7 +749,7 @@ class SimulatedClient(SimulatedPeer):
         return ClientHeartbeat(sent_ns)
 
     def statuses(self, task_ids: Iterable[TaskId] | None = None) -> list[TaskStatus | None]:
-        """Return how tasks ended, all that were submitted by default; None for an open one."""
+        """Return the statuses of tasks, by default of all submitted ones; None for an open one."""
         results = map(self.results.get, self.submitted if task_ids is None else task_ids)
         return [TaskStatus(result.status) if result else None for result in results]
 
@@ -764,7 +764,7 @@ class _Slot:
 
 
 class SimulatedAgent(SimulatedPeer):
-    """An agent that runs tasks by a function, each worker one after the other, and keeps results until acknowledged."""
+    """An agent that runs tasks by a function, one per worker at a time, and keeps results until acknowledged."""
 
     incoming, outgoing = SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER
 
@@ -774,34 +774,34 @@ class SimulatedAgent(SimulatedPeer):
         self.agent_token = b"tok-" + agent_id[4:]
         self.watched: list[WatchRequest] = []
         self.restarts = self.leave_requests = 0
-        """what the scheduler wants to be told of what this agent does"""
+        """the numbers of received requests to restart and to leave"""
         self.agents = 0
-        """how many agents the scheduler has, as it said last"""
+        """the number of agents that the scheduler has reported last"""
         self.execute = execute
         self.slots = [_Slot() for _ in range(workers)]
         self.closed = 0
-        """so many of its workers, the last ones, take no tasks"""
+        """how many of its workers, counted from the last one, take no tasks"""
         self.text_hash = 0
         self.started: list[RunTask] = []
-        """every run that began, in order"""
+        """every run that was started, in order"""
         self.kept: set[ObjectId] = set()
         """objects of which it has a copy"""
         self.given_back: list[RunTask] = []
         self.suspended: dict[TaskId, RunTask] = {}
-        """tasks that wait for others"""
+        """tasks that wait for other tasks"""
         self.forgotten: list[ObjectId] = []
         self.wanted: list[ObjectId] = []
-        """results that the scheduler has asked for"""
+        """results that the scheduler has requested"""
         self.parts_wanted: list[PartRequest] = []
         self.dropped: list[tuple[ObjectId, bytes]] = []
-        """results of its own that were deleted, and where"""
+        """deleted results of its own, and their locations"""
         self._kept: list[RunResult] = []
         self.owners: defaultdict[TaskId, int] = defaultdict(int)
         """the tags of the owners of the tasks that it has had"""
 
     @property
     def queued(self) -> list[TaskId]:
-        """The tasks that the agent has, running ones included, worker by worker."""
+        """The tasks that the agent has, including running ones, worker by worker."""
         return [run.task_id for slot in self.slots for run in slot.queue]
 
     def hello(self) -> WorkerHello:
@@ -813,7 +813,7 @@ class SimulatedAgent(SimulatedPeer):
         return WorkerHello(*own, *about, agents=self.agents, held_owners=owners, **about_workers)
 
     def close_workers(self, closed: int) -> None:
-        """Have so many workers, the last ones, take no tasks from now on."""
+        """Let the last `closed` workers take no more tasks."""
         self.closed = closed
         self.say(WorkersClosed(closed))
 
@@ -902,7 +902,7 @@ class SimulatedAgent(SimulatedPeer):
             self._start_next(run.worker)
 
     def suspend(self, task_id: TaskId) -> None:
-        """Have the running task wait for others; the next one runs meanwhile."""
+        """Let the running task wait for other tasks; the next one runs meanwhile."""
         for worker, slot in enumerate(self.slots):
             if slot.queue and slot.queue[0].task_id == task_id:
                 run = slot.queue.popleft()
@@ -912,7 +912,7 @@ class SimulatedAgent(SimulatedPeer):
                 self._start_next(worker)
 
     def resume(self, task_id: TaskId) -> None:
-        """Have a task that waited go on: it ends at once."""
+        """Let a blocked task resume. It ends at once."""
         run = self.suspended.pop(task_id)
         self._simulation.goes_on = True
         self.say(RunUnblocked(run.task_id, run.worker, run.attempt))
@@ -987,7 +987,7 @@ class SimulatedAgent(SimulatedPeer):
         self.say(ObjectRequest(object_id))
 
     def leave(self) -> None:
-        """End in good order; it is gone when the scheduler says goodbye."""
+        """End in order; the agent disappears when the scheduler replies."""
         self.say(DisconnectRequest("it is told to end"))
 
     def heartbeat(self, sent_ns: int) -> WorkerHeartbeat:

@@ -1,4 +1,4 @@
-"""What always holds in a slot, in its processors and in each of its rooms; for tests that look again and again."""
+"""Invariants of a slot, of its processors and of each of its rooms, for tests that check them repeatedly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from scaler.executors.task_queue import run_of
 
 
 def audit_slot(slot: Slot) -> None:
-    """Each run is in one place, and no room remembers a processor that is gone."""
+    """Check that each run is in one place, and that no room remembers a processor that has ended."""
     audit_processors(slot._processors)
     for room in slot._rooms:
         audit_room(room, slot._processors)
@@ -39,7 +39,7 @@ def audit_slot(slot: Slot) -> None:
 
 
 def audit_room(room: Any, processors: Processors) -> None:
-    """It keeps nothing of other processors than these."""
+    """Check that a room keeps nothing about processors other than these."""
     _AUDITS[type(room)](room, {processor.number for processor in processors})
 
 

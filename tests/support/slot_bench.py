@@ -1,4 +1,4 @@
-"""A slot between recorders, on a virtual clock: what the tests of the worker's rooms are driven on."""
+"""A slot between recorders, on a virtual clock, on which the rooms of a slot are tested."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OTHER = ObjectId(b"g" * 16)
 
 
 class SlotBench:
-    """A slot between recorders. Its `check` runs after each step."""
+    """A slot between recorders, which is audited after each step."""
 
     def __init__(self, limit_seconds: float = 0, waiting_most: float = inf) -> None:
         self.clock = VirtualClock()
@@ -78,7 +78,7 @@ class SlotBench:
         self.progress = new_page()
 
     def with_function(self, *functions: ObjectId) -> SlotBench:
-        """A ready processor that has the functions."""
+        """Start a processor that has the functions, and return the bench."""
         self.processor_up()
         for function in functions or (FUNCTION,):
             self.tell(ObjectFound(CachedObject(function, [b"x"], None)))
@@ -100,7 +100,7 @@ class SlotBench:
         self.tell(TasksFinished(self.number, results))
 
     def hold(self) -> list[RunTask]:
-        """Have the processor hold three short tasks, none begun; the next one's number is 2."""
+        """Let the processor hold three short tasks that have not started. The number of the next one is 2."""
         self.know()
         tasks = [self.task() for _ in range(3)]
         self.run(*tasks)
@@ -108,13 +108,13 @@ class SlotBench:
         return tasks
 
     def hold_and_execute(self) -> list[RunTask]:
-        """The same, and the first of them is executed."""
+        """Let the processor hold three short tasks, and execute the first of them."""
         tasks = self.hold()
         self.execute(2)
         return tasks
 
     def execute(self, number: int) -> None:
-        """Have the processor begin with this task now."""
+        """Let the processor start the task with this number now."""
         self.progress.words[4] = round(self.clock() * 1e9)
         self.progress.words[0] = number
 
@@ -125,7 +125,7 @@ class SlotBench:
         self.tell(Batch[RunCancel](RunCancel(t.task_id, 0, t.attempt) for t in tasks))
 
     def ask_back(self, *tasks: RunTask) -> list[bytes]:
-        """Return the ids of the tasks that were given back."""
+        """Recall tasks, and return the ids of those that were given back."""
         self.tell(Batch[RecallRequest](RecallRequest(t.task_id, 0, t.attempt) for t in tasks))
         return [response.task_id for batch in self.link.take(Batch[RecallResponse]) for response in batch]
 
@@ -139,7 +139,7 @@ class SlotBench:
         return [(r.task_id, TaskStatus(r.status)) for results in self.link.take(Batch[RunResult]) for r in results]
 
     def know(self, microseconds: int = 0, function: ObjectId = FUNCTION) -> None:
-        """Let the slot see how long a function takes."""
+        """Let the slot learn the duration of a function."""
         task = self.task(function)
         self.run(task)
         assert self.handed() == [task]
@@ -148,7 +148,7 @@ class SlotBench:
 
 
 class WaitingBench(SlotBench):
-    """Processors by number, each with a progress page of its own. Objects are there as soon as they are asked for."""
+    """Processors by number, each with a progress page of its own. Requested objects arrive at once."""
 
     def __init__(self, waiting_most: float = inf) -> None:
         super().__init__(waiting_most=waiting_most)
@@ -170,7 +170,7 @@ class WaitingBench(SlotBench):
         return [(hand.number, list(hand.tasks)) for hand in self.processor.take(SendTasks)]
 
     def wait_for_others(self, number: int, is_stuck: bool = True) -> None:
-        """The task that this processor executes begins to wait."""
+        """Let the task that this processor executes wait for other tasks."""
         task = self.results_of[number] + 1
         self.pages[number].words[0] = task
         self.tell(ProcessorBlocked(number, task, is_stuck))

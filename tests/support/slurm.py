@@ -44,14 +44,13 @@ def port() -> str:
 
 
 def jobs(environment: dict[str, str], *options: str) -> str:
-    """Return the jobs and their states."""
     command = ["squeue", "--noheader", "--format=%i %T", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout.strip()
 
 
 @contextlib.contextmanager
 def slurm_in(folder: Path) -> Iterator[dict[str, str]]:
-    """Start a Slurm that has one core for jobs. Yields the environment that finds it."""
+    """Start a Slurm with one core for jobs. Yield the environment with which its commands find it."""
     if os.getuid() != 0 or not all(map(shutil.which, ("munged", "slurmctld", "slurmd", "sbatch"))):
         pytest.skip("this needs root, and munge and slurm-wlm to be installed")
     (folder / "slurm.conf").write_text(SLURM.format(folder=folder, ports=(port(), port())))

@@ -1,4 +1,4 @@
-"""Strangers: peers that are not let in, for tests that look what they cost others."""
+"""Strangers: peers without a valid key, for tests that measure what they cost other peers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMMANDS = [
 
 
 def knock(address: str, context: zmq.Context[zmq.Socket[bytes]]) -> None:
-    """Come with a key that is on no list, say something, and wait until that is refused."""
+    """Connect with an unknown key, send a message, and wait until the connection is refused."""
     stranger = KeyPair.new()
     with context.socket(zmq.DEALER) as peer:
         peer.setsockopt(zmq.LINGER, 0)
@@ -48,7 +48,7 @@ def knock(address: str, context: zmq.Context[zmq.Socket[bytes]]) -> None:
 
 @contextlib.contextmanager
 def knocking(address: str, per_second: float) -> Iterator[Callable[[], int]]:
-    """Have strangers come as long as the block lasts. Yields how many there were."""
+    """Let strangers connect as long as the block lasts. Yield a function that returns their number."""
     end, count = threading.Event(), 0
 
     def run() -> None:
@@ -70,7 +70,7 @@ def knocking(address: str, per_second: float) -> Iterator[Callable[[], int]]:
 
 
 def garble(address: str, connections: int, chance: random.Random) -> int:
-    """Say things that are no handshake on so many connections, one after the other. Return how many commands."""
+    """Send bytes that are no valid handshake on `connections` connections in turn. Return the number of commands."""
     endpoint, said = Endpoint.parse(address), 0
     for _ in range(connections):
         with contextlib.suppress(OSError), socket.create_connection((endpoint.host, int(endpoint.port)), 30) as peer:
@@ -83,7 +83,7 @@ def garble(address: str, connections: int, chance: random.Random) -> int:
 
 
 def _spoilt(data: bytes, chance: random.Random) -> bytes:
-    """Return data of which some bytes are others, that is cut, or goes on."""
+    """Return data with some bytes changed, cut off or appended."""
     spoilt = bytearray(data)
     for _ in range(chance.randrange(4)):
         spoilt[chance.randrange(len(spoilt))] = chance.randrange(256)

@@ -1,4 +1,4 @@
-"""Tap: a TCP wire to a scheduler that keeps what its peers say, and may change it on the way."""
+"""Tap: a TCP wire to a scheduler that records what its peers send, and may change it on the way."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.support.keys import also_at
 
 
 class Tap:
-    """Listens at `address`; one thread for each direction of each connection.
+    """Listens at `address`, with one thread for each direction of each connection.
 
     Args:
         target: the address of the scheduler.
-        change: takes some bytes for the scheduler, and how often this connection's peer has said something, these
-            included; returns what passes on in place of them.
+        change: takes bytes for the scheduler, and the number of chunks received on this connection, including this one;
+            returns the bytes to forward.
     """
 
     def __init__(self, target: str, change: Callable[[bytes, int], bytes] = lambda data, n_heard: data) -> None:
@@ -29,7 +29,7 @@ class Tap:
         self._sockets: list[socket.socket] = [self._listener]
         self._threads: list[threading.Thread] = []
         self.heard: list[bytes] = []
-        """what the peer of the last connection has said, as it came"""
+        """the chunks that the peer of the last connection has sent"""
         self.connections = 0
         self._begin(self._serve)
 

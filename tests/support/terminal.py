@@ -1,4 +1,4 @@
-"""A pseudo-terminal with a program in it: what it shows, what was written to it, and how it is left behind."""
+"""A pseudo-terminal with a program in it: what it shows, what was written to it, and its state after the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pyte
 from tests.support.processes import PATIENCE_SECONDS, REPOSITORY, wait_until
 
 _UPDATE = 2026
-"""The private mode of a terminal that takes a frame as one: what changes while it is set is shown when it is reset."""
+"""The private mode of a terminal for atomic frames: changes while it is set are shown when it is reset."""
 _DOES_UPDATES, _YES = b"\x1b[?%d$p" % _UPDATE, f"\x1b[?{_UPDATE};2$y"
 _ALL = 2
 
@@ -27,7 +27,7 @@ ENTER, ESCAPE, UP, DOWN, CTRL_C, CTRL_Z = "\r", "\x1b", "\x1b[A", "\x1b[B", "\x0
 
 
 class _Screen(pyte.Screen):
-    """What a person sees, and whether it is whole."""
+    """The visible screen, and whether it is complete."""
 
     is_cut = False
     """whether its size has changed since all of it was drawn"""
@@ -47,14 +47,14 @@ class _Screen(pyte.Screen):
 
 
 class Terminal:
-    """Runs a command in a new terminal, of which it is the session's leader.
+    """Runs a command as the session leader of a new terminal.
 
-    A program may write a frame as one update, and scaler_top does: what is looked at here are whole frames.
+    A program may write a frame as one update, as scaler_top does: only whole frames are read here.
 
     Args:
         command: program and arguments.
         width, height: in cells.
-        env: beside the environment of the tests.
+        env: environment variables in addition to those of the tests.
     """
 
     def __init__(self, *command: str, width: int = 80, height: int = 24, env: dict[str, str] | None = None) -> None:
@@ -95,7 +95,9 @@ class Terminal:
                 self._fed.notify_all()
 
     def _answer(self) -> None:
-        """Say that it does updates, where it was asked. Questions that pyte knows are answered after this one."""
+        """Answer the question whether the terminal supports updates. Questions that pyte knows are answered after this
+        one.
+        """
         while (place := self.written.find(_DOES_UPDATES, self._heard)) >= 0:
             self._heard = place + len(_DOES_UPDATES)
             self.press(_YES)
@@ -105,12 +107,12 @@ class Terminal:
 
     @property
     def settings(self) -> list[Any]:
-        """What `stty -g` says."""
+        """The settings that `stty -g` prints."""
         return termios.tcgetattr(self._slave)
 
     @property
     def lines(self) -> list[str]:
-        """Of a whole frame: the next one, while one is being written, or after another size."""
+        """The lines of a whole frame. Waits for it while one is being written, or after a change of the size."""
         with self._fed:
             assert self._fed.wait_for(lambda: self.screen.is_whole, PATIENCE_SECONDS), "no frame is whole"
             return [line.rstrip() for line in self.screen.display]
@@ -120,7 +122,6 @@ class Terminal:
         return "\n".join(self.lines)
 
     def wait_for(self, text: str, seconds: float = PATIENCE_SECONDS) -> str:
-        """Return the first line on the screen that has `text` in it."""
         found = lambda: next((line for line in self.lines if text in line), None)  # noqa: E731
         try:
             return str(wait_until(found, text, seconds))
@@ -137,11 +138,10 @@ class Terminal:
         self.process.send_signal(signal.SIGWINCH)
 
     def end(self) -> int:
-        """Wait for the end of the program. Return its exit code."""
         return self.process.wait(PATIENCE_SECONDS)
 
     def check_left_as_before(self) -> None:
-        """It echoes again, its cursor is seen, and the screen of before is back."""
+        """Check that the terminal echoes again, shows its cursor, and shows its former screen."""
         assert self.settings == self.settings_before
         wait_until(lambda: self.written.rfind(b"\x1b[?1049l") > self.written.rfind(b"\x1b[?1049h"), "the usual screen")
         assert self.written.rfind(b"\x1b[?25h") > self.written.rfind(b"\x1b[?25l")
@@ -157,7 +157,7 @@ class Terminal:
 
 @contextlib.contextmanager
 def terminal(*command: str, **options: Any) -> Iterator[Terminal]:
-    """A terminal for the length of a `with` block."""
+    """Run a command in a terminal for the length of a `with` block."""
     running = Terminal(*command, **options)
     try:
         yield running

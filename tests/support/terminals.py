@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Terminal:
-    """A terminal of some columns whose output is kept."""
+    """A terminal whose output is recorded."""
 
     def __init__(self, columns: int = 100) -> None:
         self._master, slave = pty.openpty()
@@ -40,11 +40,11 @@ class Terminal:
             return
 
     def output_so_far(self) -> str:
-        """Return all that was written until now."""
+        """Return the output so far."""
         return self._kept.decode(errors="ignore")
 
     def output(self) -> str:
-        """Close it, and return all that was written."""
+        """Close the terminal and return its output."""
         if not self.stream.closed:
             self.stream.close()
         self._thread.join(10)
@@ -52,5 +52,5 @@ class Terminal:
 
 
 def states_of(line: str) -> list[str]:
-    """Return what a line that was written again and again showed, one after the other."""
+    """Return the states that a repeatedly written line has shown, in order."""
     return [state.rstrip() for state in line.split("\r") if state.strip()]

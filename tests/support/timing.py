@@ -9,9 +9,9 @@ TRIES = 5
 
 
 def at_best(measure: Callable[[], float], most_seconds: float) -> float:
-    """Return the shortest time that was measured in some tries; the first one below `most_seconds` is the last.
+    """Return the shortest time of a few tries. Stop at the first one below `most_seconds`.
 
-    Other programs may delay one try or the other; a defect delays all of them.
+    Other programs may delay single tries; a defect delays all of them.
     """
     best = inf
     for _ in range(TRIES):

@@ -1,4 +1,4 @@
-"""The files of the package as the parser sees them: each is parsed once in a process."""
+"""The syntax trees of the files of the package. Each file is parsed once per process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 @functools.cache
 def nodes(path: Path) -> list[ast.AST]:
-    """Return all nodes of a file."""
     gc.disable()  # it would look at all nodes again and again, and nearly double the time
     try:
         return list(ast.walk(ast.parse(path.read_text())))

@@ -1,6 +1,4 @@
-"""A viewer of the monitor stream, as its page in protocol/README.md has it: a plain SUB socket, and nothing of ours but
-the codec.
-"""
+"""A viewer of the monitor stream, as protocol/README.md describes it: a plain SUB socket and the codec."""
 
 from __future__ import annotations
 
@@ -25,8 +23,6 @@ def rows(layout: struct.Struct, packed: bytes) -> list[tuple[Any, ...]]:
 
 
 class Message:
-    """One message of the stream."""
-
     def __init__(self, topic: bytes, header: bytes) -> None:
         self.topic = topic.decode()
         self.number, self.heard = numbers(SCHEDULER_TO_MONITOR, header)
@@ -43,7 +39,7 @@ class Message:
 
 
 class Viewer:
-    """Subscribes, and waits for what a test wants to see."""
+    """A subscriber that waits for what a test wants to see."""
 
     def __init__(self, address: str, *topics: str) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -60,7 +56,7 @@ class Viewer:
         self.socket.setsockopt(zmq.UNSUBSCRIBE, topic.encode())
 
     def messages(self, seconds: float = 60.0) -> Iterator[Message]:
-        """What comes within this time."""
+        """Return the messages that arrive within this time."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if self.socket.poll(int(left * 1000) + 1):
@@ -68,7 +64,7 @@ class Viewer:
                 yield Message(topic, header)
 
     def until(self, is_it: Callable[[Message], Any], what: str, seconds: float = 60.0) -> Message:
-        """Return the first message that is as the test wants it."""
+        """Return the first message that meets the condition."""
         last: dict[str, Message] = {}
         for message in self.messages(seconds):
             if is_it(message):

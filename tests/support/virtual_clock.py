@@ -1,10 +1,10 @@
-"""VirtualClock: time for tests, which move it by hand: a whole scheduler runs without a sleep."""
+"""VirtualClock: a clock for tests, which advance it: a whole scheduler runs without a sleep."""
 
 from __future__ import annotations
 
 
 class VirtualClock:
-    """A clock that moves only when it is told to.
+    """A clock that moves only when it is advanced.
 
     >>> clock = VirtualClock()
     >>> clock.advance(2.5)

@@ -1,13 +1,13 @@
-"""A stand-in for IBM's module `soamapi`: sessions of services that run in processes of their own.
+"""A stand-in for IBM's module `soamapi`: sessions of services that run in separate processes.
 
-What a test wants of it lies in the folder `SOAMAPI_STAND_IN`, so that it reaches every process:
+Tests control it by files in the folder `SOAMAPI_STAND_IN`, so that all processes see them:
 
-    services   the names of the services that there are, one in a line (the file must exist)
+    services   the names of the existing services, one in a line (the file must exist)
     slots      how many processes a session has (2 if it is missing)
-    refuse     while it exists, nobody can connect
-    fail       while it exists, each session that is open fails
-    slow       while it exists, `send_task_input` returns only after the answer has come
-    backward   while it exists, answers wait for each other and come in the opposite order, two by two
+    refuse     while it exists, connections are refused
+    fail       while it exists, each open session fails
+    slow       while it exists, `send_task_input` returns only after the answer has arrived
+    backward   while it exists, answers wait for each other and arrive in the opposite order, two by two
     log        what happened: connect, session, task NUMBER, lost
 """
 
@@ -40,7 +40,7 @@ def _is_set(name: str) -> bool:
 
 
 class SoamException(Exception):  # noqa: N818 - as it is called there
-    """Whatever Symphony has to say."""
+    """An error of Symphony."""
 
     def __init__(self, text: str, embedded: BaseException | None = None) -> None:
         super().__init__(text)
@@ -137,7 +137,7 @@ class _Output(_Handle):
 
 
 class _Session(_Handle):
-    """Some processes that take tasks in the order in which they were sent, and a thread for each of them."""
+    """Some processes that take tasks in the order of their submission, and a thread for each of them."""
 
     def __init__(self, number: int, attributes: SessionCreationAttributes) -> None:
         super().__init__(number)
@@ -207,7 +207,7 @@ class _Session(_Handle):
 
 
 class _ServiceProcess:
-    """One instance of the service: the file that users deploy."""
+    """One instance of the service: a process that runs the file that users deploy."""
 
     def __init__(self) -> None:
         with Listener(family="AF_UNIX") as listener:

@@ -1,4 +1,4 @@
-"""Calls that a type checker must accept, with the types of what comes back. Never executed."""
+"""Calls that a type checker must accept, with the types of their results. Never executed."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_modules_are_added(folder: Path) -> None:
     ],
 )
 def test_what_cannot_travel_is_refused_with_what_to_do(module: Any) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be sent to the workers|name a \.py file, or the folder"):
+    with pytest.raises(ConfigError, match=r"cannot be sent to the workers|pass a \.py file, or the folder"):
         Shipped([module])
 
 

@@ -117,7 +117,7 @@ def test_an_engine_that_has_worked_and_is_away_is_waited_for(tmp_path: Path) -> 
         away.touch()
         os.kill(host, signal.SIGKILL)
         future = client.submit(abs, -1)
-        assert "[WARNING]" in running.wait_for("the engine cannot be made: ConnectionError: nobody listens there")
+        assert "[WARNING]" in running.wait_for("the engine cannot be made: ConnectionError: the engine is unavailable")
         running.wait_for("exit code 2); the next one starts in 0.2 s")
         away.unlink()
         assert future.result(timeout=30) == 1

@@ -66,14 +66,14 @@ class TaskHistory:
 
     def add(self, moved: TaskMoved) -> None:
         """Change the state as the table of states says. An event that the table does not know raises."""
-        assert not self.has_ended, f"{moved} comes after the end"
+        assert not self.has_ended, f"{moved} arrives after the end"
         assert self.state is not None
         self.events.append(moved.event)
         if moved.event == BROKE:
             self.state = None
             return
         state = next_state(self.state, moved.event)
-        assert state is not None, f"{moved} tells of what changes nothing"
+        assert state is not None, f"{moved} reports an event that changes nothing"
         assert moved.state in (FAILURES if state is FAILED else {shown_state(state)}), moved
         self.state = state
         if moved.event == ASSIGNED:
@@ -111,16 +111,16 @@ class Audit(Actor):
     def _moved(self, moved: TaskMoved) -> None:
         self.heard[TaskMoved] += 1
         if moved.event == SUBMITTED:
-            assert moved.task not in self.tasks, f"{moved} comes twice"
-            assert moved.client_id in self.clients, f"{moved} of a client that never came"
+            assert moved.task not in self.tasks, f"{moved} arrives twice"
+            assert moved.client_id in self.clients, f"{moved} of a client that never joined"
             self.tasks[moved.task] = TaskHistory(moved)
             return
-        assert moved.worker is None or moved.worker in self.workers, f"{moved} at a worker that never came"
+        assert moved.worker is None or moved.worker in self.workers, f"{moved} at a worker that never joined"
         self.tasks[moved.task].add(moved)
 
     @handles(PeerJoined)
     def _came(self, came: PeerJoined) -> None:
-        assert came.session not in self.present, f"{came} comes twice"
+        assert came.session not in self.present, f"{came} arrives twice"
         assert len(came.workers) <= len(came.identity.worker_names), came
         self.present[came.session] = came
         self.workers.update(came.workers)
@@ -152,8 +152,8 @@ class Audit(Actor):
 
     @handles(ObjectStored)
     def _stored(self, stored: ObjectStored) -> None:
-        assert stored.object_id not in self.objects, f"{stored} comes twice"
-        assert stored.owner is None or stored.owner in self.clients, f"{stored} of a client that never came"
+        assert stored.object_id not in self.objects, f"{stored} arrives twice"
+        assert stored.owner is None or stored.owner in self.clients, f"{stored} of a client that never joined"
         self.objects[stored.object_id] = stored.size_bytes
 
     @handles(ObjectFilled)

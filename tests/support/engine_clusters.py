@@ -119,7 +119,7 @@ class DaskCluster:
     def await_workers(self) -> None:
         wait_until(
             lambda: len(self._ask(lambda dask_scheduler: list(dask_scheduler.workers))) == len(self.workers),
-            "they are there",
+            "all workers are connected",
             90,
             0.1,
         )

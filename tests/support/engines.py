@@ -38,5 +38,5 @@ def threads() -> Executor:
 def sometimes_away() -> Executor:
     """Return a thread of the host's process, unless the engine is unavailable."""
     if Path(os.environ[AWAY]).exists():
-        raise ConnectionError("nobody listens there")
+        raise ConnectionError("the engine is unavailable")
     return ThreadPoolExecutor(1)

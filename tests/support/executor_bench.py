@@ -122,7 +122,7 @@ class ExecutorBench:
         self.shell.loop.run_forever()
         ticker.cancel()
         assert self.shell.exit_code == 0, "an actor of the executor failed"
-        assert condition(), f"not within {seconds} s; heard: {self._results}, {self.waits}, {self.given_back}"
+        assert condition(), f"not within {seconds} s; received: {self._results}, {self.waits}, {self.given_back}"
 
     def _tick(self) -> None:
         """Check the condition regularly, because files and processes change without a message."""

@@ -189,7 +189,7 @@ class FakeScheduler:
         with self._changed:
             while not (value := condition()):
                 left = ends_at - time.monotonic()
-                assert left > 0, f"never heard; heard so far: {[type(item).__name__ for item in self.heard]}"
+                assert left > 0, f"not received; received so far: {[type(item).__name__ for item in self.heard]}"
                 self._changed.wait(left)
             return value
 
@@ -236,7 +236,7 @@ class FakeScheduler:
                 answers += answer
             elif answer is not None:
                 answers.append(answer)
-        with self._changed:  # before the answers leave: who has one may count on it
+        with self._changed:  # before the answers are sent, so that a client with an answer can rely on it
             self.heard += items
             self._changed.notify_all()
         self._say(connection, answers)

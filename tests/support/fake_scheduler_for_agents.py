@@ -88,7 +88,7 @@ class FakeScheduler:
         self._router.close()
         self._context.term()
 
-    # What a test says
+    # What a test sends
 
     def function(self, function: Callable[..., Any], serializer: Serializer = DEFAULT) -> ObjectId:
         frames = function_to_frames(serializer, function)
@@ -114,7 +114,7 @@ class FakeScheduler:
 
     def send(self, items: Iterable[Any]) -> None:
         """Send items to the agent that connected last."""
-        assert self.connection is not None, "no agent said hello yet"
+        assert self.connection is not None, "no agent is connected"
         for header, frames in self._messages(self._pipes[self.connection], list(items)):
             self._router.send(self.connection, header, frames)
 

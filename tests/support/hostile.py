@@ -147,7 +147,10 @@ class Hostile:
         if kind is ClientDisconnect:
             fields["kind"] = 0  # an admin may end the scheduler
         if kind is InfoRequest:
-            fields["restart"], fields["leave"] = 0, self.chance.choice(("", "nobody,,"))  # so it may these
+            fields["restart"], fields["leave"] = (
+                0,
+                self.chance.choice(("", "nobody,,")),
+            )  # an admin may restart agents and make them leave
         if kind is JobRequest:
             fields["name"] = self.chance.choice((fields["name"], *_JOBS))
             if self.chance.random() < 0.5:
@@ -387,7 +390,7 @@ class HostileScheduler:
             self._socket.send_multipart([connection, *parts], zmq.DONTWAIT)
         except zmq.Again:
             return False
-        except zmq.ZMQError:  # it has gone
+        except zmq.ZMQError:  # the peer has disconnected
             self._peers.pop(connection, None)
             return False
         return True
@@ -424,7 +427,7 @@ def main(address: str, inputs: int, seed: int, keys: Sequence[str]) -> None:
 _OF_CLIENTS = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT
 _TOKEN = b"token of agents!"
 """the token of the hostile agents, and of hostile clients inside their tasks"""
-_PYTHON = platform.python_version()  # that of the first one is asked of all
+_PYTHON = platform.python_version()  # all peers must have the version of the first one
 _CLIENT = {"agent_token": NO_ID, "python_version": _PYTHON}
 _OF_AGENTS = AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
 _NEVER_SAID = (DisconnectResponse, LeaveRequest)
@@ -448,4 +451,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 4:
         be_scheduler(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])
-    os._exit(0)  # a message that can never be sent keeps nobody
+    os._exit(0)  # do not wait for messages that can never be sent

@@ -122,7 +122,7 @@ class Inside:
             assert session._graphs._sizes.keys() == session._graphs._graphs.keys()
             assert not session._held.tasks.keys() & session._tasks._tasks.keys(), "a task is held and has begun"
             if session._adoption is not None:
-                came_back.add(owner)  # what it had open at the last scheduler goes on
+                came_back.add(owner)  # its open tasks at the last scheduler continue
             held[owner] += len(session._held)
             is_awaited = session._held.awaits_agents or session.actor_ref in owner._waiting
             assert not session._held or not owner.room() or is_awaited, "a task is held for ever"
@@ -170,7 +170,7 @@ class Inside:
 
     def _check_directory(self) -> None:
         if self.actor(ACCEPTOR) is None:
-            return  # who has ended is forgotten when it is back
+            return  # sessions that have ended are forgotten after its restart
         directory = self.tree.directory
         connected = {peer for peer in directory.peers.values() if peer.connection != NO_CONNECTION}
         assert set(directory.connected.values()) == connected

@@ -49,4 +49,4 @@ def check(found: dict[str, str], what: str) -> None:
         AssertionError: naming those that do.
     """
     open_ones = [address for address, mechanism in found.items() if mechanism in WITHOUT_KEYS]
-    assert not open_ones, f"{what} lets in everybody at {open_ones}"
+    assert not open_ones, f"{what} accepts peers without a key at {open_ones}"

@@ -133,7 +133,7 @@ class Publisher:
         """Wait for a subscription of the topic."""
         ends_at = time.monotonic() + seconds
         while not self.topics[topic]:
-            assert self._socket.poll(int((ends_at - time.monotonic()) * 1000)), f"nobody subscribes to {topic}"
+            assert self._socket.poll(int((ends_at - time.monotonic()) * 1000)), f"no subscription of {topic}"
             self.look()
 
     def look(self) -> None:

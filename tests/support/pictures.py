@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[1] / "unit" / "monitor" / "top" / "pictures"
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "watching.md"
 PICTURE_BEGINS = "```text\nscheduler "
 HEARD_AT = 100.0
-ADDRESS = "ipc:///no/such/folder/monitor"  # what it says depends on whether the file is there
+ADDRESS = "ipc:///no/such/folder/monitor"  # the text depends on whether the file exists
 
 
 @dataclass

@@ -95,7 +95,7 @@ def fork_server_of(agent: int) -> psutil.Process | None:
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(agent)
         for child in process.children():
-            with contextlib.suppress(psutil.Error):  # it ends just now
+            with contextlib.suppress(psutil.Error):  # it has just ended
                 if child.cmdline() == process.cmdline() or "fork_server" in " ".join(child.cmdline()):
                     return child
     return None
@@ -112,7 +112,7 @@ def fork_servers() -> list[psutil.Process]:
     """
     found = []
     for child in psutil.Process().children():
-        with contextlib.suppress(psutil.Error):  # it ends just now
+        with contextlib.suppress(psutil.Error):  # it has just ended
             if "fork_server" in " ".join(child.cmdline()):
                 found.append(child)
     return found
@@ -344,7 +344,7 @@ def held() -> Counter[str]:
     threads = (f"thread {each.name} {each.native_id}" for each in threading.enumerate())
     links = []
     for descriptor in list(Path("/proc/self/fd").iterdir()):
-        with contextlib.suppress(FileNotFoundError):  # the one of this very look
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of this listing
             links.append(f"descriptor of {str(descriptor.readlink()).removesuffix(' (deleted)')}")
     return Counter([*threads, *(f"process {pid}" for pid in descendants()), *links])
 

@@ -125,7 +125,7 @@ class Driver:
         return self.store(function_to_frames(serializer, function))
 
     def task(self, function_id: ObjectId, *arguments: Any, **keywords: Any) -> RunTask:
-        """Return a task; an `ObjectReference` stands for its object."""
+        """Return a task; a `Reference` stands for its object."""
         named = [("", value) for value in arguments] + list(keywords.items())
         block = b"".join(
             argument_block(OBJECT, value.object_id, name)

@@ -106,7 +106,7 @@ class Proxy:
             self._transports.add(far_writer.transport)
             await _together(_forward(reader, far_writer, self._up), _forward(far_reader, writer, self._down))
         except OSError:
-            pass  # the target is not there
+            pass  # the target does not listen
         finally:
             for each in self._pairs.pop(task):
                 each.close()
@@ -119,7 +119,9 @@ class Proxy:
 
     async def _close(self) -> None:
         for listener in self._server.sockets:
-            self._loop.remove_reader(listener.fileno())  # asyncio's server loses what it accepts as it is closed
+            self._loop.remove_reader(
+                listener.fileno()
+            )  # asyncio's server loses connections that it accepts while it is closed
         for _ in range(ACCEPTING_TURNS):
             await asyncio.sleep(0)
         self._server.close()
@@ -128,7 +130,7 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for transport in transports:
-            transport.abort()  # what is only closed waits until its peer has read everything
+            transport.abort()  # a transport that is only closed waits until its peer has read everything
         await asyncio.sleep(0)  # they end in the next turn
 
     def __enter__(self) -> Proxy:  # noqa: PYI034 - typing.Self is of Python 3.11

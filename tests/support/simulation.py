@@ -581,7 +581,7 @@ class SimulatedClient(SimulatedPeer):
         wanted = [replace(node, wanted=int(bool(node.wanted) and node.task_id in self.open)) for node in nodes]
         inputs = [self._input(graph_id, *each) for each in enumerate(self.inputs.get(graph_id, ()))]
         count = len(inputs) + len(nodes)
-        options = self._graph_options.setdefault(graph_id, self.options)  # what is said again is the same
+        options = self._graph_options.setdefault(graph_id, self.options)  # a resubmission is the same
         account = number_of(self.graph_account), owner_of(self.graph_account)
         self.say(GraphTask(graph_id, count, 0, self.name, options, *account), *inputs, *wanted)
 
@@ -988,7 +988,7 @@ class SimulatedAgent(SimulatedPeer):
 
     def leave(self) -> None:
         """End in order; the agent disappears when the scheduler replies."""
-        self.say(DisconnectRequest("it is told to end"))
+        self.say(DisconnectRequest("it was asked to end"))
 
     def heartbeat(self, sent_ns: int) -> WorkerHeartbeat:
         return WorkerHeartbeat(sent_ns)

@@ -48,7 +48,7 @@ def audit_processors(processors: Processors) -> None:
     states = {number: state for state, numbers in by_state.items() for number in numbers}
     assert sum(map(len, by_state.values())) == len(states), "a processor is in two states"
     assert states == {number: each.state for number, each in members.items()}, "states of the processors"
-    assert not processors._coming & members.keys(), "a processor is up and coming"
+    assert not processors._coming & members.keys(), "a processor is both up and starting"
     running = list(by_state[RUNNING].values())
     assert running == ([] if processors.active is None else [processors.active]), "who holds the slot"
     assert blocked_tasks.keys() == by_state[BLOCKED].keys() | by_state[ASKING].keys(), "blocked tasks"
@@ -64,7 +64,7 @@ def audit_processors(processors: Processors) -> None:
 
 
 def _audit_cancellation(room: Cancellation, numbers: set[int]) -> None:
-    assert room.stops.keys() | room._reasons.keys() <= numbers, "a processor is stopped that is gone"
+    assert room.stops.keys() | room._reasons.keys() <= numbers, "an ended processor is stopped"
     for processor in room._processors:
         ends = room.ends(processor) or {}
         assert ends.keys() <= processor.runs(), "a run shall end that its processor does not hold"
@@ -72,16 +72,16 @@ def _audit_cancellation(room: Cancellation, numbers: set[int]) -> None:
 
 
 def _audit_recall(room: Recall, numbers: set[int]) -> None:
-    assert room._watched.keys() <= numbers, "the recall watches a processor that is gone"
+    assert room._watched.keys() <= numbers, "the recall watches an ended processor"
 
 
 def _audit_reserve(room: Reserve, numbers: set[int]) -> None:
-    assert room._results_then.keys() | room.old <= numbers, "the reserve remembers a processor that is gone"
+    assert room._results_then.keys() | room.old <= numbers, "the reserve remembers an ended processor"
 
 
 def _audit_supplies(room: Supplies, numbers: set[int]) -> None:
     assert room._stocks.keys() == numbers, "stocks of other processors"
-    assert all(stock.used <= stock.has for stock in room._stocks.values()), "used, and not there"
+    assert all(stock.used <= stock.has for stock in room._stocks.values()), "used, and not held"
 
 
 def _audit_suspension(room: Suspension, numbers: set[int]) -> None:
@@ -89,7 +89,7 @@ def _audit_suspension(room: Suspension, numbers: set[int]) -> None:
 
 
 def _audit_time_limit(room: TimeLimit, numbers: set[int]) -> None:
-    assert room._due_at.keys() <= numbers, "the time limit watches a processor that is gone"
+    assert room._due_at.keys() <= numbers, "the time limit watches an ended processor"
 
 
 _AUDITS: dict[type, Callable[[Any, set[int]], None]] = {

@@ -75,7 +75,7 @@ def slurm_in(folder: Path) -> Iterator[dict[str, str]]:
         start("slurmd", "-D", "-N", "localhost")
         wait_until(
             lambda: b"idle" in subprocess.run(["sinfo"], env=environment, capture_output=True, check=False).stdout,
-            "the node is there",
+            "the node is idle",
             100,
             0.2,
         )

@@ -38,7 +38,7 @@ ALONE_MOST = 16
 """More parts than these are serialised together, and halved where that fails."""
 
 _Part: TypeAlias = tuple[str, object, object]
-"""The name of a part, with a placeholder for its key or name; the key or name; and the part."""
+"""The name of a part, with a placeholder for its key; the key; and the part."""
 
 
 def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
@@ -149,7 +149,6 @@ class _Search:
 
 
 def _leave_out(_buffer: object) -> bool:
-    """Leave a large array out of the pickle: it can be serialised, and need not be copied."""
     return False
 
 

@@ -98,7 +98,6 @@ def _kinds_with(numpy: Any) -> tuple[type, ...]:
 
 
 def _parts_of(value: Any, name: str) -> Iterator[FunctionPart]:
-    """Iterate over the values that are pickled with a value."""
     kind = type(value)
     if kind is functools.partial:
         yield FunctionPart(value.func, name)

@@ -105,7 +105,6 @@ _WRAPPERS = (property, staticmethod, classmethod, functools.cached_property, typ
 
 
 def _functions_in(value: Any) -> Iterator[FunctionType]:
-    """Iterate over the functions that a value of a module or a class consists of."""
     if type(value) is FunctionType:
         yield value
         yield from _functions_in(vars(value).get("__wrapped__"))

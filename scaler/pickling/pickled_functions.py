@@ -1,7 +1,6 @@
 """Pickled functions: what the pickle of a function depends on, so that a pickle that cannot change is made once.
 
-Used by the client, and by processors, which remember from which pickle they read a function. No function is called
-here.
+Used by the client, and by processors, which remember from which pickle they read a function.
 """
 
 from __future__ import annotations

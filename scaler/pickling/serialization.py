@@ -3,9 +3,9 @@
 A small value is one byte string inside the message. A large value is a list of frames: the pickle, then the out-of-band
 buffers of pickle protocol 5, so that large arrays are never copied into a pickle.
 
-A call is sent as one block. If all arguments are plain and positional, the block is their pickle. Otherwise it lists
-the arguments, each with its kind, its name if it is a keyword, and one of: its bytes, the number of its frames, which
-are sent with the block, or the id of its object (`protocol/README.md`).
+A call is sent as one block. If all arguments are plain and positional, it is their pickle. Otherwise it lists the
+arguments: kind, name of a keyword, and bytes, number of frames sent with the block, or id of an object
+(`protocol/README.md`).
 
 Modules that pickle are imported when they are used: a scheduler knows frames and blocks, and pickles nothing.
 """
@@ -55,9 +55,7 @@ OUT_OF_BAND_BYTES = 64 * 1024
 _NUMBERS = frozenset({int, float, complex, bool, type(None)})
 _PLAIN_TYPES = _NUMBERS | {str, bytes}
 plain_to_pickle: set[type] = set()
-"""Classes of this package whose objects pickle writes as cloudpickle does, in a third of the time. The classes add
-themselves.
-"""
+"""Classes of this package, added by them, that pickle writes as cloudpickle does, in a third of the time."""
 _PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 _PLAIN_CONTAINER_LENGTH = 64
 _PLAIN_DEPTH = 3
@@ -181,15 +179,12 @@ _TOO_DEEP = "cannot be serialised: it is nested too deeply, as a long chain of o
 
 
 def _reason(error: BaseException) -> str:
-    """Return the text of an exception, with its type unless a pickler raised it: the text of others may be a single
-    word.
-    """
+    """Return the text of an exception, with its type unless a pickler raised it."""
     text = str(error)
     return text if isinstance(error, (TypeError, pickle.PicklingError)) else f"{type(error).__name__}: {text}"
 
 
 def _described(obj: Any) -> str:
-    """Describe an object that cannot be serialised, with the part inside that is the cause."""
     from scaler.pickling.culprits import culprit_in  # noqa: PLC0415
 
     what = f"the function {obj.__qualname__}" if type(obj) is FunctionType else f"a value of type {type(obj).__name__}"
@@ -198,9 +193,7 @@ def _described(obj: Any) -> str:
 
 
 def _serialized(serializer: Serializer, obj: Any) -> bytes:
-    """Return the bytes of a user's serializer. Their type is checked here, because an error later would be hard to
-    explain.
-    """
+    """Return the bytes of a user's serializer. Their type is checked here, before they are sent."""
     data = serializer.serialize(obj)
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"{type(serializer).__name__}.serialize returned {type(data).__name__}, not bytes")
@@ -296,9 +289,7 @@ def exception_from_parts(
 
 
 class SerializerWithModules(NamedTuple):
-    """A serializer, and the modules that the function needs: sent instead of the serializer. See
-    `scaler.pickling.shipped_modules`.
-    """
+    """Sent instead of a serializer: it, and the modules of the function (`scaler.pickling.shipped_modules`)."""
 
     serializer: Serializer
     modules: bytes
@@ -403,10 +394,10 @@ def result_argument(position: int) -> bytes:
 
 
 def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None:
-    """Return the block of positional arguments as `DefaultSerializer` reads it: the shortcut for plain values.
+    """Return the block of positional arguments as `DefaultSerializer` reads it, or None if one is not plain or too
+    large.
 
-    Return None if an argument is not plain, or too large for a message. Simple values are written with protocol 3,
-    which needs no framing of 9 bytes each, because millions of such blocks may wait. No two arguments share an object.
+    Millions of blocks may wait, so simple values have protocol 3, without frames of 9 bytes. Arguments share no object.
 
     Args:
         is_whole: whether the block contains the whole call, and may be one pickle.
@@ -433,9 +424,8 @@ def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None
 
 
 def plain_call(arguments: Sequence[Any], most_bytes: int) -> tuple[bytes, list[bytes]] | None:
-    """Return the block of positional arguments and the frames of the large ones, if all of them are plain.
-
-    Return None if an argument is not plain, or if the frames have `most_bytes` or more.
+    """Return the block of positional arguments and the frames of the large ones. Return None if an argument is not
+    plain, or if the frames have `most_bytes` or more.
     """
     block, frames = b"", []
     for argument in arguments:

@@ -226,8 +226,8 @@ def carried() -> bytes:
 
 
 def install(packed: bytes) -> None:
-    """Make these modules importable, and remove those shipped before. A loaded module is imported again only if it has
-    changed or mentions a changed one.
+    """Make these modules importable, and remove those shipped before. Loaded modules that have changed, or mention
+    changed ones, are imported again.
     """
     if packed == _installed.packed:
         return

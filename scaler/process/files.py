@@ -1,7 +1,4 @@
-"""Files: raises the limit of open files, warns when it is nearly reached, and then stops accepting connections.
-
-Each connection and each large object takes one file.
-"""
+"""Files: raises the limit of open files, warns when it is nearly reached, and then stops accepting connections."""
 
 from __future__ import annotations
 
@@ -50,8 +47,7 @@ def allow_many_files(what: str, least: int) -> None:
 
 
 class OpenFiles:
-    """A check, for two system calls, whether nearly all files that may be open are open. Each shortage is reported
-    once.
+    """A check, for two system calls, whether nearly all files are in use. Each shortage is reported once.
 
     Attributes:
         are_scarce: whether few files were free at the last check.
@@ -84,12 +80,10 @@ def _lowest_free(limit: int) -> int:
 
 
 class SocketFiles:
-    """The socket files of one process, which are renamed while nearly no file can be opened, so that no peer finds
-    them.
+    """The socket files of one process, renamed while nearly no file can be opened, so that no new peer finds them.
 
-    libzmq ends the process when it cannot accept a connection ("Too many open files"), and cannot refuse one earlier. A
-    socket keeps listening under any name of its file, and peers that do not find it retry. On TCP the connections wait
-    in the backlog, and nothing has to be done.
+    libzmq ends the process when it cannot accept a connection ("Too many open files"). A socket keeps listening under
+    any name of its file, and peers that do not find it retry. On TCP the connections wait in the backlog.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:

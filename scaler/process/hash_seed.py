@@ -73,7 +73,7 @@ def _is_whole_program(commands: tuple[str, ...]) -> bool:
 
 
 def _program() -> tuple[str, list[str]]:
-    """Return the path to execute and command line. A script that was started by its name keeps the name for `ps`."""
+    """Return the path and command line to execute. A script that was started by its name keeps it for `ps`."""
     words = sys.orig_argv
     for place in range(
         1, min(3, len(words))

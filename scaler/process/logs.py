@@ -39,10 +39,10 @@ def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = Tr
     """Send all logging of this process to the places that `config` names.
 
     Args:
-        worker: the worker of this process, if any. Its processes append whole lines to files whose names end with the
-            worker's name.
-        is_strict: whether a file that cannot be opened is an error. Otherwise each line tries to open it again, so that
-            a removed folder or a full disk does not stop a running cluster.
+        worker: the worker of this process, if any. Its processes append whole lines to files whose names end with its
+            name.
+        is_strict: whether a file that cannot be opened is an error. Otherwise each line tries to open it again: a
+            removed folder or a full disk stops no process of a running cluster.
 
     Raises:
         ConfigError: if a file cannot be opened.

@@ -26,9 +26,7 @@ TURNS_PER_WAKE = 64
 """How many turns run before signals and other descriptors are handled."""
 
 TURNS_SECONDS = 0.02
-"""How long turns run before signals and other descriptors are handled. Under load, one turn takes some ten
-milliseconds.
-"""
+"""How long turns run before signals and other descriptors are handled; under load, one turn takes some ten ms."""
 
 STEP_SECONDS = 0.02
 """The pause between two steps of work that is not urgent."""
@@ -62,8 +60,8 @@ class Edge(Protocol):
     """The sockets of a process."""
 
     def receive(self) -> bool:
-        """Deliver arrived messages to actors. Return whether more may follow, because a limit was reached, or because
-        the edge itself has something to send.
+        """Deliver arrived messages to actors. Return whether a limit was reached, or the edge itself has something to
+        send.
         """
 
     def flush(self) -> object:

@@ -45,8 +45,8 @@ class WakefulClock:
         """Read the clock and return the time. More than a second since the last reading, other than in a planned sleep,
         was a pause.
 
-        When the process was paused in a planned sleep, it is unknown how much of the sleep had passed before, so none
-        of it counts. Otherwise all deadlines up to its end would expire at once, before the sockets are read.
+        After a pause in a planned sleep, no part of the sleep counts, because it is unknown how much passed before.
+        Otherwise all deadlines up to its end would expire at once, before the sockets are read.
         """
         now = self._clock() - self._paused_seconds
         if now - self._awake_by > PAUSE_SECONDS:

@@ -86,10 +86,8 @@ def numbers_of(task: RunTask) -> Numbers:
 
 
 class VisibleDevices:
-    """The GPUs that the code of a task sees, as an environment variable lists them.
-
-    A library reads the variable once, when it opens the first GPU. So a process in which a task had some GPUs runs no
-    task that has other ones.
+    """The GPUs that tasks see. A library reads their variable once, when it opens the first GPU. So a process in which
+    a task had some GPUs runs no task that has other ones.
     """
 
     def __init__(self) -> None:
@@ -113,7 +111,7 @@ class VisibleDevices:
             os.environ[GPUS_VARIABLE] = self._at_start
 
     def _name(self, number: int) -> str:
-        """Return the name of a GPU, counted among those that the process saw at its start."""
+        """Return the name of the GPU with this number among those that the process saw at its start."""
         return self._names[number] if number < len(self._names) else str(number)
 
 
@@ -186,8 +184,8 @@ class Processor:
                 self._end_of_loss(error)
 
     def _end_of_loss(self, error: BlockLostError) -> NoReturn:
-        """End the process because an object was lost. The next task needs it and is reported as the cause; otherwise it
-        would be retried forever.
+        """End the process because an object of the next task was lost. Report that task as the cause, or it is retried
+        forever.
         """
         self._uplink.send_results()
         logger.error("cannot receive an object that a task needs: %s", error)
@@ -247,11 +245,8 @@ class Processor:
         after_task(words[4])  # cleaning up after the last task delays no result
 
     def _run_rows(self, task: RunTask, number: int, left: int) -> int:
-        """Run the rows of a range, each as a task with a number of its own. Return the number of the last one.
-
-        Args:
-            number: the number of the task before it.
-            left: how many tasks of the same batch follow.
+        """Run the rows of a range, numbered as tasks after `number`. Return the last number. `left` tasks of the batch
+        follow.
         """
         words, waiting, after_task, uplink = self._words, self.waiting, self._after_task, self._uplink
         if uplink.is_patient:
@@ -282,9 +277,7 @@ class Processor:
         return number
 
     def _seeds_of(self, task: RunTask) -> RunOptions | None:
-        """Return the options of a range if its rows have seeds; if not, return None and give the generators fresh
-        state.
-        """
+        """Return the options of a range if its rows have seeds; else give the generators fresh state."""
         options = RunOptions.decode(task.options)
         if options.seed:
             return options
@@ -362,9 +355,8 @@ class Processor:
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run_with_devices(self, tasks: Batch[RunTask]) -> None:
-        """Run tasks that see their GPUs. A task whose GPUs this process cannot open any longer, and all tasks after it,
-        are left to a fresh process, unless clients in this process wait for tasks of their own, which would end with
-        it.
+        """Run tasks that see their GPUs. Leave all tasks to a fresh process from the first one whose GPUs this process
+        cannot open, unless clients in this process wait for tasks of their own, which would end with it.
         """
         for numbers, row in groupby(tasks, numbers_of):
             self._is_over = not (self._devices.may_be(numbers) or self.waiting.is_needed())
@@ -499,8 +491,8 @@ def _end_forked(_serializer: Serializer, _returned: Any) -> NoReturn:
 
 
 def _is_delicate(frame: FrameType | None, spares_imports: bool = True) -> bool:
-    """Return whether an exception at this point could do lasting harm: in an import, because some modules cannot be
-    imported twice, or in code of Scaler that the task has called, unless that only waits.
+    """Return whether an exception here could do lasting harm: in an import, because some modules cannot be imported
+    twice, or in code of Scaler that the task has called, unless that only waits.
     """
     is_waiting = _is_of_threading(frame, "wait")
     while frame is not None and frame.f_globals is not _OURS:
@@ -521,6 +513,4 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 _OURS = globals()
 _PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, LoadedValues.__module__})
-"""Modules that can be interrupted: reading and writing values may take long, and nothing is kept before a value is
-read.
-"""
+"""Modules that can be interrupted: reading and writing values may take long, and nothing is kept before it is read."""

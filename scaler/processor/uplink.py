@@ -1,10 +1,10 @@
 """Uplink: the processor's end of the channel: sends results and output of any thread, and receives tasks and objects.
 
 Results are collected and sent when the assigned tasks are done, or some milliseconds after the first one. Results that
-are only useful together wait longer, until the next tasks arrive: waking the agent takes time of a core that tasks
-could use. The results of a range are sent together, unless it is late. A second thread sends results while a task runs
-for long, and sleeps while there is nothing to send. Only the main thread reads, also in the middle of a task that waits
-for permission to resume: whatever else it receives then is kept for later.
+are only useful together wait for the next tasks: waking the agent takes time of a core that tasks could use. The
+results of a range are sent together, unless it is late. A second thread sends results while a task runs for long. Only
+the main thread reads, also in the middle of a task that waits for permission to resume: whatever else it receives then
+is kept for later.
 
 Messages are written under a lock, and no signal handler may interrupt one.
 """
@@ -35,18 +35,18 @@ logger = logging.getLogger(__name__)
 SEND_AFTER_NS = 2_000_000
 """The longest wait of a result for those of the next tasks, between tasks."""
 SEND_AT_ONCE_US = 6_000
-"""The result of a task that took longer is sent at once, because the agent sends the next task after it."""
+"""The result of a longer task is sent at once, because the agent sends the next task after it."""
 TOGETHER_NS = 30_000_000
-"""The longest expected wait of results that are only useful together. If the next task would exceed it, they are sent
-first.
+"""The longest expected wait of results that are only useful together: they are sent before a task that would exceed
+it.
 """
 LEFT_US = 8_000
 """They are also sent when the remaining tasks are expected to take less than this, so that the next ones arrive in
 time.
 """
 LATE_SECONDS = 0.1
-"""How often the flusher checks for late results while a task takes longer than those before it. Each check takes the
-interpreter from the task, which costs some thread switches.
+"""How often the flusher checks for late results. Each check takes the interpreter from the task, which costs some
+switches.
 """
 LATE_NS = 100_000_000
 """The age at which the first rows of a range are sent before the others. That splits the range, which costs more than
@@ -96,7 +96,7 @@ class UnsentRows:
         return perf_counter_ns() - self._since_ns > LATE_NS
 
     def take(self) -> RunResult | None:
-        """Remove the results of the ended rows and return them as one result; None if there are none."""
+        """Remove and return the results of the ended rows as one result; None if there are none."""
         blocks, task, first = self.blocks, self.task, self._row
         count = len(blocks)
         if not count:
@@ -315,7 +315,7 @@ class Uplink:
                         self.send_results()
 
     def _await_hurried(self) -> None:
-        """Wait for an item that must be sent soon. Meanwhile send results that are late."""
+        """Wait for an item that must be sent soon. Meanwhile send late results."""
         idle_looks = 0
         while not self._reports:
             self._is_flusher_off = idle_looks >= IDLE_TICKS

@@ -19,14 +19,12 @@ def on_import(name: str, act: Callable[[Any], None]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """A finder that finds a module as the other finders do, and has its loader call `act` after the module was
-    executed.
-    """
+    """Finds a module as the other finders do, and has its loader call `act` after the module was executed."""
 
     def __init__(self, name: str, act: Callable[[Any], None]) -> None:
         self._name, self._act = name, act
         self._is_asking = False
-        """whether it is calling the other finders, which may include other instances of this class"""
+        """whether it is calling the other finders, perhaps of this class"""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

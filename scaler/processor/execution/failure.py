@@ -86,7 +86,6 @@ def describe_failure(error: BaseException, worker: str = "") -> TaskFailure:
 
 
 def _is_of_result(error: SerializeObjectError) -> bool:
-    """Return whether the task has returned and its result cannot be serialised."""
     frames = error.__traceback__
     return frames is not None and frames.tb_next is not None and frames.tb_next.tb_frame.f_code is to_frames.__code__
 
@@ -148,9 +147,8 @@ def _about_module(what: str, missing: str, who: str) -> str:
 
 
 def _unread(error: BaseException) -> str:
-    """Return what could not be read: the function, or which argument of which function; "" if that is not known.
-
-    It is found in the frames, so that calls pay nothing for it.
+    """Return what could not be read: the function, or which argument of which function; "" if that is not known. It is
+    found in the frames, so that calls pay nothing for it.
     """
     frames = [frame for frame, _ in islice(traceback.walk_tb(error.__traceback__), 2)]
     code = frames[-1].f_code
@@ -253,7 +251,7 @@ def _alone(error: BaseException) -> Any:
 
 
 def _earlier(error: BaseException) -> tuple[str, BaseException | None]:
-    """Return the exception that is formatted above this one, and the name of the attribute that links them."""
+    """Return the exception to format above this one, and the name of the attribute that links them."""
     if error.__cause__ is not None:
         return "__cause__", error.__cause__
     return "__context__", None if error.__suppress_context__ else error.__context__

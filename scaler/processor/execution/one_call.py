@@ -1,7 +1,6 @@
 """One call: runs the function of a task where its values are, and describes how it ended.
 
-Used by executors whose tasks do not run in a processor: threads of the engine `inline`, and the processes of other
-engines.
+Used by executors whose tasks do not run in a processor: threads of the engine `inline`, and other engines.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ LONGEST_US = 2**32 - 1
 
 
 def run_call(task: RunTask, values: LoadedValues) -> RunResult:
-    """Run a task and return its result. `values` has everything that it needs. An exception of the task becomes its
-    result.
+    """Run a task and return its result, which also describes an exception. `values` has everything that the task
+    needs.
     """
     status, payload, failure = TaskStatus.SUCCESS, b"", ""
     frames: Frames = ()

@@ -6,13 +6,14 @@ reported.
 
 The main thread requests permission before it resumes, so that no more tasks run at once than there are workers. After a
 timeout it resumes at once, because the child that it waited for may hold the slot forever. Other threads also resume at
-once. Scaler cannot see which thread joins such a thread: if that thread had the slot that the joined one waits for,
-both would wait forever. For the same reason a task waits as long as any of its threads does.
+once: the holder of the slot might be joining such a thread, and both would wait forever. For the same reason a task
+waits as long as any of its threads does.
 
 With hard suspension the process is stopped while only its main thread waits. Its client requests that from the
 scheduler when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
 
-Nothing is reported about a task that has ended. A signal handler never raises in this package, so changes are whole.
+No signal handler raises in this package, so that changes are whole, and nothing is reported about a task that has
+ended.
 """
 
 from __future__ import annotations

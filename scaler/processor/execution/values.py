@@ -74,7 +74,7 @@ class LoadedValues:
         return self._frames[object_id]
 
     def without(self, object_ids: Iterable[ObjectId]) -> LoadedValues:
-        """Return a copy without some objects. This instance does not change, since a task may be reading from it."""
+        """Return a copy without some objects. A task may be reading from this instance, so it does not change."""
         others = LoadedValues(self._named, self._reading)
         others.functions, others._frames, others._values = dict(self.functions), dict(self._frames), dict(self._values)
         others.forget(object_ids)
@@ -121,8 +121,8 @@ class LoadedValues:
         it.
 
         Args:
-            is_own: whether the object is an argument of this task only. Then it is read for the task, which may change
-                it, including its buffers.
+            is_own: whether only one task has the object as an argument. It is read for that task, which may change it
+                and its buffers.
 
         Raises:
             DeserializeObjectError: if it cannot be read here.

@@ -1,10 +1,9 @@
 """First fork server: a fork server that a process forks before it imports what an agent needs and becomes the agent.
 
 It is ready while the agent still starts, and shares the memory of what both have imported. A fresh interpreter takes a
-fifth of the processor time to the first result. The agent starts further fork servers as separate programs, because by
-then it has connections and values of other users.
-
-Call it only in a process without threads and without sockets that another process waits for.
+fifth of the processor time to the first result. Further fork servers are started as separate programs, because by then
+the agent has connections and values of users. Call it only in a process without threads and without sockets that
+another process waits for.
 """
 
 from __future__ import annotations

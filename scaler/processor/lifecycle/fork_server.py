@@ -1,13 +1,12 @@
 """The fork server: a small process that forks processors, because a process that uses ZeroMQ must never fork.
 
 The agent sends requests (start, kill, interrupt, stop, continue), and the fork server reports (started, not started,
-ended). It has imported and prepared what processors need, so that a new one is ready within milliseconds. It adopts all
-processes that tasks have started once their processor has ended, and kills them.
+ended). It has imported and prepared what processors need, so that a new one is ready within milliseconds. It adopts the
+processes that tasks have started when their processor ends, and kills them.
 
 When the agent ends in order, it announces that, and processors have a second to end by themselves. However the agent
-ends, the fork server sees the end of their connection, kills everything below it, and ends.
-
-It runs no user code other than the import of preloaded modules, opens no ZeroMQ context, and starts no thread.
+ends, the fork server sees the end of their connection, kills everything below it, and ends. It runs no user code other
+than preloaded modules, opens no ZeroMQ context, and starts no thread.
 """
 
 from __future__ import annotations
@@ -151,7 +150,6 @@ class ForkServer:
             self._reap()
 
     def _end_all(self) -> None:
-        """Kill all processes below this one, and wait until they have ended."""
         for pid in self._pids.values():
             strays.kill_group(pid)
         with contextlib.suppress(ChildProcessError):

@@ -28,11 +28,7 @@ _TASKS = Path("/proc/self/task")
 
 
 def import_once(config: ClusterConfig, begin_anew: Callable[[], NoReturn]) -> None:
-    """Import the modules that the program of this cluster has named so far.
-
-    Args:
-        begin_anew: called if the imports must be undone.
-    """
+    """Import the modules that the program of this cluster has named so far. `begin_anew` undoes this if necessary."""
     place = ImportsFile.at(Endpoint.parse(config.address))
     # A single worker imports by itself. Libraries that may start threads do so when they are imported.
     if place is None or len(config.worker_names) < 2 or os.environ.get(THREADS_OF_LIBRARIES) != "1":

@@ -25,9 +25,7 @@ _STATM = Path("/proc/self/statm")
 _STATUS = Path("/proc/self/status")
 
 LOOK_BYTES = 64 * 1024 * 1024
-"""For a result of at least this size, the free memory is checked for the copy that goes to the agent. The check takes a
-fraction of the copy's time.
-"""
+"""The size of a result from which free memory is checked for its copy, in a fraction of the time of the copy."""
 
 
 def check_room(frames: Frames, worker: str) -> None:
@@ -52,9 +50,7 @@ class ProcessLimits:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize
         self._most_bytes = config.processor_memory_bytes
         self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
-        """the most memory to keep between tasks: leaves a quarter of the limit to each task, but is not below the size
-        of a fresh process
-        """
+        """the most memory to keep between tasks: leaves a quarter to each task, if a fresh process is not larger"""
         self.are_there = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 
     def tasks_until_look(self, ran: int) -> int:
@@ -100,9 +96,7 @@ def own_bytes() -> int:
 
 
 def _data_bytes() -> int:
-    """Return the memory that the system compares with the limit; it includes memory that was reserved and not used
-    yet.
-    """
+    """Return the memory that the system compares with the limit, including reserved memory."""
     with contextlib.suppress(OSError):
         for line in _STATUS.read_text().splitlines():
             if line.startswith("VmData:"):

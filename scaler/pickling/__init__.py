@@ -1,4 +1,4 @@
 """Values of users to bytes and back: functions, classes, modules, and which part of a value cannot be written.
 
-Used by clients and processors. To scheduler and agent, functions, arguments and results are only frames of bytes.
+Used by clients and processors. To scheduler and agent, all of these are only frames of bytes. Not here: messages.
 """

@@ -1,1 +1,5 @@
-"""What every process of Scaler needs around its actors: the event loop, the log, and measurements of memory and CPU."""
+"""What every process of Scaler needs around its actors: the event loop, the log, and measurements of memory and CPU.
+
+The main programs of schedulers and agents run in the loop. Worker processes use the log and the memory functions. Not
+here: what a process is for.
+"""

@@ -80,7 +80,9 @@ def test_who_looks_finds_what_listens_without_keys(tmp_path: Path) -> None:
         "time.sleep(1)\n"
         "one.shutdown()\n"
     )
-    with pytest.raises(AssertionError, match=r"the program accepts peers without a key at \['tcp://127.0.0.1:[0-9]+'\]"):
+    with pytest.raises(
+        AssertionError, match=r"the program accepts peers without a key at \['tcp://127.0.0.1:[0-9]+'\]"
+    ):
         run_python(program, folder=tmp_path)
 
 

@@ -1,4 +1,5 @@
 """How a processor starts and ends: forked by the fork server, prepared, replaced at its limits, interrupted.
 
-The agent runs `fork_server` as a separate program, which calls most of the other modules; the processor calls the rest.
+The agent runs `fork_server` as a separate program; that and the processor call the other modules. Not here: what is
+done for a single task.
 """

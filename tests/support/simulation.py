@@ -535,8 +535,7 @@ class SimulatedClient(SimulatedPeer):
         self.graph_account = 0
         """the account of its graphs"""
         self.name, self.options = "", b""
-        """of the tasks that it submits"""
-        """whether it asks for a profile of each task"""
+        """name and options of the tasks that it submits"""
         self.objects: dict[ObjectId, tuple[str, list[bytes]]] = {self.function_id: ("function", [code])}
         """its objects in the store"""
         self._for_task: dict[TaskId, list[ObjectInstruction]] = {}

@@ -54,7 +54,10 @@ print(forked.wait(30), forked.wait(), flush=True)
 
 
 def test_one_that_nobody_takes_ends() -> None:
-    dropped = FORKED + "first_fork_server.drop()\nfirst_fork_server.drop()\nprint(strays.own, strays.has_children(), flush=True)\n"
+    dropped = (
+        FORKED
+        + "first_fork_server.drop()\nfirst_fork_server.drop()\nprint(strays.own, strays.has_children(), flush=True)\n"
+    )
     assert printed(dropped) == ["prepared", "set() False"]
 
 

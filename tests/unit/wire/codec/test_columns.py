@@ -63,7 +63,9 @@ def test_half_a_row_is_neither_written_nor_read(
         decode(direction, header, [])
 
 
-def with_column(direction: Direction, batch: type[Batch[Any]], name: str, column: columns.ColumnCodec) -> dict[str, Any]:
+def with_column(
+    direction: Direction, batch: type[Batch[Any]], name: str, column: columns.ColumnCodec
+) -> dict[str, Any]:
     """The codecs, one of which checks a field as little as those of others may."""
     fresh = codec._DirectionCodec(direction)
     item = fresh.by_item[batch.item]

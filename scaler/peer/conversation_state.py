@@ -1,10 +1,8 @@
 """ConversationState: where a peer is in its conversation with the schedulers at one address, and what it does next.
 
-    what happened, the time --> ConversationState --> what to do: open a connection, say the hello, hang up, ...
+    an event, the time --> ConversationState --> what to do: open a connection, send the hello, hang up, ...
 
-Clients and agents have one each and do what it says. It has no socket, thread, clock or log of its own.
-
-Must never: have two hellos said on one connection, or anything before the hello was accepted.
+Clients and agents have one each. It has no socket, thread, clock or log of its own.
 """
 
 from __future__ import annotations
@@ -18,14 +16,14 @@ from scaler.peer.states import NOTHING, Action, Event, State
 from scaler.peer.times import LATE_SECONDS, Patience, Times
 
 TRIES_MOST = 5
-"""After so many unreadable messages in a row, with nothing in between that could be read, there is no hope."""
+"""After this number of unreadable messages in a row, the peer gives up the connection."""
 
 
 class ConversationState:
     """The conversation of one peer.
 
     Args:
-        patience: how long it waits for what.
+        patience: the peer's intervals and time-outs.
         is_waiting: returns whether anything waits for the scheduler, and may time out.
     """
 
@@ -34,11 +32,11 @@ class ConversationState:
         self.scheduler_id = NO_ID
         """the last scheduler that accepted a hello"""
         self.next_at = -inf
-        """when to look at the clock again, at the latest"""
+        """when to call `look` again, at the latest"""
         self._times = Times(patience)
         self._is_waiting = is_waiting
         self._has_news = False
-        """whether anything was heard on this connection after the welcome"""
+        """whether a message was received on this connection after the welcome"""
         self._unreadable = 0
 
     # What happened
@@ -63,8 +61,8 @@ class ConversationState:
 
         Args:
             scheduler_id: the id in the reply.
-            is_resumed: whether the reply says that the session goes on.
-            dead_after_seconds: after this silence the scheduler takes this peer for dead; 0 if it does not say.
+            is_resumed: whether the reply says that the session resumes.
+            dead_after_seconds: after this silence the scheduler takes this peer for dead; 0 if unknown.
         """
         if self.state is not states.GREETING:
             return NOTHING
@@ -76,36 +74,41 @@ class ConversationState:
         return self.happened(states.RESUMED if is_resumed else states.RESET, now)
 
     def refused(self, is_certain: bool, now: float) -> Action:
-        """Return what to do after a refusal. After the first welcome one that is not certain counts as a lost
-        connection: another program may have taken the address for some time.
+        """Return what to do after a refusal.
+
+        After the first welcome, an uncertain refusal counts as a lost connection: another program may have taken the
+        address
+        for some time.
 
         Args:
-            is_certain: whether the scheduler that accepted this peer has refused it, or one with the same key; or it
-                was refused on this side.
+            is_certain: whether the refusal came from the scheduler that accepted this peer, from one with the same key,
+                or
+                from this side.
         """
         is_final = is_certain or self.scheduler_id == NO_ID
         return self.happened(states.REFUSED if is_final else states.CUT, now)
 
     @property
     def _is_first_greeting(self) -> bool:
-        """Whether no scheduler has accepted a hello yet, so that what listens there is all that there ever was."""
+        """Whether no scheduler has ever accepted a hello of this peer."""
         return self.state is states.GREETING and self.scheduler_id == NO_ID
 
     def heard(self) -> None:
-        """Note that a message came on a connection that is up; not if it asks for a hello, which proves nothing."""
+        """Note a message on a connection that is up. A request for a hello does not count: it proves nothing."""
         self._has_news = True
         self._times.unanswered_since = inf
 
     def began_to_wait(self, now: float) -> None:
-        """Note that something waits from now on. Without this, its time-out counts from the next look at the clock."""
+        """Note that something waits now. Without this call, its time-out counts from the next `look`."""
         if self._times.unanswered_since < inf:
             self._plan(now)
 
     # The clock
 
     def look(self, now: float) -> Action:
-        """Return what is due; call it again until that is nothing. A time in which the peer itself was stopped does not
-        count.
+        """Return the action that is due. Call this until it returns `NOTHING`.
+
+        Time in which the peer itself was stopped does not count.
         """
         times = self._times
         if now < self.next_at and times.unanswered_since == inf:
@@ -125,7 +128,7 @@ class ConversationState:
     # After a step
 
     def _moved(self, now: float) -> None:
-        """Set the times of the state that has just begun."""
+        """Set the times of the new state."""
         if self.state is states.GREETING:
             self._has_news = False
             self._times.opened(now)

@@ -1,6 +1,6 @@
 """Times: when a conversation has something to do, if nothing happens until then.
 
-It has no clock: all times are seconds of one monotonic clock, which the caller reads; infinity means never.
+All times are seconds of one monotonic clock, which the caller reads; infinity means never.
 """
 
 from __future__ import annotations
@@ -12,31 +12,34 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
-"""A scheduler that answers nothing for this time, or for some heartbeats if that is longer, is sought on a new
-connection."""
+"""The peer opens a new connection if the scheduler answers nothing for this time, or for `SILENT_HEARTBEATS` if that is
+longer.
+"""
 
 HEARTBEATS_IN_TIMEOUT = 4
-"""Heartbeats come at least so often in the time after which the scheduler takes a silent peer for dead."""
+"""A peer sends at least this many heartbeats in the time after which the scheduler takes a silent peer for dead."""
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
-"""The pause before the next connection, from the second loss in a row on; each is twice the last one. Chance has no
-part in it: ZeroMQ itself spreads the attempts to reach a host that does not answer."""
+"""Limits of the pause before the next connection, from the second loss in a row on. Each pause is twice the last one.
+It
+has no random part: ZeroMQ itself spreads the attempts to reach a host that does not answer.
+"""
 
 GOODBYE_SECONDS = 1.0
 """How long a goodbye waits for its answer."""
 
 LATE_SECONDS = 1.0
-"""Whoever looks at the clock so much later than it meant to was stopped or starved meanwhile."""
+"""A peer that looks at the clock this much later than planned was stopped or starved in between."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a peer waits for what.
+    """How long a peer waits before it acts.
 
     Args:
         heartbeat_seconds: the time between two heartbeats.
-        timeout_seconds: how long what is open waits for a scheduler that does not answer.
-        silence_seconds: how long a question may go unanswered on one connection; None: as the rule says.
+        timeout_seconds: how long open work waits for a scheduler that does not answer.
+        silence_seconds: how long a question may go unanswered on one connection; None: see `SILENCE_LEAST_SECONDS`.
     """
 
     heartbeat_seconds: float
@@ -58,15 +61,15 @@ class Times:
         self._silence_seconds = patience.silence()
         self._opened_at = -inf
         self._losses = 0
-        """how many connections were lost in a row, without anything heard on one that was up"""
+        """how many connections were lost in a row, without a message after the welcome"""
         self.opens_at = -inf
         """when the next connection is due"""
         self.beats_at = inf
         self.leaves_at = inf
         self.unanswered_since = inf
-        """since when the scheduler owes an answer: silence counts only after a question"""
+        """the time of the oldest unanswered question: silence counts only after a question"""
         self.waiting_since = inf
-        """since when anything waits for the scheduler"""
+        """the time since which anything waits for the scheduler"""
 
     # What was done
 
@@ -80,7 +83,7 @@ class Times:
         self.beats_at = now + self._heartbeat_seconds
 
     def beat_within(self, dead_after_seconds: float) -> None:
-        """Have so many heartbeats in the time after which the scheduler takes a silent peer for dead; 0: unknown."""
+        """Fit enough heartbeats into the time after which the scheduler takes a silent peer for dead; 0: unknown."""
         often_enough = dead_after_seconds / HEARTBEATS_IN_TIMEOUT if dead_after_seconds else inf
         self._heartbeat_seconds = min(self._longest_heartbeat_seconds, often_enough)
 
@@ -92,7 +95,7 @@ class Times:
         self.unanswered_since = min(self.unanswered_since, now)
 
     def lost(self, now: float, had_news: bool) -> None:
-        """The connection is gone: `had_news` says whether anything was heard on it after the welcome."""
+        """Set the times after a lost connection; `had_news`: whether a message followed its welcome."""
         self._losses = 0 if had_news else self._losses
         pause_seconds = min(PAUSE_LEAST_SECONDS * 2 ** (self._losses - 1), PAUSE_MOST_SECONDS) if self._losses else 0.0
         self._losses = min(self._losses + 1, 16)
@@ -101,7 +104,7 @@ class Times:
         self.opens_at = max(now + pause_seconds, self._opened_at + PAUSE_LEAST_SECONDS)
 
     def left(self, now: float) -> None:
-        """The goodbye was said."""
+        """Set the times after a goodbye."""
         self.beats_at = inf
         self.leaves_at = now + GOODBYE_SECONDS
 
@@ -113,7 +116,7 @@ class Times:
         self.waiting_since = min(self.waiting_since, now) if is_waiting else inf
 
     def paused(self, seconds: float) -> None:
-        """This side itself was not there for that time, so it does not count."""
+        """Do not count a time in which this process itself was stopped."""
         self._opened_at += seconds
         self.unanswered_since += seconds
         self.waiting_since += seconds
@@ -121,13 +124,13 @@ class Times:
     # What is due
 
     def silent_at(self) -> float:
-        """Return when this connection is replaced because of silence."""
+        """Return when silence makes the peer replace this connection."""
         if self.unanswered_since == inf or self.opens_at < inf:
             return inf
         return max(self.unanswered_since, self._opened_at) + self._silence_seconds
 
     def gives_up_at(self) -> float:
-        """Return when what waits has waited for long enough."""
+        """Return when the work that waits times out."""
         if inf in (self.waiting_since, self.unanswered_since):
             return inf
         return max(self.unanswered_since, self.waiting_since) + self.timeout_seconds

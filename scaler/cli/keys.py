@@ -90,7 +90,7 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no day such as 2027-01-31") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a date such as 2027-01-31") from None
 
 
 @ends_in_order

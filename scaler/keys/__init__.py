@@ -1,5 +1,5 @@
-"""Keys: who may connect to a scheduler over TCP, and how its peers prove who they are, as files.
+"""Keys: the files that say who may connect to a scheduler over TCP, and with which its peers prove who they are.
 
-Called by the command `scaler_keys`, which writes the files, by the scheduler, which reads its list, and by the
-transport of each peer, which finds the file for an address. What never belongs here: a socket, or what a role may do.
+The command `scaler_keys` writes the files, the scheduler reads its list, and the transport of each peer finds the file
+for an address. The package has no sockets, and does not decide what a role may do.
 """

@@ -1,8 +1,8 @@
-"""AllowedKeys: the list of keys that a scheduler lets in, one line each, as people read and change it.
+"""AllowedKeys: the list of keys that a scheduler accepts, one line each, as people read and edit it.
 
     client alice Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID share=2 tasks=100000 bytes=20G until=2027-01-01
 
-Read by the scheduler, again after each change; written by `scaler_keys`. Must never: import a socket.
+Written by `scaler_keys`; read by the scheduler at its start and after each change.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from scaler.keys.key_file import ROLES, check_name, is_key
 from scaler.texts import shown
 
 HEAD = """\
-# Who may connect to this scheduler, one key a line: ROLE NAME PUBLIC_KEY, and then what there is of
+# Who may connect to this scheduler, one key a line: ROLE NAME PUBLIC_KEY, followed by any of
 #   share=2 tasks=100000 bytes=20G until=YYYY-MM-DD revoked=YYYY-MM-DD
-# The scheduler reads it again within a quarter of a second of each change. To take a line away ends its sessions, too.
+# The scheduler reads this file again within a quarter of a second of each change. Removing a line ends its sessions.
 """
 
 
 KEY_SHOWN = 8
-"""So many characters of a public key are shown: enough to find its line."""
+"""This many characters of a public key are shown: enough to find its line."""
 SHARE_MOST = 100
-"""One turn of an owner holds up the others for so many tasks at most."""
+"""The greatest share: no turn of an owner places more tasks than this before other owners have theirs."""
 AMOUNT_MOST = 2**53
 
 
@@ -38,7 +38,7 @@ def share_of(text: str) -> int:
     """
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(SHARE_MOST))
     if not is_number or not 1 <= int(text) <= SHARE_MOST:
-        raise ConfigError(f"{shown(text)} is no whole number from 1 to {SHARE_MOST:,}")
+        raise ConfigError(f"{shown(text)} is not a whole number from 1 to {SHARE_MOST:,}")
     return int(text)
 
 
@@ -46,7 +46,7 @@ def amount_of(text: str) -> int:
     """Return a number of tasks or bytes, which may be written as a size such as `20G` (`read_size`).
 
     Raises:
-        ConfigError: if it is no such number, or out of range.
+        ConfigError: if it is not such a number, or is out of range.
     """
     amount = read_size("it", text)
     if not 1 <= amount <= AMOUNT_MOST:
@@ -58,17 +58,17 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise ConfigError(f"{shown(text)} is no day such as 2027-01-31") from None
+        raise ConfigError(f"{shown(text)} is not a date such as 2027-01-31") from None
 
 
 @dataclass(frozen=True)
 class OwnerTerms:
-    """What an owner may have.
+    """The share and quotas of an owner.
 
     Attributes:
-        share: how many of its tasks are placed in one turn, from 1.
-        tasks: how many may be open at a time; 0: any number.
-        n_bytes: how many bytes of its values the scheduler may know at a time; 0: any number.
+        share: the most tasks of the owner that are placed in one turn, from 1.
+        tasks: the most open tasks at a time; 0: no limit.
+        n_bytes: the most bytes of values that the scheduler may know at a time; 0: no limit.
     """
 
     share: int = 1
@@ -85,15 +85,15 @@ _OPTIONS: dict[str, Callable[[str], Any]] = {
 
 @dataclass(frozen=True)
 class AllowedKey:
-    """One line.
+    """One line of the list.
 
     Attributes:
-        role: what its owner may be.
-        name: of its owner.
-        public: the key.
-        terms: what that owner may have.
-        until: the last day on which it is good; None: it has none.
-        revoked: when it was taken back; None: it was not.
+        role: the role of the owner.
+        name: the name of the owner.
+        public: the public key.
+        terms: the share and quotas of the owner.
+        until: the last day on which the key is valid; None: it does not expire.
+        revoked: the day on which the key was revoked; None: it is not revoked.
     """
 
     role: str
@@ -107,7 +107,7 @@ class AllowedKey:
         return " ".join((self.role, self.name, self.public, *self.options()))
 
     def options(self) -> list[str]:
-        """Return what the line says besides role, name and key."""
+        """Return the options of the line: all words after role, name and key."""
         terms = self.terms
         said = {
             "share": str(terms.share) if terms.share != 1 else "",
@@ -119,29 +119,29 @@ class AllowedKey:
         return [f"{word}={value}" for word, value in said.items() if value]
 
     def why_not(self, today: date) -> str:
-        """Return why it is not good any more; empty if it is."""
+        """Return why the key is not valid on a day; empty if it is valid."""
         if self.revoked is not None:
             return f"it was revoked on {self.revoked}"
-        return f"it was good until {self.until}" if self.until is not None and self.until < today else ""
+        return f"it was valid until {self.until}" if self.until is not None and self.until < today else ""
 
     @classmethod
     def parse(cls, line: str) -> AllowedKey:
-        """Return what a line says.
+        """Return the key that a line describes.
 
         Raises:
-            ConfigError: if that is nothing.
+            ConfigError: if the line describes no key.
         """
         role, name, public, *options = [*line.split(maxsplit=3), "", "", ""][:4]
         if role not in ROLES:
-            raise ConfigError(f"{shown(role)} is no role: take {', '.join(ROLES[:-1])} or {ROLES[-1]}")
+            raise ConfigError(f"{shown(role)} is not a role: use {', '.join(ROLES[:-1])} or {ROLES[-1]}")
         check_name(name)
         if not is_key(public):
-            raise ConfigError(f"what follows the name {name} is no public key")
+            raise ConfigError(f"the text after the name {name} is not a public key")
         said: dict[str, Any] = {}
         for option in options[0].split():
             word, _, value = option.partition("=")
             if word not in _OPTIONS:
-                raise ConfigError(f"{shown(option)} is unknown: there are {', '.join(f'{each}=' for each in _OPTIONS)}")
+                raise ConfigError(f"unknown option {shown(option)}: use {', '.join(f'{each}=' for each in _OPTIONS)}")
             try:
                 said[word] = _OPTIONS[word](value)
             except ConfigError as error:
@@ -151,15 +151,15 @@ class AllowedKey:
 
 
 class Lockout(NamedTuple):
-    """Why nothing of an owner may begin: no key of that owner is good."""
+    """The reason why no work of an owner may start: no key of that owner is valid."""
 
     reason: str
     is_expiry: bool
-    """whether the last key has expired, and what runs may end"""
+    """whether the last key expired, so that running work may finish; otherwise it was revoked or never existed"""
 
 
 class AllowedKeys(Mapping[str, AllowedKey]):
-    """All lines, by public key, in their order."""
+    """All keys of the list in their order, by public key."""
 
     def __init__(self, keys: Iterable[AllowedKey] = ()) -> None:
         self._by_key = {key.public: key for key in keys}
@@ -181,7 +181,7 @@ class AllowedKeys(Mapping[str, AllowedKey]):
         """Return the list in a text. Only a line feed ends a line. Empty lines and comments (`#`) are ignored.
 
         Raises:
-            ConfigError: if a line says nothing, or two lines have one key; it names the line.
+            ConfigError: if a line describes no key, or two lines have the same key; the error names the line.
         """
         keys: dict[str, AllowedKey] = {}
         for number, line in enumerate(text.split("\n"), 1):
@@ -196,16 +196,16 @@ class AllowedKeys(Mapping[str, AllowedKey]):
         return cls(keys.values())
 
     def lockout_of(self, owner: str, today: date, roles: Collection[str]) -> Lockout | None:
-        """Return why an owner is locked out; None if a key of that owner is good and has one of the roles."""
+        """Return why an owner is locked out; None if the owner has a valid key with one of the roles."""
         keys = [key for key in self.values() if key.name == owner and key.role in roles]
         ends = {key: why for key in keys if (why := key.why_not(today))}
         if len(ends) < len(keys):
             return None
         last = max(ends, key=lambda key: (key.revoked or key.until or today, key.revoked is not None), default=None)
-        why = "none that may submit is on the list" if last is None else ends[last]
-        reason = f"no key of its owner, {owner}, is good: {why}. Allow one with that name, and it continues"
+        why = "no key that may submit is on the list" if last is None else ends[last]
+        reason = f"its owner, {owner}, has no valid key: {why}. Allow a key with that name, and it continues"
         return Lockout(reason, last is not None and last.revoked is None)
 
     def named(self, name: str, today: date) -> list[AllowedKey]:
-        """Return the good keys of an owner."""
+        """Return the valid keys of an owner."""
         return [key for key in self.values() if key.name == name and not key.why_not(today)]

@@ -1,9 +1,9 @@
-"""Finding: where the keys for an address are, so that the same user, or a shared home, need not say it.
+"""Finding: where the keys for an address are, so that users need not name them on one machine, or with a shared home.
 
     ~/.scaler/HOST_PORT/{scheduler.key, allowed, client.json, worker.json, monitor.json, admin.json}
 
-Used by schedulers, by their peers, and by the command `scaler_keys`. Must never: take a file that is not private for
-one that is not there.
+Used by schedulers, by their peers, and by the command `scaler_keys`. A file that others can read is an error, and is
+not treated as missing.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER, KeyFile
 from scaler.keys.private_files import check_private_folder
 
 VARIABLE = "SCALER_KEY_FOLDER"
-"""names the folder in which the folders of keys are, in place of `~/.scaler`"""
+"""The variable that names the parent of all folders of keys, in place of `~/.scaler`."""
 
 SCHEDULER_KEY = "scheduler.key"
 FITTING = {CLIENT: (ADMIN, CLIENT), WORKER: (WORKER,), MONITOR: (MONITOR, ADMIN)}
-"""which keys a peer takes, the first one that there is: whoever can read the folder of a scheduler may do all with it,
-but code in tasks has no more than the key of its cluster"""
+"""The kinds of key that a peer of each role may use, the preferred one first. A user who can read the folder of a
+scheduler may do everything with it, but code in tasks gets only the key of its cluster.
+"""
 
 
 def home() -> Path:
-    """Return the folder in which the folders of keys are.
+    """Return the parent of all folders of keys.
 
     Raises:
         ConfigError: if this user has no home.
@@ -38,11 +39,11 @@ def home() -> Path:
     try:
         return Path.home() / ".scaler"
     except RuntimeError:
-        raise ConfigError(f"this user has no home: say with {VARIABLE} in which folder keys are") from None
+        raise ConfigError(f"this user has no home folder: set {VARIABLE} to the folder of the keys") from None
 
 
 def folder_for(endpoint: Endpoint) -> Path:
-    """Return where the keys of a scheduler are that listens at an address, whether they are there or not."""
+    """Return the folder for the keys of the scheduler at an address, whether it exists or not."""
     host = endpoint.host.strip("[]").lower().replace(":", "-")
     if endpoint.is_near or host in ("*", "0.0.0.0", "--"):  # noqa: S104 - not bound here
         host = socket.gethostname().lower() or "localhost"
@@ -50,23 +51,23 @@ def folder_for(endpoint: Endpoint) -> Path:
 
 
 def reachable(endpoint: Endpoint) -> str:
-    """Return an address as others reach it: no peer connects to `*`."""
+    """Return an address with which peers can connect: the name of this host in place of `*`."""
     is_any = endpoint.host in ("*", "0.0.0.0", "[::]")  # noqa: S104 - not bound here
     return endpoint.address.replace(endpoint.host, socket.gethostname(), 1) if is_any else endpoint.address
 
 
 def keys_for(endpoint: Endpoint, role: str) -> tuple[KeyFile, ...]:
-    """Return the keys with which a peer may get in at an address, the likeliest first; none: it has none.
+    """Return the keys with which a peer may connect to an address, the likeliest first; empty if it has none.
 
-    A host may have several names, so the keys of all schedulers with that port come after those of that name. Viewers
-    may have a port of their own: only the files know of it.
+    A host may have several names, so the keys of all schedulers with the same port come after those of the given name.
+    Viewers may have a port of their own, which only the files name.
 
     Args:
-        endpoint: where the scheduler listens; its `key_file` is the only one that counts, if it names one.
-        role: what the peer wants to be: client, worker or monitor.
+        endpoint: where the scheduler listens; if it has a `key_file`, only that file is used.
+        role: the role of the peer: client, worker or monitor.
 
     Raises:
-        ConfigError: if a file is there and is no good one, others have access to it, or it is for another role.
+        ConfigError: if a key file is damaged, readable by others, or of another role.
     """
     if endpoint.scheme != TCP:
         return ()
@@ -97,7 +98,7 @@ def _has_home() -> bool:
 
 
 def _names_in(path: Path) -> list[str]:
-    """Return the names of the folders of keys. Without patterns: each forked process with a client asks."""
+    """Return the names of the folders of keys, without glob patterns: each forked process with a client calls this."""
     try:
         return sorted(each for each in os.listdir(path) if "_" in each)  # noqa: PTH208 - paths cost ten times as much
     except OSError:

@@ -1,6 +1,6 @@
-"""KeyFolder: the keys of one scheduler: its own, the list of those that it lets in, and files to hand over.
+"""KeyFolder: the keys of one scheduler: its own, the list of those that it accepts, and files to hand over.
 
-Changed by the command `scaler_keys`; one process at a time writes. Must never: show a secret.
+Changed by the command `scaler_keys`; one process at a time writes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class KeyPair:
 
 
 class KeyFolder:
-    """One that is there.
+    """An existing folder of keys.
 
     Args:
-        path: of the folder.
+        path: the folder.
 
     Raises:
-        ConfigError: if it is none, or others can enter it.
+        ConfigError: if it is not a folder of keys, or others can enter it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,27 +60,27 @@ class KeyFolder:
             addresses: where the scheduler listens, as its peers reach it.
 
         Raises:
-            ConfigError: if there are keys already, or others can enter the folder.
+            ConfigError: if the folder has keys already, or others can enter it.
             OSError: if it cannot be written.
         """
         make_private_folder(path)
         with _locked(path):
             if (path / SCHEDULER_KEY).exists():
-                raise ConfigError(f"there are keys in {path} already; scaler_keys rotate renews the scheduler's")
+                raise ConfigError(f"{path} has keys already; scaler_keys rotate replaces the key of the scheduler")
             pair, said = KeyPair.new(), tuple(addresses)
             keys = []
-            # The key of an admin first: its user's clients take it if it is there, and so they all have one owner.
+            # The admin's key first: clients of this user take it if it exists, so all of them have the same owner.
             for role in reversed(ROLES):
                 own = KeyPair.new()
                 KeyFile(role, role, said, (pair.public,), own.public, own.secret).write(path / f"{role}.json")
                 keys.append(AllowedKey(role, role, own.public))
             write_private(path / "allowed", str(AllowedKeys(keys[::-1])))
-            _write_pairs(path, said, [pair])  # last: with it, the folder is one of keys
+            _write_pairs(path, said, [pair])  # last: this file makes it a folder of keys
         return cls(path)
 
     @classmethod
     def find_or_make(cls, path: Path, addresses: Iterable[str]) -> tuple[KeyFolder, bool]:
-        """Return the keys that are there, or make them; and whether they are new.
+        """Return the existing keys, or make them, and whether they are new.
 
         Raises:
             ConfigError: if others can enter the folder, or it is damaged.
@@ -95,15 +95,14 @@ class KeyFolder:
         return cls(path), False
 
     def remove(self) -> None:
-        """Remove the folder and all keys in it, as far as this user may."""
+        """Remove the keys and the folder; errors of the file system are ignored."""
         with contextlib.suppress(OSError):
             for name in (SCHEDULER_KEY, self.list_path.name, *(file.name for file in self.path.glob("*.json"))):
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
 
     def know(self, addresses: Sequence[str]) -> None:
-        """Have all files name these addresses too, where their scheduler listens now. Those that cannot be written
-        stay as they are.
+        """Add addresses at which the scheduler listens now to all key files. File-system errors are ignored.
 
         Raises:
             ConfigError: if a file cannot be read, or others have access to it.
@@ -118,7 +117,7 @@ class KeyFolder:
                 _write_pairs(self.path, said, [KeyPair(*pair) for pair in pairs])
 
     def pairs(self) -> list[KeyPair]:
-        """Return the keys of the scheduler: the newest is the last, and those before it are good until its next start.
+        """Return the keys of the scheduler. The last one is the newest; the others stay valid until its next start.
 
         Raises:
             ConfigError: if the file cannot be read, or others have access to it.
@@ -126,17 +125,17 @@ class KeyFolder:
         return [KeyPair(*pair) for pair in self._read()[1]]
 
     def drop_old_pairs(self) -> None:
-        """The scheduler starts, with its newest key: those before it are over. One that cannot be written stays."""
+        """Remove all keys of the scheduler but the newest, when it starts with that. File-system errors are ignored."""
         with contextlib.suppress(OSError), _locked(self.path):
             addresses, pairs = self._read()
             if len(pairs) > 1:
                 _write_pairs(self.path, addresses, [KeyPair(*pairs[-1])])
 
     def allowed(self) -> AllowedKeys:
-        """Return the list.
+        """Return the list of accepted keys.
 
         Raises:
-            ConfigError: if it cannot be read, others have access to it, or a line in it says nothing.
+            ConfigError: if it cannot be read, others have access to it, or a line in it is invalid.
         """
         try:
             return AllowedKeys.parse(read_private(self.list_path))
@@ -148,11 +147,11 @@ class KeyFolder:
         """Put a new key on the list. Return the file to hand over.
 
         Args:
-            until: the last day on which it is good; None: it has none.
-            terms: what its owner may have.
+            until: the last day on which the key is valid; None: it does not expire.
+            terms: the share and quotas of its owner.
 
         Raises:
-            ConfigError: if the name has a good key already, or cannot be one.
+            ConfigError: if the name has a valid key already, or is not a valid name.
             OSError: if the folder cannot be written.
         """
         check_name(name)
@@ -160,7 +159,7 @@ class KeyFolder:
         with _locked(self.path):
             allowed, (addresses, pairs) = self.allowed(), self._read()
             if allowed.named(name, today):
-                raise ConfigError(f"{name} has a key already: {file}; revoke it first, or take another name")
+                raise ConfigError(f"{name} has a key already: {file}; revoke it first, or choose another name")
             own = KeyPair.new()
             servers = tuple(public for public, _ in reversed(pairs))
             KeyFile(role, name, addresses, servers, own.public, own.secret).write(file)
@@ -168,23 +167,24 @@ class KeyFolder:
         return file
 
     def revoke(self, name: str, today: date) -> int:
-        """Take back all keys of a name. Return how many.
+        """Revoke all keys of a name. Return their number.
 
         Raises:
-            ConfigError: if it has none.
+            ConfigError: if the name has no valid key.
             OSError: if the folder cannot be written.
         """
         with _locked(self.path):
             allowed = self.allowed()
             taken = allowed.named(name, today)
             if not taken:
-                raise ConfigError(f"no key of {name!r} is good in {self.path}; scaler_keys list shows those that are")
+                raise ConfigError(f"{name!r} has no valid key in {self.path}; scaler_keys list shows all keys")
             self._write_list([replace(key, revoked=today) if key in taken else key for key in allowed.values()])
             (self.path / f"{name}.json").unlink(missing_ok=True)
         return len(taken)
 
     def rotate(self) -> list[Path]:
-        """Give the scheduler a new key from its next start on. Return the files that know it, and that must be handed
+        """Make a new key, which the scheduler uses from its next start on. Return the changed key files, which must be
+        handed
         over again before that start.
 
         Raises:
@@ -215,7 +215,7 @@ class KeyFolder:
         except ConfigError:
             raise
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise ConfigError(f"{path} is damaged: it is no file of a scheduler's key") from None
+            raise ConfigError(f"{path} is damaged: it is not the key file of a scheduler") from None
         return addresses, pairs
 
 
@@ -227,7 +227,7 @@ def _write_pairs(path: Path, addresses: tuple[str, ...], pairs: list[KeyPair]) -
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Context manager: no other process changes the folder."""
+    """Keep other processes from changing the folder, while this context manager is active."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
-"""KeyFile: what a peer needs to be let in, as one file that can be handed over: its own pair, and the scheduler's key.
+"""KeyFile: the key of a peer as one file that can be handed over: its own key pair, and the scheduler's public keys.
 
-Written by the folder of keys, read by peers. A text that shows one never shows its secret.
+Written by the folder of keys, read by peers. Its `str` and `repr` never show the secret.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _Z85 = frozenset(string.ascii_letters + string.digits + ".-:+=^!/*?&<>()[]{}@%$#
 _IN_NAMES = frozenset(string.ascii_letters + string.digits + "._-")
 KEY_CHARACTERS = 40
 KEY_FILE_BYTES_MOST = 1024 * 1024
-"""Limit of the size of the file of a key; usual ones have less than 1 KiB."""
+"""The most bytes of a key file; usual ones have less than 1 KiB."""
 REASON_CHARACTERS_MOST = 300
-"""Limit of what an error says about the content of a file."""
+"""The most characters that an error quotes from a file."""
 NAME_CHARACTERS = 64
 
 
 def is_key(text: object) -> bool:
-    """Return whether a text can be one half of a pair, as libzmq writes it (Z85)."""
+    """Return whether a value has the form of a key as libzmq writes it (Z85)."""
     return isinstance(text, str) and len(text) == KEY_CHARACTERS and _Z85.issuperset(text)
 
 
 def check_name(name: str) -> None:
-    """Raise `ConfigError` unless it can be the name of a key, and of a file."""
+    """Raise `ConfigError` unless a text can be the name of a key, and of a file."""
     if not name or len(name) > NAME_CHARACTERS or not _IN_NAMES.issuperset(name) or name[0] in ".-":
         raise ConfigError(
-            f"{shown(name)} cannot be the name of a key: take up to {NAME_CHARACTERS} letters, digits, dots, hyphens "
+            f"{shown(name)} cannot be the name of a key: use up to {NAME_CHARACTERS} letters, digits, dots, hyphens "
             "and underscores, and begin with a letter or digit"
         )
 
@@ -46,13 +46,13 @@ class KeyFile:
     """The key of one peer.
 
     Attributes:
-        role: what its owner may be: client, worker, monitor or admin.
-        name: of its owner, as the list of the scheduler has it.
-        addresses: where the scheduler listens, if that is known.
-        servers: the public keys that the scheduler may show: more than one while its key is being replaced.
-        public: its own key.
-        secret: the other half of that.
-        path: where it was read; empty if it was made here.
+        role: the role of its owner: client, worker, monitor or admin.
+        name: the name of its owner, as on the list of the scheduler.
+        addresses: where the scheduler listens, if known.
+        servers: the public keys of the scheduler: more than one while its key is being replaced.
+        public: the public key of the peer.
+        secret: the secret key of the peer.
+        path: the file that it was read from; empty if it was made here.
     """
 
     role: str
@@ -68,22 +68,22 @@ class KeyFile:
 
     @classmethod
     def read(cls, path: Path) -> KeyFile:
-        """Return what a file says.
+        """Return the key in a file.
 
         Raises:
-            ConfigError: if it cannot be read, others have access to it, or it is no file of a key.
+            ConfigError: if it cannot be read, others have access to it, or it is not a key file.
         """
         try:
             values: Any = json.loads(read_private(path, KEY_FILE_BYTES_MOST))
         except (ValueError, RecursionError) as error:
             if isinstance(error, ConfigError):
                 raise
-            raise ConfigError(f"{path} is no file of a key: it is not JSON") from None
+            raise ConfigError(f"{path} is not a key file: it is not JSON") from None
         try:
             return cls._of(values, path)
         except (ValueError, KeyError, TypeError) as error:
             why = printable(str(error), REASON_CHARACTERS_MOST)
-            raise ConfigError(f"{path} is no file of a key, or is damaged ({why}): copy it again") from None
+            raise ConfigError(f"{path} is not a key file, or is damaged ({why}): copy it again") from None
 
     @classmethod
     def _of(cls, values: Any, path: Path) -> KeyFile:
@@ -98,7 +98,7 @@ class KeyFile:
         for address in addresses:
             check_address(address, may_be_any_port=True)
         if not (servers and all(map(is_key, (*servers, values["public"], values["secret"])))):
-            raise ConfigError("a key in it is none")
+            raise ConfigError("a key in it is invalid")
         return cls(values["role"], values["name"], addresses, servers, values["public"], values["secret"], path)
 
     @property
@@ -106,20 +106,23 @@ class KeyFile:
         """The first of its addresses, which is the latest one of the scheduler.
 
         Raises:
-            ConfigError: if it has no addresses.
+            ConfigError: if it has no address.
         """
         if not self.addresses:
             raise ConfigError(
-                f"the key file {self.path} has no address: give the address of the scheduler, too, or ask whoever runs "
-                "it for a file that has it (scaler_keys allow)"
+                f"the key file {self.path} has no address: give the address of the scheduler, too, or ask an admin of "
+                "the scheduler for a file that has it (scaler_keys allow)"
             )
         return self.addresses[0]
 
     def write(self, path: Path, *, is_new: bool = False) -> None:
-        """Write it.
+        """Write the key to a file.
+
+        Args:
+            is_new: whether an existing file is an error.
 
         Raises:
-            FileExistsError: if it exists and must not.
+            FileExistsError: if the file exists, and `is_new`.
             OSError: if it cannot be written.
         """
         values = {"version": VERSION, "role": self.role, "name": self.name, "addresses": self.addresses}

@@ -1,7 +1,6 @@
 """Private files and folders: only their owner has ever been able to read, write or enter them, whatever the umask.
 
-Used for keys, jobs, the token of the page, stores and sockets. Must never: say what is in a file, or fall back to
-anything else.
+Used for keys, jobs, the token of the page, stores and sockets. Errors do not quote the content of a file.
 """
 
 from __future__ import annotations
@@ -22,7 +21,8 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
     """Return the text of a file that belongs to this user or root, and that no other user may read or write.
 
     Raises:
-        ConfigError: if it cannot be read, is too large, a link or no file, or others have access; it names the cure.
+        ConfigError: if it is a link, not a regular file, too large, unreadable, or others have access; it says what to
+            do.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -33,12 +33,12 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise ConfigError(f"{path} is no file")
+            raise ConfigError(f"{path} is not a regular file")
         _check_owner(path, found)
         if stat.S_IMODE(found.st_mode) & 0o077:
             raise ConfigError(
-                f"users other than its owner may read {path}: its mode is {stat.S_IMODE(found.st_mode):o}. Whoever has "
-                f"read it can act as you: make it private (chmod 600 {path}), and if it held a key, ask for a new one"
+                f"users other than its owner may read {path}: its mode is {stat.S_IMODE(found.st_mode):o}. A user who "
+                f"has read it can act as you: make it private (chmod 600 {path}). If it held a key, ask for a new one"
             )
         if found.st_size > bytes_most:
             raise ConfigError(f"{path} has {found.st_size:,} bytes, and {bytes_most:,} is the limit: make it smaller")
@@ -46,19 +46,19 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path} is no text") from None
+        raise ConfigError(f"{path} is not UTF-8 text") from None
     finally:
         os.close(descriptor)
 
 
 def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
-    """Write a file of mode 0600, whole or not at all.
+    """Write a file of mode 0600, completely or not at all.
 
     Args:
-        is_new: whether it must not exist yet.
+        is_new: whether an existing file is an error.
 
     Raises:
-        FileExistsError: if it exists and must not.
+        FileExistsError: if the file exists, and `is_new`.
         OSError: if it cannot be written.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
@@ -78,13 +78,13 @@ def write_private(path: Path, text: str, *, is_new: bool = False) -> None:
 
 
 def make_private_folder(path: Path, what: str = "folder of keys") -> None:
-    """Make a folder of mode 0700, and those above it that are missing, or check the one that is there.
+    """Make a folder of mode 0700 and its missing parents, or check the existing one.
 
     Args:
-        what: it is for.
+        what: the purpose of the folder, for errors.
 
     Raises:
-        ConfigError: if others can enter it, or it is another user's.
+        ConfigError: if others can enter it, or it belongs to another user.
         OSError: if it cannot be made.
     """
     with contextlib.suppress(FileExistsError):
@@ -93,7 +93,7 @@ def make_private_folder(path: Path, what: str = "folder of keys") -> None:
 
 
 def new_private_folder(path: Path) -> None:
-    """Make a folder of mode 0700, and those above it that are missing.
+    """Make a folder of mode 0700, and its missing parents.
 
     Raises:
         FileExistsError: if it exists.
@@ -112,13 +112,13 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def check_private_folder(path: Path, what: str = "folder of keys") -> None:
-    """Raise `ConfigError` unless it is a folder of this user or root that nobody else can enter."""
+    """Raise `ConfigError` unless the path is a folder of this user or root that no other user can enter."""
     try:
         found = path.lstat()
     except OSError as error:
         raise ConfigError(f"the {what} {path} cannot be read: {error.strerror}") from None
     if not stat.S_ISDIR(found.st_mode):
-        raise ConfigError(f"{path} is no {what}: it is a {'link' if stat.S_ISLNK(found.st_mode) else 'file'}")
+        raise ConfigError(f"{path} is not a {what}: it is a {'link' if stat.S_ISLNK(found.st_mode) else 'file'}")
     _check_owner(path, found)
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise ConfigError(
@@ -128,15 +128,15 @@ def check_private_folder(path: Path, what: str = "folder of keys") -> None:
 
 
 def check_own(path: Path, is_folder: bool = False) -> None:
-    """Raise `ConfigError` unless it is a file, or a folder, of this user or root, and no link.
+    """Raise `ConfigError` unless the path is a file or folder of this user or root, and not a link.
 
     Raises:
-        FileNotFoundError: if there is none.
+        FileNotFoundError: if it does not exist.
     """
     found = path.lstat()
     if not (stat.S_ISDIR if is_folder else stat.S_ISREG)(found.st_mode):
         what = "link, which is not followed" if stat.S_ISLNK(found.st_mode) else "file of another kind"
-        raise ConfigError(f"{path} is no {'folder' if is_folder else 'file'}: it is a {what}")
+        raise ConfigError(f"{path} is not a {'folder' if is_folder else 'file'}: it is a {what}")
     _check_owner(path, found)
 
 
@@ -144,6 +144,6 @@ def _check_owner(path: Path, found: os.stat_result) -> None:
     """Raise `ConfigError` unless a file or folder belongs to this user or root."""
     if found.st_uid not in (os.geteuid(), 0):
         raise ConfigError(
-            f"{path} belongs to another user (number {found.st_uid}), who could have written anything there: only what "
-            "is your own or root's is read; copy it"
+            f"{path} belongs to another user (uid {found.st_uid}), who could have written anything there. Only files "
+            "of your own or of root are read: copy it"
         )

@@ -93,9 +93,9 @@ STRANGERS: dict[str, tuple[tuple[str, ...], Stranger, str]] = {
         partial(other_scheduler, has_keys=True),
         "is not the scheduler that the key in",
     ),
-    "a scheduler without keys": ((), partial(other_scheduler, has_keys=False), "has no keys, though there is one"),
+    "a scheduler without keys": ((), partial(other_scheduler, has_keys=False), "has no keys, though "),
     "a web server": ((), web_server, ""),
-    "a scheduler with keys": (NO_KEYS, partial(other_scheduler, has_keys=True), "lets in nobody without a key"),
+    "a scheduler with keys": (NO_KEYS, partial(other_scheduler, has_keys=True), "accepts only peers with a key"),
     "a scheduler of another version": (NO_KEYS, other_version, "it speaks another protocol"),
     "another program": (NO_KEYS, garbled, GARBAGE),
 }

@@ -110,19 +110,19 @@ def test_a_job_of_a_revoked_key_pauses_also_over_a_restart_and_continues_with_a_
     place.has_stopped()
     assert len(place.noted("begin")) < ROWS
     shown = place.run("show", "eve/nightly")
-    assert "nightly: paused, no key of its owner, eve, is good: it was revoked on " in shown
+    assert "nightly: paused, its owner, eve, has no valid key: it was revoked on " in shown
     assert "Allow one with that name, and it continues" in shown
     with terminal(sys.executable, "-m", "scaler.cli.top", place.address) as top:
         top.press("7")
         wait_until(lambda: re.search(r"nightly +paused", top.text), "its state on a screen")
         top.press(ENTER)
-        top.wait_for("no key of its owner, eve, is good")
+        top.wait_for("its owner, eve, has no valid key")
     interrupted = place.noted("begin") - place.noted("end")
     assert len(interrupted) <= WORKERS
     place.restart()
     assert "paused" in place.run("list")
     place.others_work()
-    assert "paused, no key of its owner, eve, is good" in place.run("show", "eve/nightly")
+    assert "paused, its owner, eve, has no valid key" in place.run("show", "eve/nightly")
     with Client(place.allow("eve")) as client:
         job = client.job("nightly")
         assert [*job.results()] == [*range(ROWS)]
@@ -158,7 +158,7 @@ def test_when_the_last_key_of_an_owner_expires_running_rows_end_and_none_begin(p
     place.has_stopped()
     assert place.noted("begin") == place.noted("end"), "what ran has ended"
     assert len(place.noted("begin")) < ROWS
-    assert f"it was good until {yesterday}" in place.run("show", "eve/nightly")
+    assert f"it was valid until {yesterday}" in place.run("show", "eve/nightly")
     place.edit(f"until={yesterday}", f"until={tomorrow}")
     wait_until(lambda: "done" in place.run("list").split("\n")[1].split(), "the job to be done")
     assert place.noted("begin") == place.noted("end") == Counter(range(ROWS)), "no row has begun twice"
@@ -170,7 +170,7 @@ def test_rows_that_may_begin_once_do_so_although_their_owner_was_locked_out(plac
     place.edit("client eve ", "monitor eve ")
     place.has_stopped()
     interrupted = place.noted("begin") - place.noted("end")
-    assert "none that may submit is on the list" in place.run("show", "eve/nightly")
+    assert "no key that may submit is on the list" in place.run("show", "eve/nightly")
     place.restart()
     place.others_work()
     place.edit("monitor eve ", "client eve ")

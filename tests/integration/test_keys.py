@@ -171,7 +171,7 @@ def test_who_is_refused_hears_why_within_a_second(site: Site, monkeypatch: pytes
     for text, file in refused.items():
         assert at_best(lambda text=text, file=file: refusal(text, site.address, file), SOON_SECONDS) < SOON_SECONDS  # type: ignore[misc]
     monkeypatch.setenv("SCALER_KEY_FOLDER", str(site.elsewhere))
-    text = "lets in nobody without a key"
+    text = "accepts only peers with a key"
     assert at_best(lambda: refusal(text, site.address, None), SOON_SECONDS) < SOON_SECONDS
 
 
@@ -185,7 +185,7 @@ def test_an_async_client_is_refused_and_let_in_alike(site: Site, monkeypatch: py
         async with AsyncClient(file) as client:
             assert await client.submit(pow, 2, 10) == 1024
         async with AsyncClient(site.address) as client:
-            with pytest.raises(AuthenticationError, match="lets in nobody without a key"):
+            with pytest.raises(AuthenticationError, match="accepts only peers with a key"):
                 await client.submit(pow, 2, 10)
 
     asyncio.run(run())
@@ -435,7 +435,7 @@ def test_viewers_on_tcp_need_a_key_that_may_watch(site: Site, monkeypatch: pytes
     page = site.start("ui", site.monitor, "--port", "0")
     scale = site.start("scale", site.address, *sizes, "--monitor-address", site.monitor)
     for command, text in ((page, "nothing is shown"), (scale, "nothing is heard")):
-        command.wait_for(f"{text}: the scheduler at {site.monitor} lets in nobody without a key")
+        command.wait_for(f"{text}: the scheduler at {site.monitor} accepts only peers with a key")
 
 
 def asked(url: str, token: str) -> tuple[int, str]:
@@ -576,7 +576,7 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
         (["new", "ipc:///tmp/x"], "keys are for TCP"),
         (["new", "nowhere"], "is not an address"),
         (["check", str(tmp_path / "none")], "No such file"),
-        (["allow", "alice", "--role", "client", "--until", "soon"], "is no day such as 2027-01-31"),
+        (["allow", "alice", "--role", "client", "--until", "soon"], "is not a date such as 2027-01-31"),
     ):
         done = subprocess.run([*command, *arguments], env=env, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode in (1, 2), arguments

@@ -42,7 +42,7 @@ function readKey(path) {
     if (mode & 0o077) throw new Error(`others than its owner may use ${path}: make it private (chmod 600)`);
     if (![0, process.geteuid()].includes(uid)) throw new Error(`${path} belongs to another user: copy it`);
     const key = JSON.parse(readFileSync(file, "utf8"));
-    if (key.version !== 1) throw new Error(`${path} is no file of a key`);
+    if (key.version !== 1) throw new Error(`${path} is not a key file`);
     return { ...key, path };
   } finally {
     closeSync(file);
@@ -119,9 +119,9 @@ export class Keyring {
     }
     const most = code ? this.#tries.length : SILENT_REFUSALS * Math.max(1, this.#tries.length);
     if (this.#failures < most || this.#hasOthers()) return "";
-    if (!last) return `the scheduler at ${this.#address} lets in nobody without a key: name its file with SCALER_KEY_FILE`;
-    if (code === LISTED_NO_MORE) return `the scheduler at ${this.#address} takes the key in ${last.key.path} no more: it was revoked, or its last day is over`;
-    if (code) return `the key in ${last.key.path} is not on the list of the scheduler at ${this.#address}, or not for this`;
-    return `what listens at ${this.#address} is not the scheduler that the key in ${last.key.path} is for, or has no keys`;
+    if (!last) return `the scheduler at ${this.#address} accepts only peers with a key: name its file with SCALER_KEY_FILE`;
+    if (code === LISTED_NO_MORE) return `the scheduler at ${this.#address} no longer accepts the key in ${last.key.path}: it was revoked or has expired`;
+    if (code) return `the key in ${last.key.path} is not on the list of the scheduler at ${this.#address}, or has another role`;
+    return `the program at ${this.#address} is not the scheduler that the key in ${last.key.path} is for, or has no keys`;
   }
 }

@@ -65,7 +65,7 @@ class JobProgress:
     """The progress of a job, as `Job.progress` returns it.
 
     Attributes:
-        state: `open`, `paused` (no key of its owner is good), `done`, `canceled` or `stopped`.
+        state: `open`, `paused` (its owner has no valid key), `done`, `canceled` or `stopped`.
         rows: the number of rows submitted so far.
         done: the number of rows with a result.
         failed: the number of rows that failed.

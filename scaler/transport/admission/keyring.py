@@ -144,26 +144,26 @@ class Keyring:
         file, at = self._tries[self._at].file, self._endpoint
         if event == _AUTH and value == LISTED_NO_MORE:
             return 3, (
-                f"the scheduler at {at} takes the key in {file} no more: it was revoked, or its last day is over; ask "
-                "whoever runs the scheduler for a new one (scaler_keys allow)"
+                f"the scheduler at {at} no longer accepts the key in {file}: it was revoked or has expired; ask an "
+                "admin of the scheduler for a new one (scaler_keys allow)"
             )
         if event == _AUTH:
             return 2, (
-                f"the key in {file} is not on the list of the scheduler at {at}, or not for this; ask whoever runs the "
-                "scheduler for another one (scaler_keys allow)"
+                f"the key in {file} is not on the list of the scheduler at {at}, or has another role; ask an admin of "
+                "the scheduler for another one (scaler_keys allow)"
             )
         if has_no_keys:
             return 1, (
-                f"what listens at {at} has no keys, though there is one for it in {file}: it is another program, or a "
-                "scheduler that was started without; do not trust it before you know; if it is right, remove the file"
+                f"the program that listens at {at} has no keys, though {file} is a key for it: it is another program, "
+                "or a scheduler without keys. Do not trust it before you know. If it is right, remove the file"
             )
         return 0, (
-            f"what listens at {at} is not the scheduler that the key in {file} is for: the scheduler has a new key, or "
-            "it is another program; ask whoever runs it for the file as it is now"
+            f"the program at {at} is not the scheduler that the key in {file} is for: the scheduler has a new key, or "
+            "it is another program; ask an admin of the scheduler for its present file"
         )
 
     def _no_file(self) -> str:
         return (
-            f"the scheduler at {self._endpoint} lets in nobody without a key, and this user has none for it: ask "
-            "whoever runs it for a file (scaler_keys allow), and name it as key_file, --key-file or SCALER_KEY_FILE"
+            f"the scheduler at {self._endpoint} accepts only peers with a key, and this user has none for it: ask an "
+            "admin for a key file (scaler_keys allow), and name it as key_file, --key-file or SCALER_KEY_FILE"
         )

@@ -33,31 +33,31 @@ def test_empty_lines_and_comments_say_nothing() -> None:
 def test_only_a_line_feed_begins_a_line(separator: str) -> None:
     assert not AllowedKeys.parse(f"# alice left{separator}client alice {KEY}\r\n")
     assert list(AllowedKeys.parse(f"# both\r\nclient alice {KEY}\r\nclient bob {OTHER}\r\n")) == [KEY, OTHER]
-    with pytest.raises(ConfigError, match=r"^line 2: 'client' is unknown"):
+    with pytest.raises(ConfigError, match=r"^line 2: unknown option 'client'"):
         AllowedKeys.parse(f"# bob\nclient bob {OTHER}{separator}client alice {KEY}\n")
 
 
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("root alice KEY", "'root' is no role: take client, worker, monitor or admin"),
-        ("client alice short", "what follows the name alice is no public key"),
-        ("client alice", "what follows the name alice is no public key"),
+        ("root alice KEY", "'root' is not a role: use client, worker, monitor or admin"),
+        ("client alice short", "the text after the name alice is not a public key"),
+        ("client alice", "the text after the name alice is not a public key"),
         ("client a/b KEY", "cannot be the name"),
-        ("client alice KEY jobs=5", "'jobs=5' is unknown: there are share=, tasks=, bytes=, until=, revoked="),
-        ("client alice KEY until=soon", "until: 'soon' is no day"),
-        ("client alice KEY share=0", "share: '0' is no whole number from 1 to 100"),
-        ("client alice KEY share=101", "share: '101' is no"),
-        ("client alice KEY share=" + "1" * 5000, "share: '1{10,}[.]{3}1+' is no whole number from 1 to 100$"),
+        ("client alice KEY jobs=5", "unknown option 'jobs=5': use share=, tasks=, bytes=, until=, revoked="),
+        ("client alice KEY until=soon", "until: 'soon' is not a date"),
+        ("client alice KEY share=0", "share: '0' is not a whole number from 1 to 100"),
+        ("client alice KEY share=101", "share: '101' is not a"),
+        ("client alice KEY share=" + "1" * 5000, "share: '1{10,}[.]{3}1+' is not a whole number from 1 to 100$"),
         ("client alice KEY tasks=" + "1" * 5000 + "K", "tasks: it must be .*, not '1{10,}[.]{3}1+K'$"),
         ("client alice KEY tasks=0", "tasks: '0' is not between 1 and 8192T"),
         ("client alice KEY tasks=8193T", "tasks: '8193T' is not between 1 and 8192T"),
-        ("client alice KEY until=" + "1" * 5000, "until: '1{10,}[.]{3}1+' is no day"),
-        ("x" * 5000 + " alice KEY", "'x+[.]{3}x+' is no role"),
+        ("client alice KEY until=" + "1" * 5000, "until: '1{10,}[.]{3}1+' is not a date"),
+        ("x" * 5000 + " alice KEY", "'x+[.]{3}x+' is not a role"),
         ("client " + "x" * 5000 + " KEY", "'x+[.]{3}x+' cannot be the name"),
         ("client alice KEY tasks=1.5", "tasks: it must be a whole number, or .*, not '1.5'"),
         ("client alice KEY bytes=G", "bytes: it must be .*, not 'G'"),
-        ("client alice KEY until=2027-01-01 5", "'5' is unknown"),
+        ("client alice KEY until=2027-01-01 5", "unknown option '5'"),
     ],
 )
 def test_a_bad_line_is_refused_and_named(line: str, text: str) -> None:
@@ -73,7 +73,7 @@ def test_a_key_is_on_the_list_once() -> None:
 def test_a_key_is_good_on_its_last_day_and_not_after_it() -> None:
     key = AllowedKey("client", "alice", KEY, until=TODAY)
     assert key.why_not(TODAY) == ""
-    assert key.why_not(date(2026, 11, 24)) == "it was good until 2026-11-23"
+    assert key.why_not(date(2026, 11, 24)) == "it was valid until 2026-11-23"
     assert "revoked on 2026-11-23" in AllowedKey("client", "alice", KEY, revoked=TODAY).why_not(TODAY)
 
 
@@ -100,12 +100,12 @@ OVER, REVOKED = "until=2027-01-01", "revoked=2026-12-31"
         (["client eve"], None),
         (["admin eve", f"client eve {REVOKED}"], None),
         ([f"client eve {OVER}", "worker eve"], None),
-        (["client bob"], "none that may submit is on the list"),
-        (["monitor eve"], "none that may submit is on the list"),
+        (["client bob"], "no key that may submit is on the list"),
+        (["monitor eve"], "no key that may submit is on the list"),
         ([f"client eve {REVOKED}", "monitor eve"], "it was revoked on 2026-12-31"),
         ([f"client eve {REVOKED}"], "it was revoked on 2026-12-31"),
-        ([f"client eve {OVER}"], "it was good until 2027-01-01"),
-        ([f"client eve {REVOKED}", f"client eve {OVER}"], "it was good until 2027-01-01"),
+        ([f"client eve {OVER}"], "it was valid until 2027-01-01"),
+        ([f"client eve {REVOKED}", f"client eve {OVER}"], "it was valid until 2027-01-01"),
         ([f"client eve {OVER}", "client eve revoked=2027-01-02"], "it was revoked on 2027-01-02"),
     ],
 )
@@ -118,6 +118,7 @@ def test_an_owner_is_locked_out_without_a_good_key_that_may_submit(lines: list[s
     else:
         assert lockout is not None
         assert (
-            lockout.reason == f"no key of its owner, eve, is good: {reason}. Allow one with that name, and it continues"
+            lockout.reason
+            == f"its owner, eve, has no valid key: {reason}. Allow a key with that name, and it continues"
         )
-        assert lockout.is_expiry is reason.startswith("it was good")
+        assert lockout.is_expiry is reason.startswith("it was valid")

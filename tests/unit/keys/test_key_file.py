@@ -45,16 +45,16 @@ def test_no_text_of_it_shows_the_secret() -> None:
         ({"addresses": ["tcp://h:" + "9" * 5000]}, "not an address|port|digits"),
         ({"addresses": [5]}, "address must be a str"),
         ({"addresses": ["nowhere"]}, "not an address"),
-        ({"servers": []}, "a key in it is none"),
-        ({"public": "short"}, "a key in it is none"),
-        ({"secret": 5}, "a key in it is none"),
+        ({"servers": []}, "a key in it is invalid"),
+        ({"public": "short"}, "a key in it is invalid"),
+        ({"secret": 5}, "a key in it is invalid"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, change: dict[str, Any], text: str) -> None:
     path = tmp_path / "alice.json"
     new_key().write(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ConfigError, match=f"{path} is no file of a key.*{text}.*copy it again"):
+    with pytest.raises(ConfigError, match=f"{path} is not a key file.*{text}.*copy it again"):
         KeyFile.read(path)
 
 
@@ -63,7 +63,7 @@ def test_what_is_no_key_at_all_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "alice.json"
     path.touch(0o600)
     path.write_text(text)
-    with pytest.raises(ConfigError, match="is no file of a key"):
+    with pytest.raises(ConfigError, match="is not a key file"):
         KeyFile.read(path)
 
 

@@ -58,8 +58,8 @@ def test_links_pipes_folders_and_missing_files_are_refused(tmp_path: Path) -> No
     os.mkfifo(pipe, 0o600)
     for path, text in (
         (link, "is a link"),
-        (pipe, "is no file"),
-        (tmp_path, "is no file"),
+        (pipe, "is not a regular file"),
+        (tmp_path, "is not a regular file"),
         (tmp_path / "none", "No such file"),
     ):
         with pytest.raises(ConfigError, match=text):

@@ -48,7 +48,7 @@ def test_rows_that_are_open_again_do_not_count_backwards() -> None:
     ("fields", "text"),
     [
         ({}, "open"),
-        ({"state": "paused", "reason": "no key of its owner is good"}, "paused"),
+        ({"state": "paused", "reason": "its owner has no valid key"}, "paused"),
         ({"state": "paused", "all_rows_known": 0}, "paused"),
         ({"all_rows_known": 0}, "rows missing"),
         ({"reason": "the disk is full"}, "waits"),

@@ -92,7 +92,7 @@ def test_a_key_on_the_list_is_let_in_and_known_by_its_connection(place: Place) -
         ([key(REVOKED)], "it was revoked"),
         ([key(GOOD, server=UNKNOWN)], "is not the scheduler that the key"),
         ([key(KeyPair(GOOD.public, UNKNOWN.secret))], "is not the scheduler that the key"),
-        ([], "lets in nobody without a key"),
+        ([], "accepts only peers with a key"),
     ],
 )
 def test_others_hear_why_not_and_nothing_of_theirs_gets_in(place: Place, keys: list[KeyFile], text: str) -> None:

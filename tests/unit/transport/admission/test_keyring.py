@@ -82,8 +82,8 @@ def test_a_socket_shows_the_likeliest_key_and_the_next_one_when_that_is_refused(
     ("event", "value", "text"),
     [
         (AUTH, NOT_LISTED, "is not on the list of the scheduler at tcp://10.0.0.5:2345"),
-        (AUTH, LISTED_NO_MORE, "no more: it was revoked, or its last day is over"),
-        (PROTOCOL, MISMATCH, "has no keys, though there is one for it in /keys/a.json"),
+        (AUTH, LISTED_NO_MORE, "it was revoked or has expired"),
+        (PROTOCOL, MISMATCH, "has no keys, though /keys/a.json"),
     ],
 )
 def test_each_refusal_has_its_sentence_at_once(event: int, value: int, text: str) -> None:
@@ -158,7 +158,7 @@ def test_without_a_key_silence_is_no_refusal_and_a_listener_with_keys_is() -> No
         keyring.failed(SILENT, 32)
     assert not keyring.refusal
     keyring.failed(PROTOCOL, MISMATCH)
-    assert "lets in nobody without a key" in keyring.refusal
+    assert "accepts only peers with a key" in keyring.refusal
     assert "SCALER_KEY_FILE" in keyring.refusal
 
 

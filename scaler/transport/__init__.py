@@ -1,5 +1,5 @@
-"""The way between two processes: ZeroMQ's sockets or plain streams, how they listen, and what becomes of connections.
+"""Transports between two processes: ZeroMQ's sockets or plain streams, how they listen, and how connections end.
 
-Edges open a transport by an `Endpoint` and give it bytes in frames. The simulation has another transport.
-It knows no message: what the bytes mean is the business of `scaler.wire`.
+Edges open a transport by an `Endpoint` and exchange frames of bytes over it. The simulation has its own transport.
+The content of messages is the business of `scaler.wire`.
 """

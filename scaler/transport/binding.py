@@ -1,6 +1,6 @@
-"""Binding: how the sockets of this package come to listen, above all at the file of an ipc address, and who enters it.
+"""Binding: how sockets come to listen, above all at the file of an ipc address, and which user is at the other end.
 
-Used by the listeners and by the publisher. Must never: remove a file that may belong to somebody.
+Used by the listeners and by the publisher. No file is removed that another program may own.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 from scaler.endpoint import Endpoint
 from scaler.transport.interface import AddressInUseError
 
-if TYPE_CHECKING:  # streams do without it
+if TYPE_CHECKING:  # streams do not need it
     import zmq
 
 
 def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
-    """Bind. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
+    """Bind a socket. Only this user may connect to the file of an ipc address, whatever the umask of the process."""
     if endpoint.file is None:
         socket.bind(endpoint.address)
         return
-    if not endpoint.file.parent.is_dir():  # pyzmq can say so of a `str` only
+    if not endpoint.file.parent.is_dir():  # pyzmq reports this only for a `str`
         import zmq  # noqa: PLC0415 - as above
 
         raise zmq.ZMQError(errno.ENOENT)
@@ -35,19 +35,21 @@ def bind(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
-    """Connect."""
+    """Connect a socket."""
     socket.connect(endpoint.encoded)  # type: ignore[arg-type]  # as above
 
 
 def bound_at(last_endpoint: int | bytes) -> Endpoint:
-    """Return where a socket listens, by its option `LAST_ENDPOINT`."""
+    """Return the address at which a socket listens, given its option `LAST_ENDPOINT`."""
     assert isinstance(last_endpoint, bytes)
     return Endpoint.parse(os.fsdecode(last_endpoint))
 
 
 @contextlib.contextmanager
 def only_for_this_user() -> Iterator[None]:
-    """Have each file that is made meanwhile be out of reach for others, whatever the umask of the process."""
+    """Make new files inaccessible to other users while this context manager is active, whatever the umask of the
+    process.
+    """
     umask = os.umask(0o177)
     try:
         yield
@@ -56,10 +58,10 @@ def only_for_this_user() -> Iterator[None]:
 
 
 def why_not(endpoint: Endpoint, error: OSError | zmq.ZMQError) -> str:
-    """Return why nothing can listen there, and what to do about it."""
-    everywhere = f"give an address of this machine, or tcp://*:{endpoint.port} for all that it has"
+    """Return why it is impossible to listen at an address, and what to do about it."""
+    everywhere = f"use an address of this machine, or tcp://*:{endpoint.port} for all of its addresses"
     if error.errno == errno.ENODEV:
-        return f"no host and no network interface is known here by the name {endpoint.host!r}; {everywhere}"
+        return f"this machine knows no host or network interface {endpoint.host!r}; {everywhere}"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{endpoint.host} is not an address of this machine; {everywhere}"
     if error.errno == errno.ENOENT and endpoint.file is not None:
@@ -68,7 +70,10 @@ def why_not(endpoint: Endpoint, error: OSError | zmq.ZMQError) -> str:
 
 
 def check_ipc_file(endpoint: Endpoint) -> None:
-    """Raise if there is anything but a dead socket at an ipc address, because who binds removes it silently."""
+    """Raise unless the file of an ipc address is missing or a socket on which no process listens: binding would replace
+    any
+    other file silently.
+    """
     file = endpoint.file
     if file is None or not file.exists():
         return
@@ -86,26 +91,27 @@ def check_ipc_file(endpoint: Endpoint) -> None:
 
 
 _CREDENTIALS = struct.Struct("i2I")
-"""What Linux tells of the process at the other end: its number, user and group."""
+"""Linux: process id, user id and group id of the process at the other end."""
 _XUCRED, _XUCRED_BYTES_MOST = struct.Struct("2I"), 88
-"""The same on macOS and FreeBSD begins with the version of this structure, and the user."""
+"""macOS and FreeBSD: the first fields of the same structure are its version and the user id."""
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, getattr(unix, "LOCAL_PEERCRED", None)
 
 TELLS_USERS = hasattr(unix, "SO_PEERCRED") or _LOCAL_PEERCRED is not None
-"""Whether this system tells the user at the other end of a stream socket."""
+"""Whether this system reports the user at the other end of a stream socket."""
 
 
 def user_at(socket: unix.socket) -> str | None:
-    """Return the user who had connected the other end of a stream socket of this machine; None if it has ended."""
-    if not TELLS_USERS:  # no other user than this one can enter
+    """Return the user who made the other end of a stream socket of this machine; None if that has ended."""
+    if not TELLS_USERS:  # only this user can connect
         return name_of_user(os.geteuid())
     uid = uid_at(socket)
     return None if uid is None else name_of_user(uid)
 
 
 def uid_at(socket: unix.socket) -> int | None:
-    """Return the uid at the other end of a stream socket of this machine: of the process that connected or listened.
-    None if it has ended.
+    """Return the uid of the process that connected or listened at the other end of a stream socket of this machine;
+    None if
+    that has ended.
     """
     if _LOCAL_PEERCRED is None:
         credentials = _credentials_at(socket)
@@ -117,13 +123,13 @@ def uid_at(socket: unix.socket) -> int | None:
 
 
 def process_at(socket: unix.socket) -> int:
-    """Return the id of the process that had connected the other end of a stream socket of this machine; 0: unknown."""
+    """Return the id of the process that connected the other end of a stream socket of this machine; 0 if unknown."""
     credentials = _credentials_at(socket)
     return 0 if credentials is None else credentials[0]
 
 
 def _credentials_at(socket: unix.socket) -> tuple[int, ...] | None:
-    """Return process, user and group at the other end; None if it has ended, or the system does not tell."""
+    """Return process, user and group at the other end; None if it has ended, or the system does not report them."""
     if not hasattr(unix, "SO_PEERCRED"):
         return None
     try:
@@ -134,7 +140,7 @@ def _credentials_at(socket: unix.socket) -> tuple[int, ...] | None:
 
 @functools.lru_cache(maxsize=256)
 def name_of_user(uid: int) -> str:
-    """Return the name of a user of this machine, or its number if it has none."""
+    """Return the name of a user of this machine, or `uid-` and the number for a user without a name."""
     import pwd  # noqa: PLC0415 - only schedulers need it
 
     try:

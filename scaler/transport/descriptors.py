@@ -1,7 +1,7 @@
-"""Descriptors: by which descriptor of the system each connection of a socket came, and which of them are idle.
+"""Descriptors: the file descriptor of each connection of a socket, and which connections are idle.
 
-Used by the sockets, which hear from the system which descriptors were closed. Must never: close one that another part
-of this process has.
+Used by the sockets, which learn from the system which descriptors were closed. A descriptor is closed only here if no
+other part of this process has it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from scaler.ids import Connection
 class Descriptors:
     """The connections of one socket.
 
-    A descriptor is used again as soon as its connection has been closed, and the news of that may be read after the
-    first message of the next connection. So a descriptor may have several.
+    The system reuses a descriptor as soon as its connection is closed, and that event may be read after the first
+    message
+    of the next connection. So a descriptor may have several connections.
     """
 
     def __init__(self) -> None:
         self.known: dict[Connection, int] = {}
         self.keys: dict[Connection, str] = {}
-        """the public keys with which connections were let in; of those that needed none, there is nothing"""
+        """the public keys with which connections were accepted; connections that needed no key are not in it"""
         self._connections: dict[int, list[Connection]] = {}
         self._ended: set[Connection] = set()
 
@@ -37,7 +38,7 @@ class Descriptors:
         return list(self._connections.get(descriptor, ()))
 
     def end(self, descriptor: int) -> None:
-        """Note that a descriptor was closed: of its connections the oldest is not behind it any more."""
+        """Note that a descriptor was closed: the oldest of its open connections has ended."""
         for connection in self._connections.get(descriptor, ()):
             if connection not in self._ended:
                 self._ended.add(connection)
@@ -60,24 +61,25 @@ class Descriptors:
 
 
 class OpenConnections:
-    """The connections of a peer's socket that stand. In a forked process their copies are closed: they would keep the
-    connections when this process has ended, and the other end would wait for it.
+    """The open connections of a peer's socket. A forked process closes its copies: they would keep the connections open
+    after
+    this process has ended, and the other end would wait for it.
     """
 
     all: ClassVar[weakref.WeakSet[OpenConnections]] = weakref.WeakSet()
 
     def __init__(self) -> None:
         self._files: dict[int, int] = {}
-        """descriptor -> what the system calls the connection behind it: descriptors are used again"""
+        """descriptor -> inode of the connection behind it, because descriptors are reused"""
         OpenConnections.all.add(self)
 
     def open(self, descriptor: int) -> None:
-        """Take a new connection."""
+        """Add a new connection."""
         with contextlib.suppress(OSError):
             self._files[descriptor] = os.fstat(descriptor).st_ino
 
     def close(self, descriptor: int) -> None:
-        """A connection has ended."""
+        """Remove an ended connection."""
         self._files.pop(descriptor, None)
 
     def leave_to_parent(self) -> None:
@@ -99,32 +101,32 @@ if hasattr(os, "register_at_fork"):
 
 
 class IdleConnections:
-    """Finds the connections that stand and belong to no peer, so that they do not keep open files for ever.
+    """Finds open connections that belong to no peer, so that they do not keep descriptors forever.
 
-    A connection on which nothing was ever said, or nothing but garbage, looks like any other to the system. Costs
-    nothing per message, and takes none that has just come for idle.
+    To the system, a connection that has sent nothing, or only garbage, looks like any other. This costs nothing per
+    message. A new connection never counts as idle at once.
     """
 
     def __init__(self) -> None:
         self._standing: set[int] = set()
         self._idle: set[int] = set()
-        """those that belonged to no peer at the last look, and are not closed since"""
+        """the connections that belonged to no peer at the last look, and were not closed since"""
 
     def open(self, descriptor: int) -> None:
-        """Take a new connection."""
+        """Add a new connection."""
         self._standing.add(descriptor)
         self._idle.discard(descriptor)
 
     def close(self, descriptor: int) -> None:
-        """A connection has ended."""
+        """Remove an ended connection."""
         self._standing.discard(descriptor)
         self._idle.discard(descriptor)
 
     def look(self, is_busy: Callable[[int], bool]) -> list[int]:
-        """Return the descriptors that belonged to no peer at the last look, and belong to none now.
+        """Return the descriptors that belonged to no peer at the last look and belong to none now.
 
         Args:
-            is_busy: returns whether a peer is behind a descriptor.
+            is_busy: returns whether a descriptor belongs to a peer.
         """
         idle = {descriptor for descriptor in self._standing if not is_busy(descriptor)}
         over = idle & self._idle

@@ -1,6 +1,6 @@
-"""Cuts: hears from ZeroMQ which connections of a socket were lost, and which ones are new.
+"""Cuts: learns from ZeroMQ which connections of a socket were lost, and which are new.
 
-Used by the sockets. Must never: be read by another thread than the one of its socket.
+Used by the sockets, only in the thread of the socket.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ _BEGINS = int(zmq.EVENT_ACCEPTED) | int(zmq.EVENT_CONNECTED)
 _ENDS, _IS_IN = int(zmq.EVENT_DISCONNECTED), int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 NO_LISTENER = int(zmq.EVENT_CLOSED)
 _EVENT = struct.Struct("=Hi")
-"""the event and its value, which is a descriptor for most"""
+"""an event and its value, which is a descriptor for most events"""
 
 
 class Watcher(Protocol):
-    """Who wants to know of each connection, by descriptor."""
+    """A receiver of the start and end of each connection, by descriptor."""
 
     def open(self, descriptor: int) -> None:
-        """Take a new connection."""
+        """Add a new connection."""
 
     def close(self, descriptor: int) -> None:
-        """A connection has ended."""
+        """Remove an ended connection."""
 
 
 class CutMonitor:
-    """Reports the loss of connections.
+    """Reports lost connections.
 
     Args:
-        watchers: want to know of new ones, too, and of all in their order.
-        keyring: is told which keys fit; None: nobody is asked for one.
+        watchers: receive the start and end of all connections, in order.
+        keyring: receives the results of handshakes; None if no key is needed.
         losses: further events that count as the loss of a connection.
     """
 

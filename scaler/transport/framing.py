@@ -1,11 +1,11 @@
-"""Framing: messages to the bytes of a stream and back, however the stream is cut.
+"""Framing: messages to the bytes of a stream and back, wherever the stream is cut.
 
-Each direction of a connection begins with `GREETING`, but for the channels of processors. A message is the number of
+Each direction of a connection begins with `GREETING`, except for the channels of processors. A message is the number of
 its frames, header included, the size of each, all as 4 bytes (little-endian), and the frames. Frames from
-`WRITTEN_ALONE_BYTES` on are not copied on their way out, and the rest of one that has come in part is read into its own
-memory; all others are copied there, so that none of them keeps the memory of a whole message.
+`WRITTEN_ALONE_BYTES` on are sent without a copy, and the rest of one that has arrived in part is read into its own
+memory. Smaller frames are copied, so that none keeps the memory of a whole message.
 
-Used by the streams, and by the channel of a processor. Must never: know a socket, or take memory for what did not come.
+Used by the streams, and by the channel of a processor. A peer that only announces data takes no memory.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from scaler.shared_memory import nbytes
 from scaler.transport.interface import Message
 
 GREETING = b"scaler stream 1\n"
-"""The first bytes of both directions: whoever says others is no Scaler peer of this version."""
+"""The first bytes of both directions: a peer with other bytes is not a Scaler peer of this version."""
 FRAMES_MOST = 1 << 16
-"""A message of more frames is none."""
+"""The most frames of a message; more are an error."""
 WRITTEN_ALONE_BYTES = 8 * 1024
-"""A frame of so many bytes is a piece of its own on its way out. To copy a smaller one costs less."""
+"""A frame of at least this size is sent as a piece of its own. Copying a smaller one costs less."""
 LAZY_BYTES = 256 * 1024
-"""So much memory, and no more, is taken for a frame before it has come."""
+"""The most memory that is allocated at once for a frame before it has arrived."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -36,14 +36,14 @@ _COUNT, _LONE = struct.Struct("<I"), struct.Struct("<II")
 
 
 class GarbledError(ValueError):
-    """What has come is no message. Nothing that follows can be one."""
+    """The received bytes are not a message. Nothing that follows can be read."""
 
 
 def pieces_of(header: bytes, frames: Sequence[Any]) -> list[Any]:
-    """Return the bytes of a message: small frames in one piece, large ones as they are.
+    """Return the bytes of a message: small frames joined into one piece, large ones as they are.
 
     Args:
-        frames: whatever has a contiguous buffer. The large ones must not change until they are written.
+        frames: objects with a contiguous buffer. Large ones must not change until they are written.
     """
     if not frames and len(header) < WRITTEN_ALONE_BYTES:
         return [_LONE.pack(1, len(header)) + header]
@@ -65,7 +65,7 @@ def pieces_of(header: bytes, frames: Sequence[Any]) -> list[Any]:
 
 
 def drop_bytes(pieces: deque[Any], n_bytes: int) -> None:
-    """Take the first bytes away from a row of pieces."""
+    """Remove the first bytes of a row of pieces."""
     while pieces and n_bytes >= len(pieces[0]):
         n_bytes -= len(pieces.popleft())
     if n_bytes:
@@ -73,30 +73,32 @@ def drop_bytes(pieces: deque[Any], n_bytes: int) -> None:
 
 
 class ReceiveBuffer:
-    """What has come in one direction of a connection, and is not a whole message yet.
+    """The received bytes of one direction of a connection that are not a whole message yet.
 
     Args:
-        frame_bytes: a larger frame is garbage.
-        message_bytes: a larger message is garbage.
-        is_greeted: whether no greeting comes.
+        frame_bytes: the most bytes of a frame.
+        message_bytes: the most bytes of a message.
+        is_greeted: whether no greeting is expected.
     """
 
     def __init__(self, frame_bytes: int, message_bytes: float, *, is_greeted: bool = False) -> None:
         self._frame_bytes, self._message_bytes = frame_bytes, message_bytes
         self._rest = bytearray()
-        """the begin of a greeting, of the sizes of a message, or of a small frame"""
+        """the received part of a greeting, of the sizes of a message, or of a small frame"""
         self._is_greeted = is_greeted
         self._sizes: tuple[int, ...] = ()
-        """of the frames of the message that is coming"""
+        """the sizes of the frames of the message that is arriving"""
         self._frames: list[Any] = []
-        """those that have come"""
+        """the frames of that message that have arrived"""
         self._area: Any = None
-        """the memory of a large frame that is coming"""
+        """the memory of a large frame that is arriving"""
         self.room = _NOWHERE
-        """where the next bytes belong, which is said with `filled`; empty: they are for `take`"""
+        """where to read the next bytes to, reported with `filled`; empty: pass them to `take`"""
 
     def filled(self, n_bytes: int) -> list[Message]:
-        """Note that the first bytes of `room` have come. Return the messages that are whole with them: one, or none."""
+        """Note that the first `n_bytes` of `room` have been read. Return the messages that are complete now: one or
+        none.
+        """
         self.room = self.room[n_bytes:]
         if self.room:
             return []
@@ -105,10 +107,10 @@ class ReceiveBuffer:
         return self.take(b"")
 
     def take(self, data: Buffer) -> list[Message]:
-        """Return the messages that are whole with these bytes, none of which is kept in the memory that they have.
+        """Return the messages that these bytes complete; the messages never share memory with `data`.
 
         Raises:
-            GarbledError: if there is none, and never will be one.
+            GarbledError: if the bytes are not the next part of a message.
         """
         known = data
         if self._rest:
@@ -121,7 +123,7 @@ class ReceiveBuffer:
                 if len(known) - at >= _LONE.size:
                     count, size = _LONE.unpack_from(known, at)
                     end = at + _LONE.size + size
-                    if count == 1 and size < WRITTEN_ALONE_BYTES and end <= len(known):  # as most often
+                    if count == 1 and size < WRITTEN_ALONE_BYTES and end <= len(known):  # the most frequent case
                         messages.append((bytes(known[at + _LONE.size : end]), []))
                         at = end
                         continue
@@ -140,14 +142,14 @@ class ReceiveBuffer:
         return messages
 
     def _greet(self, known: Buffer) -> int:
-        """Return where the first message begins, or 0 if the greeting has not come."""
+        """Return the offset of the first message, or 0 if the greeting is not complete."""
         if known[: len(GREETING)] != GREETING[: len(known)]:
             raise GarbledError
         self._is_greeted = len(known) >= len(GREETING)
         return len(GREETING) if self._is_greeted else 0
 
     def _sizes_at(self, known: Buffer, at: int) -> tuple[int, ...]:
-        """Return the sizes of the frames of the message that begins there, or nothing if not all of them have come."""
+        """Return the sizes of the frames of the message at an offset; empty if not all sizes have arrived."""
         if len(known) - at < 4:
             return ()
         count = _COUNT.unpack_from(known, at)[0]
@@ -161,7 +163,7 @@ class ReceiveBuffer:
         return sizes
 
     def _cut(self, known: Buffer, at: int) -> int:
-        """Cut off the frames that have come. Return where the rest begins."""
+        """Cut off the complete frames. Return the offset of the rest."""
         sizes, frames = self._sizes, self._frames
         while len(frames) < len(sizes):
             size, left = sizes[len(frames)], len(known) - at
@@ -179,7 +181,7 @@ class ReceiveBuffer:
 
 
 def new_area(n_bytes: int) -> Any:
-    """Return memory that can be written to. Of a large one, no more is taken from the system than is written."""
+    """Return writable memory. The system allocates the pages of a large area only as they are written."""
     if n_bytes < LAZY_BYTES:
         return bytearray(n_bytes)
     return mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

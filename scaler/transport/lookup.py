@@ -1,8 +1,7 @@
 """Lookup: whether the host name of a scheduler can be resolved here, and whether a port of this machine is taken.
 
-ZeroMQ resolves it too, again with each attempt to connect, and does not say when that fails. So a name that becomes
-known later works, and a wrong one looks like a scheduler that does not answer. This finds out in a thread of its own,
-because it may take long. Must never: keep anybody from connecting.
+ZeroMQ resolves the name too, with each attempt to connect, but does not report failures. A wrong name would look like a
+scheduler that does not answer. The look-up may take long, so it has a thread of its own. Connecting never waits for it.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from scaler.endpoint import TCP, Endpoint
 from scaler.transport.binding import name_of_user
 
 LISTENS_SECONDS = 0.1
-"""How long a connection is waited for, to find out whether anything listens."""
+"""How long `listens` waits for a connection."""
 
 
 class Lookup:
     """The look-ups of the host of one address.
 
     Args:
-        endpoint: where a scheduler should be.
-        tell: called with `problem` once it is known, in the thread that has found it; again only for another one.
+        endpoint: the address of a scheduler.
+        tell: called with each new value of `problem`, in the thread of the look-up.
     """
 
     def __init__(self, endpoint: Endpoint, tell: Callable[[str], None] | None = None) -> None:
@@ -35,13 +34,13 @@ class Lookup:
         """why the name cannot be resolved, as a sentence for people; empty if it can, or if that is not known yet"""
 
     def begin(self) -> None:
-        """Look the name up, if there is one and this is not being done already."""
+        """Start a look-up, unless the address has no name or one is running."""
         if self._host and (self._thread is None or not self._thread.is_alive()):
             self._thread = threading.Thread(target=self._look, name="scaler-lookup", daemon=True)
             self._thread.start()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end of a look-up that goes on, at most so long."""
+        """Wait for the end of a running look-up, `seconds` at most."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -52,7 +51,7 @@ class Lookup:
 
 
 def listens(endpoint: Endpoint) -> bool:
-    """Return whether anything takes connections at a port of this machine. Elsewhere, others may take them."""
+    """Return whether a program accepts connections at a port of this machine; False for addresses of other machines."""
     if endpoint.scheme != TCP or not endpoint.is_near:
         return False
     try:
@@ -63,10 +62,10 @@ def listens(endpoint: Endpoint) -> bool:
 
 
 def forbidden(endpoint: Endpoint) -> str:
-    """Return why this user may not connect to a socket on this machine; empty if nothing forbids it."""
+    """Return why this user may not connect to a socket file on this machine; empty if permissions allow it."""
     if endpoint.file is None:
         return ""
-    for each in (*reversed(endpoint.file.parents), endpoint.file):  # the parents of each have been entered
+    for each in (*reversed(endpoint.file.parents), endpoint.file):  # parents come first
         if not each.exists():
             return ""
         if not os.access(each, os.W_OK if each is endpoint.file else os.X_OK):

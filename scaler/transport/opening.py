@@ -1,7 +1,6 @@
-"""Opening: which transport there is to an address.
+"""Opening: chooses the transport to an address.
 
-`open_transport` is the one way in for agents and clients, `open_place` for schedulers. Must never: have a process
-import what it does not use.
+`open_transport` is for agents and clients, `open_place` for schedulers. A transport is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) -> Transport:
-    """Return the way to a scheduler, with the keys that there are for it.
+    """Return the transport to a scheduler, with the keys that this user has for it.
 
     Args:
-        role: what to be there: client or worker.
-        io_threads: how many threads of the system move bytes, if it needs any.
+        role: the role of the peer: client or worker.
+        io_threads: the number of threads that move bytes, if the transport needs any.
 
     Raises:
-        ConfigError: if there is a key that cannot be read, or others have access to it.
+        ConfigError: if a key file cannot be read, or others have access to it.
     """
     if endpoint.scheme == IPC and ARE_POSSIBLE:
         return Streams(endpoint, FRAME_BYTES_MOST, UNREAD_BYTES_MOST)
@@ -38,12 +37,12 @@ def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) 
 
 
 def import_transport(endpoint: Endpoint) -> None:
-    """Import what the way to a scheduler needs, in a process whose forks will open it."""
+    """Import all that `open_transport` needs, in a process whose forks will call that."""
     if not (endpoint.scheme == IPC and ARE_POSSIBLE):
         import scaler.transport.zeromq  # noqa: F401, PLC0415 - as above
 
-        with contextlib.suppress(ConfigError):  # whoever opens it hears of it
-            keys_for(endpoint, WORKER)  # what reads them is warm in each fork
+        with contextlib.suppress(ConfigError):  # `open_transport` will raise it again
+            keys_for(endpoint, WORKER)  # so the code that reads them is warm in each fork
 
 
 def open_place(
@@ -53,13 +52,13 @@ def open_place(
     unread_bytes: int = UNREAD_BYTES_MOST,
     lock: AdmissionKeys | None = None,
 ) -> Transport:
-    """Return the place of a scheduler at an address.
+    """Return the transport for a scheduler that will listen at an address.
 
     Args:
-        io_threads: how many threads of the system move bytes, if it needs any.
-        frame_bytes: it closes a connection that begins a larger frame.
-        unread_bytes: it may close a connection of which more waits to be read.
-        lock: what peers need a key for; None: everybody may connect.
+        io_threads: the number of threads that move bytes, if the transport needs any.
+        frame_bytes: a connection that starts a larger frame is closed.
+        unread_bytes: a connection of which more waits to be read may be closed.
+        lock: the keys that peers need; None: all peers may connect.
     """
     if endpoint.scheme == IPC and ARE_POSSIBLE:
         return Streams(endpoint, frame_bytes, unread_bytes)

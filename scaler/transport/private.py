@@ -2,8 +2,8 @@
 
 Used by the router. Loopback ports are open to every user of the machine, and to web pages in a browser; this is not.
 
-A folder goes with its scheduler, or with the program that had started this one. If all of them are killed at once, it
-stays; so each folder names its processes, and who makes a new one removes those whose processes have all ended.
+A folder is removed by its scheduler, or by the program that started the scheduler. If both are killed at once, the
+folder stays. So each folder names its processes, and making a new one removes those whose processes have all ended.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from scaler.endpoint import Endpoint, ipc_address
 from scaler.keys.private_files import private_opener
 
 _PATH_BYTES_MOST = 66
-"""Limit of the parent of a private folder: `/scaler-12345678/scheduler_monitor` below it must fit into an address."""
+"""The most bytes of the parent of a private folder: `/scaler-12345678/scheduler_monitor` below it must fit into an
+address.
+"""
 _PREFIX = "scaler-"
 LEFT_SECONDS = 60.0
-"""A socket so young may be of a process that is about to listen."""
-_USERS = "users"  # the file with the process ids, one in a line
+"""A socket file younger than this may belong to a process that is about to listen."""
+_USERS = "users"  # the file with the process ids, one per line
 _IMPORTS = "imports"
-_END = "."  # its last line: one without it is being written
+_END = "."  # its last line: a file without it is still being written
 
 
 def new_private_endpoint(name: str = "scheduler") -> Endpoint:
@@ -43,7 +45,7 @@ def new_private_endpoint(name: str = "scheduler") -> Endpoint:
 
 
 def keep_private_place_for(endpoint: Endpoint, pid: int) -> None:
-    """Have the folder of an address that `new_private_endpoint` made stay as long as this process lives."""
+    """Keep the folder of an address that `new_private_endpoint` made as long as a process lives."""
     file = endpoint.file
     if file is not None:
         with contextlib.suppress(OSError), open(file.parent / _USERS, "a", opener=private_opener) as users:
@@ -51,14 +53,16 @@ def keep_private_place_for(endpoint: Endpoint, pid: int) -> None:
 
 
 class ImportsFile:
-    """The file by which a program tells its cluster which modules its tasks need, in the folder of their address."""
+    """The file with which a program reports to its cluster the modules that its tasks need, in the folder of their
+    address.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     @classmethod
     def at(cls, endpoint: Endpoint) -> ImportsFile | None:
-        """Return that of an address; None if `new_private_endpoint` has not made it for this user."""
+        """Return the file for an address; None unless `new_private_endpoint` made the address for this user."""
         file = endpoint.file
         if file is None or not file.parent.name.startswith(_PREFIX):
             return None
@@ -69,13 +73,13 @@ class ImportsFile:
         return None
 
     def say(self, names: Iterable[str]) -> None:
-        """Write the names of modules, in place of those before. A cluster that is gone needs none."""
+        """Replace the names of modules in the file. File-system errors are ignored: the cluster may have ended."""
         text = "\n".join([*names, _END]).encode("utf-8", "surrogateescape")
         with contextlib.suppress(OSError), open(self._file, "wb", opener=private_opener) as file:
             file.write(text)
 
     def take(self) -> list[str]:
-        """Return the names, once: who asks again has none, until others are said."""
+        """Return the names and remove the file; empty if there is none, or it is not complete."""
         try:
             *names, end = self._file.read_text("utf-8", "surrogateescape").split("\n")
             self._file.unlink()
@@ -85,7 +89,7 @@ class ImportsFile:
 
 
 def remove_socket(endpoint: Endpoint) -> None:
-    """Remove the socket of a process that has ended, if it has left it behind; another process may listen there now."""
+    """Remove the socket file that an ended process left behind, unless another process listens there now."""
     file = endpoint.file
     if file is None:
         return
@@ -95,7 +99,7 @@ def remove_socket(endpoint: Endpoint) -> None:
 
 
 def remove_left_monitors(folder: Path) -> None:
-    """Remove the sockets of monitors that killed schedulers of this user have left, each under the name of its port."""
+    """Remove the sockets of monitors that killed schedulers of this user left behind, each named after its port."""
     for file in folder.glob("*_[0-9]*_monitor"):
         with contextlib.suppress(OSError):
             found = file.lstat()
@@ -129,8 +133,9 @@ def _remove_abandoned_places(parent: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether nobody needs this folder. One of a container that shares the file system names processes that are
-    not seen here, but somebody listens in it.
+    """Return whether no process needs this folder. The processes of a container that shares the file system are not
+    visible
+    here, so a folder with a socket at which a process listens is needed too.
     """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -153,5 +158,5 @@ def _is_alive(pid: int) -> bool:
 
 def _listens(file: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)  # the queue of a process that is stopped may be full
+        probe.setblocking(False)  # the queue of a stopped process may be full
         return probe.connect_ex(str(file)) != errno.ECONNREFUSED

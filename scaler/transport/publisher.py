@@ -1,7 +1,7 @@
-"""Publisher: the socket of the monitor stream: viewers subscribe to topics, and get what is said of these.
+"""Publisher: the socket of the monitor stream: viewers subscribe to topics and receive the messages of these.
 
-Made by the scheduler. A viewer that reads too slowly loses messages, and nobody waits for it. Whatever a viewer sends
-beside subscriptions is ignored. Must never: block, or raise because of a viewer.
+Made by the scheduler. A viewer that reads too slowly loses messages, and never delays the publisher. Data other than
+subscriptions is ignored. Viewers never make it block or raise.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from scaler.transport.private import new_private_endpoint, remove_private_place
 from scaler.transport.sockets import HANDSHAKE_MS, give_up_after, shut_down
 
 MESSAGES_KEPT = 200
-"""So many messages wait for a viewer that does not read; further ones are dropped."""
+"""The most messages that wait for a viewer; further ones are dropped."""
 
 SUBSCRIPTION_BYTES_MOST = 256
-"""A viewer that sends more at once is hung up on."""
+"""A viewer that sends a larger message is disconnected."""
 
 HANDSHAKE_BYTES_MOST = 1024
-"""The same where there are keys, which are longer."""
+"""This limit applies instead if viewers need keys, whose handshake is longer."""
 
 VIEWER_BYTES_MOST = 1024 * 1024
-"""A viewer on TCP that has said more is hung up on: libzmq needs some fifty times as much for its subscriptions."""
+"""A viewer on TCP that has sent more than this in all is disconnected: libzmq needs about fifty times as much memory
+for
+its subscriptions.
+"""
 
 _POLLIN, _EVENTS, _NOBLOCK = int(zmq.POLLIN), int(zmq.EVENTS), int(zmq.NOBLOCK)
 
@@ -40,12 +43,12 @@ class Publisher:
     """Listens at an address.
 
     Args:
-        endpoint: of ipc or tcp; None: a socket in a new folder that only this user can enter.
-        lock: what viewers need a key for; None: everybody may connect.
+        endpoint: an ipc or tcp address; None: a socket in a new folder that only this user can enter.
+        lock: the keys that viewers need; None: all viewers may connect.
 
     Raises:
         AddressInUseError: if another program listens there.
-        OSError: if the address cannot be bound for another reason; above all if its file belongs to another user.
+        OSError: if the address cannot be bound for another reason, for example if its file belongs to another user.
     """
 
     def __init__(self, endpoint: Endpoint | None, lock: AdmissionKeys | None = None) -> None:
@@ -60,7 +63,7 @@ class Publisher:
         if lock is not None:
             self._gate = Authenticator(self._context, self._socket, lock)
             self._socket.setsockopt(zmq.MAXMSGSIZE, HANDSHAKE_BYTES_MOST)
-            self._socket.setsockopt(zmq.RCVHWM, 2)  # with 1, no message comes where somebody is asked about keys
+            self._socket.setsockopt(zmq.RCVHWM, 2)  # with 1, no message arrives on a socket with keys
         self.gate_descriptor = None if self._gate is None else self._gate.descriptor
         try:
             bind(self._socket, endpoint)
@@ -76,12 +79,12 @@ class Publisher:
         is_bounded = endpoint.scheme == TCP and unread.IS_POSSIBLE
         self._monitor = CutMonitor(self._socket, [self._viewers]) if is_bounded else None
         self.monitor_descriptor = None if self._monitor is None else self._monitor.descriptor
-        """readable when viewers come or go: `changes` sees to that"""
+        """readable when viewers connect or disconnect; `changes` handles that"""
 
     def changes(self, most: int) -> list[tuple[bool, bytes]]:
-        """Return who subscribed (True), or what nobody wants any more (False), since the last call, in order.
+        """Return the new subscriptions (True and the topic) and ended ones (False) since the last call, in order.
 
-        If these are `most`, there may be more, and the descriptor does not say so.
+        If it returns `most` changes, call it again: the descriptor does not report the remaining ones.
         """
         changes: list[tuple[bool, bytes]] = []
         socket = self._socket
@@ -98,11 +101,11 @@ class Publisher:
         return changes
 
     def _is_from_a_good_key(self, frame: zmq.Frame, lock: AdmissionKeys) -> bool:
-        """Return whether the key of a viewer is still good, and hang up if it is not."""
+        """Return whether the key of a viewer is still valid; disconnect the viewer if not."""
         try:
             descriptor, key = int(frame.get(zmq.SRCFD)), key_of(frame)
         except zmq.ZMQError:
-            return True  # it is of no connection: libzmq unsubscribes for a lost viewer
+            return True  # it belongs to no connection: libzmq unsubscribes for a lost viewer
         self._viewers.keys[descriptor] = key
         is_good = lock.is_good(key)
         if not is_good:
@@ -110,12 +113,12 @@ class Publisher:
         return is_good
 
     def let_in(self) -> None:
-        """Answer those who ask to be let in."""
+        """Accept or refuse the viewers that wait to be authenticated."""
         if self._gate is not None:
             self._gate.answer()
 
     def hang_up(self, keys: frozenset[str]) -> None:
-        """Hang up on viewers that were let in with these keys."""
+        """Disconnect the viewers that were accepted with these keys."""
         for descriptor, key in self._viewers.keys.items():
             if key in keys:
                 shut_down(descriptor)
@@ -131,12 +134,12 @@ class Publisher:
                 shut_down(descriptor)
 
     def send(self, topic: bytes, header: bytes) -> None:
-        """Send a message to those who have subscribed to the topic, as far as they have room for it."""
+        """Send a message to the subscribers of a topic; dropped for those whose queue is full."""
         with contextlib.suppress(zmq.Again):
             self._socket.send_multipart((topic, header), _NOBLOCK)
 
     def close(self) -> None:
-        """Close, and remove what was made in the file system. May be called again."""
+        """Close, and remove the files of the address. May be called again."""
         if self._socket.closed:
             return
         if self._monitor is not None:
@@ -152,12 +155,12 @@ class Publisher:
 
 
 class _Viewers:
-    """The connections on TCP, by descriptor."""
+    """The viewers on TCP, by descriptor."""
 
     def __init__(self) -> None:
         self._descriptors: set[int] = set()
         self.keys: dict[int, str] = {}
-        """the public keys with which they were let in, as far as they have subscribed to anything"""
+        """the public keys of the viewers that have subscribed to anything"""
 
     def open(self, descriptor: int) -> None:
         self._descriptors.add(descriptor)
@@ -168,7 +171,7 @@ class _Viewers:
         self.keys.pop(descriptor, None)
 
     def talkers(self) -> list[int]:
-        """Return those that have said too much."""
+        """Return the viewers that have sent too many bytes."""
         return [each for each in self._descriptors if (unread.received_bytes(each) or 0) > VIEWER_BYTES_MOST]
 
 
@@ -176,8 +179,8 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint) -> 
     socket = context.socket(zmq.XPUB)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.SNDHWM, MESSAGES_KEPT)
-    socket.setsockopt(zmq.RCVHWM, 1)  # else libzmq takes all that a viewer has said at once, however much that is
-    socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # the second viewer of a topic is told of, too
+    socket.setsockopt(zmq.RCVHWM, 1)  # otherwise libzmq buffers all messages of a viewer, without a limit
+    socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # also report the second viewer of a topic
     socket.setsockopt(zmq.MAXMSGSIZE, SUBSCRIPTION_BYTES_MOST)
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
     give_up_after(socket, 0)  # without heartbeats of ZeroMQ, see there
@@ -187,7 +190,7 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint) -> 
 
 
 def _check_owner(endpoint: Endpoint) -> None:
-    """Raise if the file of an ipc address is not this user's."""
+    """Raise if the file of an ipc address belongs to another user."""
     file = endpoint.file
     if file is None:
         return

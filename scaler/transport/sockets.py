@@ -1,11 +1,11 @@
 """ZeroMQ sockets as Scaler uses them: made in one place, with every option that has a dangerous default.
 
 A message is a header frame and payload frames. Frames from `OUT_OF_BAND_BYTES` on are sent without a copy, and payload
-frames are received without one. A socket belongs to one thread. Nothing here decodes anything.
+frames are received without one. A socket belongs to one thread. Nothing is decoded here.
 
 Between threads of one process (`inproc://name`) ZeroMQ passes frames on without a copy, never reconnects, and does not
-report that the other end was closed. So received frames are copied here, as if they came from another process, and a
-closed end is noticed by the next send.
+report that the other end was closed. So received frames are copied here, as if they came from another process, and the
+next send notices a closed end.
 """
 
 from __future__ import annotations
@@ -39,40 +39,45 @@ from scaler.transport.private import new_private_endpoint, remove_private_place
 from scaler.transport.trust import ListenerCheck, is_private
 from scaler.transport.unread import IS_POSSIBLE, Unread
 
-# Plain numbers: combining pyzmq's enumerations costs more than the calls that use them. But pyzmq looks options up in
-# their enumeration, and that costs a plain number twice as much.
+# Plain numbers: combining pyzmq's enumerations costs more than the calls that use them. Options stay enumerations:
+# pyzmq looks them up, which takes twice as long for a plain number.
 _EVENTS, _POLLIN = zmq.EVENTS, int(zmq.POLLIN)
 _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 
 GIVEN_UP_AFTER_MS = 20_000
-"""The system closes a connection on which nothing is answered for the longest time-out and so much more. ZeroMQ's own
-heartbeats could find that out, too, but libzmq aborts the process (`!_io_error`) when one is due on a connection that
-was reset while it was held back."""
+"""The system closes a connection without answers after the longest time-out plus this time. ZeroMQ's own heartbeats
+could
+detect that too, but libzmq aborts the process (`!_io_error`) when a heartbeat is due on a connection that was reset
+while it was held back.
+"""
 KEEPALIVE_SECONDS = 5
-"""The time between two probes of the system, after 30 s of silence."""
+"""The time between two keep-alive probes of the system, after 30 s of silence."""
 HANDSHAKE_MS = 10_000
 """A connection that has not finished its handshake after this time is closed."""
 RECONNECT_MS = 50
 RECONNECT_MOST_MS = 250
-"""A scheduler that was restarted waits for its peers no longer than this. To try costs one packet."""
+"""The longest time that a restarted scheduler waits for its peers. An attempt costs one packet."""
 CONNECT_MS = 2_000
-"""An attempt to connect that nobody answers is made again after this time; the system would wait longer and longer."""
+"""An unanswered attempt to connect is repeated after this time; the system itself would wait longer and longer."""
 
 
 MESSAGES_WAITING = 256
-"""How many messages of one connection the scheduler's socket takes before they are read, where the system does not
-count their bytes (`unread.py`). Beyond that, the network holds the peer back."""
+"""How many messages of one connection the scheduler's socket takes before they are read, if the system does not count
+their bytes (`unread.py`). Beyond that, the network holds the peer back.
+"""
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
-"""How many messages wait for a peer that does not read. What it is told in order is bounded already, echoes are not."""
+"""The most messages that wait for a peer that does not read. Numbered messages are bounded elsewhere, echoes only
+here.
+"""
 FRAMES_MOST = 1 << 16
-"""A message with more frames is read as one without frames, which no codec accepts."""
+"""A message with more frames is read as one without frames, which every codec refuses."""
 
 
 def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: Endpoint) -> zmq.Socket[bytes]:
     socket = context.socket(kind)
     socket.setsockopt(zmq.LINGER, 0)
-    # Unbounded, because credits bound the messages on their way: the queue of a worker, the window of a map.
+    # Unbounded, because credits bound the messages in flight: the queue of a worker, the window of a map.
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.MAXMSGSIZE, FRAME_BYTES_MOST)
@@ -83,7 +88,7 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, endpoint: En
 
 
 def give_up_after(socket: zmq.Socket[bytes], silence_seconds: float) -> None:
-    """Have the system close connections on which nothing was answered for so long, and `GIVEN_UP_AFTER_MS` more."""
+    """Make the system close connections that stay unanswered for `silence_seconds` and `GIVEN_UP_AFTER_MS` more."""
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, 30)
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_SECONDS)
@@ -109,13 +114,15 @@ def _send(socket: zmq.Socket[bytes], header: bytes, frames: Sequence[Any]) -> No
 
 
 def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
-    """Return frames that can be sent. Before any of them is, because a part that was sent cannot be taken back."""
+    """Return frames that can be sent. All are checked before the first is sent, because a sent part cannot be taken
+    back.
+    """
     return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
 
 
 class _Inlet:
-    """Whether a message waits in a socket, without asking for more options than need be: pyzmq looks each one up in an
-    enumeration, which costs more than to receive a small message.
+    """Receives the first part of messages with as few look-ups of options as possible: pyzmq looks each one up in an
+    enumeration, which costs more than receiving a small message.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], *, copies: bool) -> None:
@@ -125,11 +132,11 @@ class _Inlet:
         self._is_expected = False
 
     def expect(self) -> None:
-        """The descriptor is readable: so there is a message, with rare exceptions."""
+        """Note that the descriptor is readable, so that there is a message, with rare exceptions."""
         self._is_expected = True
 
     def take(self) -> Any:
-        """Return the first part of the next message, as bytes or as a frame, or None if there is none."""
+        """Return the first part of the next message, as bytes or as a frame; None if there is none."""
         if not self._is_expected:
             if not self._option(_EVENTS) & _POLLIN:
                 return None
@@ -170,8 +177,9 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
 
 
 def _is_made_up_by_router(connection: Connection) -> bool:
-    """Return whether a routing id is one of ROUTER's own. A peer that chooses one is no Scaler peer: it could be taken
-    for another connection, before or after.
+    """Return whether ROUTER itself made a routing id. A peer that chooses its own is not a Scaler peer: it could pose
+    as
+    another connection, an earlier or a later one.
     """
     return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
 
@@ -183,13 +191,14 @@ def shut_down(descriptor: int) -> None:
 
 
 class RouterSocket:
-    """The scheduler's end: many peers, each known by its connection.
+    """The scheduler's end: many peers, each identified by its connection.
 
     Args:
-        silence_seconds: a connection whose other end answers nothing for this time, not even to the probes of the
-            system, is closed a little later.
-        unread_bytes: `look` closes a connection of which more waits, where the system says how much came.
-        lock: what peers need a key for; None: everybody may connect.
+        silence_seconds: a connection whose other end answers nothing for this time, not even the probes of the system,
+            is
+            closed a little later.
+        unread_bytes: `look` closes a connection of which more waits, if the system reports how much arrived.
+        lock: the keys that peers need; None: all peers may connect.
 
     Raises:
         AddressInUseError: if another socket listens there.
@@ -236,7 +245,7 @@ class RouterSocket:
         self._descriptors = Descriptors()
 
     def _bind(self, endpoint: Endpoint) -> Endpoint:
-        """Listen. Return where, indeed."""
+        """Listen. Return the actual address."""
         try:
             bind(self._socket, endpoint)
         except zmq.ZMQError as error:
@@ -259,7 +268,7 @@ class RouterSocket:
             descriptor = int(header.get(zmq.SRCFD))
             if not _is_made_up_by_router(connection):
                 shut_down(descriptor)
-                return connection, b"", []  # which no codec accepts
+                return connection, b"", []  # every codec refuses it
             self._descriptors.add(connection, descriptor)
             if self._gate is not None:
                 self._descriptors.keys[connection] = key_of(header)
@@ -269,16 +278,16 @@ class RouterSocket:
         return connection, header.bytes, frames
 
     def let_in(self) -> None:
-        """Answer those who ask to be let in."""
+        """Accept or refuse the peers that wait to be authenticated."""
         if self._gate is not None:
             self._gate.answer()
 
     def key_of(self, connection: Connection) -> str:
-        """Return the public key with which a connection was let in; empty if it needed none, or is gone."""
+        """Return the public key with which a connection was accepted; empty if it needed none, or has ended."""
         return self._descriptors.keys.get(connection, "")
 
     def user_of(self, connection: Connection) -> str | None:
-        """Return the user who has made a connection; empty over TCP, None if it has ended."""
+        """Return the user who made a connection; empty over TCP, None if it has ended."""
         if self.endpoint.file is None:
             return "" if self.endpoint.scheme == TCP else name_of_user(os.geteuid())
         descriptor = self._descriptors.present(connection)
@@ -288,7 +297,7 @@ class RouterSocket:
         except OSError:
             return None
 
-    def process_of(self, connection: Connection) -> int:  # noqa: ARG002 - ZeroMQ does not say it
+    def process_of(self, connection: Connection) -> int:  # noqa: ARG002 - ZeroMQ does not report it
         """Return 0: unknown."""
         return 0
 
@@ -296,8 +305,8 @@ class RouterSocket:
         """Send a message.
 
         Raises:
-            PeerGoneError: if the connection does not exist any more; also if too many messages wait for its other end,
-                which is hung up on then.
+            PeerGoneError: if the connection no longer exists, or too many messages wait for its other end, which is
+                disconnected then.
         """
         try:
             parts = _as_parts(frames) if frames else ()
@@ -310,8 +319,9 @@ class RouterSocket:
             raise PeerGoneError(error.errno, str(error)) from error
 
     def lost(self) -> list[Connection]:
-        """Return the connections that may have been lost since the last call: those of the descriptors that were
-        closed. The socket itself may need a moment to know it.
+        """Return the connections that may have been lost since the last call: those of the closed descriptors. The
+        socket itself
+        may learn of it a moment later.
         """
         connections = []
         for descriptor in self._monitor.lost():
@@ -320,12 +330,13 @@ class RouterSocket:
         return connections
 
     def forget(self, connection: Connection) -> None:
-        """A connection that is lost was not one that anything is sent to."""
+        """Drop what is known of a lost connection to which nothing is sent."""
         self._descriptors.remove(connection)
 
     def look(self, resident_bytes: int) -> int:
-        """Hang up on connections that send far more than is read, or more than one may before it was let in, or of
-        which an address has too many. Return on how many.
+        """Hang up on connections that send far more than is read, that send too much before they are authenticated, or
+        of which
+        an address has too many. Return their number.
 
         Args:
             resident_bytes: the size of this process.
@@ -341,10 +352,10 @@ class RouterSocket:
         return any(self._descriptors.present(each) is not None for each in self._descriptors.of(descriptor))
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
-        """Hang up on all that have been no connection of a peer since the last call. Return on how many.
+        """Hang up on connections that belonged to no peer at the last call either. Return their number.
 
         Args:
-            peers: the connections that belong to one.
+            peers: the connections of peers.
         """
         over = self._idle.look(lambda descriptor: any(each in peers for each in self._descriptors.of(descriptor)))
         for descriptor in over:
@@ -352,22 +363,22 @@ class RouterSocket:
         return len(over)
 
     def hang_up(self, connection: Connection) -> None:
-        """Close a connection. What has come on it already can still be received.
+        """Close a connection. Messages that have already arrived can still be received.
 
-        If its descriptor belongs to another one now, it is gone already.
+        If another connection has its descriptor now, this one has ended already.
         """
         descriptor = self._descriptors.present(connection)
         if descriptor is not None:
             shut_down(descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close. Messages have `linger_seconds` to leave. May be called again."""
+        """Close. Unsent messages have `linger_seconds` to leave. May be called again."""
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
             if self._gate is not None:
                 self._gate.close()
-            if self.endpoint.file is not None:  # ZeroMQ leaves it behind
+            if self.endpoint.file is not None:  # ZeroMQ does not remove it
                 self.endpoint.file.unlink(missing_ok=True)
             if self._is_private:
                 remove_private_place(self.endpoint)
@@ -376,13 +387,14 @@ class RouterSocket:
 class DealerSocket:
     """A peer's end of one connection. A new connection takes a new socket: its identity is never used again.
 
-    It says no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
+    It sends no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
 
-    At an ipc address in a folder that others can write it makes one connection, and what is sent waits until its
-    listener has passed the check. A missing listener counts as a cut.
+    At an ipc address in a folder that others can write, it makes one connection, and messages wait until the listener
+    has
+    passed the check. A missing listener counts as a lost connection.
 
     Args:
-        keyring: has the key that it shows, if it has one; None: no connection to that address needs one.
+        keyring: the keys to try; None: connections to that address need none.
     """
 
     def __init__(
@@ -395,7 +407,7 @@ class DealerSocket:
         is_safe = endpoint.file is None or is_private(endpoint.file.parent)
         self._check = None if is_safe else ListenerCheck(endpoint)
         self._held: list[tuple[bytes, Sequence[Any]]] | None = None if self._check is None else []
-        """what is sent when the listener has passed the check; None: it has, or there is none"""
+        """messages to send when the listener has passed the check; None if it has, or no check is needed"""
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS if self._check is None else -1)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
         self._socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
@@ -426,7 +438,7 @@ class DealerSocket:
         return header.bytes, self._receive_payload(self._socket) if header.more else []
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        """Send a message; it waits in the socket until there is a connection.
+        """Send a message; it waits in the socket until the connection is up.
 
         Raises:
             PeerGoneError: if the other end is in this process and was closed. `was_cut` reports all other losses.
@@ -440,7 +452,7 @@ class DealerSocket:
             raise PeerGoneError(error.errno, "the other end is closed") from error
 
     def was_cut(self) -> bool:
-        """Return whether the connection, once it stood, was lost since the last call."""
+        """Return whether the connection was lost since the last call, after it had been up."""
         was_cut = self._monitor.was_cut()
         if self._held is not None and self._check is not None and self._check.is_passed:
             held, self._held = self._held, None
@@ -449,7 +461,7 @@ class DealerSocket:
         return was_cut or bool(self.refusal)
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close. Messages have `linger_seconds` to leave. May be called again."""
+        """Close. Unsent messages have `linger_seconds` to leave. May be called again."""
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))

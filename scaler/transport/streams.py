@@ -1,11 +1,11 @@
 """Streams: the transport at ipc addresses, where both ends are of this package: plain stream sockets.
 
-No thread moves bytes: who receives reads from the system, and what the system does not take of a message waits here
-until its descriptor says that there is room. So a lone message costs one call of the system at each end, and a peer
-that sends more than is read is held back by the system.
+No thread moves bytes: the receiver reads from the system, and the unsent rest of a message waits here until the
+descriptor reports that there is room. So a single message costs one system call at each end, and the system holds back
+a peer that sends more than is read.
 
-Used through `open_transport`, by one thread at a time. Must never: block, know what a message means, or read from a
-connection of which messages wait.
+Used through `open_transport`, by one thread at a time. No call blocks, and a connection is not read while messages of
+it wait.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from scaler.transport.trust import why_not_trusted
 ARE_POSSIBLE = hasattr(select, "epoll") and hasattr(os, "eventfd")
 
 READ_BYTES = 256 * 1024
-"""About as much as the system keeps of a connection."""
+"""About as much as the system buffers of a connection."""
 SYSTEM_BYTES = 1024 * 1024
-"""What the system may keep of one direction, if its own limit is not lower."""
+"""The buffer of the system for one direction, unless its own limit is lower."""
 PIECES_MOST = 64
-"""So many pieces are written by one call of the system."""
+"""The most pieces that one system call writes."""
 READY_MOST = 64
-"""So many connections are read, each once, before others are asked for."""
+"""The most connections that are read, each once, before the system is asked for others."""
 CALLERS_WAITING = 1024
-"""Who connects while so many wait to be taken tries again."""
+"""The most connections that wait to be accepted; further peers try again."""
 PIECES_UNSENT = 250_000
-"""How much waits for a peer that does not read. What it is told in order is bounded already, echoes are not."""
+"""The most unsent pieces for one peer. Numbered messages are bounded elsewhere, echoes only here."""
 KNOCK_SECONDS = 0.05
 KNOCK_MOST_SECONDS = 0.25
-"""A scheduler that was restarted waits for its peers no longer than this."""
+"""The longest time that a restarted scheduler waits for its peers."""
 
-# Plain numbers: to combine the enumerations of `select` costs more than to read.
+# Plain numbers: combining the enumerations of `select` costs more than reading.
 _IN, _OUT = 1, 4
 
 
@@ -66,10 +66,10 @@ class _Stream:
     """One end of one connection.
 
     Args:
-        socket: its end; it belongs to the stream from now on.
-        epoll: where it is registered, or will be.
-        buffer: what is read comes here first; all streams of one thread may share it.
-        message_bytes: a larger message ends the connection.
+        socket: the end, which belongs to the stream from now on.
+        epoll: where the socket is registered, or will be.
+        buffer: where data is read to first; all streams of one thread may share it.
+        message_bytes: the most bytes of a message; a larger one ends the connection.
     """
 
     def __init__(
@@ -82,21 +82,21 @@ class _Stream:
         self._inflow = ReceiveBuffer(frame_bytes, message_bytes)
         self.unsent: deque[Any] = deque((GREETING,))
         self.must_wait = False
-        """whether the system is asked to say when there is room for more"""
+        """whether the system is to report when there is room for more"""
         self.has_ended = False
-        """whether nothing more will come"""
+        """whether nothing more will be received"""
         self.is_deaf = False
-        """whether nothing more can be said"""
+        """whether nothing more can be sent"""
         self.is_garbled = False
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        """Write a message, or as much as there is room for."""
+        """Write a message, as far as there is room for it."""
         self.unsent.extend(pieces_of(header, frames))
         if not self.must_wait:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits, or as much as there is room for."""
+        """Write what waits, as far as there is room for it."""
         unsent, socket = self.unsent, self.socket
         try:
             while len(unsent) > 1:
@@ -105,7 +105,7 @@ class _Stream:
                 drop_bytes(unsent, socket.send(unsent[0]))
         except BlockingIOError:
             pass
-        except OSError:  # what the other end has said before can still be read
+        except OSError:  # data that the other end sent before can still be read
             self.is_deaf = True
             unsent.clear()
             self.hang_up()
@@ -115,7 +115,7 @@ class _Stream:
             self._epoll.modify(socket, _IN | _OUT if unsent else _IN)
 
     def read(self) -> list[Message]:
-        """Read once, and the rest of a frame that was cut. Return the messages that are whole now."""
+        """Read once, and the rest of a partial frame. Return the messages that are complete now."""
         inflow = self._inflow
         messages: list[Message] = []
         try:
@@ -136,12 +136,12 @@ class _Stream:
         return messages
 
     def hang_up(self) -> None:
-        """End it, also if other processes have its descriptor. What has come can still be read."""
+        """End the connection, even if other processes have its descriptor. Received data can still be read."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(unix.SHUT_RDWR)
 
     def close(self, until: float = 0) -> None:
-        """Close. What waits has until then to leave."""
+        """Close. Unsent data may leave until the monotonic time `until`."""
         poll = select.poll()
         poll.register(self.socket, select.POLLOUT)
         while self.unsent and (seconds := until - time.monotonic()) > 0 and poll.poll(seconds * 1000):
@@ -151,10 +151,10 @@ class _Stream:
 
 
 class StreamDialer:
-    """A peer's end of one connection. If nobody listens there yet, a thread of its own tries again and again.
+    """A peer's end of one connection. If no process listens yet, a thread of its own tries repeatedly.
 
     Raises:
-        OSError: if there cannot be such an address.
+        OSError: if the address is impossible.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -181,7 +181,7 @@ class StreamDialer:
             raise
 
     def _has_connected(self, events: int) -> bool:
-        """Connect, and hang up on a listener that is not trusted. Return whether anyone listens."""
+        """Connect, and disconnect from a listener that is not trusted. Return whether a process listens."""
         stream = self._stream
         if stream.socket.connect_ex(self._path):
             return False
@@ -229,13 +229,13 @@ class StreamDialer:
 
     def _end(self) -> None:
         if self._stream.is_garbled:
-            self._messages.append((b"", []))  # which no codec accepts
+            self._messages.append((b"", []))  # every codec refuses it
         self._stream.is_deaf = True
         self._epoll.unregister(self._stream.socket)
         os.eventfd_write(self.monitor_descriptor, 1)
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        if not self._stream.is_deaf:  # `was_cut` says so
+        if not self._stream.is_deaf:  # `was_cut` reports it
             self._stream.send(header, frames)
 
     def was_cut(self) -> bool:
@@ -252,12 +252,12 @@ class StreamDialer:
         os.close(self.monitor_descriptor)
 
     def leave_to_parent(self) -> None:
-        """In a forked process: its copy would keep the connection when the parent has ended."""
+        """Close the copy of a forked process, which would keep the connection open after its parent has ended."""
         self._stream.socket.close()
 
 
 _dialers: weakref.WeakSet[StreamDialer] = weakref.WeakSet()
-"""all of this process"""
+"""all dialers of this process"""
 
 
 def _leave_dialers_to_parent() -> None:
@@ -270,7 +270,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _was_told(descriptor: int) -> bool:
-    """Return whether anything was said by an eventfd since the last call."""
+    """Return whether an eventfd was signalled since the last call."""
     try:
         return os.eventfd_read(descriptor) > 0
     except BlockingIOError:
@@ -282,7 +282,7 @@ def _door_at(endpoint: Endpoint) -> unix.socket:
 
     Raises:
         AddressInUseError: if another program listens there.
-        OSError: if that is impossible for another reason.
+        OSError: if it is impossible to listen there for another reason.
     """
     check_ipc_file(endpoint)
     path = str(endpoint.file)
@@ -330,7 +330,7 @@ class StreamListener:
         self._ready: list[tuple[int, int]] = []
         self._is_expected = True
         self._is_shut = False
-        """whether nobody is let in, because there is no descriptor left"""
+        """whether no connection is accepted, because there are no free descriptors"""
         self._lost: list[Connection] = []
         self._idle: set[Connection] = set()
 
@@ -373,7 +373,7 @@ class StreamListener:
                 socket, _address = self._door.accept()
             except BlockingIOError:
                 break
-            except OSError:  # most often for want of descriptors: `look` tries again
+            except OSError:  # usually for lack of descriptors: `look` tries again
                 self._is_shut = True
                 self._epoll.modify(self._door, 0)
                 break
@@ -403,7 +403,7 @@ class StreamListener:
         if len(stream.unsent) > PIECES_UNSENT:
             stream.is_deaf = True
             stream.hang_up()
-            raise PeerGoneError(errno.EAGAIN, "its other end does not read")
+            raise PeerGoneError(errno.EAGAIN, "the other end does not read")
 
     # Ends
 
@@ -413,10 +413,10 @@ class StreamListener:
         return lost
 
     def forget(self, connection: Connection) -> None:
-        """Nothing is remembered of a connection that has ended."""
+        """Do nothing: ended connections are not remembered."""
 
     def let_in(self) -> None:
-        """Nobody asks: the file has permissions."""
+        """Do nothing: the permissions of the file decide who may connect."""
 
     def key_of(self, connection: Connection) -> str:  # noqa: ARG002
         return ""
@@ -429,7 +429,7 @@ class StreamListener:
         stream = self._streams.get(connection)
         return 0 if stream is None else process_at(stream.socket)
 
-    def look(self, resident_bytes: int) -> int:  # noqa: ARG002 - the system holds back who sends too much
+    def look(self, resident_bytes: int) -> int:  # noqa: ARG002 - the system holds back fast senders
         if self._is_shut:
             self._is_shut = False
             self._epoll.modify(self._door, _IN)
@@ -474,7 +474,7 @@ class Streams:
         self.endpoint = endpoint
         self._bounds = frame_bytes, unread_bytes
         self._dialer: StreamDialer | None = None
-        """the latest one"""
+        """the latest dialer"""
 
     @property
     def refusal(self) -> str:
@@ -488,4 +488,4 @@ class Streams:
         return StreamListener(self.endpoint, *self._bounds)
 
     def close(self) -> None:
-        """There is nothing that connections share."""
+        """Do nothing: connections share nothing."""

@@ -1,7 +1,7 @@
-"""Trust: whether the user who listens at an ipc address may be answered: whoever answers a peer can run code in it.
+"""Trust: whether a peer may answer the user who listens at an ipc address: a listener can run code in its peers.
 
-Used on each connection of peers and viewers, before anything is sent or received. A look at the file would not do: it
-may be another one when the connection is made.
+Used on each connection of peers and viewers, before anything is sent or received. Checking the file instead would not
+do: another file may have its place when the connection is made.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from scaler.endpoint import Endpoint
 from scaler.transport.binding import TELLS_USERS, name_of_user, uid_at
 
 _OVERFLOW_UID = 65534
-"""In a user namespace this stands for each user that is not mapped into it."""
+"""In a user namespace, this uid stands for each user that is not mapped into it."""
 
 
 def why_not_trusted(endpoint: Endpoint, socket: unix.socket) -> str:
-    """Return why the user who listens at the other end of a connection is not trusted; empty if this user, root or one
-    of `trust_users` listens there.
+    """Return why the user who listens at the other end of a connection is not trusted; empty for this user, root, and
+    `trust_users`.
     """
     if not TELLS_USERS:
         return "" if endpoint.file is not None and is_private(endpoint.file.parent) else _why_not_private(endpoint)
@@ -28,11 +28,11 @@ def why_not_trusted(endpoint: Endpoint, socket: unix.socket) -> str:
     if uid in (me, 0, *endpoint.trust_users):
         return ""
     if uid is None:
-        return f"the system does not tell who listens at {endpoint}: the connection has ended"
+        return f"the system does not report which user listens at {endpoint}: the connection has ended"
     hint = "; in a container that uid may stand for any user of the host" if uid == _OVERFLOW_UID else ""
-    return (  # the log cuts what is long
-        f"another user, {_shown(uid)}, listens at {endpoint}; nothing was sent there. If you trust that user, name it "
-        f"in trust_users (--trust-users {uid}, SCALER_TRUST_USERS={uid}): its answers can run code here, as "
+    return (  # the log cuts long lines
+        f"another user, {_shown(uid)}, listens at {endpoint}; nothing was sent there. If you trust that user, add it "
+        f"to trust_users (--trust-users {uid}, SCALER_TRUST_USERS={uid}): its answers can run code here, as "
         f"{_shown(me)}{hint}"
     )
 
@@ -44,13 +44,13 @@ def _shown(uid: int) -> str:
 
 def _why_not_private(endpoint: Endpoint) -> str:
     return (
-        f"this system does not tell who listens at {endpoint}, and other users could: use a folder that only you and "
-        "root can write (chmod go-w), below folders that no other user can replace"
+        f"this system does not report which user listens at {endpoint}, and another user could. Use a folder that only "
+        "you and root can write to (chmod go-w), below folders that no other user can replace"
     )
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether only this user and root can make files in a folder, or put another one in its place."""
+    """Return whether only this user and root can make files in a folder, or put another folder in its place."""
     from scaler.settings.owners import others_can_write  # noqa: PLC0415 - few systems need it
 
     real = Path(os.path.realpath(folder))
@@ -64,27 +64,28 @@ def is_private(folder: Path) -> bool:
 
 
 class ListenerCheck:
-    """Who listens on the one connection that a ZeroMQ socket makes to an ipc address, as its monitor reports it.
+    """The check of the listener on the one connection that a ZeroMQ socket makes to an ipc address.
 
-    The descriptor of a connection may belong to another one as soon as it was closed. So the result counts only when
-    all events of the monitor have been read: the end of a connection is reported before its descriptor is closed.
+    The system may reuse the descriptor of a connection as soon as it is closed. So the result counts only after all
+    events
+    of the monitor have been read: the end of a connection is reported before its descriptor is closed.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self.is_passed = False
-        """whether the connection stands, and its listener is trusted"""
+        """whether the connection is up, and its listener is trusted"""
         self.refusal = ""
         """why its listener is not trusted, as a sentence for people; empty if it is, or there is no connection yet"""
 
     def open(self, descriptor: int) -> None:
-        """Take the new connection, and hang up on a listener that is not trusted."""
+        """Check a new connection, and shut it down if its listener is not trusted."""
         with contextlib.suppress(OSError), unix.socket(fileno=os.dup(descriptor)) as copy:  # it may have ended
             self.refusal = why_not_trusted(self._endpoint, copy)
             self.is_passed = not self.refusal
             if self.refusal:
                 copy.shutdown(unix.SHUT_RDWR)
 
-    def close(self, descriptor: int) -> None:  # noqa: ARG002 - there is one
-        """The connection has ended."""
+    def close(self, descriptor: int) -> None:  # noqa: ARG002 - there is only one
+        """Note that the connection has ended."""
         self.is_passed = False

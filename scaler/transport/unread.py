@@ -1,10 +1,10 @@
-"""Unread: finds the connections that send far more than is read, and would fill the memory of this process.
+"""Unread: finds connections that send far more than is read, and would fill the memory of this process.
 
-Used by the scheduler's socket, on TCP and Linux, instead of a bound on unread messages. Such a bound does not hold back
-a message that has no end. And a peer that is held back, has said PING and resets its connection ends libzmq 4.3.5, and
-this process with it (`!_io_error`). So libzmq reads what comes, and here the system is asked how much that was.
+Used by the scheduler's socket, on TCP and Linux, instead of a limit on unread messages. Such a limit does not hold back
+a message without an end. And if a peer that is held back has sent a PING and resets its connection, libzmq 4.3.5 aborts
+this process (`!_io_error`). So libzmq reads everything, and this module asks the system how much that was.
 
-Costs nothing while the process does not grow. Must never: be asked about a connection that it was not told of.
+Costs nothing while the process does not grow.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import sys
 from collections.abc import Iterator
 
 GROWN_BYTES = 64 * 1024 * 1024
-"""If the process has grown by so much, it is worth a look at all connections."""
+"""When the process has grown by this much, all connections are checked."""
 CALM_BYTES = 1024 * 1024
-"""If no connection has more unread than this, there is nothing to look for."""
+"""If no connection has more unread than this, checking stops."""
 FRAME_COST_BYTES = 96
-"""What libzmq needs for each frame, however short it is."""
+"""The memory that libzmq needs for each frame, however short it is."""
 SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
-"""A frame of so many bytes or fewer has a head of two bytes on its way, a longer one of nine."""
+"""The head of a frame takes two bytes on the network up to this size, and nine beyond."""
 
 _TCP_INFO = getattr(unix, "TCP_INFO", None)
 _RECEIVED_AT = 128
-"""where `tcpi_bytes_received` is in the `tcp_info` of Linux (4.1 and later)"""
+"""the offset of `tcpi_bytes_received` in the `tcp_info` of Linux (4.1 and later)"""
 
 IS_POSSIBLE = sys.platform == "linux" and _TCP_INFO is not None
 
 
 def received_bytes(descriptor: int) -> int | None:
-    """Return how many bytes have come on a TCP connection so far; None if the system does not tell."""
+    """Return how many bytes a TCP connection has received so far; None if the system does not report it."""
     try:
         with unix.socket(unix.AF_INET, unix.SOCK_STREAM, 0, fileno=os.dup(descriptor)) as copy:
             info = copy.getsockopt(unix.IPPROTO_TCP, _TCP_INFO or 0, _RECEIVED_AT + 8)
@@ -41,12 +41,12 @@ def received_bytes(descriptor: int) -> int | None:
 
 
 def size_on_its_way(n_bytes: int) -> int:
-    """Return how many bytes of the network a frame took."""
+    """Return how many bytes a frame takes on the network."""
     return n_bytes + (SHORT_HEAD_BYTES if n_bytes <= SHORT_BYTES else LONG_HEAD_BYTES)
 
 
 class _Count:
-    """What has come on a connection, and what was read, since the first look."""
+    """The bytes that a connection received and that were read, since the first look."""
 
     __slots__ = ("came_before", "frames", "n_bytes")
 
@@ -55,7 +55,7 @@ class _Count:
         self.n_bytes = self.frames = 0
 
     def unread(self, came: int) -> int:
-        """Return about how much memory takes what was not read, if its frames are like those that were."""
+        """Estimate the memory of the unread bytes, assuming frames like those that were read."""
         unread = came - self.came_before - self.n_bytes
         return unread + unread * FRAME_COST_BYTES * self.frames // self.n_bytes if self.n_bytes else unread
 
@@ -64,30 +64,30 @@ class Unread:
     """The connections of one socket, by descriptor.
 
     Args:
-        most_bytes: what may wait of one connection.
+        most_bytes: the most unread bytes of one connection.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._descriptors: set[int] = set()
         self.counts: dict[int, _Count] = {}
-        """by descriptor; empty: nobody need say what is read, which is asked for each message"""
+        """by descriptor; while it is empty, callers need not report what they read"""
         self._least = 0
-        """the size of the process when it was smallest, or when all was last found well"""
+        """the size of the process at its smallest, or when the last check ended"""
 
     def open(self, descriptor: int) -> None:
-        """Take a new connection."""
+        """Add a new connection."""
         self._descriptors.add(descriptor)
         if self.counts:
             self.counts[descriptor] = _Count(0)
 
     def close(self, descriptor: int) -> None:
-        """A connection has ended."""
+        """Remove an ended connection."""
         self._descriptors.discard(descriptor)
         self.counts.pop(descriptor, None)
 
     def read(self, descriptor: int, sizes: Iterator[int]) -> None:
-        """Note the frames of a message that was read."""
+        """Count the frames of a message that was read."""
         count = self.counts.get(descriptor)
         if count is not None:
             for size in sizes:
@@ -98,7 +98,7 @@ class Unread:
         """Return the descriptors of connections that have far too much unread.
 
         Args:
-            resident_bytes: the size of this process; 0 if the system does not tell.
+            resident_bytes: the size of this process; 0 if unknown.
         """
         if self.counts:
             return self._compare(resident_bytes)

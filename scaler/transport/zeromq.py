@@ -1,6 +1,6 @@
 """ZeroMQ as the transport of Scaler: its contexts, and the sockets made in them.
 
-Used for TCP, between the threads of a process, and where there are no `streams`. Must never: know what a message means.
+Used for TCP, between the threads of a process, and on systems without `streams`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scaler.transport.sockets import DealerSocket, RouterSocket
 
 
 class _SharedContext:
-    """The one context of all sockets that meet inside this process, as long as there are any."""
+    """The one context of all sockets that connect inside this process, while there are any."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,7 +50,7 @@ _shared = _SharedContext()
 
 
 def _forget_shared() -> None:
-    """In a forked process: the other threads that share it do not exist here."""
+    """Make a new context in a forked process, because the other threads that share it do not exist there."""
     global _shared  # noqa: PLW0603 - there is one process
     _shared = _SharedContext()
 
@@ -60,7 +60,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class ZeroMQ:
-    """The `Transport` of ZeroMQ to one address. All that meet inside this process share a context."""
+    """The `Transport` of ZeroMQ to one address. All that connect inside this process share a context."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ZeroMQ:
         self._keyring = Keyring(endpoint, keys) if endpoint.scheme == TCP else None
         self._frame_bytes, self._unread_bytes = frame_bytes, unread_bytes
         self._dialer: DealerSocket | None = None
-        """the latest one"""
+        """the latest dialer"""
         self._context = _shared.enter() if endpoint.is_in_process else zmq.Context(io_threads)
 
     def dial(self) -> Dialer:

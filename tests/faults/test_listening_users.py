@@ -72,7 +72,7 @@ def test_no_peer_sends_anything_to_another_user_who_listens(
     assert done.returncode != 0
     output = done.stdout + done.stderr
     assert f"another user, uid 65534 (nobody), listens at ipc://{shared}/s; nothing was sent there" in output
-    assert "name it in trust_users (--trust-users 65534, " in output
+    assert "add it to trust_users (--trust-users 65534, " in output
     assert stranger.received(1) == {"received 0 bytes"}
 
 

@@ -111,7 +111,7 @@ def test_a_job_of_a_revoked_key_pauses_also_over_a_restart_and_continues_with_a_
     assert len(place.noted("begin")) < ROWS
     shown = place.run("show", "eve/nightly")
     assert "nightly: paused, its owner, eve, has no valid key: it was revoked on " in shown
-    assert "Allow one with that name, and it continues" in shown
+    assert "Allow a key with that name, and it continues" in shown
     with terminal(sys.executable, "-m", "scaler.cli.top", place.address) as top:
         top.press("7")
         wait_until(lambda: re.search(r"nightly +paused", top.text), "its state on a screen")

@@ -418,7 +418,7 @@ def test_viewers_on_tcp_need_a_key_that_may_watch(site: Site, monkeypatch: pytes
     wait_until(lambda: (viewer.receive(), "revoked" in viewer.problem)[1], "its refusal")
     viewer.close()
     stranger = Subscriber(site.monitor, ["scheduler"])
-    wait_until(lambda: (stranger.receive(), "without a key" in stranger.problem)[1], "its refusal")
+    wait_until(lambda: (stranger.receive(), "only peers with a key" in stranger.problem)[1], "its refusal")
     stranger.close()
     top = Command("top", site.monitor, "--once", "--timeout", "20", "--key-file", str(site.folder / "monitor.json"))
     assert top.end() == 0

@@ -1,7 +1,7 @@
-"""Authenticator: lets peers of a listening socket in by their keys. ZeroMQ asks it once for each connection, before any message.
+"""Authenticator: accepts the peers of a listening socket by their keys. ZeroMQ asks it about each new connection.
 
-One for each context of ZeroMQ whose sockets have keys (ZAP, RFC 27). It belongs to the thread of these sockets, and is
-never waited for. Must never: decide itself who is on the list.
+One for each context of ZeroMQ whose sockets have keys (ZAP, RFC 27). It belongs to the thread of these sockets, and
+never blocks. `AdmissionKeys.judge` decides which keys are valid.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _send_part, _receive_part = zmq.backend.Socket.send, zmq.backend.Socket.recv
 
 @dataclass(frozen=True)
 class AdmissionKeys:
-    """What a listening socket with keys needs.
+    """The secret key of a listening socket, and the judgement of the keys of its peers.
 
     Attributes:
         secret: the secret key of the scheduler.
-        judge: returns the code of ZAP for a public key, given the address of its peer: 200 lets it in.
-        is_good: returns whether a public key that was let in would be let in now. A connection may be older than its
-            first message.
+        judge: returns the ZAP status code for a public key, given the address of its peer: 200 accepts it.
+        is_good: returns whether a public key that was accepted is still valid. A connection may be older than its first
+            message.
     """
 
     secret: str = field(repr=False)
@@ -37,11 +37,11 @@ class AdmissionKeys:
 
 
 class Authenticator:
-    """The one of its context.
+    """The authenticator of one context.
 
     Args:
-        guarded: the socket that lets in nobody without a key from now on; it does not listen yet.
-        lock: of that socket.
+        guarded: the socket that accepts only peers with a key from now on; it does not listen yet.
+        lock: the keys of that socket.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Authenticator:
         self.answer()  # ZeroMQ's fd is edge-triggered: only an empty read re-arms it
 
     def answer(self) -> None:
-        """Answer all that has been asked."""
+        """Answer all pending requests."""
         for version, number, _domain, address, _identity, mechanism, *credentials in self._questions():
             public = z85.encode(credentials[0]).decode() if mechanism == b"CURVE" else ""
             code = self._judge(public, address.decode(errors="replace"))
@@ -82,7 +82,7 @@ class Authenticator:
 
 
 def key_of(frame: zmq.Frame) -> str:
-    """Return the public key with which the connection of a received frame was let in; empty if it needed none."""
+    """Return the public key with which the connection of a received frame was accepted; empty if it needed none."""
     try:
         return str(frame.get("User-Id"))
     except zmq.ZMQError:

@@ -1,8 +1,7 @@
-"""Keyring: the keys with which a peer tries to get in, and why it was refused, if it was.
+"""Keyring: the keys that a peer tries at one scheduler, and why the scheduler refused them, if it did.
 
-A part of the way to one scheduler; its sockets take the key that is to be tried, and tell what became of it. There are
-several keys while that of the scheduler is being replaced, and where a host has several names. Must never: go on
-without a key if there is one.
+Belongs to a transport, whose sockets use the key to try and report the result. There are several keys while that of the
+scheduler is being replaced, and if a host has several names. A peer that has a key never connects without one.
 """
 
 from __future__ import annotations
@@ -18,15 +17,18 @@ from scaler.keys.key_file import KeyFile
 from scaler.transport.admission.listener_probe import ListenerProbe
 
 LISTED_NO_MORE, NOT_LISTED = 500, 400
-"""What a scheduler answers to a key that it let in before, and to one that it does not know: codes of ZAP, the only
-ones that reach a peer."""
+"""The answers of a scheduler to a key that it accepted before, and to one that it does not know. They are ZAP status
+codes
+because only those reach a peer.
+"""
 
 SILENT_REFUSALS = 3
-"""A scheduler hangs up without a word on a peer that took its key for another one. So does one that is just ending, but
-not so often in a row."""
+"""A scheduler disconnects silently from a peer that took its key for another one. So does one that is just ending, but
+not this many times in a row.
+"""
 
 _SAID_BY_SCHEDULER = 2
-"""From this weight on, a failure is an answer to what only the scheduler can read, the one whose key a file names."""
+"""From this weight on, a failure answers something that only the scheduler with the key in the file can read."""
 
 _WITH_KEYS, _WITHOUT = "CURVE", "NULL"
 _MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
@@ -35,7 +37,7 @@ FAILURES = _AUTH | _PROTOCOL | int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 
 
 class _Try(NamedTuple):
-    """One of the keys, for one of those that the scheduler may show."""
+    """One key of the peer, with one public key that the scheduler may have."""
 
     file: KeyFile
     server: str
@@ -50,11 +52,11 @@ class Keyring:
 
     Args:
         endpoint: where the scheduler listens.
-        read: returns the keys that there are, the likeliest first; none: it is entered without. Called again when none
-            of them fits, because that of the scheduler may have been replaced.
+        read: returns the keys, the likeliest first; if empty, the peer connects without one. Called again when no key
+            fits, because that of the scheduler may have been replaced.
 
     Raises:
-        ConfigError: if they cannot be read.
+        ConfigError: if the keys cannot be read.
     """
 
     def __init__(self, endpoint: Endpoint, read: Callable[[], Sequence[KeyFile]]) -> None:
@@ -65,24 +67,24 @@ class Keyring:
         self._at = 0
         self._silent = 0
         self._failed = 0
-        """how many tries in a row came to nothing"""
+        """how many tries failed in a row"""
         self._best = (0, "")
-        """of these, the answer that says most, and how much that is"""
+        """of these failures the most informative: its weight and its sentence"""
         self.refusal = ""
-        """why there is no way in, as a sentence for people; empty as long as there may be one"""
+        """why this peer cannot connect, as a sentence for people; empty as long as it may succeed"""
 
     @property
     def is_refused_by_scheduler(self) -> bool:
-        """Whether the scheduler itself has refused all keys; otherwise another program may listen there."""
+        """Whether the scheduler itself refused all keys; if False, another program may listen there."""
         return bool(self.refusal) and self._best[0] >= _SAID_BY_SCHEDULER
 
     def retry(self) -> None:
-        """Try all keys anew if they were refused."""
+        """Try all keys again if they were refused."""
         if self.refusal:
             self.opened()
 
     def lend(self, socket: zmq.Socket[bytes]) -> None:
-        """Have a socket, which is not connected yet, show the key that is to be tried."""
+        """Set the key to try on a socket that is not connected yet."""
         if self._tries:
             now = self._tries[self._at]
             socket.setsockopt_string(zmq.CURVE_SERVERKEY, now.server)
@@ -90,19 +92,19 @@ class Keyring:
             socket.setsockopt_string(zmq.CURVE_SECRETKEY, now.file.secret)
 
     def opened(self) -> None:
-        """It fits, or all begins anew."""
+        """Forget all failures, because a key fits or all keys are tried again."""
         self._silent = self._failed = 0
         self._question.mechanism = ""
         self._best = (0, "")
         self.refusal = ""
 
     def failed(self, event: int, value: int) -> None:
-        """A handshake has failed: the event of ZeroMQ and what came with it."""
+        """Handle a failed handshake, given the event of ZeroMQ and its value."""
         asks_for = self._question.mechanism
         is_mismatch = event == _PROTOCOL and value == _MISMATCH
         if not self._tries:
             if is_mismatch or asks_for == _WITH_KEYS:
-                if not self._has_others():  # its scheduler may have made them since
+                if not self._has_others():  # the scheduler may have made some since
                     self.refusal = self._no_file()
             elif event not in (_AUTH, _PROTOCOL):
                 self._question.ask()
@@ -112,7 +114,7 @@ class Keyring:
             self._question.ask()
             self._silent += 1
             if self._silent < SILENT_REFUSALS or asks_for != _WITH_KEYS:
-                return  # a tunnel, too, hangs up on everybody as long as its scheduler is away
+                return  # a tunnel also disconnects all peers while its scheduler is down
         self._try_next(weight, sentence)
 
     def _try_next(self, weight: int, sentence: str) -> None:
@@ -128,7 +130,7 @@ class Keyring:
             self.refusal = self._best[1]
 
     def _has_others(self) -> bool:
-        """Read the keys again. Return whether there are some that were not tried."""
+        """Read the keys again. Return whether there are untried ones."""
         try:
             tries = _tries(self._read())
         except ConfigError:
@@ -140,7 +142,7 @@ class Keyring:
         return True
 
     def _meaning(self, event: int, value: int, *, has_no_keys: bool) -> tuple[int, str]:
-        """Return how much a failure says, and what."""
+        """Return how informative a failure is, and a sentence about it."""
         file, at = self._tries[self._at].file, self._endpoint
         if event == _AUTH and value == LISTED_NO_MORE:
             return 3, (

@@ -1,9 +1,9 @@
-"""Greeting: asks what listens at an address whether it lets in peers without a key.
+"""Greeting: asks the listener at an address whether it accepts peers without a key.
 
-ZeroMQ itself may not get to say it: a listener that wants another mechanism hangs up at once, often before its own
-greeting has left.
+ZeroMQ itself may not learn that: a listener with another mechanism disconnects at once, often before its own greeting
+has left.
 
-Used by the keyring, after a handshake has failed. Must never: be asked in a thread that must not wait.
+Used by the keyring, after a handshake has failed. `mechanism_at` blocks.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import threading
 from scaler.endpoint import Endpoint
 
 SIGNATURE = b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x00"
-"""That of ZMTP 3.0, and its version: a listener answers it with its own greeting, without waiting for the rest."""
+"""The signature of ZMTP 3.0 and its version: a listener answers it with its own greeting, without waiting for the
+rest.
+"""
 GREETING_BYTES = 64
 MECHANISM = slice(12, 32)
 SECONDS = 2.0
 
 
 def mechanism_at(endpoint: Endpoint) -> str:
-    """Return the mechanism of ZMTP that a listener asks for, such as NULL or CURVE; empty if it says none."""
+    """Return the ZMTP mechanism of a listener, such as NULL or CURVE; empty if it sends none."""
     greeting = b""
     try:
         with socket.create_connection((endpoint.host.strip("[]"), int(endpoint.port)), SECONDS) as probe:
@@ -35,16 +37,16 @@ def mechanism_at(endpoint: Endpoint) -> str:
 
 
 class ListenerProbe:
-    """What listens at one address, asked in a thread of its own, one at a time."""
+    """Asks the listener at one address, in a thread of its own, one request at a time."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._thread: threading.Thread | None = None
         self.mechanism = ""
-        """as the last answer was; empty: there was none yet"""
+        """the last answer; empty if there was none yet"""
 
     def ask(self) -> None:
-        """Find out again."""
+        """Ask again, unless a request is running."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._find_out, name="scaler-greeting", daemon=True)
             self._thread.start()

@@ -1,7 +1,7 @@
-"""UnauthenticatedPeers: the connections of which nothing was read yet, so that who has no key costs no more than he must.
+"""UnauthenticatedPeers: the connections of which no message was read yet. Bounds what peers without a key can cost.
 
-One for each listening socket with keys. It hears of each connection; with its first message, it has proved who it is.
-ZeroMQ itself ends a handshake that takes too long. Must never: cost anything for a message.
+One for each listening socket with keys. It receives the start and end of each connection; a peer is authenticated with
+its first message. ZeroMQ itself ends a handshake that takes too long. Costs nothing per message.
 """
 
 from __future__ import annotations
@@ -15,35 +15,37 @@ from collections.abc import Callable
 from scaler.transport.unread import IS_POSSIBLE, received_bytes
 
 BYTES_MOST = 16 * 1024 * 1024
-"""More than this is no handshake with a hello behind it: these have 700 bytes, and 8 MiB at the most."""
+"""More bytes than this are no handshake followed by a hello: those have 700 bytes, and 8 MiB at most."""
 FROM_ONE_ADDRESS_MOST = 1024
-"""So many connections of one address may be at it at once; a host has one for each client and cluster."""
+"""The most unauthenticated connections of one address; a host has one for each client and cluster."""
 
 
 class UnauthenticatedPeers:
-    """Those of one socket."""
+    """The unauthenticated connections of one socket."""
 
     def __init__(self) -> None:
         self._addresses: dict[int, str | None] = {}
-        """by descriptor, the last one at the end; None: nobody has asked for it yet"""
+        """by descriptor, the newest last; None until the address is needed"""
 
     def __len__(self) -> int:
         return len(self._addresses)
 
     def open(self, descriptor: int) -> None:
-        """A connection has begun."""
-        self.close(descriptor)  # the news of its end may come later than a new one with its descriptor
+        """Add a new connection."""
+        self.close(
+            descriptor
+        )  # the end of an old connection may be reported after the start of a new one with its descriptor
         self._addresses[descriptor] = None
 
     def close(self, descriptor: int) -> None:
-        """A connection has ended, or has spoken."""
+        """Remove a connection that has ended or is authenticated."""
         self._addresses.pop(descriptor, None)
 
     def over(self, has_spoken: Callable[[int], bool]) -> list[int]:
-        """Return the connections that have said too much, and the last ones of an address that has too many.
+        """Return the connections that sent too much, and the newest ones of an address that has too many.
 
         Args:
-            has_spoken: says whether a message of a connection was read, maybe before the news of its begin.
+            has_spoken: returns whether a message of a connection was read, possibly before its start was reported.
         """
         for descriptor in [each for each in self._addresses if has_spoken(each)]:
             self.close(descriptor)
@@ -53,7 +55,7 @@ class UnauthenticatedPeers:
         return list(dict.fromkeys(over))
 
     def _too_many(self) -> list[int]:
-        """Return those that have come when others of their address were as many as may be."""
+        """Return the connections that exceed the limit of their address."""
         counts: Counter[str] = Counter()
         too_many = []
         for descriptor, known in self._addresses.items():

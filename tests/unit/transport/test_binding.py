@@ -48,7 +48,7 @@ def test_no_file_and_that_of_a_killed_process_are_no_hindrance(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("address", "number", "reason"),
     [
-        ("tcp://nowhere:7", errno.ENODEV, "known here by the name 'nowhere'; .* tcp://[*]:7 for all"),
+        ("tcp://nowhere:7", errno.ENODEV, "knows no host or network interface 'nowhere'; .* tcp://[*]:7 for all"),
         ("tcp://10.9.9.9:7", errno.EADDRNOTAVAIL, "10.9.9.9 is not an address of this machine; .* tcp://[*]:7 for all"),
         ("ipc:///nowhere/socket", errno.ENOENT, "there is no folder /nowhere; make it first"),
         ("tcp://127.0.0.1:7", errno.EACCES, "Permission denied"),

@@ -49,7 +49,7 @@ def test_another_user_is_trusted_only_if_named(shared: Path) -> None:
     endpoint = endpoint_in(shared)
     assert asked(endpoint) == (
         f"another user, uid 65534 (nobody), listens at {endpoint}; nothing was sent there. If you trust that user, "
-        "name it in trust_users (--trust-users 65534, SCALER_TRUST_USERS=65534): its answers can run code here, as "
+        "add it to trust_users (--trust-users 65534, SCALER_TRUST_USERS=65534): its answers can run code here, as "
         "uid 0 (root); in a container that uid may stand for any user of the host"
     )
     assert asked(endpoint.trusting((4711, NOBODY))) == ""
@@ -65,7 +65,7 @@ def test_where_the_system_does_not_tell_only_a_private_folder_is_trusted(
         listener.listen()
         assert asked(endpoint_in(tmp_path)) == ""
         tmp_path.chmod(0o1777)
-        assert "this system does not tell who listens at" in asked(endpoint_in(tmp_path).trusting((NOBODY,)))
+        assert "this system does not report which user listens at" in asked(endpoint_in(tmp_path).trusting((NOBODY,)))
 
 
 def test_a_folder_is_private_if_nobody_else_can_write_or_replace_it(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_values_that_find_no_memory_at_the_scheduler_cost_their_tasks_and_no_oth
         # One after the other: each is to fill the memory alone.
         with pytest.raises(ObjectTooLargeError, match=r"its result is too large: .* the scheduler has no room for it"):
             client.submit(bytes, 100 * MB).result(60)
-        missing = r"is not here: the scheduler has no room for its 100,000,"
+        missing = r"is not here: the scheduler has no memory for its 100,000,"
         table = client.send_object(bytes(100 * MB), name="table")
         with pytest.raises(MissingObjects, match=missing):
             client.submit(len, table).result(60)

@@ -112,7 +112,7 @@ export class Session {
     this.#acknowledge(heard);
     if (!number) return withoutChunks(items);
     if (number <= this.#heard) return [];
-    if (number !== this.#heard + 1) throw new Unreadable(`message ${number} came after message ${this.#heard}`);
+    if (number !== this.#heard + 1) throw new Unreadable(`message ${number} arrived after message ${this.#heard}`);
     this.#heard = number;
     this.#unanswered += size;
     return items.flatMap((item) => (item[0] === "chunk" ? this.#addChunk(item[1]) : [item]));
@@ -137,7 +137,7 @@ export class Session {
       this.#arrivals += 1;
       this.#arrival = { sizes: of, total, parts: [], bytes: 0 };
     } else if (sizes.length) {
-      throw new Unreadable("a transfer begins while another one is on its way");
+      throw new Unreadable("a transfer starts while another one is arriving");
     }
     const arrival = this.#arrival;
     if (transfer !== this.#arrivals) throw new Unreadable(`a chunk of transfer ${transfer}`);
@@ -167,7 +167,7 @@ export class Session {
 }
 
 function withoutChunks(items) {
-  if (items.some(([kind]) => kind === "chunk")) throw new Unreadable("a chunk where none belongs");
+  if (items.some(([kind]) => kind === "chunk")) throw new Unreadable("an unexpected chunk");
   return items;
 }
 

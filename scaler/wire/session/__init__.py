@@ -1,4 +1,4 @@
-"""What both ends of a session keep: numbered messages, acknowledgements, the lane of large items, transfers.
+"""Both ends of a session: numbered messages, acknowledgements, the lane of large items, transfers.
 
-Edges, links and agents hold one pipe for each peer. Plain values without socket, thread or clock.
+Edges, links and agents have one pipe for each peer. Plain values without socket, thread or clock.
 """

@@ -1,7 +1,7 @@
-"""DialledSession: the dialling side's end of a session, which goes on from connection to connection, or begins anew.
+"""DialledSession: the session of the dialling side, which resumes on the next connection or starts again.
 
-Used by the client's connection and the agent's edge, which say in a hello whether they would go on. Must never: go on
-after a message that could not be read, written or handled, because the same one would come again.
+Used by the client's connection and the agent's edge. A session never resumes after a message that could not be read,
+written or handled: the same message would be sent again.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from scaler.wire.session.transfer import WINDOW_BYTES
 
 
 class DialledSession:
-    """One session after the other.
+    """The successive sessions of one peer.
 
     Args:
-        incoming: of the messages that come.
-        outgoing: of those that leave.
+        incoming: the direction of received messages.
+        outgoing: the direction of sent messages.
         counts: items written, by class (`Traffic.items`).
-        on_heard: called with the items of each message that the scheduler has heard.
-        window_bytes: how much of large items may be on its way.
+        on_heard: called with the items of each message that the scheduler has acknowledged.
+        window_bytes: the most unacknowledged bytes of large items.
     """
 
     def __init__(
@@ -42,21 +42,21 @@ class DialledSession:
         self._counts = counts
         self._on_heard = on_heard
         self.pipe = self._new_pipe()
-        """of the present session; what is said before the first one begins never leaves"""
+        """the pipe of the present session; items put before the first `begin` are never sent"""
         self._may_go_on = False
         self._dials = 0
-        """how many hellos there were"""
+        """the number of hellos so far"""
         self._begun = 0
-        """which of them has begun the present session"""
+        """the number of the hello that started the present session"""
 
     def _new_pipe(self) -> Pipe:
         return Pipe(*self._directions, window_bytes=self._window_bytes, counts=self._counts, on_heard=self._on_heard)
 
     def hello(self, item: Any, **said: Any) -> Message:
-        """Return the message of a hello: with `dial`, and what it goes on with, out of the count of any session.
+        """Return an unnumbered message with a hello, completed with `dial` and, if the session may resume, its state.
 
         Args:
-            said: fields of it that differ from hello to hello.
+            said: fields that differ from hello to hello.
         """
         self._dials += 1
         said["dial"] = self._dials
@@ -65,15 +65,15 @@ class DialledSession:
         return encode_message(self._directions[1], [replace(item, **said)], counts=self._counts)
 
     def may_go_on(self, resumed: int) -> bool:
-        """Return whether the session goes on, given `resumed` of the reply."""
+        """Return whether the session resumes, given `resumed` of the reply."""
         return bool(resumed) and self._may_go_on
 
     def spoil(self) -> None:
-        """Note that it is not certain what was said or heard: the next connection begins anew."""
+        """Start a new session on the next connection, because it is uncertain what was sent or received."""
         self._may_go_on = False
 
     def begin(self) -> list[Any]:
-        """Begin anew. Return the items of the last session that may not have arrived, in their order."""
+        """Start a new session. Return the items of the last one that may not have arrived, in order."""
         unheard = list(self.pipe.unheard())
         self.pipe = self._new_pipe()
         self._may_go_on = True

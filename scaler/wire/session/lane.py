@@ -1,8 +1,8 @@
-"""Bulk lane: large items, and what must follow them, in their order.
+"""Bulk lane: large items, and the items that must follow them, in order.
 
-A large item leaves as a transfer, one after the other. What names an item of the lane follows it there: a task its
-object, a cancel its task. Small items of the lane leave as ordinary messages, when what they follow has left.
-Must never: decide when something may leave. The pipe does.
+Large items leave one after the other, each as a transfer. An item that names another item of the lane follows it there:
+a task its object, a cancel its task. Small items of the lane leave as ordinary messages after the items they follow.
+The pipe decides when anything may leave.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from scaler.wire.session.streamed import StreamedFrames
 from scaler.wire.session.transfer import OutgoingTransfer, StreamedTransfer
 
 MESSAGE_BYTES = 1024 * 1024
-"""A message is not larger, unless one item alone is."""
+"""The most bytes of a message, unless a single item is larger."""
 LARGE_BYTES = 64 * 1024
 """A larger item travels in chunks, unless a chunk may be more than four times as large."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
-"""they follow whatever was said before"""
+"""these items follow all items that were put before"""
 
 
 class _Waiting:
@@ -56,26 +56,26 @@ class BulkLane:
         self._large_bytes = large_bytes
         self._counts = counts
         self.queue: deque[_Waiting] = deque()
-        """what has not left, or not wholly; empty or not is asked often"""
+        """items that have not left completely; a public field because it is checked often"""
         self._made: dict[bytes, deque[_Waiting]] = {}
-        """which items of the lane make an id"""
+        """the items of the lane that make an id"""
         self._uses: Counter[bytes] = Counter()
         """how many items of the lane name an id that they do not make"""
         self._departure: OutgoingTransfer | StreamedTransfer | None = None
         self._n_departures = 0
         self._waiting_bytes = 0
-        """of what has not begun to leave"""
+        """the bytes of items of which nothing has left"""
 
     def __len__(self) -> int:
         return len(self.queue)
 
     @property
     def n_bytes(self) -> int:
-        """The bytes of what has not left, but for values that are not here themselves."""
+        """The bytes that have not left, without streamed values, which are not in memory here."""
         return self._waiting_bytes + (self._departure.bytes_here if self._departure is not None else 0)
 
     def items(self) -> Iterator[Any]:
-        """Return all that has not left, or not wholly."""
+        """Return all items that have not left completely."""
         return (waiting.item for waiting in self.queue if not waiting.is_withdrawn)
 
     @property
@@ -84,7 +84,7 @@ class BulkLane:
         return self.queue[0].item if self._departure is not None else None
 
     def is_followed_by(self, item: Any) -> bool:
-        """Return whether the item must leave after something that is here."""
+        """Return whether an item must leave after an item of the lane."""
         if not self.queue:
             return False
         return type(item) in _LAST or not self._made.keys().isdisjoint(anatomy(type(item)).named_by(item))
@@ -120,10 +120,10 @@ class BulkLane:
         self.put(item, self._large_bytes + 1)
 
     def withdraw(self, cancel: TaskCancel) -> bool:
-        """Take out a task that is cancelled, and the objects that were made for it alone.
+        """Remove a cancelled task, and the objects that were made for it alone.
 
         Returns:
-            whether that was possible: not if the task, or such an object, has begun to leave. Then the cancel follows.
+            whether that was possible: not if the task or such an object has left in part. Then the cancel must follow.
         """
         makers = self._made.get(cancel.task_id, ())
         task = next((waiting for waiting in makers if type(waiting.item) is Task), None)
@@ -146,13 +146,13 @@ class BulkLane:
         return True
 
     def take(self, most_bytes: int) -> tuple[list[Any], Sequence[Any]] | None:
-        """Take what leaves next. None: all that is here waits behind a value whose next part has not come yet.
+        """Take the next message. Return None if all items wait for a streamed value whose next part has not arrived.
 
         Args:
-            most_bytes: of a chunk.
+            most_bytes: the most bytes of a chunk.
 
         Returns:
-            the items of a message, and those items of the lane that have left as a whole with it.
+            the items of a message, and the items of the lane that it completes.
         """
         first = self.queue[0]
         if first.size <= self._large_bytes:
@@ -179,7 +179,7 @@ class BulkLane:
         return [chunk], [first.item]
 
     def _small_items(self, most_bytes: int) -> list[Any]:
-        """Return the small items that come next, as many as one message holds."""
+        """Return the next small items, as many as one message holds."""
         items: list[Any] = []
         size = 0
         for waiting in self.queue:
@@ -196,7 +196,7 @@ class BulkLane:
         self._drop_withdrawn()
 
     def _drop_withdrawn(self) -> None:
-        """Keep the first item of the queue one that is to leave."""
+        """Remove withdrawn items from the front of the queue."""
         while self.queue and self.queue[0].is_withdrawn:
             self.queue.popleft()
 

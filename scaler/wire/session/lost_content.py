@@ -1,7 +1,7 @@
-"""Lost content: what an item becomes when its header has come, and there was no room for its content.
+"""Lost content: replaces an item whose header arrived, but for whose content there was no memory.
 
-Used by the pipe, for the items that one agent, client or task can do without: then a value that is too large ends its
-own task with an error, and not the session that brought it. Must never: make a success out of what did not arrive.
+Used by the pipe, for items that one agent, client or task can do without. A value that is too large then ends its own
+task with an error, and not the session that brought it. Lost content never becomes a success.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _no_part(part: ObjectPart, n_bytes: int) -> ObjectPart:
 
 
 def _without_arguments(item: Task | GraphNode | RunTask, _n_bytes: int) -> Task | GraphNode | RunTask:
-    """Return a call that fails where its arguments are read."""
+    """Return a call that fails when its arguments are read."""
     return replace(item, frames=())
 
 
@@ -62,15 +62,15 @@ _INSTEAD: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
 
 
 def without_content(direction: Direction, batches: list[Batch[Any]], n_bytes: int) -> list[Batch[Any]]:
-    """Return what a large message becomes whose frames were not kept.
+    """Return the replacement for a large message whose frames were not kept.
 
     Args:
-        direction: of the message.
-        batches: what was read of it, with empty frames.
-        n_bytes: of the whole message.
+        direction: the direction of the message.
+        batches: the batches of the message, with empty frames.
+        n_bytes: the size of the whole message.
 
     Raises:
-        ProtocolError: if something is in it that nobody can do without.
+        ProtocolError: if the message has an item that cannot be replaced.
     """
     instead = []
     for batch in batches:

@@ -1,6 +1,6 @@
-"""Lost frames: they stand for the frames of a value for which there was no room.
+"""Lost frames: stand for the frames of a value for which there was no memory.
 
-Made by the pipe; what holds them says why the value is not there. Must never: be taken for a value.
+Made by the pipe; the holder reports why the value is missing.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any
 
 
 class LostFrames(Sequence[Any]):
-    """The frames of a value that has come, of which none was kept. Whoever reads the value gets a `MemoryError`.
+    """The frames of an arrived value that were not kept. Reading them raises `MemoryError`.
 
     Args:
-        n_bytes: of the value, about.
-        reason: why a task that needs the value cannot have it; empty: there was no room.
+        n_bytes: about how many bytes the value has.
+        reason: why a task that needs the value cannot have it; empty: for lack of memory.
     """
 
     def __init__(self, n_bytes: int, reason: str = "") -> None:
         self._n_bytes = n_bytes
-        no_room = f"the scheduler has no room for its {n_bytes:,} bytes (its memory, or its setting value_bytes)"
+        no_room = f"the scheduler has no memory for its {n_bytes:,} bytes, or its setting value_bytes is lower"
         self.reason = reason or no_room
         """why a task that needs the value cannot have it"""
 

@@ -1,11 +1,11 @@
 """Pipe: one side of a session. Items become numbered messages, and messages of the other side become batches.
 
-Written to by actors and links (`put`), driven by an edge, which sends what it gives and hands in what has come. It
-keeps what was said until the other side has heard it, so a session goes on, on another connection, where it was. Two
-lanes: small items leave first, always; large ones leave in chunks, no more than a window on their way. A reset is a new
-pipe.
+Actors and links write to it (`put`). An edge drives it: it sends the messages and hands over the received ones. The
+pipe keeps each message until the other side acknowledges it, so a session resumes on another connection. It has two
+lanes: small items always leave first; large ones leave in chunks, at most a window of them unacknowledged. A new
+session has a new pipe.
 
-Must never: know sockets or the time, or take memory for what a peer only claims.
+The pipe has no socket and no clock. Sizes that a peer only announces take no memory.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Unwritable: TypeAlias = tuple[Any, Exception]
 """An item that cannot be encoded, with the exception."""
 
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
-"""A side that has received so much acknowledges it, so no window may be smaller."""
+"""A side acknowledges after receiving this many bytes, so no window may be smaller."""
 CHUNKS_IN_WINDOW = 16
-"""A peer counts as silent until a whole message has come, so over a network the messages are small."""
+"""A peer counts as silent until a whole message has arrived, so messages over a network are small."""
 FAST_WINDOWS = 16
-"""How many windows of small items may be on their way; beyond that, items wait and leave in larger messages."""
+"""How many windows of small items may be unacknowledged; further items wait and leave in larger messages."""
 _FIRST_SLICE = 512
 _CHUNKS = Batch[Chunk]
 
@@ -60,13 +60,13 @@ class Pipe:
     """One side of a session.
 
     Args:
-        incoming: of the messages that come.
-        outgoing: of those that leave.
-        window_bytes: how much of the large items may be on its way, at least `WINDOW_LEAST_BYTES`.
+        incoming: the direction of received messages.
+        outgoing: the direction of sent messages.
+        window_bytes: the most unacknowledged bytes of large items, at least `WINDOW_LEAST_BYTES`.
         counts: items written, by class (`Traffic.items`).
-        on_heard: called with the items of each numbered message that the other side has heard, in order.
-        room: returns how many bytes a large message may have of which more than its header is kept here.
-        on_left_late: called with items of the bulk lane when they have left as a whole, behind all small ones.
+        on_heard: called with the items of each numbered message that the other side has acknowledged, in order.
+        room: returns the most bytes of a large message; of a larger one only the header is kept.
+        on_left_late: called with items of the bulk lane when they have left completely, after all small ones.
     """
 
     def __init__(
@@ -101,23 +101,23 @@ class Pipe:
         self._small_bytes = 0
         self._bulk = BulkLane(outgoing, counts, self._large_bytes)
         self.put_streamed = self._bulk.put_streamed
-        """queue an item whose frames come part by part (`StreamedFrames`)"""
+        """queue an item whose frames arrive part by part (`StreamedFrames`)"""
         self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
-        """number, header, frames, items, size and whether it is of the bulk lane, of what was said and not yet heard"""
+        """unacknowledged messages: number, header, frames, items, size, and whether it is of the bulk lane"""
         self._fast_bytes = self._bulk_bytes = 0
-        """of what was said and not yet heard, by lane"""
+        """unacknowledged bytes, by lane"""
         self._written: list[Message] = []
-        """messages encoded before an item that could not be"""
+        """messages encoded before an item that cannot be encoded"""
         self._slice = _FIRST_SLICE
-        """how many items a message of good size holds"""
+        """how many items a message of about the best size holds"""
         self.said = 0
-        """the number of the last message"""
+        """the number of the last message sent"""
         self.heard = 0
-        """the highest number that has come from the other side"""
+        """the highest number received from the other side"""
         self.acknowledged = 0
-        """the highest number that the other side has heard, as far as it has said so"""
+        """the highest number that the other side has acknowledged"""
         self._unanswered_bytes = 0
-        """received since the last message left"""
+        """bytes received since the last message was sent"""
         self._arrival: IncomingTransfer | None = None
         self._n_arrivals = 0
 
@@ -125,33 +125,35 @@ class Pipe:
 
     @property
     def has_unsaid(self) -> bool:
-        """Whether items wait."""
+        """Whether items wait to be sent."""
         return bool(self._unsorted or self._small or self._bulk.queue)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing waits, and all that was said was heard."""
+        """Whether no item waits, and all messages are acknowledged."""
         return not (self._kept or self.has_unsaid)
 
     def bytes_before(self, item: Any) -> int:
-        """Return how many bytes are to leave before an item that names something of the bulk lane; 0 if it does not."""
+        """Return how many bytes must leave before an item that names another item of the bulk lane; 0 if it names
+        none.
+        """
         return self._bulk.n_bytes if self._bulk.is_followed_by(item) else 0
 
     @property
     def is_acknowledgement_due(self) -> bool:
-        """Whether much has come since the last message left. A message without items is enough."""
+        """Whether enough was received since the last message was sent. A message without items is enough."""
         return self._unanswered_bytes >= ACKNOWLEDGED_BYTES
 
     @property
     def is_ready(self) -> bool:
-        """Whether there may be something to take: items, or an acknowledgement that is due."""
+        """Whether `take` may return a message: with items, or with an acknowledgement that is due."""
         is_due = self._unanswered_bytes >= ACKNOWLEDGED_BYTES
         return is_due or bool(self._unsorted or self._small or self._bulk.queue)
 
     def take(self) -> list[Message]:
-        """Return the messages that may leave now. They are kept until they are heard.
+        """Return the messages that may leave now. They are kept until they are acknowledged.
 
-        If there are none, and much has come since the last message left, it is one without items.
+        If there are none and an acknowledgement is due, this is a message without items.
 
         Raises any of `UNWRITABLE` for an item that cannot be encoded; call `drop_unwritable` to continue.
         """
@@ -190,12 +192,14 @@ class Pipe:
         return dropped
 
     def unnumbered(self, items: Sequence[Any]) -> Message:
-        """Return a message that is not counted and not kept: a hello, a heartbeat; without items an acknowledgement."""
+        """Return a message that is neither numbered nor kept: a hello, a heartbeat, or without items an
+        acknowledgement.
+        """
         self._unanswered_bytes = 0
         return encode_message(self._outgoing, items, 0, self.heard, self._counts)
 
     def _take_unsorted(self, messages: list[Message]) -> None:
-        """Say what was put, as long as it is small: then nobody has to look at single items."""
+        """Encode the queued items in order while they are small, without looking at single items."""
         unsorted = self._unsorted
         while unsorted and self._fast_bytes < self._fast_most:
             items, number = unsorted[: self._slice], self.said + 1
@@ -215,11 +219,13 @@ class Pipe:
             messages.append((header, frames))
 
     def _has_large(self, frames: Sequence[Any]) -> bool:
-        """Return whether a frame is too large for a message with others. An item of many small ones may leave so."""
+        """Return whether a frame is too large for a message with other items. An item with many small frames may share
+        one.
+        """
         return any(memoryview(frame).nbytes > self._large_bytes for frame in frames)
 
     def _count_off(self, items: Sequence[Any]) -> None:
-        """These items were written but do not leave like this."""
+        """Undo the count of encoded items that do not leave in this form."""
         if self._counts is not None:
             for item in items:
                 self._counts[type(item)] -= 1
@@ -234,7 +240,7 @@ class Pipe:
         return header, frames
 
     def _sort(self) -> None:
-        """Give what was put to the lanes."""
+        """Distribute the queued items to the lanes."""
         n_sorted = 0
         try:
             for item in self._unsorted:
@@ -291,14 +297,14 @@ class Pipe:
 
     @property
     def arriving_bytes(self) -> int:
-        """The bytes of the large message that has come in part."""
+        """The received bytes of a large message that has arrived in part."""
         return self._arrival.n_bytes if self._arrival is not None else 0
 
     def receive(self, header: bytes, frames: Sequence[Any]) -> list[Batch[Any]]:
-        """Read a message. Return its batches; none if it is a repetition, or a part of a large message.
+        """Read a message. Return its batches; empty for a message that was received before, or a part of a large one.
 
         Raises:
-            ProtocolError: if it is not a message of the other side that may come now. Then this pipe cannot go on.
+            ProtocolError: if it is not the next message of the other side. Then this pipe cannot continue.
         """
         number, heard = numbers(self._incoming, header)
         if heard > self.acknowledged:
@@ -308,7 +314,7 @@ class Pipe:
         if number <= self.heard:
             return []
         if number != self.heard + 1:
-            raise ProtocolError(f"message {number} came after message {self.heard}")
+            raise ProtocolError(f"message {number} arrived after message {self.heard}")
         batches = decode(self._incoming, header, frames)
         self.heard = number
         self._unanswered_bytes += len(header) + size_of(frames) if frames else len(header)
@@ -333,9 +339,9 @@ class Pipe:
             self._arrival = IncomingTransfer(chunk, self._room())
             self._n_arrivals += 1
         elif chunk.sizes:
-            raise ProtocolError("a large message begins while another one is on its way")
+            raise ProtocolError("a large message starts while another one is arriving")
         if chunk.transfer != self._n_arrivals:
-            raise ProtocolError(f"a chunk of large message {chunk.transfer}, where only {self._n_arrivals} belongs")
+            raise ProtocolError(f"a chunk of large message {chunk.transfer} instead of {self._n_arrivals}")
         if not chunk.sizes and not chunk.frames:  # the rest is lost
             self._arrival = None
             return []
@@ -355,32 +361,32 @@ class Pipe:
     # What was heard
 
     def resume(self, heard: int) -> list[Message]:
-        """Go on, on a new connection. Return what must be said again, before anything else.
+        """Resume on a new connection. Return the messages to resend before anything else.
 
         Args:
-            heard: of the other side's hello, or reply.
+            heard: the number in the other side's hello or reply.
 
         Raises:
-            ProtocolError: if the other side cannot have heard that. Then this pipe cannot go on.
+            ProtocolError: if the other side cannot have received that number. Then this pipe cannot continue.
         """
         if heard < self.acknowledged:
-            raise ProtocolError(f"a peer that had heard message {self.acknowledged} says it has heard {heard}")
+            raise ProtocolError(f"a peer that had received message {self.acknowledged} reports that it has received {heard}")
         self._on_acknowledged(heard)
         self._unanswered_bytes = 0
         return [(heard_anew(header, self.heard), frames) for _, header, frames, *_ in self._kept]
 
     def unheard(self) -> Iterator[Any]:
-        """Return all items of which it is not known that they have arrived, in their order."""
+        """Return all items that are not known to have arrived, in order."""
         return chain((item for _, _, _, items, *_ in self._kept for item in items), self.unsaid())
 
     def unsaid(self) -> Iterator[Any]:
-        """Return all items that have not left, or not wholly."""
+        """Return all items that have not left completely."""
         return chain((item for item, _ in self._small), self._bulk.items(), self._unsorted)
 
     def withdraw(self, kind: type, after: int) -> list[Any]:
-        """Take back the small items of a kind that are in no message up to the number `after`.
+        """Remove and return the small items of a kind that are in no message up to the number `after`.
 
-        Only for messages that have certainly not left this process: the other side must not have heard them.
+        Only for messages that have certainly not left this process: the other side must not have received them.
         """
         withdrawn: list[Any] = []
         for position, (number, _, _, items, size, is_bulk) in enumerate(self._kept):
@@ -400,20 +406,20 @@ class Pipe:
         return withdrawn
 
     def on_their_way(self) -> list[Any]:
-        """Return the large items that have left, wholly or in part, and of which the other side has not heard all."""
+        """Return the large items that have left, completely or in part, and are not acknowledged."""
         bulk = (item for *_, items, _, is_bulk in self._kept if is_bulk for item in items)
         large = [item for item in bulk if anatomy(type(item)).size(item) > self._large_bytes]
         departing = self._bulk.departing
         return large if departing is None else [*large, departing]
 
     def size_bytes(self) -> int:
-        """Return about how many bytes wait, or are kept. Looks at each item that was put since the last time."""
+        """Return about how many bytes wait or are unacknowledged. Looks at items put since the last call."""
         self._sort()
         return self._fast_bytes + self._bulk_bytes + self._small_bytes + self._bulk.n_bytes
 
     def _on_acknowledged(self, heard: int) -> None:
         if heard > self.said:
-            raise ProtocolError(f"a peer has heard message {heard}, and {self.said} is the last one")
+            raise ProtocolError(f"a peer acknowledges message {heard}, but the last one is {self.said}")
         self.acknowledged = heard
         kept, on_heard = self._kept, self._on_heard
         while kept and kept[0][0] <= heard:
@@ -428,5 +434,5 @@ class Pipe:
 
 def _without_chunks(batches: list[Batch[Any]]) -> list[Batch[Any]]:
     if any(type(batch) is _CHUNKS for batch in batches):
-        raise ProtocolError("a chunk where none belongs")
+        raise ProtocolError("an unexpected chunk")
     return batches

@@ -1,10 +1,11 @@
-"""Streamed frames: they stand for a value that another process has, and that passes on while it comes, part by part.
+"""Streamed frames: the frames of a value of another process, which are passed on part by part while they arrive.
 
-Made by the object store, one stream for each value and one `StreamedFrames` for each reader; the bulk lane of the
-reader's pipe takes the bytes as its window opens. A part is asked for when a reader is near it, and dropped when no
-reader is: so what is here does not grow with the value. Hosts read together: one that comes late waits until the
-others have all of it, and one that fell behind may wait until the first has: whoever has it all sends it to the others.
-Must never: hold more than `AHEAD` parts for a reader, or ask a source twice for all of a value, for whichever hosts.
+The object store makes a stream for each value and a `StreamedFrames` for each reader; the bulk lane of the reader's
+pipe takes the bytes as its window opens. A part is requested when a reader is near it, and dropped when no reader is,
+so memory does not grow with the value. Hosts read together: a late one waits until the others have the whole value. One
+that falls behind may wait until the first has it, because each host with a copy sends it to the others.
+
+A reader has at most `AHEAD` parts in memory, and hosts never make a source send the whole value twice.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from typing import Any, TypeAlias
 from scaler.pickling.serialization import Frames
 
 PART_BYTES = 512 * 1024
-"""How much of a value is asked for at once; the last part of one is smaller."""
+"""The size of a requested part; the last part of a value is smaller."""
 Source: TypeAlias = tuple[Any, bytes]
-"""A host, and the location of the value there; no location: it has a copy."""
+"""A host, and the location of the value there; an empty location means that the host has a copy."""
 FRAMES_MOST = 1 << 16
-"""of a value; a transfer has no more"""
+"""the most frames of a value; a transfer has no more"""
 SIZE_MOST = 2**62
-"""No value is larger, whatever is said of it."""
+"""The most bytes of a value; greater announced sizes are refused."""
 _SIZE_BYTES = 8
 AHEAD = 4
-"""How many parts are asked for ahead of a reader."""
+"""How many parts are requested ahead of a reader."""
 AGAIN_MOST = 0.5
-"""So much of a value may be asked for once more, for hosts that fell behind, until they wait for the first."""
+"""The part of a value that may be requested again for hosts that fell behind, until they wait for the first."""
 
 
 class ValueStream:
-    """A value on its way through this process.
+    """A value that passes through this process.
 
     Args:
-        sizes: of its frames.
-        source: who is asked for parts, and what is said of the value; it may be another one later.
-        ask: asks a source for the part that begins at an offset.
+        sizes: the sizes of its frames.
+        source: the host that is asked for parts, and the location there; it may change later.
+        ask: requests from a source the part at an offset.
     """
 
     def __init__(self, sizes: Sequence[int], source: Source, ask: Callable[[Source, int], None]) -> None:
@@ -46,36 +47,38 @@ class ValueStream:
         self.sizes = sizes
         self.n_bytes = sum(sizes)
         self.is_withdrawn = False
-        """whether no more of it comes"""
+        """whether no further parts arrive"""
         self.readers: weakref.WeakSet[StreamedFrames] = weakref.WeakSet()
-        """those that have not got all of it"""
+        """readers that do not have the whole value yet"""
         self._ask = ask
         self._parts: dict[int, memoryview] = {}
         self._asked: set[int] = set()
         self._ends = 0
-        """where the last part ends that was ever asked for"""
+        """the end of the last part that was ever requested"""
         self._again_bytes = 0
-        """what the source was asked for once more, for hosts that fell behind"""
+        """bytes requested again for hosts that fell behind"""
 
     def size_at(self, offset: int) -> int:
-        """Return how many bytes the part at an offset has; 0: none begins there."""
+        """Return the size of the part at an offset; 0 if no part begins there."""
         is_part = 0 <= offset < self.n_bytes and not offset % PART_BYTES
         return min(PART_BYTES, self.n_bytes - offset) if is_part else 0
 
     def add(self, offset: int, part: memoryview) -> None:
-        """A part has come."""
+        """Add an arrived part."""
         self._asked.discard(offset)
         self._parts[offset] = part
         self.drop_unneeded()
         self.wake()
 
     def wake(self) -> None:
-        """Have all readers look for what they need."""
+        """Let all readers look for their next parts."""
         for reader in list(self.readers):
             reader.wake()
 
     def next_for(self, reader: StreamedFrames) -> memoryview | None:
-        """Return the part that it needs next, if that is here. Ask for what is not, or wait for the first host."""
+        """Return the part that a reader needs next, or None if it is not here. Request missing parts ahead of the
+        reader.
+        """
         offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
             if each not in self._parts and each not in self._asked and self._may_ask(reader, each):
@@ -85,7 +88,10 @@ class ValueStream:
         return self._parts.get(offset)
 
     def _may_ask(self, reader: StreamedFrames, offset: int) -> bool:
-        """A host that fell behind is no reason to ask for all of a value once more: another one will have it all."""
+        """Return whether a part may be requested. A host that fell behind may not have the whole value requested again:
+        another
+        host will have it.
+        """
         if reader.host is None or offset >= self._ends:
             return True
         if self._again_bytes < AGAIN_MOST * self.n_bytes:
@@ -94,28 +100,28 @@ class ValueStream:
         return all(other.part <= reader.part for other in self.readers if other.host is not None)
 
     def drop_unneeded(self) -> None:
-        """Keep only parts that a reader needs next."""
+        """Drop the parts that no reader needs next."""
         needed = {reader.part + number * PART_BYTES for reader in self.readers for number in range(AHEAD)}
         self._parts = {offset: part for offset, part in self._parts.items() if offset in needed}
 
     def ask_again(self, source: Source) -> None:
-        """What was asked for does not come, or comes from another one from now on."""
+        """Request the outstanding parts again, from this source from now on."""
         self.source, self._again_bytes = source, 0
         for offset in sorted(self._asked):
             self._ask(source, offset)
         self.wake()
 
     def leave(self, gone: Iterable[StreamedFrames]) -> None:
-        """These read no more of it. One of those behind them may be the first now."""
+        """Remove readers. A reader behind them may be the first now."""
         self.readers.difference_update(gone)
         self.wake()
 
     def is_under_way(self) -> bool:
-        """Return whether a host that has some of it reads on."""
+        """Return whether a host has read some of the value and needs more."""
         return any(reader.part for reader in self.readers if reader.host is not None)
 
     def withdraw(self) -> list[StreamedFrames]:
-        """No more of it comes. Return the readers that have not got all of it."""
+        """End the stream. Return the readers that do not have the whole value."""
         self.is_withdrawn = True
         self.wake()
         return list(self.readers)
@@ -126,10 +132,10 @@ class StreamedFrames(Sequence[Any]):
 
     Args:
         stream: the value.
-        reader: who reads it.
-        wake: called when more of it may leave.
-        host: the host that has a copy afterwards, if it is one.
-        on_all: called when it has left as a whole.
+        reader: the peer that reads it.
+        wake: called when more of the value may be sent.
+        host: the host that has a copy afterwards; None if no host will.
+        on_all: called when the whole value has left.
     """
 
     def __init__(
@@ -150,11 +156,11 @@ class StreamedFrames(Sequence[Any]):
 
     @property
     def part(self) -> int:
-        """The offset of the part that it needs next."""
+        """The offset of the next part that the reader needs."""
         return self._offset - self._offset % PART_BYTES
 
     def take(self, most_bytes: int) -> memoryview | None:
-        """Return the next bytes, at most so many; None: they have not come yet."""
+        """Return the next bytes, at most `most_bytes`; None if they have not arrived yet."""
         start = self.part
         part = self.stream.next_for(self)
         if part is None:
@@ -183,10 +189,10 @@ class StreamedFrames(Sequence[Any]):
 
 
 def stream_of(sizes: bytes, source: Source, ask: Callable[[Source, int], None]) -> ValueStream | None:
-    """Return the stream of a value whose first part has come; None: these are no sizes of frames.
+    """Return the stream of a value whose first part has arrived; None if the sizes are invalid.
 
     Args:
-        sizes: of its frames, as in `ObjectPart`.
+        sizes: the sizes of its frames, as in `ObjectPart`.
         source: as for a `ValueStream`.
         ask: as for a `ValueStream`.
     """
@@ -198,7 +204,7 @@ def stream_of(sizes: bytes, source: Source, ask: Callable[[Source, int], None]) 
 
 
 def sizes_of(frames: Frames) -> bytes:
-    """Return the sizes of frames for `stream_of`."""
+    """Return the sizes of frames, encoded for `stream_of`."""
     return struct.pack(f"<{len(frames)}Q", *(memoryview(frame).nbytes for frame in frames))
 
 
@@ -209,7 +215,7 @@ def frames_in(data: memoryview, sizes: Sequence[int]) -> list[memoryview]:
 
 
 def part_of(frames: Frames, offset: int, most_bytes: int) -> bytes:
-    """Return a copy of so many bytes of frames that lie one after the other."""
+    """Return a copy of at most `most_bytes` from an offset in frames that lie one after the other."""
     pieces = []
     for frame in frames:
         view = memoryview(frame).cast("B") if memoryview(frame).nbytes else memoryview(b"")

@@ -1,7 +1,6 @@
 """Traffic: counts items by message name, messages and bytes in one direction of a socket.
 
-Counted by the edges of scheduler and agent, for reports: once for each message and each batch, not for each item. Must
-never: influence a decision.
+Used by the edges of scheduler and agent, for reports: once for each message and each batch, not for each item.
 """
 
 from __future__ import annotations

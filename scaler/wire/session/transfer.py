@@ -1,8 +1,7 @@
-"""Transfers: a message that is too large to travel in one piece becomes a row of chunks, and a message again.
+"""Transfers: a message that is too large to travel in one piece is sent as chunks and assembled again.
 
 Used by the pipe and its bulk lane. The bytes of a departing message are never copied; those of an arriving one are
-copied once, as they come: the sizes that are claimed for it take no memory. A transfer that ends too soon ends with a
-chunk without bytes.
+copied once, as they arrive. Announced sizes take no memory. A transfer that ends early ends with a chunk without bytes.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ from scaler.wire.messages.common import Chunk
 from scaler.wire.session.streamed import StreamedFrames
 
 WINDOW_BYTES = 1024 * 1024
-"""How much of the large messages of one side may be on its way."""
+"""The most unacknowledged bytes of the large messages of one side."""
 WINDOWS_WITHOUT_NETWORK = 16
-"""How many times as much may be on its way between processes of one machine."""
+"""The factor by which the window is larger between processes of one machine."""
 PARTS_MOST = 1 << 16
-"""The most frames of a large message, its header among them."""
+"""The most frames of a large message, its header included."""
 PIECES_MOST = 16
 """A chunk of more pieces than this is copied into one."""
 _SIZE_BYTES = 8
 
 
 def window_at(endpoint: Endpoint, window_bytes: int = WINDOW_BYTES) -> int:
-    """Return how much of large messages may be on its way to a peer at an address.
+    """Return the most unacknowledged bytes of large messages to a peer at an address.
 
-    Where no network is between, a window takes hardly any time; what takes time is that the peer gets its turn.
+    Within one machine a window takes hardly any time to transfer; the time goes into waiting for the peer's turn.
     """
     return window_bytes * (WINDOWS_WITHOUT_NETWORK if endpoint.is_in_machine else 1)
 
 
 class OutgoingTransfer:
-    """A large message on its way out.
+    """A large message that is being sent.
 
     Args:
-        number: of this transfer in its session and direction.
+        number: the number of this transfer in its session and direction.
         frames: the header and the payload frames.
     """
 
@@ -53,7 +52,7 @@ class OutgoingTransfer:
 
     @property
     def bytes_here(self) -> int:
-        """Those of the left ones that take memory here."""
+        """The unsent bytes that take memory in this process."""
         return self.left_bytes
 
     def next(self, most_bytes: int) -> Chunk | None:
@@ -77,12 +76,12 @@ class OutgoingTransfer:
 
 
 class StreamedTransfer:
-    """A large message on its way out while its value is on its way here.
+    """A large message that is being sent while its value arrives.
 
     Args:
-        number: of this transfer in its session and direction.
-        header: of the message.
-        frames: of the value.
+        number: the number of this transfer in its session and direction.
+        header: the header of the message.
+        frames: the frames of the value.
     """
 
     bytes_here = 0
@@ -94,7 +93,7 @@ class StreamedTransfer:
         self.left_bytes = len(header) + frames.stream.n_bytes
 
     def next(self, most_bytes: int) -> Chunk | None:
-        """Return the next chunk, of at most `most_bytes` after the first one; None: nothing more is here yet."""
+        """Return the next chunk, of at most `most_bytes` after the first one; None if no more has arrived yet."""
         if self._header:
             header, self._header = self._header, b""
             sizes = struct.pack(f"<{1 + len(self._frames)}Q", len(header), *self._frames.stream.sizes)
@@ -111,40 +110,40 @@ class StreamedTransfer:
 
 
 class IncomingTransfer:
-    """A large message on its way in.
+    """A large message that is being received.
 
     Args:
-        chunk: the first one.
-        most_bytes: of a message that is larger, only the header is kept.
+        chunk: the first chunk.
+        most_bytes: the most bytes of the message; of a larger one only the header is kept.
 
     Raises:
-        ProtocolError: if it does not say which sizes the frames have.
+        ProtocolError: if the chunk does not give valid sizes of the frames.
     """
 
     def __init__(self, chunk: Chunk, most_bytes: float = inf) -> None:
         n_parts = len(chunk.sizes) // _SIZE_BYTES
         if not 0 < n_parts <= PARTS_MOST:
-            raise ProtocolError(f"a large message whose sizes take {len(chunk.sizes)} bytes")
+            raise ProtocolError(f"a large message with an invalid table of sizes ({len(chunk.sizes)} bytes)")
         self.number = chunk.transfer
         self._sizes = struct.unpack(f"<{n_parts}Q", chunk.sizes)
         self._parts: list[bytearray] = [bytearray()]
         self.n_bytes = 0
         self.has_lost_frames = n_parts > 1 and self.announced_bytes > most_bytes
-        """whether there was no room for all that follows the header"""
+        """whether all frames after the header were dropped, for lack of memory"""
 
     @property
     def announced_bytes(self) -> int:
-        """The bytes of all frames, as the first chunk has said."""
+        """The bytes of all frames, as announced by the first chunk."""
         return sum(self._sizes)
 
     def add(self, frames: Sequence[Any]) -> bool:
-        """Take the bytes of a chunk. Return whether they were the last ones.
+        """Add the bytes of a chunk. Return whether the message is complete.
 
-        If there is no memory for them, only the header is kept, and the rest is counted as it comes.
+        If there is no memory for them, only the header is kept, and further bytes are only counted.
 
         Raises:
-            MemoryError: if there is none for the header.
-            ProtocolError: if there are more than announced.
+            MemoryError: if there is no memory for the header.
+            ProtocolError: if there are more bytes than announced.
         """
         self.n_bytes += sum(memoryview(frame).nbytes for frame in frames)
         if self.n_bytes > self.announced_bytes:
@@ -175,7 +174,7 @@ class IncomingTransfer:
                 rest = rest[len(piece) :]
 
     def message(self) -> tuple[bytes, list[memoryview]]:
-        """Return the header and the payload frames, all of which have come; these are empty if they were lost."""
+        """Return the header and the payload frames of the complete message; the frames are empty if they were lost."""
         header, *frames = self._parts
         if self.has_lost_frames:
             frames = [bytearray()] * (len(self._sizes) - 1)

@@ -250,7 +250,7 @@ def test_a_result_that_was_on_its_way_to_five_schedulers_that_ended_is_given_up(
     assert kept is innocent
     error = failure_of(given_up)
     assert (error.size, error.budget) == (1000, None)
-    assert "it has ended 5 times while this was on its way there" in error.cure
+    assert "it has ended 5 times during this transfer" in error.cure
 
 
 def test_the_ends_of_schedulers_are_forgotten_with_a_result_that_has_arrived(ledger: Ledger) -> None:

@@ -566,7 +566,7 @@ def test_an_object_for_which_there_was_no_room_is_missing_and_the_answer_says_wh
     scene.fetch()
     (answer,) = scene.outbox.said_to(scene.node)
     assert (answer.object_id, answer.found, answer.frames) == (ONE, 0, ())
-    assert "no room for its 700 bytes" in answer.reason
+    assert "no memory for its 700 bytes" in answer.reason
     scene.tell(DeleteObject(ONE, ANN), HostLeft(scene.node_ref))
     assert scene.is_empty()
 
@@ -583,7 +583,7 @@ def test_the_bytes_of_an_object_that_are_lost_on_request_are_missing_to_those_wh
     scene.tell(StoreObject(ONE, ANN, "name", (), held=True, location=b"there", source=scene.bench.recorder()[1]))
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), lost())
     (answer,) = scene.outbox.said_to(scene.node)
-    assert (answer.found, "no room" in answer.reason) == (0, True)
+    assert (answer.found, "no memory" in answer.reason) == (0, True)
 
 
 # Results that agents keep

@@ -594,7 +594,7 @@ def test_what_is_larger_than_the_scheduler_takes_is_missing_and_what_another_cli
     agent.say(ObjectRequest(table), ObjectRequest(function))
     simulation.run()
     answers = agent.said(ObjectResponse)
-    assert [(each.found, "no room for its 200,1" in each.reason) for each in answers] == [(0, True)] * 2
+    assert [(each.found, "no memory for its 200,1" in each.reason) for each in answers] == [(0, True)] * 2
     limit = 1_000_000
     other.say(create)
     simulation.run()

@@ -83,7 +83,7 @@ def test_a_value_that_was_on_its_way_to_five_schedulers_that_ended_is_given_up(r
     die(refusals, [one], [one, behind])
     assert reason(refusals, one).startswith(
         "the object 'one' is too large: it has 500 bytes, and the scheduler at tcp://there:1 has no room for it: it "
-        "has ended 5 times while this was on its way there"
+        "has ended 5 times during this transfer"
     )
     assert not reason(refusals, behind)
 

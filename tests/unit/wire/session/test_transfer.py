@@ -77,7 +77,7 @@ def test_memory_follows_the_bytes_that_have_come() -> None:
 
 @pytest.mark.parametrize("sizes", [b"", bytes(8 * (2**16 + 1))])
 def test_a_message_has_a_header_and_not_too_many_frames(sizes: bytes) -> None:
-    with pytest.raises(ProtocolError, match="sizes take"):
+    with pytest.raises(ProtocolError, match="invalid table of sizes"):
         IncomingTransfer(Chunk(1, sizes, ()))
 
 

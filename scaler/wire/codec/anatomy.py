@@ -1,7 +1,7 @@
-"""Anatomy: what the pipe must know of an item without knowing its class: its size, and which ids it makes and names.
+"""Anatomy: what the pipe knows of an item without its class: its size, and which ids it makes and names.
 
 Derived from the annotations of the message classes, as the codec is. An item *makes* the id in its first id column: a
-task, an object, a graph. It *names* all its ids, also those in `object_ids`. Must never: look into a payload.
+task, an object, a graph. It *names* all its ids, also those in `object_ids`. Payloads are not read.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.codec.columns import column_kinds
 
 ITEM_BYTES = 64
-"""What an item takes beside what it carries, about."""
+"""About how many bytes an item takes besides its content."""
 _OBJECT_IDS = "object_ids"
 
 
 class Anatomy:
-    """One message class."""
+    """The anatomy of one message class."""
 
     def __init__(self, item: type) -> None:
         kinds = {name: kind for name, (kind, _) in column_kinds(item).items()}

@@ -31,10 +31,12 @@ from scaler.wire.messages.columns import OPTIONS, Batch
 from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 MESSAGE_ITEMS = 2048
-"""The most items in one message, all batches together: more are split, and a message that claims more is refused."""
+"""The most items in one message, all batches together. Further items get their own message; a larger message is
+refused.
+"""
 
-# A numbered message of one segment: the segments less one, their size, the pointer to the root (which follows at once,
-# three words and a pointer), the direction, `number`, `heard`.
+# A numbered message of one segment: the number of segments less one, their size, the pointer to the root (which follows
+# directly and has three words and a pointer), the direction, `number`, `heard`.
 _HEAD = struct.Struct("<I4xQ8xQQ")
 _NUMBERS_AT = 24
 
@@ -49,7 +51,7 @@ UNWRITABLE = (
     KjException,
     struct.error,
 )
-"""The exceptions that an item raises when it is encoded; a lack of memory is not among them."""
+"""The exceptions that encoding an item can raise; lack of memory is not among them."""
 _ROOT_POINTER = 3 << 32 | 1 << 48
 
 
@@ -181,7 +183,7 @@ def _item_kind(batch: type[Batch[Any]]) -> ItemKind:
 
 
 class _Codecs(dict[str, _DirectionCodec]):
-    """By the name of the direction, each made when it is first used: a client never meets those of processors."""
+    """Codecs by the name of the direction. Each is made at its first use: a client never needs those of processors."""
 
     def __missing__(self, name: str) -> _DirectionCodec:
         codec = self[name] = _DirectionCodec(next(each for each in DIRECTIONS if each.name == name))
@@ -195,7 +197,7 @@ def prepare(direction: Direction, items: Sequence[Any] = ()) -> None:
     """Make the codec of a direction now, for example before a process forks others that need it.
 
     Args:
-        items: a message that is to have a stencil, if there are any.
+        items: the items of a message for which a stencil is cut; may be empty.
     """
     _CODECS[direction.name].stencils.prepare(items)
 
@@ -215,13 +217,13 @@ def check_item(direction: Direction, item: Any) -> None:
 def encode(
     direction: Direction, items: Sequence[Any], counts: defaultdict[type, int] | None = None
 ) -> list[tuple[bytes, list[Any]]]:
-    """Write items as messages without a number, in their order; runs of one type become one batch of columns.
+    """Write items as unnumbered messages, in order; runs of one type become one batch of columns.
 
     Args:
         counts: items written so far by class; this call adds its own (`Traffic.items`).
 
     Returns:
-        the header frame and the payload frames of each message: one, unless there are very many items.
+        the header frame and the payload frames of each message: one, unless there are more than `MESSAGE_ITEMS`.
     """
     if len(items) <= MESSAGE_ITEMS:
         return [encode_message(direction, items, counts=counts)] if items else []
@@ -240,8 +242,8 @@ def encode_message(
 
     Args:
         items: at most `MESSAGE_ITEMS`.
-        number: of the message in its session; 0 for one that is not counted.
-        heard: the highest number that has come from the other side.
+        number: the number of the message in its session; 0 for an unnumbered one.
+        heard: the highest number received from the other side.
         counts: as for `encode`.
     """
     codec = _CODECS[direction.name]
@@ -283,7 +285,7 @@ def numbers(direction: Direction, header: bytes) -> tuple[int, int]:
     """Return `number` and `heard` of a message, without reading the rest of it. `decode` does that.
 
     Raises:
-        ProtocolError: if this cannot be a message.
+        ProtocolError: if the bytes are not a message.
     """
     try:
         if len(header) >= _HEAD.size:
@@ -297,7 +299,7 @@ def numbers(direction: Direction, header: bytes) -> tuple[int, int]:
 
 
 def heard_anew(header: bytes, heard: int) -> bytes:
-    """Return the header of a message that this codec has written, with another `heard`."""
+    """Return the header of a message of this codec with another `heard`."""
     segments = int.from_bytes(header[:4], "little")
     place = _NUMBERS_AT + 4 * (segments + segments % 2)
     return header[: place + 8] + heard.to_bytes(8, "little") + header[place + 16 :]
@@ -311,7 +313,7 @@ def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[B
         frames: the payload frames, which become parts of the items.
 
     Raises:
-        ProtocolError: if this is not a message of that direction.
+        ProtocolError: if the bytes are not a message of that direction.
     """
     codec = _CODECS[direction.name]
     if not frames:
@@ -335,7 +337,7 @@ def decode(direction: Direction, header: bytes, frames: Sequence[Any]) -> list[B
 def _decode(codec: _DirectionCodec, message: Any, frames: Iterator[Any]) -> list[Batch[Any]]:
     direction = message._get_by_field(codec.direction_field)  # noqa: SLF001
     if direction != codec.number:
-        raise ProtocolError(f"a message of direction {direction} where only {codec.number} belongs")
+        raise ProtocolError(f"a message of direction {direction} instead of {codec.number}")
     batches = []
     most = MESSAGE_ITEMS
     for reader in message._get_by_field(codec.batches_field):  # noqa: SLF001

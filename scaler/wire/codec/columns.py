@@ -1,7 +1,7 @@
 """Columns: how the values of one field of all items of a batch are written, read and checked.
 
-Used by the codec. All input is untrusted; and what is written here is accepted by whoever reads it: a value that would
-be refused is refused before it leaves. Numbers of things and of kinds are checked by their reader alone.
+Used by the codec. All input is untrusted. A value that its reader would refuse is refused when it is written, except
+for counts and the numbers of enumerations, which only the reader checks.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import LINE, NAMES, OPTIONS, REASON, TRACEBACK, FixedRows, UpperLimit
 
 TEXT_CHARACTERS = NAME_CHARACTERS
-"""Longer texts are cut when they are read: names and versions; of a list of names, each."""
+"""The most characters of a name or version, also of each in a list of names. Longer texts are cut when read."""
 REASON_CHARACTERS = 1024
-"""As `TEXT_CHARACTERS`, for sentences, which may have names and versions in them."""
+"""The most characters of a sentence, which may contain names and versions. Longer ones are cut."""
 TRACEBACK_CHARACTERS = 4096
-"""Of longer tracebacks, the end is kept."""
+"""The most characters of a traceback; of longer ones the end is kept."""
 LINE_CHARACTERS = 8192
-"""Of longer lines of tasks, the beginning is kept."""
+"""The most characters of a line that a task wrote; of longer ones the beginning is kept."""
 
 NAMES_MOST = 65_536
-"""of a list of names; counted before the list is taken apart"""
+"""the most names of a list, counted before the list is split"""
 
 _ID = f"{ID_BYTES}s"
 
 Rule: TypeAlias = type[IntEnum] | UpperLimit | FixedRows | str | None
-"""What the values of a field must be, beyond their column: the second part of its annotation."""
+"""The condition for the values of a field, beyond their column: the second part of its annotation."""
 
 
 class ColumnCodec(NamedTuple):
@@ -68,7 +68,7 @@ def _read_options(reader: Any, count: int) -> list[bytes]:
 
 
 def are_options(value: bytes) -> bool:
-    """Return whether these are the bytes of `RunOptions`, or none."""
+    """Return whether the bytes are encoded `RunOptions`, or empty."""
     try:
         RunOptions.decode(value)
     except ProtocolError:
@@ -118,7 +118,7 @@ def _read_ids(data: bytes, count: int) -> Iterable[bytes]:
 
 
 def _number_column(code: str) -> ColumnCodec:
-    """A column of numbers in the format `code` of the `struct` module, one after the other."""
+    """Return a column of numbers in the format `code` of the `struct` module, one after the other."""
     size = struct.calcsize(f"<{code}")
 
     def write(values: list[int]) -> bytes:
@@ -156,25 +156,25 @@ _SPECIAL = {
 
 
 def _enumeration_column(numbers: type[IntEnum]) -> ColumnCodec:
-    """A byte column whose values are the numbers of an enumeration: 0, 1, 2, ... without a gap."""
+    """Return a byte column whose values are the numbers of an enumeration: 0, 1, 2, ... without a gap."""
     most = len(numbers) - 1
     assert sorted(numbers) == list(range(most + 1))
 
     def read(data: bytes, count: int) -> Iterable[int]:
         if max(data) > most:
-            raise ProtocolError(f"{max(data)} is no {numbers.__name__}")
+            raise ProtocolError(f"{max(data)} is not a {numbers.__name__}")
         return _read_bytes(data, count)
 
     return ColumnCodec(0, bytes, read)
 
 
 def _bounded_column(column: ColumnCodec, most: int) -> ColumnCodec:
-    """Return a column of numbers of which none may be greater than `most`."""
+    """Return a column that refuses numbers greater than `most`."""
 
     def read(data: bytes, count: int) -> Iterable[int]:
         values = tuple(column.read(data, count))
         if max(values) > most:
-            raise ProtocolError(f"the number {max(values):,} where at most {most:,} is possible")
+            raise ProtocolError(f"the number {max(values):,}, which may be at most {most:,}")
         return values
 
     return column._replace(read=read)
@@ -184,7 +184,7 @@ def _rows_column(rows: FixedRows) -> ColumnCodec:
     def check(values: list[bytes]) -> list[bytes]:
         for n_bytes in set(map(len, values)):
             if n_bytes % rows.size or n_bytes > rows.most * rows.size:
-                raise ProtocolError(f"{n_bytes} bytes where at most {rows.most} rows of {rows.size} bytes belong")
+                raise ProtocolError(f"{n_bytes} bytes instead of at most {rows.most} rows of {rows.size} bytes")
         return values
 
     return ColumnCodec(b"", check, lambda reader, count: check(_read_list(reader, count)))
@@ -202,7 +202,7 @@ def column_of(kind: str, rule: Rule) -> ColumnCodec:
 
 
 def most_of(rule: Rule) -> int | None:
-    """Return the greatest number that a rule allows; None: it has none."""
+    """Return the greatest number that a rule allows; None if it has no limit."""
     if isinstance(rule, UpperLimit):
         return rule.most
     return len(rule) - 1 if isinstance(rule, type) else None

@@ -1,6 +1,6 @@
-"""ItemKind: what a stencil needs to know of a message class: which values have holes, and the shape of an item.
+"""ItemKind: how a message class fits into stencils: which values have holes, and the shape of an item.
 
-Made by the codec from the annotations of the class; used by the tables of stencils. Must never: look into a value.
+Made by the codec from the annotations of the class; used by the tables of stencils. Values are not interpreted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 Shape: TypeAlias = tuple[Any, ...]
 
 FORMATS = {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8), "i32": ("i", 4)}
-"""of the `struct` module, and sizes in bytes, by the kind of a column of numbers"""
+"""formats of the `struct` module and sizes in bytes, by the kind of a column of numbers"""
 _SIZED = ("id", "bytes")
 _LOOSE = ("text", "frames")
 
@@ -24,11 +24,11 @@ class ColumnKind(NamedTuple):
     kind: str
     default: Any
     most: int | None
-    """the greatest number that is accepted, if there is one"""
+    """the greatest number that is accepted; None if there is no limit"""
     stretches: bool = False
-    """whether it is bytes of any length and content"""
+    """whether the values are bytes of any length and content"""
     check: Callable[[Any], bool] | None = None
-    """whether a value is good, where not all are"""
+    """returns whether a value is valid; None if all values are"""
 
 
 class ItemKind:
@@ -41,16 +41,16 @@ class ItemKind:
         sized = [index for index, column in enumerate(columns) if column.kind in _SIZED]
         numbers = [index for index, column in enumerate(columns) if column.kind in FORMATS]
         self.firm = sized + numbers
-        """columns that a stencil has holes for; the others must be empty"""
+        """columns for which a stencil has holes; the others must be empty"""
         self.stretch = next((place for place, index in enumerate(sized) if columns[index].stretches), None)
-        """which of their values may have any length"""
+        """the position among `firm` of the value that may have any length; None if there is none"""
         self._sized = tuple_getter(attrgetter, [columns[index].name for index in sized])
         self._numbers = tuple_getter(attrgetter, [columns[index].name for index in numbers])
         loose = [column.name for column in columns if column.kind in _LOOSE]
         self._loose = tuple_getter(attrgetter, loose) if loose else None
 
     def shape(self, item: Any) -> tuple[tuple[Any, ...], Shape] | None:
-        """Return the values of `item` and their shape, or None if no stencil can hold it."""
+        """Return the values of `item` and their shape; None if no stencil can hold it."""
         if self._loose is not None and any(self._loose(item)):
             return None
         sized, numbers = self._sized(item), self._numbers(item)
@@ -62,7 +62,7 @@ class ItemKind:
 
 
 def tuple_getter(make: Callable[..., Callable[[Any], Any]], keys: Sequence[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return `make(*keys)`, with a tuple as its result for any number of keys."""
+    """Return `make(*keys)`, changed to return a tuple for any number of keys."""
     if len(keys) > 1:
         return make(*keys)
     if not keys:

@@ -1,6 +1,6 @@
-"""Schemas: loads the schema files of the protocol, each once, and opens messages with them.
+"""Schemas: loads each schema file of the protocol once, and opens messages with them.
 
-Used by the codec and by the structs inside columns. Must never: read any part of a message more than twice.
+Used by the codec and by the structs inside columns. No part of a message can be read more than twice.
 """
 
 from __future__ import annotations
@@ -19,37 +19,36 @@ _SEGMENT_TABLE = struct.Struct("<II")
 
 
 def schema_directory() -> Path:
-    """Return the directory of the schema files: in the installed package, else in the checkout beside it."""
+    """Return the directory of the schema files: in the installed package, or next to the package in a checkout."""
     package = Path(__file__).resolve().parents[2]
     installed = package / "protocol"
     return installed if installed.is_dir() else package.parent / "protocol"
 
 
 def read(schema: Any, data: bytes) -> Any:
-    """Open a message. No part of it may be read more than twice, because a malicious message could demand endless
-    reads.
-    """
+    """Open a message. Each part can be read at most twice, because a malicious message could make reading endless."""
     return schema.from_segments(_segments(data)[0], traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
 
 
 def first_line(error: Exception) -> str:
-    """Return the message of the error, without the stack that the library appends."""
+    """Return the message of an error, without the stack that the library appends."""
     return str(error).partition("\n")[0]
 
 
 def utf8(text: str) -> bytes:
-    """Return any `str` as bytes: file names and exceptions may hold lone surrogates."""
+    """Return any `str` as bytes, even with lone surrogates, as in file names and exceptions."""
     return text.encode("utf-8", "backslashreplace")
 
 
 def behind(data: bytes) -> bytes:
-    """Return the bytes that follow a message in the standard framing."""
+    """Return the bytes after a message in the standard framing."""
     return data[_segments(data)[1] :]
 
 
 def _segments(data: bytes) -> tuple[list[bytes], int]:
-    """Return the segments of a message in the standard framing: their number less one, their sizes, themselves; and
-    where it ends.
+    """Return the segments of a message in the standard framing, and the offset of its end. The framing has the number
+    of
+    segments less one, their sizes, and the segments.
     """
     more, size = _SEGMENT_TABLE.unpack_from(data)
     if more == 0:
@@ -66,20 +65,20 @@ def _segments(data: bytes) -> tuple[list[bytes], int]:
 
 
 def check_working_directory() -> None:
-    """Raise an error that says what is wrong, where the library would abort the process.
+    """Raise an error that people understand if there is no working directory; the library would abort the process.
 
     Raises:
         FileNotFoundError: if there is no working directory.
     """
     try:
-        os.getcwd()  # noqa: PTH109 - for each client that is made
+        os.getcwd()  # noqa: PTH109 - faster, and called for each new client
     except FileNotFoundError as error:
         text = "the working directory of this process was deleted: change to one that exists, and start again"
         raise FileNotFoundError(error.errno, text) from None
 
 
 class _Schemas(dict[str, Any]):
-    """Loaded when they are first used."""
+    """Schemas, loaded at their first use."""
 
     def __missing__(self, name: str) -> Any:
         check_working_directory()
@@ -89,10 +88,10 @@ class _Schemas(dict[str, Any]):
 
 
 SCHEMAS = _Schemas()
-"""by the name of the file"""
+"""by the name of the file, without its suffix"""
 
 
 def load_schemas(*names: str) -> None:
-    """Load schema files now: the library ends a process that can open no file when it comes to need one."""
+    """Load schema files now. Later, the library would abort a process that cannot open more files."""
     for name in names:
         SCHEMAS[name]

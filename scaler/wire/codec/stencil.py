@@ -1,14 +1,14 @@
-"""Stencil: the bytes of all messages of one shape, with holes where their values belong.
+"""Stencil: the bytes that all messages of one shape share, with holes for their values.
 
 Cut and kept by the table of a direction (`stencils.py`). Writing messages that differ in one value shows where that
-value lies. To write is then to fill the holes. To read is to compare the bytes around the holes and to take the values
-out.
+value lies. Writing a message then means filling the holes. Reading means comparing the bytes around the holes and
+taking the values out.
 
-One value may have any length: the arguments or the result of a task, which hardly ever have the same length twice.
-What lies behind it is moved then, and some words before it say so: the size of the message, the places of what was
-moved, the length itself. How they change is found by writing messages with three lengths.
+One value may have any length: the arguments or the result of a task, whose length differs in almost every message. The
+bytes after it move, and some words before it depend on its length: the size of the message, the positions of moved
+parts, the length itself. Writing messages with three lengths shows how these words change.
 
-Must never: accept a message that the codec would refuse, or write one that it would not read as the same items.
+A stencil accepts exactly what the codec accepts, and writes what the codec reads as the same items.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from typing import Any, NamedTuple, TypeAlias
 from scaler.wire.codec.item_kinds import FORMATS, ColumnKind, ItemKind, tuple_getter
 
 MESSAGE_BYTES_MOST = 2048
-"""The most bytes of a message with a stencil, without a value that may have any length."""
+"""The most bytes of a message with a stencil, not counting a value that may have any length."""
 
 Write: TypeAlias = Callable[[Sequence[Any]], bytes]
 
 _WORD = struct.Struct("<I")
 _BYTE_LIST = 2
-"""the low three bits of the word that has the length of a value"""
+"""the low three bits of the word with the length of a value"""
 _PADDING = [bytes(-length % 8) for length in range(8)]
 _CHECKED_LENGTHS = (3, 64, 1000)
 
 
 class Hole(NamedTuple):
-    """Where a value lies."""
+    """The place of a value."""
 
     start: int
     end: int
     format: str
 
     def before(self, offset: int) -> Hole:
-        """Return the same hole in what begins at `offset`."""
+        """Return the same hole, relative to an offset."""
         return Hole(self.start - offset, self.end - offset, self.format)
 
 
@@ -58,7 +58,7 @@ class _Word(NamedTuple):
 
 
 class _Layout:
-    """Bytes with holes in them, in the order of the holes."""
+    """Bytes with holes, in the order of the holes."""
 
     def __init__(self, message: bytes, holes: Sequence[Hole]) -> None:
         edges = [0, *(edge for hole in holes for edge in hole[:2]), len(message)]
@@ -76,24 +76,24 @@ class _Layout:
         return self.pack(*parts)
 
     def take(self, message: bytes, start: int = 0) -> tuple[Any, ...] | None:
-        """Return the values, or None if other bytes are around them."""
+        """Return the values; None if the bytes around them differ."""
         parts = self.unpack_from(message, start)
         return parts[1::2] if parts[::2] == self.around else None
 
 
 class _Takers:
-    """Makes items of the values that were found in a message.
+    """Makes items from the values in a message.
 
     Args:
-        place_of: where the value of a firm column is among those that were found; of the others that are missing, it
-            is the default.
-        n_found: how many are found.
+        place_of: from a firm column to the position of its value among the found ones; other columns have their
+            defaults.
+        n_found: the number of values found.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], place_of: dict[int, int], n_found: int) -> None:
         self._defaults = tuple(column.default for kind in kinds for column in kind.columns)
         self._takers: list[tuple[ItemKind, list[Callable[[Any], tuple[Any, ...]]]]] = []
-        """by batch: neighbours of one kind are in one"""
+        """by batch: neighbours of one kind share one"""
         self._limits: list[tuple[int, int]] = []
         self._checks: list[tuple[int, Callable[[Any], bool]]] = []
         n_values = n_columns = 0
@@ -129,12 +129,12 @@ class _Takers:
 
 
 class Stencil:
-    """One shape.
+    """The stencil of one shape.
 
     Args:
-        numbers: where the number of the message lies, and the number that was heard; or nothing.
-        holes: of the values that are present, in their order.
-        present: which of all values these are.
+        numbers: the places of the number of the message and of the acknowledged number; may be empty.
+        holes: the places of the present values, in order.
+        present: the positions of these among all values.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Stencil:
         self._n_numbers = len(numbers)
         place_of = {value: place for place, value in enumerate(present, len(numbers))}
         self._batches = _Takers(kinds, place_of, len(numbers) + len(holes)).batches
-        # As `_Layout.take` and `_Layout.fill`, which are a call more for each message.
+        # Inlined `_Layout.take` and `_Layout.fill`, to save a call for each message.
         self._unpack_from, self._around = self._layout.unpack_from, self._layout.around
         self._pack, self._parts = self._layout.pack, self._layout.parts
         self.size = self._layout.size
@@ -167,12 +167,12 @@ class Stencil:
 
 
 class StretchStencil:
-    """One shape with a value of any length.
+    """The stencil of one shape with a value of any length.
 
     Args:
-        message: one in which this value is a single byte, at `start`.
-        words: those that depend on its length; the first one that has a part for each byte is that length.
-        stretch: which of all values it is.
+        message: a message in which this value is a single byte, at `start`.
+        words: the words that depend on its length; the first that changes with each byte is the length itself.
+        stretch: the position of the value among all values.
     """
 
     def __init__(
@@ -239,8 +239,8 @@ class Cutter:
     """Cuts the stencils of one direction.
 
     Args:
-        write: writes items the long way, without numbers.
-        numbers: where the number of a message and the number that was heard lie, or nothing.
+        write: writes items with the codec, without numbers.
+        numbers: the places of the number of a message and of the acknowledged number; may be empty.
     """
 
     def __init__(self, write: Write, numbers: Sequence[Hole]) -> None:
@@ -248,7 +248,9 @@ class Cutter:
         self._numbers = numbers
 
     def cut(self, kinds: Sequence[ItemKind], items: Sequence[Any]) -> Stencil | None:
-        """Make the stencil for the shape of `items`; None if messages of it are too large, or not laid out plainly."""
+        """Return the stencil for the shape of `items`; None if such messages are too large, or a value has no place of
+        its own.
+        """
         values = _values(kinds, items)
         if values is None:
             return None
@@ -265,7 +267,7 @@ class Cutter:
         return stencil if stencil.write(tuple(values), 0, 0) == self._message(kinds, values) else None
 
     def cut_stretch(self, kinds: Sequence[ItemKind], items: Sequence[Any], stretch: int) -> StretchStencil | None:
-        """Make the stencil for the shape of `items`, where this value may have any length; None as for `cut`."""
+        """Return the stencil for the shape of `items` in which one value may have any length; None as for `cut`."""
         found = _values(kinds, items)
         if found is None:
             return None
@@ -295,7 +297,7 @@ class Cutter:
     def _holes(
         self, kinds: Sequence[ItemKind], values: list[Any], plain: bytes, present: Sequence[int]
     ) -> list[Hole] | None:
-        """Return where these values lie; None if any is nowhere, or two are at one place."""
+        """Return the places of these values; None if one cannot be found, or two overlap."""
         columns = _firm_columns(kinds)
         holes: list[Hole] = []
         for index in present:
@@ -308,7 +310,7 @@ class Cutter:
         return None if overlap else holes
 
     def _probe(self, kinds: Sequence[ItemKind], values: list[Any], changed: int | None = None) -> bytes:
-        """Return a message of the same shape, in which one value may differ from the others in all bytes."""
+        """Return a message of the same shape; the value `changed` differs from all others in all its bytes."""
         probes = [
             _probe(column, value, 0xFE if index == changed else 0x01) if value else column.default
             for index, (column, value) in enumerate(zip(_firm_columns(kinds), values, strict=True))
@@ -325,7 +327,7 @@ def _firm_columns(kinds: Sequence[ItemKind]) -> list[ColumnKind]:
 
 
 def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None:
-    """Return the values of the items; None if there are bytes of another type, which only the long way can write."""
+    """Return the values of the items; None if some are bytes of another type, which only the codec can write."""
     values = [value for kind, item in zip(kinds, items, strict=True) for value in kind.values(item)]
     return values if all(isinstance(value, (bytes, int)) for value in values) else None
 
@@ -333,7 +335,7 @@ def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
     """Return the words before `start` that depend on the length of the value there, which is 1, 2 and 9 bytes.
 
-    None if anything else depends on it.
+    Return None if anything else depends on it.
     """
     end = start + 8
     if longer[start + 8 :] != plain[end:] or wider[start + 16 :] != plain[end:]:
@@ -351,7 +353,7 @@ def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word]
 
 
 def _probe(column: ColumnKind, value: Any, byte: int) -> Any:
-    """Return a value of the size of `value`, each byte of it `byte`."""
+    """Return a value of the same size, with `byte` as each of its bytes."""
     if type(value) is bytes:
         return bytes([byte]) * len(value)
     return int.from_bytes(bytes([byte]) * FORMATS[column.kind][1], "little", signed=column.kind == "i32")
@@ -363,7 +365,7 @@ def _rebuilt(kind: ItemKind, firm_values: Any) -> Any:
 
 
 def _find_hole(plain: bytes, changed: bytes, column: ColumnKind, value: Any) -> Hole | None:
-    """Return where the two messages differ, if that is one stretch of the size of the value."""
+    """Return where two messages differ, if that is one stretch of the size of the value; otherwise None."""
     if len(plain) != len(changed) or plain == changed:
         return None
     text, size = (f"{len(value)}s", len(value)) if type(value) is bytes else FORMATS[column.kind]

@@ -1,7 +1,7 @@
-"""Stencil warm-up: cuts the stencils of what nearly each process says and hears, before the first such message.
+"""Stencil warm-up: cuts the stencils of the most frequent messages before the first of them is sent.
 
-To cut one takes half a millisecond. The fork server does it for all processors, scheduler and agent soon after their
-start. Messages that are not listed here still work; they are slower until some have been seen.
+Cutting one takes half a millisecond. The fork server does it for all processors, scheduler and agent soon after their
+start. Other messages still work; they are slower until some have been seen.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from scaler.wire.messages.processor import ProcessorReady, ResumeRequest, Resume
 from scaler.wire.messages.worker import RunBlocked, RunResult, RunTask, RunUnblocked
 
 Usual: TypeAlias = Sequence[tuple[Direction, Sequence[Any]]]
-"""messages: the direction and the items of each"""
+"""frequent messages: the direction and the items of each"""
 
 _TASK, _FUNCTION = TaskId(b"t" * ID_BYTES), ObjectId(b"f" * ID_BYTES)
 _PAYLOAD = b"payload"  # of any length
 _ZERO_OR_NOT = (0, 1)
-"""A field that is zero makes another shape: the first worker of a node, and tasks that are nested or not."""
+"""A field that is zero changes the shape: the first worker of a node is number 0, and tasks may be nested or not."""
 
 
 def _task(priority: int) -> Task:
@@ -52,7 +52,7 @@ _RESULTS = tuple([_result(worker)] for worker in _ZERO_OR_NOT)
 
 
 def _waits(worker: int) -> Iterator[Sequence[Any]]:
-    """Go through what an agent says of a task that waits for others."""
+    """Iterate over the messages of an agent about a task that waits for other tasks."""
     blocked, unblocked = RunBlocked(_TASK, worker, 1), RunUnblocked(_TASK, worker, 1)
     yield from ([blocked], [unblocked], [blocked, unblocked], [_result(worker), unblocked])
 
@@ -80,7 +80,7 @@ OF_SCHEDULERS: Usual = (*_BETWEEN, *_WITH_CLIENTS)
 
 
 def preparing(usual: Usual) -> Iterator[None]:
-    """Cut the stencils of these messages, one for each step."""
+    """Cut the stencils of these messages, one in each step of the iteration."""
     for direction, items in usual:
         prepare(direction, items)
         yield

@@ -1,16 +1,16 @@
-"""Stencils: a short cut for small messages, most of which differ from the previous one in a few bytes only.
+"""Stencils: a fast path for small messages, most of which differ from the previous one in a few bytes only.
 
-With one task at a time each message holds an item or two, and to write or read it through the schema costs more than
+With one task at a time, each message holds an item or two. Writing or reading it through the schema costs more than
 all other work on it. Messages of one **shape** (the same kinds of items, the same lengths, zeros in the same fields)
-have the same bytes except for the values. So after some messages of a shape, a stencil of it is cut (`stencil.py`).
+have the same bytes except for the values. So after some messages of a shape, a stencil is cut for it (`stencil.py`).
 Neighbours of one kind make one batch of columns, so they have a stencil only if their shapes are equal.
 
-Arguments and results hardly ever have the same length twice. So a second table has the shapes without their length. Its
-stencils take about a microsecond more, and are used for a message that fits none of the first table. A length that
-comes very often, in what is written or read, gets a stencil of the first table.
+The length of arguments and results differs in almost every message. So a second table has the shapes without their
+length. Its stencils take about a microsecond more, and are used if none of the first table fits. A length that is very
+frequent, in written or read messages, gets a stencil of the first table.
 
-A message that fits no stencil goes the long way. Both ways give the same items, so no peer needs to know of stencils.
-Must never: accept a message that the codec would refuse, or grow with the input of peers.
+All other messages go through the codec. Both ways give the same items, so peers need not know of stencils. The tables
+have a fixed largest size, whatever peers send.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from scaler.wire.codec.stencil import Cutter, Hole, Stencil, StretchStencil, Wri
 ITEMS_MOST = 4
 """The most items of a message with a stencil."""
 SEEN_BEFORE_CUT = 8
-"""For each item of a message. Cutting a stencil costs as much as about ten messages on the long way for each item, so
-only repeated shapes get one.
+"""The number of messages of a shape, for each item in it, before a stencil is cut. That costs as much as about ten
+messages without a stencil for each item, so only repeated shapes get one.
 """
 SEEN_BEFORE_CUT_TWICE = 128
-"""The same for the whole message, where there is a stencil for any length."""
+"""The number of messages of a shape that already has a stencil for any length, before it gets one of its own."""
 SHAPES_MOST = 1024
-"""The shapes that are remembered for one direction; when there are more, all are forgotten."""
+"""The most shapes that are remembered for one direction; when there are more, all are forgotten."""
 CANDIDATES_MOST = 16
 """The most stencils for messages of one size, and of any size: each that does not fit costs a comparison."""
 
 
 class _Seen:
-    """What is known of a shape that has no stencil of its own."""
+    """The count of a shape without a stencil of its own."""
 
     __slots__ = ("count", "stretch")
 
     def __init__(self) -> None:
         self.count = 0
-        """how often it was seen; negative if no stencil can be cut"""
+        """how many such messages there were; negative if no stencil can be cut"""
         self.stretch: StretchStencil | None = None
-        """the one for any length"""
+        """the stencil for any length"""
 
 
 class Stencils:
@@ -54,8 +54,8 @@ class Stencils:
 
     Args:
         kinds: the message classes of the direction.
-        write: writes items the long way, without numbers.
-        numbers_at: where the number of a message lies, and behind it the number that was heard; None if it has none.
+        write: writes items with the codec, without numbers.
+        numbers_at: the offset of the number of a message, which the acknowledged number follows; None if it has none.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], write: Write, numbers_at: int | None) -> None:
@@ -64,16 +64,17 @@ class Stencils:
         self._cutter = Cutter(write, numbers)
         self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
-        """the stencil, by the shape without the length of its value of any length; or how often such a shape was seen,
+        """by the shape without the length of its value of any length: the stencil, or the count of such messages, which
+        is
         negative if no stencil can be cut
         """
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
-        """how often one of those has read a message of this size, since a stencil was cut for one"""
+        """by message size: how many messages such a stencil has read since one was cut for that size"""
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
-        """Return the message of `items`, or None if there is no stencil for it."""
+        """Return the message of `items`; None if there is no stencil for it."""
         shaped = self._kinds[type(items[0])].shape(items[0]) if len(items) == 1 else self._shape(items)
         if shaped is None:
             return None
@@ -85,10 +86,10 @@ class Stencils:
         try:
             return stencil.write(values, number, heard)
         except struct.error:
-            return None  # a number that does not fit: the long way reports the error
+            return None  # a number that is out of range: the codec reports the error
 
     def read(self, header: bytes) -> list[Any] | None:
-        """Return the batches in `header`, or None if no stencil fits."""
+        """Return the batches in `header`; None if no stencil fits."""
         for stencil in self._by_size.get(len(header), ()):
             batches = stencil.read(header)
             if batches is not None:
@@ -97,15 +98,15 @@ class Stencils:
         for stretch_stencil in tried:
             batches = stretch_stencil.read(header)
             if batches is not None:
-                if stretch_stencil is not tried[0]:  # what follows is most often of the same shape
-                    # Another list, because another thread may be at this one.
+                if stretch_stencil is not tried[0]:  # the next message is likely to have the same shape
+                    # A new list, because another thread may iterate over the old one.
                     self._of_any_size = [stretch_stencil, *(each for each in tried if each is not stretch_stencil)]
                 self._count_read(len(header), batches)
                 return batches
         return None
 
     def _count_read(self, size: int, batches: Sequence[Sequence[Any]]) -> None:
-        """Count a message that a stencil for any length has read. What comes very often gets one of its own."""
+        """Count a message read by a stencil for any length. A very frequent size gets a stencil of its own."""
         count = self._stretched.get(size, 0) + 1
         if count < SEEN_BEFORE_CUT_TWICE:
             if len(self._stretched) >= SHAPES_MOST:
@@ -122,7 +123,7 @@ class Stencils:
             self._cut(shaped[1], items, seen)
 
     def learn(self, batches: Sequence[Sequence[Any]]) -> None:
-        """Learn from a message that was read the long way: others of its shape may follow."""
+        """Count a message that the codec has read: more messages of its shape may follow."""
         if 0 < sum(map(len, batches)) <= ITEMS_MOST:
             items = list(chain.from_iterable(batches))
             shaped = self._shape(items)
@@ -151,7 +152,7 @@ class Stencils:
         return values, shape
 
     def _saw(self, shape: Shape, items: Sequence[Any], seen: Stencil | _Seen | None) -> StretchStencil | None:
-        """Count a message that has no stencil of its own. Return the one for any length, if there was one before."""
+        """Count a message without a stencil of its own. Return the stencil for any length, if it existed before."""
         if seen is None:
             seen = self._new(shape)
         elif type(seen) is not _Seen:
@@ -207,7 +208,7 @@ class Stencils:
 
 
 def _stretches(kinds: Sequence[ItemKind], shape: Shape) -> list[tuple[int, int]]:
-    """Return where in the shape the values of any length are that have one, and which of all values they are."""
+    """Return the present values of any length: the position of each in the shape, and among all values."""
     found, n_before = [], 0
     for number, kind in enumerate(kinds, 1):
         if kind.stretch is not None:

@@ -29,15 +29,15 @@ class TaskFailure(NamedTuple):
     traceback: str
     exception: bytes
     bases: tuple[str, ...] = ()
-    """the names of the classes that its class is derived from"""
+    """the names of the base classes of its class"""
     task_id: bytes = b""
-    """the task that raised it: not always that of the result, which may only need it; empty: not said"""
+    """the task that raised it; may be one that the task of the result needs; empty: unknown"""
     place: bytes = b""
-    """facts about the process in which it was raised, which follow the message; empty: unknown"""
+    """facts about the process that raised it, which follow the message; empty: unknown"""
 
     @property
     def short(self) -> str:
-        """Type and message, cut: what those see who watch."""
+        """Type and message, cut, as monitors show them."""
         return f"{self.type_name}: {self.text}".encode()[:SHORT_BYTES].decode(errors="ignore")
 
     def encode(self) -> bytes:
@@ -61,7 +61,7 @@ class TaskFailure(NamedTuple):
             exception, bases, task_id = bytes(failure.exception), tuple(failure.bases), bytes(failure.taskId)
             texts = failure.typeName, failure.text, failure.traceback
             return cls(*texts, exception, bases, task_id, behind(payload))
-        except Exception as error:  # whatever the reader raises: a peer can send anything
+        except Exception as error:  # of any type: a peer can send anything
             raise ProtocolError(f"not a task failure: {first_line(error)}") from error
 
 
@@ -69,43 +69,45 @@ class RunOptions(NamedTuple):
     """The `options` of a task: everything except function, arguments, name and priority."""
 
     profiling: bool = False
-    """measure time and memory, for the profile in its result"""
+    """measure time and memory, for the profile in the result"""
     at_most_once: bool = False
-    """never start it a second time, even if it was lost with its worker"""
+    """never start the task a second time, even if it was lost with its worker"""
     retries: int = 0
-    """how often to run it again when it has raised one of `retry_on`, or timed out"""
+    """how many times to run the task again after an exception in `retry_on` or a time-out"""
     timeout_ms: int = 0
-    """end it after this time; 0: the limit of its worker"""
+    """end the task after this time; 0: the limit of its worker"""
     capabilities: tuple[tuple[str, int], ...] = ()
-    """the resources that its worker must have, and how much of each the task takes"""
+    """the resources that the worker must have, and the amount of each that the task takes"""
     was_submitted: bool = False
-    """another scheduler had it, and may have started it, or has told its end: only the run that an agent has counts"""
+    """an earlier scheduler had the task, and may have started or even ended it: it continues only as a run that an
+    agent has
+    """
     retry_on: tuple[str, ...] = ()
-    """names of exception classes, as in `TaskFailure`; those that are derived from them count too"""
+    """names of exception classes, as in `TaskFailure`; derived classes count too"""
     retry_delay_ms: int = 0
     """the wait before the first retry; it doubles with each further one"""
     no_worker_timeout_ms: int = 0
-    """fail it when for so long no worker was connected that could have taken it; 0: it waits"""
+    """fail the task after this time without a connected worker that could take it; 0: it waits"""
     devices: tuple[int, ...] = ()
-    """the numbers of the GPUs that it has; said by an agent to its processors"""
+    """the numbers of the GPUs of the task; set by an agent for its processors"""
     worker: str = ""
-    """the name of the one worker that may run it; empty: any"""
+    """the name of the only worker that may run the task; empty: any"""
     seed: tuple[int, ...] = ()
-    """the entropy of its random generators, in 32-bit words; empty: they have fresh state"""
+    """the entropy of the random generators, in 32-bit words; empty: they have fresh state"""
     seed_spawns: bool = False
-    """its spawn key is the number in the last 8 bytes of its id; otherwise it has none"""
+    """whether the spawn key is the number in the last 8 bytes of the task id; otherwise there is none"""
 
     def encode(self) -> bytes:
-        """Return the bytes for the column: none if all have their defaults."""
+        """Return the bytes for the column; empty if all options have their defaults."""
         return b"" if self == _DEFAULTS else _write(self)
 
     def said_again(self) -> bytes:
-        """Return the bytes for a task that was submitted before."""
+        """Return the encoded options for a task that was submitted before."""
         return self._replace(was_submitted=True).encode()
 
     @property
     def suit_rows(self) -> bool:
-        """Whether rows with these options may travel together: retries, time limits and seeds apply to each row."""
+        """Whether rows with these options may form a range: retries, time limits and seeds apply to each row."""
         plain = self._replace(retries=0, timeout_ms=0, retry_on=(), retry_delay_ms=0, seed=(), seed_spawns=False)
         return plain == _DEFAULTS
 
@@ -117,15 +119,15 @@ class RunOptions(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> RunOptions:
-        """Return the options that a column holds.
+        """Return the options in a column.
 
         Raises:
-            ProtocolError: if the column holds no options.
+            ProtocolError: if the bytes are not options.
         """
         return _read(data) if data else _DEFAULTS
 
     def retry_reason(self, failure: bytes) -> str:
-        """Return what the task has raised, if it is run again for that; else nothing.
+        """Return the exception of a failed task, as text, if the task is retried for it; otherwise empty.
 
         Args:
             failure: a `TaskFailure`, from a peer.
@@ -134,7 +136,7 @@ class RunOptions(NamedTuple):
             read_failure = read(SCHEMAS["common"].TaskFailure, failure)
             names = {read_failure.typeName, *read_failure.bases}
             text = f"{read_failure.typeName}: {first_line(read_failure.text)}"
-        except Exception:  # noqa: BLE001 - what a peer has sent cannot be read: no exception that is known
+        except Exception:  # noqa: BLE001 - data of a peer that cannot be read names no exception
             return ""
         return text if names.intersection(self.retry_on) else ""
 

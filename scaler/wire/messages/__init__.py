@@ -6,7 +6,7 @@ describes the same structs for other languages, file by file, and a test compare
 import these classes. What a message makes anybody do is never written here.
 """
 
-# Whatever is imported first, each direction knows all its messages.
+# Each direction knows all its messages, whichever module is imported first.
 from scaler.wire.messages import client, common, monitor, processor, worker
 
 __all__ = ["client", "common", "monitor", "processor", "worker"]

@@ -121,7 +121,7 @@ class Pipe:
         self._arrival: IncomingTransfer | None = None
         self._n_arrivals = 0
 
-    # What leaves
+    # Outgoing
 
     @property
     def has_unsaid(self) -> bool:
@@ -212,7 +212,7 @@ class Pipe:
             if len(items) == self._slice and size < self._message_bytes // 4:
                 self._slice = min(2 * self._slice, MESSAGE_ITEMS)
             del unsorted[: len(items)]
-            # As `_keep`, which is a call more for each message.
+            # Inlined `_keep`, to save a call for each message.
             self.said = number
             self._fast_bytes += size
             self._kept.append((number, header, frames, items, size, False))
@@ -282,7 +282,7 @@ class Pipe:
                 return
             try:
                 messages.append(self._say(*taken, is_bulk=True))
-            except BaseException:  # raised again: an item that cannot be encoded
+            except BaseException:  # an item that cannot be encoded
                 if taken[0] is taken[1]:
                     self._bulk.put_back(taken[0])
                 raise
@@ -293,7 +293,7 @@ class Pipe:
         header, frames = encode_message(self._outgoing, items, self.said + 1, self.heard, self._counts)
         return self._keep(header, frames, done, len(header) + size_of(frames), is_bulk=is_bulk)
 
-    # What comes
+    # Incoming
 
     @property
     def arriving_bytes(self) -> int:
@@ -358,7 +358,7 @@ class Pipe:
             return without_content(self._incoming, batches, arrival.announced_bytes)
         return batches
 
-    # What was heard
+    # Acknowledgements
 
     def resume(self, heard: int) -> list[Message]:
         """Resume on a new connection. Return the messages to resend before anything else.
@@ -370,7 +370,7 @@ class Pipe:
             ProtocolError: if the other side cannot have received that number. Then this pipe cannot continue.
         """
         if heard < self.acknowledged:
-            raise ProtocolError(f"a peer that had received message {self.acknowledged} reports that it has received {heard}")
+            raise ProtocolError(f"a peer has received only message {heard}, after it acknowledged {self.acknowledged}")
         self._on_acknowledged(heard)
         self._unanswered_bytes = 0
         return [(heard_anew(header, self.heard), frames) for _, header, frames, *_ in self._kept]

@@ -179,7 +179,7 @@ class StreamedFrames(Sequence[Any]):
         return len(self.stream.sizes)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter((self,))  # one that stands for all, for the lane
+        return iter((self,))  # one frame that stands for all, for the lane
 
     def __getitem__(self, _index: Any) -> Any:
         raise TypeError("these frames come part by part")

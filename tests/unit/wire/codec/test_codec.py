@@ -271,7 +271,7 @@ def test_text_that_is_no_utf8_is_refused() -> None:
 
 
 def test_number_that_an_enumeration_does_not_have_is_refused() -> None:
-    assert "200 is no TaskStatus" in refused(agent_message(2, union="runResult", status=bytes([0, 200])))
+    assert "200 is not a TaskStatus" in refused(agent_message(2, union="runResult", status=bytes([0, 200])))
     last = max(TaskStatus)
     assert "TaskStatus" in refused(agent_message(union="runResult", status=bytes([last + 1])))
     ((result,),) = decode(AGENT_TO_SCHEDULER, agent_message(union="runResult", status=bytes([last])), [])

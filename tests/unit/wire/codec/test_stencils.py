@@ -231,7 +231,7 @@ def test_a_number_beyond_its_enumeration_is_not_read() -> None:
     known = taught([TaskResult(TaskId(numbered(1)), status, b"", 0)], SCHEDULER_TO_CLIENT)
     header = long_way([TaskResult(TaskId(numbered(2)), len(TaskStatus), b"", 0)], SCHEDULER_TO_CLIENT)
     assert known.read(header) is None
-    with pytest.raises(ProtocolError, match="is no TaskStatus"):
+    with pytest.raises(ProtocolError, match="is not a TaskStatus"):
         codec.decode(SCHEDULER_TO_CLIENT, header, [])
 
 

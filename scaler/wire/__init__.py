@@ -1,4 +1,4 @@
 """The wire between processes: its messages, the codec that writes them, and the sessions that carry them.
 
-Every process uses it. It knows no socket (`scaler.transport`), and not what a message means to anybody.
+Used by every process. Sockets are in `scaler.transport`.
 """

@@ -1,6 +1,6 @@
 """Capabilities: the resources of a node that tasks may ask for, as the text of a hello: `gpu=2,licence=1`.
 
-Written by the agent from what its executor says; read by the scheduler. Must never: raise for the text of a peer.
+Written by the agent from the capabilities of its executor; read by the scheduler. Reading never raises.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping
 from scaler.amounts import AMOUNT_MOST, amount_of, call_of, check_name
 
 Capabilities = tuple[tuple[str, int], ...]
-"""Names and amounts, by name."""
+"""Names and amounts, sorted by name."""
 
 
 def to_text(capabilities: Mapping[str, int], functions: Iterable[str] = ()) -> str:
     """Return the text of these capabilities.
 
     Args:
-        functions: the names of those that are served.
+        functions: the names of the functions that the node serves.
 
     Raises:
-        ConfigError: if a name or an amount is none.
+        ConfigError: if a name or an amount is invalid.
     """
     amounts = {check_name(name): amount_of(name, amount, 1) for name, amount in capabilities.items()}
     amounts |= dict.fromkeys(map(call_of, functions), 1)
@@ -28,12 +28,12 @@ def to_text(capabilities: Mapping[str, int], functions: Iterable[str] = ()) -> s
 
 
 def as_text(capabilities: Iterable[tuple[str, int]]) -> str:
-    """Return the text of what a peer has said, whatever its names are."""
+    """Return the text of the capabilities that a peer has announced, without checking the names."""
     return ",".join(f"{name}={amount}" for name, amount in capabilities)
 
 
 def from_text(text: str) -> Capabilities:
-    """Return the capabilities that a text names. What is none is left out."""
+    """Return the capabilities in a text. Invalid ones are left out."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, _, amount = part.rpartition("=")

@@ -1,4 +1,4 @@
-"""Between a client and the scheduler. As `protocol/client.capnp`."""
+"""Messages between a client and the scheduler. As `protocol/client.capnp`."""
 
 from __future__ import annotations
 
@@ -31,39 +31,40 @@ from scaler.wire.messages.common import ProfileColumn, StatusColumn, StreamColum
 from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, travels
 
 SCALES = "scale-"
-"""So the labels of the clients begin by which a `scaler_scale` is known."""
+"""The prefix of the labels of `scaler_scale`'s clients."""
 
 
 class GoodbyeKind(IntEnum):
     """Why a client leaves."""
 
     DISCONNECT = 0
-    """it has finished; its open work is cancelled"""
+    """the client has finished; its open work is cancelled"""
     SHUTDOWN = 1
-    """the scheduler and all workers shall end too"""
+    """the scheduler and all workers end too"""
 
 
 class InputKnowledge(IntEnum):
-    """What a client knows of the input of a graph."""
+    """The state of the input of a graph at the client."""
 
     AWAITED = 0
     """its task is open"""
     HERE = 1
-    """its task has ended: status and payload say how"""
+    """its task has ended, as `status` and `payload` report"""
     STORED = 2
     """the value is an object of the scheduler, with the id of the task"""
 
 
 TOKEN_BYTES = 8
-"""Size of the token by which a call, or a request that changes a job, is known again."""
+"""Size of the token that identifies a resent call, or a resent request that changes a job."""
 
 
 class JobVerb(IntEnum):
     """The kinds of requests about a job."""
 
     OPEN = 0
-    """find or create the job with the terms in the body; `amount`: the bits of `JobOpenFlags`; with any of them `first`: the
-    revision that the client has compared
+    """find or create the job with the terms in the body; `amount`: the bits of `JobOpenFlags`; with any of them `first`
+    is
+    the revision that the client has compared
     """
     ROWS = 1
     """store `amount` rows from `first` on; the frames: their digests and their block; the body: the token of the call,
@@ -145,7 +146,7 @@ class JobAnswerKind(IntEnum):
     NOT_FOUND = 3
     """there is no such job"""
     WAITS = 4
-    """a preliminary answer: the reason says what the job waits for; empty: it waits for nothing any more"""
+    """a preliminary answer: the reason is what the job waits for; empty if it waits no longer"""
     CONFLICT = 5
     """row `first` differs from the stored one, or the job now has other work; the reason says how"""
     CHANGED = 6
@@ -170,22 +171,23 @@ class ClientHello:
     client_id: Id
     """random, known only to the client and the scheduler: a client resumes its session with it on a new connection"""
     agent_token: Id = NO_ID
-    """of a client inside a task: the token of the agent's hello, which proves where it is; it ends with its processor
+    """of a client inside a task: the token of the agent's hello, which proves where the client runs; it ends with its
+    processor
     """
     processor: U32 = 0
-    """of a client inside a task: its processor's number, never used again by the agent"""
+    """of a client inside a task: the number of its processor, which the agent never reuses"""
     resumes: U8 = 0
-    """`GOES_ON`, if its session still exists; `IS_BACK`; 0: it is new"""
+    """`GOES_ON` to resume its session; `IS_BACK`; 0 for a new client"""
     heard: U64 = 0
-    """if it goes on: the highest number of the scheduler's messages that has come"""
+    """to resume: the highest number received from the scheduler"""
     account: U32 = 0
-    """if it is back: the number of its account, which its tasks that still run name for their children"""
+    """if `resumes` is not 0: the number of its account, which its running tasks give to their nested tasks"""
     dial: U32 = 0
-    """which of its connections this is, from 1: a hello may be overtaken by the next one; 0: it does not count them"""
+    """the number of the connection, from 1, because a hello may arrive after the next one; 0: not counted"""
     label: Text = ""
-    """which program it is, and where, for people"""
+    """the program and its place, for people"""
     begun: U32 = 0
-    """if it goes on: the `dial` of the connection on which its session began; 0: it does not count them"""
+    """to resume: the `dial` of the hello that started the session; 0: not counted"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -197,32 +199,32 @@ class Task:
     payload: Bytes
     """the block of arguments"""
     object_ids: IdRow
-    """the ids of the objects among the arguments, one after the other"""
+    """the ids of the objects among the arguments, joined"""
     priority: I32 = 0
-    """depth and user's wish, see `scaler.wire.messages.priority`; the greater goes first"""
+    """depth and user's priority, see `scaler.wire.messages.priority`; the greater goes first"""
     name: Text = ""
     """given by the user; empty: the name of its function"""
     options: Options = b""
     """`RunOptions`; empty: all have their defaults"""
     account: U32 = 0
-    """of a client inside a task: the account in that task's `RunTask`; else 0, and the scheduler adds it"""
+    """of a client inside a task: the account in that task's `RunTask`; otherwise 0, and the scheduler adds it"""
     frames: FrameColumn = ()
-    """of the arguments that are too large for the block, in their order"""
+    """the arguments that are too large for the block, in order"""
     rows: RowCount = 0
-    """so many calls, see `scaler.wire.messages.rows`: the payload has a block for each; 0: one call"""
+    """the number of calls, see `scaler.wire.messages.rows`; the payload has a block for each; 0: one call"""
     owner: U64 = 0
-    """of a client inside a task: the owner in that task's `RunTask`; else 0, and the scheduler adds it"""
+    """of a client inside a task: the owner in that task's `RunTask`; otherwise 0, and the scheduler adds it"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class TaskCancel:
-    """Never run the task, or stop it."""
+    """Do not run the task, or stop it."""
 
     task_id: TaskIdColumn
     waiting: U8 = 0
-    """1: only if it has not begun"""
+    """1: only if it has not started"""
     rows: RowCount = 0
-    """as in the task: it may be tasks of one row each at the scheduler"""
+    """as in the task, which the scheduler may have split"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -233,20 +235,20 @@ class TaskResult:
     status: StatusColumn
     payload: Bytes
     size: U64
-    """0 if the result is in the payload, else the bytes of the object with the task's id, to be requested"""
+    """0 if the result is in the payload, otherwise the bytes of the object with the task's id, to be requested"""
     profile: ProfileColumn = b""
     """a `PROFILE`, if it was measured"""
     rows: RowCount = 0
-    """as in the task: all of them have ended; of success, the payload has a block for each"""
+    """as in the task: all its rows have ended; if they succeeded, the payload has a block for each"""
     statuses: Bytes = b""
-    """of success: a byte for each row, its status; empty: all have succeeded"""
+    """if the status is success: the status of each row as a byte; empty: all succeeded"""
     duration_us: U32 = 0
-    """of a row of a map: what all its rows took, so that the client knows how many to send together; else 0"""
+    """of rows of a map: the time of all of them, from which the client chooses the size of ranges; otherwise 0"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class GraphTask:
-    """A graph: so many nodes of it follow. When it is sent again, all nodes follow again."""
+    """A graph, followed by `node_count` nodes. When the graph is sent again, so are all its nodes."""
 
     graph_id: GraphIdColumn
     node_count: U32
@@ -264,17 +266,17 @@ class GraphTask:
 
 @travels(CLIENT_TO_SCHEDULER)
 class GraphNode:
-    """The next node of a graph: a task that runs when those before it that it depends on have ended well."""
+    """The next node of a graph: a task that runs when all nodes that it depends on have succeeded."""
 
     graph_id: GraphIdColumn
     task_id: TaskIdColumn
     function_id: ObjectIdColumn
     payload: Bytes
-    """the block of arguments; the results of other nodes are in it by their positions"""
+    """the block of arguments, which names results of other nodes by their positions"""
     object_ids: IdRow
     """as in `Task`"""
     dependencies: PositionRow
-    """the positions of the nodes it depends on, each once: UInt32, little-endian, counted from 0; all before its own"""
+    """the positions of the nodes it depends on, each once: UInt32, little-endian, from 0; all lower than its own"""
     wanted: U8
     """whether the client wants the result"""
     frames: FrameColumn = ()
@@ -283,14 +285,14 @@ class GraphNode:
 
 @travels(CLIENT_TO_SCHEDULER)
 class GraphInput:
-    """The next node of a graph, if it is no call: the result of another task of the client."""
+    """The next node of a graph, if it is not a call but the result of another task of the client."""
 
     graph_id: GraphIdColumn
     position: U32
-    """which node of its graph it is"""
+    """the position in its graph"""
     task_id: TaskIdColumn
     source_graph: GraphIdColumn
-    """the graph that the task is a node of; `NO_ID`: none"""
+    """the graph of the task; `NO_ID` if it is in none"""
     source_position: U32 = 0
     known: KnownColumn = InputKnowledge.AWAITED
     payload: Bytes = b""
@@ -299,7 +301,7 @@ class GraphInput:
 
 @travels(CLIENT_TO_SCHEDULER)
 class GraphTaskCancel:
-    """Never run the remaining nodes of the graph, and stop the running ones."""
+    """Do not run the remaining nodes of the graph, and stop the running ones."""
 
     graph_id: GraphIdColumn
 
@@ -311,7 +313,7 @@ class ClientHeartbeat:
     sent_ns: U64
     """the sender's own clock, echoed"""
     has_unsaid: U8 = 0
-    """1: something waits until there is room for it on the way, so not all that is open has been said"""
+    """1: some open work has not been sent, because it waits for the window"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -320,30 +322,30 @@ class ClientHeartbeatEcho:
 
     sent_ns: U64
     value_bytes: U64 = 0
-    """the most bytes of one value that it takes now; 0: not said"""
+    """the most bytes of one value that the scheduler accepts now; 0: unknown"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class ClientResting:
-    """The task of this client only waits, and the client has sent everything before this."""
+    """The task of this client only waits, and the client sent everything else before this."""
 
     wait: U32
     """the number of the wait, which its agent knows too"""
     heard: U64
-    """the highest number of the scheduler's messages that it has had"""
+    """the highest number received from the scheduler"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class ExplainRequest:
-    """What does this task wait for?"""
+    """Report what a task waits for."""
 
     task_id: TaskIdColumn
     graph_id: GraphIdColumn
-    """the graph that it is a node of; `NO_ID`: none"""
+    """the graph of the node; `NO_ID` if the task is not a node"""
     position: U32 = 0
     """of a node: its position in the graph"""
     wanted: U8 = 0
-    """1: its client waits for the result: if there is no room for values, it is the next that begins"""
+    """1: the client waits for the result; if its worker is paused, it is the next task to start"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -352,24 +354,24 @@ class ExplainResponse:
 
     task_id: TaskIdColumn
     state: Text
-    """in the words of monitors; empty: the scheduler does not have it"""
+    """the state as monitors name it; empty if the scheduler does not have the task"""
     waits_for: Text
     """one of the words of `scaler.actors.insight.explanations`"""
     sentence: Reason
-    """the same for people, with what to do"""
+    """the same for people, with advice"""
     worker: Text = ""
-    """the worker that has it, or has run it"""
+    """the worker that has it, or ran it last"""
     tries: U32 = 0
-    """which try this is, from 1; 0: not known"""
+    """the number of the present try, from 1; 0: unknown"""
     past: Reason = ""
     """why the earlier tries ended, for people"""
     state_ms: U64 = 0
-    """for how many milliseconds it has been in this state at least; 0: not known"""
+    """the least number of milliseconds that it has been in this state; 0: unknown"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class ClientDisconnect:
-    """A client leaves."""
+    """The client leaves."""
 
     kind: GoodbyeColumn
 
@@ -383,41 +385,41 @@ class ClientShutdownResponse:
 
 
 WORKERS, OBJECTS = 1, 2
-"""What an `InfoRequest` wants described: each worker, or the objects of its client."""
+"""The details that an `InfoRequest` asks for: each worker, or the objects of its client."""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class InfoRequest:
-    """Who is there? One with the number of an earlier request takes its place."""
+    """Report the connected workers and clients. Replaces an earlier request with the same number."""
 
     number: U32
     detailed: U8 = 0
-    """what is described too: `WORKERS`, `OBJECTS`, or nothing"""
+    """details to report too: `WORKERS`, `OBJECTS`, or 0"""
     workers: U32 = 0
-    """answer again whenever workers come, until so many are connected; 0: answer once"""
+    """answer again whenever workers connect, until this number is connected; 0: answer once"""
     restart: U8 = 0
-    """whether all agents are to go on with fresh worker processes, before the answer"""
+    """whether all agents replace their worker processes, before the answer"""
     leave: Names = ""
-    """the agents of these workers are to leave when their tasks have ended"""
+    """names of workers whose agents leave after their running tasks"""
     cancel: Names = ""
-    """the short ids of tasks of any client that are to be cancelled, in hex"""
+    """short ids, in hex, of tasks of any client to cancel"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
 class InfoResponse:
-    """The answer to an `InfoRequest`. A detailed one comes after each `WorkerDetails` or `ObjectDetails`."""
+    """The answer to an `InfoRequest`. A detailed one follows all `WorkerDetails` or `ObjectDetails`."""
 
     number: U32
     workers: U32
-    """how many are connected"""
+    """the number of connected workers"""
     clusters: U32
-    """how many agents these belong to"""
+    """the number of their agents"""
     clients: U32
-    """how many are connected, those inside tasks too"""
+    """the number of connected clients, including those inside tasks"""
     waiting_tasks: U32
-    """how many wait at the scheduler for a worker"""
+    """the number of tasks that wait at the scheduler for a worker"""
     refused: Text = ""
-    """why nothing was asked of agents, though the request wanted it; empty if it was, or did not"""
+    """why the scheduler did not do what the request wants of agents; empty if it did"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -429,9 +431,9 @@ class WorkerDetails:
     cluster: U32
     """the position of its agent in this answer"""
     tasks: U32
-    """how many it has: running, waiting for others, queued"""
+    """the number of its tasks: running, blocked or queued"""
     blocked_tasks: U32
-    """how many of these wait for tasks of their own"""
+    """how many of these wait for nested tasks"""
     python_version: Text
     package_version: Text
     capabilities: Text
@@ -439,7 +441,7 @@ class WorkerDetails:
 
 @travels(SCHEDULER_TO_CLIENT)
 class ObjectDetails:
-    """One object of the client that has asked."""
+    """One object of the requesting client."""
 
     number: U32
     object: ObjectIdColumn
@@ -450,21 +452,21 @@ class ObjectDetails:
     """where its bytes are; 0: at the scheduler; 1: with its client; 2: with an agent; 3: lost"""
     size_bytes: U64
     copies: U32
-    """how many agents have fetched it"""
+    """the number of agents that have fetched it"""
     users: U32
-    """how many open tasks need it"""
+    """the number of open tasks that need it"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
 class OutputRequest:
-    """What has a task written? Or: say what all tasks of this client write, from now on."""
+    """Send the lines that a task has written, or from now on those that all tasks of this client write."""
 
     number: U32
-    """made up by the client; its answer has the same"""
+    """chosen by the client, and repeated in the answer"""
     task_id: TaskIdColumn
     """`NO_ID`: all tasks"""
     report: U8 = 0
-    """whether only the latest report of the task is wanted, which is not among its lines"""
+    """whether only the latest progress report of the task is wanted, which is not among its lines"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -472,27 +474,27 @@ class OutputLine:
     """A line that a task of this client has written."""
 
     number: U32
-    """of the request"""
+    """the number of the request"""
     task_id: TaskIdColumn
     stream: StreamColumn
     time_us: U64
-    """when: microseconds since 1970, by the clock of the worker's host"""
+    """microseconds since 1970, by the clock of the worker's host"""
     dropped: U32
-    """so many lines before this one were left out"""
+    """the number of lines left out just before this one"""
     name: Text
-    """of the task"""
+    """the name of the task"""
     worker: Text
     text: Line
 
 
 @travels(SCHEDULER_TO_CLIENT)
 class OutputResponse:
-    """All lines of a task that are kept have been said."""
+    """All stored lines of a task have been sent."""
 
     number: U32
-    """of the request"""
+    """the number of the request"""
     dropped: U32
-    """so many of its lines were left out, also among those before the first one that is kept"""
+    """the number of its lines left out, including those before the first stored one"""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -500,16 +502,17 @@ class JobRequest:
     """A request about a job. Resent in a new session, it does nothing twice."""
 
     number: U32
-    """made up by the client; its answer has the same"""
+    """chosen by the client, and repeated in the answer"""
     verb: JobVerbColumn
     name: Text
-    """of the job"""
+    """the name of the job"""
     first: U64 = 0
     amount: U32 = 0
     body: Bytes = b""
     record: Bytes = b""
     """the id of the record, 8 bytes; empty: the job that has the name now. In requests for results, the number of the
-    work follows, 4 bytes
+    work
+    follows, 4 bytes
     """
     frames: FrameColumn = ()
 
@@ -519,12 +522,14 @@ class JobResponse:
     """An answer to a `JobRequest`: any number with the status `WAITS`, then a final one."""
 
     number: U32
-    """of the request"""
+    """the number of the request"""
     status: JobStatusColumn
     first: U64 = 0
-    """of rows: the first one; to a `READ_NEW` or a `READ` of whichever have ended: where to go on"""
+    """with rows: the first one; for `READ_NEW`, and for a `READ` of rows in the order in which they end: where to
+    continue
+    """
     amount: U32 = 0
-    """of rows: how many"""
+    """with rows: their number"""
     body: Bytes = b""
     reason: Reason = ""
     frames: FrameColumn = ()

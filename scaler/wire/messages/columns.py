@@ -1,4 +1,4 @@
-"""What messages are made of: columns of these types, and batches of items."""
+"""The parts of messages: types of columns, and batches of items."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from scaler.ids import ID_BYTES, GraphId, ObjectId, TaskId
 from scaler.pickling.serialization import Frames
 
 NEEDED_MOST = 65_536
-"""The most objects that a task needs, and the most nodes that a node needs."""
+"""The most objects that a task needs, and the most nodes that a node depends on."""
 ROWS_BYTES_MOST = 64 * 1024 * 1024
-"""of rows of which there may be very many"""
+"""the most bytes of rows without a limit of their own"""
 
 
 ROWS_MOST = 4096
@@ -18,7 +18,7 @@ ROWS_MOST = 4096
 
 
 class UpperLimit(NamedTuple):
-    """The greatest number that is accepted: of a number of things, for each of which the receiver may need memory."""
+    """The greatest accepted number of things for each of which the receiver may need memory."""
 
     most: int
 
@@ -31,20 +31,20 @@ class FixedRows(NamedTuple):
 
     @classmethod
     def of(cls, size: int) -> FixedRows:
-        """Return rows of which there may be very many."""
+        """Return rows whose number is limited only by `ROWS_BYTES_MOST`."""
         return cls(size, ROWS_BYTES_MOST // size)
 
 
 NAMES = "names"
-"""A text that is names with commas between them."""
+"""A text with names separated by commas."""
 OPTIONS = "options"
-"""Bytes that are `RunOptions`, or none."""
+"""Encoded `RunOptions`, or empty."""
 REASON = "reason"
 """A text that is a sentence."""
 TRACEBACK = "traceback"
 """A text of several lines."""
 LINE = "line"
-"""A text that a task has written, without its end of line."""
+"""A line that a task wrote, without its line end."""
 
 U8 = Annotated[int, "u8"]
 U16 = Annotated[int, "u16"]

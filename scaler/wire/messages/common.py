@@ -31,7 +31,7 @@ from scaler.wire.messages.directions import (
 )
 
 PROTOCOL_VERSION = 1
-"""Raised by every change that an older peer cannot read."""
+"""Incremented by every change that an older peer cannot read."""
 
 PROFILE = struct.Struct("<QQQ")
 """The profile of a task: wall time and CPU time in microseconds, peak memory in bytes."""
@@ -41,45 +41,45 @@ class TaskStatus(IntEnum):
     """How a task ended."""
 
     SUCCESS = 0
-    """the payload, or the frames, are its result"""
+    """the payload or the frames are its result"""
     FAILED = 1
     """it raised; the payload is a `TaskFailure`"""
     CANCELED = 2
     """it was cancelled"""
     PROCESSOR_DIED = 3
-    """the process that ran it ended; the payload says how"""
+    """the process that ran it ended; the payload explains how"""
     WORKER_DIED = 4
-    """the worker that ran it was lost too often; the payload says which"""
+    """the worker that ran it was lost too often; the payload names it"""
     NO_WORKER = 5
-    """refused: no worker has room for it"""
+    """refused: no worker has capacity for it"""
     NOT_FOUND = 6
     """the receiver does not know the task"""
     MISSING_OBJECTS = 7
-    """an object that it needs is not stored any more; the payload says which"""
+    """an object that it needs is no longer stored; the payload names it"""
     INTERNAL_ERROR = 8
-    """the scheduler failed to handle it, or its worker gave it up; the payload says why"""
+    """the scheduler failed to handle it, or its worker gave it up; the payload explains why"""
     TIMED_OUT = 9
-    """it took longer than its worker allows; the first line of the payload says so, the others are its traceback"""
+    """it took longer than its worker allows; the first line of the payload is that sentence, the rest the traceback"""
     OUT_OF_MEMORY = 10
-    """as `PROCESSOR_DIED`: the kernel has killed the process for want of memory"""
+    """as `PROCESSOR_DIED`: the kernel killed the process for lack of memory"""
 
 
 class OutputStream(IntEnum):
-    """Where a task has written a line."""
+    """The source of a line of a task."""
 
     STANDARD_OUTPUT = 0
     STANDARD_ERROR = 1
     LOGGING = 2
     REPORT = 3
-    """how far it is, as it says itself: `40% of the paths`; the latest one counts"""
+    """progress that the task reports, such as `40% of the paths`; only the latest one counts"""
 
 
 OUTPUT_STREAMS = ("stdout", "stderr", "logging", "report")
-"""What people call them."""
+"""The names of the streams for people."""
 
 
 class RunState(IntEnum):
-    """Where a run is at its worker."""
+    """The state of a run at its worker."""
 
     NOT_KNOWN = 0
     QUEUED = 1
@@ -87,7 +87,7 @@ class RunState(IntEnum):
     WAITS = 3
     """for other tasks"""
     NO_ROOM = 4
-    """it has not begun: its worker begins nothing, because there is no room for what that would return"""
+    """it has not started, because its worker is paused for lack of memory for results"""
 
 
 class InstructionKind(IntEnum):
@@ -98,11 +98,11 @@ class InstructionKind(IntEnum):
     CREATE_FOR_TASK = 1
     """store it until the task that names it has ended"""
     DELETE = 2
-    """forget it"""
+    """delete it"""
     CREATE_FUNCTION = 3
     """as `CREATE`; its id is the hash of its content, so any client may send it again"""
     KEEP_RESULT = 4
-    """only to agents: keep the large result of the task with this id, if you still have it; other tasks need it"""
+    """only to agents: keep the large result of the task with this id, if still stored; other tasks need it"""
 
 
 # One byte; the codec refuses a number that the enumeration does not have.
@@ -114,9 +114,9 @@ InstructionColumn = Annotated[int, "u8", InstructionKind]
 
 
 GOES_ON = 1
-"""`resumes` of a peer that goes on with its session."""
+"""`resumes` of a peer that resumes its session."""
 IS_BACK = 2
-"""`resumes` of a peer that had a session, here or with an earlier scheduler, and begins anew."""
+"""`resumes` of a peer that had a session, here or with an earlier scheduler, and starts a new one."""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
@@ -130,79 +130,81 @@ class HelloReply:
     protocol_version: U16
     package_version: Text
     resumed: U8 = 0
-    """1: the session goes on where it was; 0: both sides count their messages from 1 again"""
+    """1: the session resumes; 0: a new one starts, and both sides number their messages from 1 again"""
     heard: U64 = 0
-    """if it goes on: the highest number of the peer's messages that has come"""
+    """if the session resumes: the highest number received from the peer"""
     timeout_milliseconds: U32 = 0
-    """a peer that is silent for so long is dead for this scheduler; 0: unknown"""
+    """after this silence of the peer the scheduler takes it for dead; 0: unknown"""
     window_tasks: U32 = 0
-    """how many open tasks the scheduler takes from a client; 0: no limit"""
+    """the most open tasks of a client; 0: no limit"""
     window_bytes: U64 = 0
-    """how many bytes of arguments of these; 0: no limit"""
+    """the most bytes of their arguments; 0: no limit"""
     account: U32 = 0
     """to a client outside of tasks: the number of its account"""
     value_bytes: U64 = 0
-    """the most bytes of one value that the scheduler takes; 0: not said"""
+    """the most bytes of one value that the scheduler accepts; 0: unknown"""
     rows: RowCount = 0
-    """to a client: the most rows of a map that it takes as one task; 0: one"""
+    """to a client: the most rows in one task; 0: one"""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
 class HelloRequest:
-    """The scheduler does not know this connection: send a hello on a new one."""
+    """Send a hello on a new connection: the scheduler does not know this one."""
 
     reason: Reason
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
 class Chunk:
-    """A part of a message that is too large to travel in one piece. For `scaler.wire.session.pipe` only."""
+    """A part of a message that is too large to travel in one piece. Used by `scaler.wire.session.pipe` only."""
 
     transfer: U32
-    """the number of that message, among those that travel in parts"""
+    """the number of that message among those that travel in parts"""
     sizes: SizeRow
-    """in the first part: the bytes of each frame, the header first, as a row of UInt64; else empty"""
+    """in the first part: the bytes of each frame, the header first, as a row of UInt64; otherwise empty"""
     frames: FrameColumn
     """bytes of these frames, one after the other"""
 
 
 NOT_FOUND, FOUND, LOST = 0, 1, 2
-"""Whether an object is there. Lost: it went with its host, and whoever has the call that made it may say that again; an
-id of a graph: some value that its open nodes need was lost, and all of it is to be said again."""
+"""Whether an object is stored. `LOST` means that it was lost with its host: a peer that has the call that made it may
+submit that again. For the id of a graph, a value that its open nodes need was lost: the whole graph must be
+resubmitted.
+"""
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
 class ObjectRequest:
-    """Send me this object."""
+    """Send this object."""
 
     object_id: ObjectIdColumn
     by_value: U8 = 0
-    """1: its bytes, because its location cannot be opened here"""
+    """1: send its bytes, because the sender cannot open its location"""
 
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, AGENT_TO_PROCESSOR)
 class ObjectResponse:
-    """The object, or the news that it is not stored. An agent that leaves also sends what nobody has asked for."""
+    """An object, or the report that it is not stored. A leaving agent also sends objects without a request."""
 
     object_id: ObjectIdColumn
     found: U8
-    """`NOT_FOUND`, `FOUND` or `LOST`; said of a large result, `LOST` needs no question"""
+    """`NOT_FOUND`, `FOUND` or `LOST`; for a large result, `LOST` is also sent without a request"""
     frames: FrameColumn
     location: Bytes = b""
     """the location of its memory, instead of the frames: a `SharedBlock` of its client, or of its agent"""
     reason: Text = ""
-    """not stored, or lost: why; empty: it was deleted, or never stored"""
+    """why it is missing or lost; empty if it was deleted, or never stored"""
 
 
 @travels(SCHEDULER_TO_AGENT)
 class PartRequest:
-    """Send me a part of an object of yours. Answered by `ObjectPart`."""
+    """Send a part of an object. Answered by `ObjectPart`."""
 
     object_id: ObjectIdColumn
     location: Bytes
-    """only of the result that is there, and not of a newer one; empty: of a copy"""
+    """the location of the requested result, which a newer result does not match; empty: a copy"""
     offset: U64
-    """where it begins, in all frames together, one after the other"""
+    """where the part begins in the joined frames"""
     most_bytes: U32
 
 
@@ -212,14 +214,14 @@ class ObjectPart:
 
     object_id: ObjectIdColumn
     location: Bytes
-    """as it was asked for"""
+    """as in the request"""
     offset: U64
     sizes: SizeRow
-    """of the first part: the bytes of each frame of the object, as a row of UInt64"""
+    """in the first part: the bytes of each frame of the object, as a row of UInt64"""
     frames: FrameColumn
     """its bytes"""
     reason: Text = ""
-    """why it is not here; empty: it is"""
+    """why the object is not here; empty if it is"""
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
@@ -231,13 +233,14 @@ class ObjectInstruction:
     name: Text
     frames: FrameColumn
     location: Bytes = b""
-    """the location of its memory, instead of the frames, which the client sends on request; of a delete: only the
-    result that is there, and not a newer one
+    """the location of its memory, instead of the frames, which the client sends on request; in a delete: only that
+    result,
+    and not a newer one
     """
 
 
 @travels(AGENT_TO_SCHEDULER)
 class ObjectKept:
-    """An agent that is back on a new connection still has a copy of this object."""
+    """An agent that reconnected still has a copy of this object."""
 
     object_id: ObjectIdColumn

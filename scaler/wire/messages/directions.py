@@ -1,4 +1,4 @@
-"""Directions: which messages may travel which way. A message class says it itself: `@travels(CLIENT_TO_SCHEDULER)`.
+"""Directions: which messages may travel which way. A message class declares its own: `@travels(CLIENT_TO_SCHEDULER)`.
 
 Each direction is a union of the same name in the schemas, which number its members; a test compares the two.
 """
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """The messages that may travel one way, and the schema's name for the union of them."""
+    """The messages of one direction, and the schema's name for their union."""
 
     name: str
     schema: str
@@ -27,7 +27,7 @@ class Direction:
 
     @property
     def batches(self) -> list[type[Batch[Any]]]:
-        """The classes in which they arrive."""
+        """The batch classes of its messages."""
         return [Batch.__class_getitem__(item) for item in self.items]
 
 
@@ -51,7 +51,7 @@ DIRECTIONS = (
 
 @dataclass_transform(frozen_default=True, eq_default=True, field_specifiers=(field,))
 def travels(*directions: Direction) -> Callable[[type[T]], type[T]]:
-    """Return what makes a class a message that may travel these ways."""
+    """Return a decorator that makes a class a message of these directions."""
 
     def made(cls: type[T]) -> type[T]:
         item = message(cls)

@@ -1,6 +1,6 @@
-"""From the scheduler to monitors. As `protocol/monitor.capnp`, which says what each field means.
+"""Messages from the scheduler to monitors. As `protocol/monitor.capnp`, which explains each field.
 
-All text is short, and nothing of arguments or results is in it. A short id is `public_id` of an id.
+All text is short, and contains nothing of arguments or results. A short id is the `public_id` of an id.
 """
 
 from __future__ import annotations
@@ -14,38 +14,47 @@ from scaler.wire.messages.common import StreamColumn
 from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR, travels
 
 WORKER_ROW = struct.Struct("<IIIHHQ8sII")
-"""A worker: processor time in permille of a core, tasks that it has, tasks that wait at it, suspended tasks, flags,
-memory in bytes, short id of the function that runs, milliseconds since that began, how many runs have ended."""
+"""A worker: CPU time in permille of a core, number of its tasks, queued tasks, suspended tasks, flags, memory in bytes,
+short id of the running function, milliseconds since that started, number of ended runs.
+"""
 PROCESSOR_ROW = struct.Struct("<IHHIIQQ8s8s")
-"""A process: its id, position of its worker, flags, processor time in permille of a core, milliseconds since its task
-began, memory in bytes, the most it had, short ids of task and function."""
+"""A process: its id, position of its worker, flags, CPU time in permille of a core, milliseconds since its task
+started,
+memory in bytes, peak memory, short ids of task and function.
+"""
 BIN_ROW = struct.Struct("<IIIIII8s")
-"""What a worker did: its position, how many milliseconds it was busy, with what goes on too, how many runs ended:
-success, failed, canceled, other; short id of the function that kept it busy longest."""
+"""The recent work of a worker: its position, milliseconds that it was busy, including unfinished runs, number of ended
+runs: success, failed, canceled, other; short id of the function that kept it busy longest.
+"""
 FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
-"""What an agent's workers did with the tasks of a function since the row before: its short id, tasks that are here now,
-how many runs ended: success, failed, canceled, other; microseconds of those that succeeded or failed, and how many of
-them took so long (`StateFunction.durations`). Not on the stream: the scheduler adds them up."""
+"""The work of an agent on the tasks of a function since the previous row: its short id, tasks that are here now, number
+of
+ended runs: success, failed, canceled, other; microseconds of those that succeeded or failed, and their histogram
+(`StateFunction.durations`). Not on the stream: the scheduler adds the rows up.
+"""
 DURATIONS = struct.Struct("<32I")
-"""Runs of a function by how long they took, see `StateFunction.durations`."""
+"""A histogram of the durations of a function's runs, see `StateFunction.durations`."""
 RUN_ROW = struct.Struct("<16sHHI8s")
-"""A run that executes: id of the task, position of the worker, flags, milliseconds since it began, short id of the
-function. Not on the stream."""
+"""A running task: id of the task, position of the worker, flags, milliseconds since it started, short id of the
+function.
+Not on the stream.
+"""
 INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
-"""Flags of workers and processors: ready for tasks; runs one; stopped; the task waits for others and holds no slot. Of
-workers also: the task has reported lately how far it is."""
+"""Flags of workers and processors: ready for tasks; runs a task; stopped; the task is blocked and holds no slot. Of
+workers also: the task has recently reported its progress.
+"""
 ENDED, SENT, RECEIVED = range(3)
 """Groups of `StateCount`."""
 
 
 def whole_rows(row: struct.Struct, packed: bytes) -> Iterator[tuple[Any, ...]]:
-    """Return the rows of a message. What is left over at its end is none."""
+    """Return the rows of a message. An incomplete row at its end is ignored."""
     return row.iter_unpack(packed[: len(packed) // row.size * row.size])
 
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateHead:
-    """The first item of each message: whose state this is, when it was so, and how much of it is shown."""
+    """The first item of each message: its scheduler, the time of the state, and how much of it is shown."""
 
     scheduler: Bytes = b""
     time_us: U64 = 0
@@ -88,7 +97,7 @@ class StateCount:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateWaiting:
-    """Tasks that ask for the same, and what those of them that wait are waiting for. Topic scheduler."""
+    """Tasks that ask for the same resources, and what the waiting ones wait for. Topic scheduler."""
 
     asks: Text = ""
     waits_for: Text = ""
@@ -169,7 +178,7 @@ class StateFunction:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateBins:
-    """What the workers of an agent did since the message before, one row for each that did something. Topic bins."""
+    """The work of an agent's workers since the previous message, one row for each busy one. Topic bins."""
 
     agent: Bytes = b""
     bins: Bytes = b""
@@ -194,7 +203,7 @@ class StateFailure:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateTask:
-    """One task, as it is now. Topics tasks (a sample) and task/ID (that one)."""
+    """The present state of one task. Topics tasks (a sample) and task/ID (that one)."""
 
     task: Bytes = b""
     name: Text = ""
@@ -218,7 +227,7 @@ class StateTask:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateMove:
-    """One step in the life of a task. Topic task/ID, from the subscription on."""
+    """One state transition of a task. Topic task/ID, from the subscription on."""
 
     task: Bytes = b""
     time_us: U64 = 0
@@ -272,7 +281,7 @@ class StateJob:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateNode:
-    """A node of a graph of at most 2000. Topic graph/ID: all nodes first, then those that have changed."""
+    """A node of a graph of at most 2000. Topic graph/ID: all nodes first, then the changed ones."""
 
     graph: Bytes = b""
     position: U32 = 0

@@ -1,26 +1,26 @@
-"""Priority: the depth of a task, and within a depth the user's wish, as one number; the greater goes first.
+"""Priority: the depth of a task, and within a depth the user's priority, as one number; the greater goes first.
 
-A task goes before all tasks of less depth, whatever users wish, because those may wait for it. The number is `depth *
-STEP + wish`, so it is 0 for most tasks. A child has the wish of its parent by default.
+A task goes before all tasks of less depth, whatever users choose, because those may wait for it. The number is `depth *
+STEP + wish`, so it is 0 for most tasks. A child has the user's priority of its parent by default.
 """
 
 from __future__ import annotations
 
 STEP = 1 << 16
 LEAST, MOST = -STEP // 2, STEP // 2 - 1
-"""The range of a user's wish. A negative wish means later than others of the same depth."""
+"""The range of a user's priority. A negative one means later than others of the same depth."""
 
 DEEPEST = STEP // 2 - 1
-"""Children of such a task count as no deeper."""
+"""The greatest depth. Children of such a task have the same depth."""
 
 
 def depth_of(priority: int) -> int:
-    """Return how deep a task of this priority is nested; 0: no other task submitted it."""
+    """Return the nesting depth of a task with this priority; 0: a root client submitted it."""
     return (priority - LEAST) // STEP
 
 
 def wish_of(priority: int) -> int:
-    """Return the user's wish in this priority."""
+    """Return the user's part of this priority."""
     return priority - depth_of(priority) * STEP
 
 
@@ -30,5 +30,5 @@ def of_child(priority: int) -> int:
 
 
 def with_wish(priority: int, wish: int) -> int:
-    """Return the priority at the same depth with another wish."""
+    """Return the priority at the same depth with another user's part."""
     return depth_of(priority) * STEP + wish

@@ -1,4 +1,4 @@
-"""Between an agent and a processor, beside tasks, results and objects. As `protocol/processor.capnp`."""
+"""Messages between an agent and a processor, besides tasks, results and objects. As `protocol/processor.capnp`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class CollectGarbage:
     """Between two tasks: collect garbage and return unused memory to the system."""
 
     trim_above_bytes: U64
-    """a processor with no more memory than this keeps it"""
+    """a processor with at most this much memory keeps it"""
 
 
 @travels(PROCESSOR_TO_AGENT)
@@ -24,12 +24,12 @@ class ProcessorReady:
 
 @travels(PROCESSOR_TO_AGENT)
 class TaskBlocked:
-    """The task waits for others: the agent may run other tasks in its place."""
+    """The task waits for other tasks: the agent may run others in its place."""
 
     number: U32
-    """of the task, counted from 1 in the order in which they were handed to this processor"""
+    """the number of the task, from 1, in the order in which this processor received them"""
     is_stuck: U8
-    """1: it continues only when it is told to; 0: another thread of it waits, and it may continue at any time"""
+    """1: the task resumes only after `ResumeTask`; 0: only one of its threads waits, and it may resume at any time"""
     wait: U32 = 0
     """the number of the wait, as in `ClientResting`; 0: the process must not be stopped"""
     timeout_ms: U32 = 0
@@ -38,28 +38,28 @@ class TaskBlocked:
 
 @travels(PROCESSOR_TO_AGENT)
 class ResumeRequest:
-    """The wait is over: the task asks to continue, and waits for `ResumeTask`."""
+    """The wait has ended: the task asks to resume, and waits for `ResumeTask`."""
 
     number: U32
 
 
 @travels(PROCESSOR_TO_AGENT)
 class TaskUnblocked:
-    """No thread of the task waits any more; it continues without asking."""
+    """No thread of the task waits any longer; it resumes without asking."""
 
     number: U32
 
 
 @travels(AGENT_TO_PROCESSOR)
 class ResumeTask:
-    """The task may continue."""
+    """The task may resume."""
 
     number: U32
 
 
 @travels(AGENT_TO_PROCESSOR)
 class EndProcessor:
-    """The processor is not needed and ends, unless clients in it have open tasks; then it reports ready again."""
+    """The processor is no longer needed and ends, unless clients in it have open tasks; then it reports ready again."""
 
     reason: Reason
 
@@ -69,27 +69,27 @@ class EngineDown:
     """The host of an engine has lost the engine, or cannot reach it."""
 
     is_final: U8
-    """1: this host will not try again and ends; if none was ever ready, so does the node"""
+    """1: this host does not try again and ends; if none was ever ready, so does the node"""
     reason: Reason
 
 
 @travels(PROCESSOR_TO_AGENT)
 class EngineCapacity:
-    """The engine of a host can run so many tasks at once now."""
+    """The number of tasks that the engine of a host can run at once now."""
 
     places: U32
 
 
 @travels(PROCESSOR_TO_AGENT)
 class TaskOutput:
-    """A line that a task has written. Not for tasks that write nothing."""
+    """A line that a task has written."""
 
     number: U32
-    """of the task, counted from 1 in the order in which they were handed to this processor"""
+    """the number of the task, as in `TaskBlocked`"""
     stream: StreamColumn
     time_us: U64
-    """when: microseconds since 1970"""
+    """microseconds since 1970"""
     dropped: U32
-    """so many lines before this one were left out"""
+    """the number of lines left out just before this one"""
     text: Line = ""
-    """empty if something was dropped and nothing follows"""
+    """empty if this item only reports dropped lines"""

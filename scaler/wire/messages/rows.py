@@ -1,12 +1,11 @@
-"""Rows: calls of one function that travel as one task, a range; how to take a range apart.
+"""Rows: calls of one function that travel as one task, a range, and how a range is split.
 
-A **row** is one call of a map. A task with `rows` is so many of them, whose ids follow one another: 8 bytes of the map,
-and the number of the row. Its payload is a table of lengths and a block for each row, so that whoever must not read a
-block can still cut it out; its frames are those of its rows, each of which has as many. What happens to one row alone
-makes each row of the range a task of its own, everywhere: that is a **split**, and from there on nobody need know that
-it was a range.
+A **row** is one call of a map. A task with `rows` has that many, with consecutive ids: 8 bytes of the map, and the
+number of the row. Its payload is a table of lengths and a block for each row, so that blocks can be cut out without
+reading them. Its frames are those of its rows; each row has the same number. An event of a single row makes each row of
+the range a task of its own, everywhere: a **split**.
 
-Used by clients, scheduler, agents and processors. Must never: read a block.
+Used by clients, scheduler, agents and processors. Blocks are not read here.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ RANGE_BYTES = 512 * 1024
 """The most bytes of arguments of one range, unless its last row has more."""
 
 _RANGE_US = 5_000
-"""Rows that are expected to take so long together travel as one task: it is a turn among clients, too."""
+"""The longest expected run time of a range, which is also a turn among clients."""
 
 _SHORT_US = 1_000
-"""And at least so many as take this long: workers need not end a map more evenly."""
+"""The expected run time below which a range need not shrink towards the end of a map."""
 
 _TAIL = 32
-"""And no more than this part of the rows that are left, so that all workers end a map at the same time."""
+"""A range has at most one in this many of the remaining rows, so that all workers finish a map at the same time."""
 
 _LEAST_MEAN_US = 0.5
 
@@ -41,7 +40,13 @@ _END = 2**64
 
 
 def rows_together(most: int, mean_us: float, left: int) -> int:
-    """Return how many of the rows that are left, each of which is expected to take so long, travel as one task."""
+    """Return how many of the remaining rows travel as one task.
+
+    Args:
+        most: the most rows of a task.
+        mean_us: the expected run time of each row.
+        left: the number of remaining rows.
+    """
     mean_us = max(mean_us, _LEAST_MEAN_US)
     even = max(left // _TAIL, int(_SHORT_US / mean_us))
     return max(1, min(most, left, int(_RANGE_US / mean_us), even))
@@ -52,7 +57,7 @@ Result = TypeVar("Result", RunResult, TaskResult)
 
 
 class RowsError(ValueError):
-    """These are not the bytes of so many rows."""
+    """These bytes do not encode the given number of rows."""
 
 
 def pack(blocks: Sequence[bytes]) -> bytes:
@@ -64,7 +69,7 @@ def lengths(payload: bytes, rows: int) -> tuple[int, ...]:
     """Return the length of each block.
 
     Raises:
-        RowsError: if the payload is not that of so many rows.
+        RowsError: if the payload does not have this number of rows.
     """
     if not 0 < rows <= ROWS_MOST or len(payload) < 4 * rows:
         raise RowsError(f"{len(payload):,} bytes are not {rows:,} rows")
@@ -78,7 +83,7 @@ def unpack(payload: bytes, rows: int) -> list[bytes]:
     """Return the block of each row.
 
     Raises:
-        RowsError: if the payload is not that of so many rows.
+        RowsError: if the payload does not have this number of rows.
     """
     blocks, offset = [], 4 * rows
     for size in lengths(payload, rows):
@@ -94,27 +99,27 @@ def row_id(first: bytes, row: int) -> TaskId:
 
 
 def row_ids(first: bytes, rows: int) -> list[TaskId]:
-    """Return the ids of all rows of a range; of a single task its own."""
+    """Return the ids of all rows of a range; of a single task its own id."""
     if not rows:
         return [TaskId(first)]
     prefix, number = first[:PREFIX_BYTES], index_of(first)
-    if number + rows > _END:  # a peer may name rows that cannot be; `flaw_of` refuses the task
+    if number + rows > _END:  # a peer may send impossible rows; `flaw_of` refuses the task
         return [row_id(first, row) for row in range(rows)]
     return [TaskId(prefix + each.to_bytes(8, "big")) for each in range(number, number + rows)]
 
 
 def flaw_of(spec: Task | RunTask, suits_rows: bool) -> str:
-    """Return what is wrong with a range that a peer has sent; empty: nothing.
+    """Return why a range from a peer is invalid; empty if it is valid.
 
     Args:
-        suits_rows: whether its options do.
+        suits_rows: whether its options are allowed for ranges.
     """
     if spec.object_ids or not suits_rows:
-        return "a task of many rows has no objects, and of options only retries, a time limit and a seed"
+        return "a task of many rows may have no objects, and no options other than retries, a time limit and a seed"
     if len(spec.frames) % spec.rows:
-        return f"{spec.rows:,} rows cannot have as many of its {len(spec.frames):,} frames each"
+        return f"its {len(spec.frames):,} frames cannot be divided evenly among {spec.rows:,} rows"
     if index_of(spec.task_id) + spec.rows > _END:
-        return "its rows have no ids"
+        return "the ids of its rows are out of range"
     try:
         lengths(spec.payload, spec.rows)
     except RowsError as error:
@@ -131,7 +136,7 @@ def frames_of(item: Task | RunTask) -> list[Frames]:
 
 
 def calls_of(item: Call) -> list[Call]:
-    """Return the rows of a range as tasks of their own; a single task as it is."""
+    """Return the rows of a range as single tasks; a single task as it is."""
     if not item.rows:
         return [item]
     blocks = unpack(item.payload, item.rows)
@@ -140,10 +145,10 @@ def calls_of(item: Call) -> list[Call]:
 
 
 def results_of(result: Result) -> list[Result]:
-    """Return the results of rows as those of single tasks; a single one as it is.
+    """Return the results of rows as results of single tasks; a single result as it is.
 
     Raises:
-        RowsError: if payload or statuses are not those of its rows.
+        RowsError: if payload or statuses do not match the number of rows.
     """
     rows = result.rows
     if not rows:
@@ -163,5 +168,5 @@ def results_of(result: Result) -> list[Result]:
 
 
 def recalls_of(response: RecallResponse) -> list[RecallResponse]:
-    """Return what is said of a range that was given back, as said of its rows."""
+    """Return the response about a range as responses about its rows."""
     return [replace(response, task_id=each, rows=0) for each in row_ids(response.task_id, response.rows)]

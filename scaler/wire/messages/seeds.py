@@ -2,7 +2,7 @@
 
 A call with the option `seed` has the entropy of `numpy.random.SeedSequence(seed, spawn_key=...)`, wherever it runs,
 with or without NumPy. This module computes what `SeedSequence` computes (M. E. O'Neill, "Developing a seed_seq
-Alternative", 2015). It is used by clients, agents and worker processes, and imports nothing that is not below it.
+Alternative", 2015). Used by clients, agents and worker processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CallSeed(NamedTuple):
     """The seed of one call."""
 
     seed: tuple[int, ...]
-    """the entropy, in 32-bit words, the lowest word of each integer first; empty: the call has no seed"""
+    """the entropy, in 32-bit words, the lowest word of each integer first; empty if the call has no seed"""
     spawn_key: tuple[int, ...] = ()
     """the number of the row of a map, or `key_number` of the key of a graph; empty for a single call"""
 
@@ -96,7 +96,7 @@ def key_number(key: str) -> int:
 
 
 def _words(number: int) -> tuple[int, ...]:
-    """Return the 32-bit words of an integer, the lowest first; 0 has one."""
+    """Return the 32-bit words of an integer, the lowest first; one word for 0."""
     words = [number & _WORD]
     while number := number >> 32:
         words.append(number & _WORD)
@@ -104,7 +104,7 @@ def _words(number: int) -> tuple[int, ...]:
 
 
 class _Hash:
-    """The hash of a seed sequence, whose multiplier changes with each word."""
+    """The hash function of a seed sequence, whose multiplier changes with each word."""
 
     def __init__(self, constant: int, multiplier: int) -> None:
         self._constant, self._multiplier = constant, multiplier
@@ -117,7 +117,7 @@ class _Hash:
 
 
 def _mixed(entropy: tuple[int, ...]) -> list[int]:
-    """Return the state into which the words of the entropy are mixed."""
+    """Return the pool of a seed sequence with this entropy."""
     hashed = _Hash(_INIT_A, _MULTIPLIER_A)
     pool = [hashed(word) for word in (*entropy, 0, 0, 0, 0)[:_POOL]]
     for source in range(_POOL):

@@ -1,4 +1,4 @@
-"""Between an agent and the scheduler. As `protocol/worker.capnp`."""
+"""Messages between an agent and the scheduler. As `protocol/worker.capnp`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RANDOM_HASHES = 1
 """The `text_hash` of workers whose user has asked for random hash seeds."""
 
 HELD_MOST = 250_000
-"""The most runs that a hello names. Tasks of further ones begin anew, if there is another scheduler."""
+"""The most runs that a hello names. At another scheduler, tasks of further runs start again."""
 
 HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
@@ -62,19 +62,17 @@ class WorkerHello:
     agent_id: Id
     """random, known only to the agent and the scheduler: an agent resumes its workers with it on a new connection"""
     worker_names: Names
-    """one per worker slot, separated by commas; a worker is addressed by its position in this list"""
+    """one per worker, separated by commas; messages name a worker by its position in this list"""
     held: HeldColumn
-    """the runs that the agent still has, including results that the scheduler may not have: `HELD_RUN` records, one
-    after the other"""
+    """the runs that the agent still has, including unacknowledged results: joined `HELD_RUN` records"""
     agent_token: Id = NO_ID
-    """random, known to the agent, its processors and the scheduler; clients inside its tasks prove with it where they
-    are"""
+    """random, known to the agent, its processors and the scheduler; proves where clients inside tasks run"""
     resumes: U8 = 0
-    """`GOES_ON`, if its session still exists; `IS_BACK`; 0: it is new"""
+    """`GOES_ON` to resume its session; `IS_BACK`; 0 for a new agent"""
     heard: U64 = 0
-    """if it goes on: the highest number of the scheduler's messages that has come"""
+    """to resume: the highest number received from the scheduler"""
     agents: U32 = 0
-    """how many agents its last scheduler had, itself among them; 0: it had no scheduler, or does not know"""
+    """the number of agents of its last scheduler, including itself; 0: it had no scheduler, or does not know"""
     capabilities: Names = ""
     """the resources of the node, such as `gpu=2,licence=1` (`capabilities.py`)"""
     dial: U32 = 0
@@ -82,27 +80,27 @@ class WorkerHello:
     begun: U32 = 0
     """as in the hello of a client"""
     closed: U32 = 0
-    """so many of the workers, the last ones, take no tasks now, as in `WorkersClosed`"""
+    """the number of workers, counted from the end of the list, that take no tasks now, as in `WorkersClosed`"""
     named_only: U8 = 0
-    """1: its workers run named functions only, as those in other languages do"""
+    """1: its workers run named functions only, as workers in other languages do"""
     takes_rows: U8 = 0
-    """1: it takes tasks of many rows; else each row is a task"""
+    """1: it accepts tasks with many rows; 0: each row is a task"""
     text_hash: U32 = 0
-    """the hash of a text in its workers, which is at least 2; `RANDOM_HASHES`; 0: not known"""
+    """the hash of a text in its workers, at least 2; `RANDOM_HASHES`; 0: unknown"""
     held_owners: HeldOwnersColumn = b""
-    """the tags of the owners of the runs in `held`: `HELD_OWNER` records, one for each run; empty: 0 for all"""
+    """the tags of the owners of the runs in `held`, as `HELD_OWNER` records; empty: 0 for all"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class WorkersClosed:
-    """So many workers, the last ones, take no tasks from now on and give back those that wait. The others take some."""
+    """The last `closed` workers stop taking tasks and return their queued ones. The others take tasks."""
 
     closed: U32
 
 
 @travels(AGENT_TO_SCHEDULER)
 class WorkersPaused:
-    """So many workers begin nothing, because memory and disk for values are full on their host."""
+    """The number of paused workers, which start nothing because memory and disk for values are full on their host."""
 
     held: U32
 
@@ -114,11 +112,11 @@ class RunTask:
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
-    """no other run of this scheduler has the same number; later ones are greater, modulo 2**32"""
+    """unique among all runs of this scheduler; later ones are greater, modulo 2**32"""
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Annotated[bytes, "bytes", FixedRows.of(ID_BYTES)]
-    """also one for each place where a large result of a graph is an argument"""
+    """includes one for each place where a large result of a graph is an argument"""
     priority: I32 = 0
     """as in `Task`"""
     name: Text = ""
@@ -126,21 +124,18 @@ class RunTask:
     options: Options = b""
     """as in `Task`"""
     account: U32 = 0
-    """the account that it counts for: a number that the scheduler gives each root client of an owner. Its nested tasks
-    have the same"""
+    """the account that the task and its nested tasks count for: the number of a root client of an owner"""
     frames: FrameColumn = ()
     """as in `Task`"""
     rows: RowCount = 0
     """as in `Task`"""
     owner: U64 = 0
-    """to whom the account belongs (`scaler.wire.messages.accounts`)"""
+    """the owner of the account (`scaler.wire.messages.accounts`)"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class RunSplit:
-    """Something has happened to a row of this task: each of its rows is a task of its own from now on, with this
-    attempt, at this worker.
-    """
+    """The agent has split this task: each of its rows is a task of its own now, with this attempt, at this worker."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -150,7 +145,7 @@ class RunSplit:
 
 @travels(SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)
 class RunCancel:
-    """Drop the task from the worker's queue, or stop it. Its result says what happened."""
+    """Drop the task from the worker's queue, or stop it. Its result reports the outcome."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -159,7 +154,7 @@ class RunCancel:
 
 @travels(SCHEDULER_TO_AGENT)
 class RecallRequest:
-    """Give the task back, because others are idle. A task that its processor has stays."""
+    """Return the task, because other workers are idle. A task that a processor has received stays."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -168,7 +163,7 @@ class RecallRequest:
 
 @travels(AGENT_TO_SCHEDULER)
 class RecallResponse:
-    """The task did not start here and belongs to the scheduler again."""
+    """The task has not started and belongs to the scheduler again."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -179,7 +174,7 @@ class RecallResponse:
 
 @travels(AGENT_TO_SCHEDULER, PROCESSOR_TO_AGENT)
 class RunResult:
-    """How one run of a task ended. The agent keeps it until the scheduler has heard it."""
+    """How one run of a task ended. The agent keeps it until the scheduler acknowledges it."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -193,19 +188,21 @@ class RunResult:
     profile: ProfileColumn = b""
     """a `PROFILE`, if it was measured"""
     failure: Reason = ""
-    """of a failed run: type and message, cut, for those who watch; said by the processor, and not to be trusted"""
+    """of a failed run: type and message, cut, for monitors; written by the processor, so it is not trusted"""
     location: Bytes = b""
-    """the location of the result, instead of the frames: the agent keeps it until it is told to delete it"""
+    """the location of the result, instead of the frames: the agent keeps it until a delete"""
     rows: RowCount = 0
-    """as in the task: so many of its rows have ended, from the one with this id on; of success, the payload has a block
-    for each"""
+    """as in the task: this many of its rows have ended, from the one with this id on; if they succeeded, the payload
+    has a
+    block for each
+    """
     statuses: Bytes = b""
-    """of success: a byte for each row, its status; empty: all have succeeded"""
+    """if the status is success: the status of each row as a byte; empty: all succeeded"""
 
 
 @travels(SCHEDULER_TO_AGENT)
 class RunQuestion:
-    """Where is this run? Answered by a `RunStatus`."""
+    """Report the state of this run. Answered by a `RunStatus`."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -214,21 +211,21 @@ class RunQuestion:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunStatus:
-    """Where a run is at its worker."""
+    """The state of a run at its worker."""
 
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
     state: RunStateColumn
     run_ms: U32 = 0
-    """since its call began; of a run that is in the queue: of the one that the worker runs; 0: not known"""
+    """the time since its call started; of a queued run: of the one that the worker runs; 0: unknown"""
     pid: U32 = 0
-    """the process that executes it; 0: not known"""
+    """the process that runs it; 0: unknown"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class RunBlocked:
-    """The task waits for other tasks and gives up its slot. Sent again on a new connection, while it waits."""
+    """The task waits for other tasks and gives up its slot. Sent again on a new connection while it waits."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -237,7 +234,7 @@ class RunBlocked:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunUnblocked:
-    """The task does not wait any more and occupies its slot again."""
+    """The task has stopped waiting and occupies its slot again."""
 
     task_id: TaskIdColumn
     worker: U16
@@ -246,16 +243,16 @@ class RunUnblocked:
 
 @travels(AGENT_TO_SCHEDULER)
 class RunOutput:
-    """A line that a task has written. Said before the result of the run; one that is lost is not said again."""
+    """A line that a task has written. Sent before the result of the run, and not resent if lost."""
 
     task_id: TaskIdColumn
     worker: U16
     attempt: U32
     stream: StreamColumn
     time_us: U64
-    """when: microseconds since 1970, by the clock of the worker's host"""
+    """microseconds since 1970, by the clock of the worker's host"""
     dropped: U32
-    """so many lines before this one were left out"""
+    """the number of lines left out just before this one"""
     text: Line = ""
 
 
@@ -272,32 +269,32 @@ class WorkerHeartbeatEcho:
 
     sent_ns: U64
     agents: U32 = 0
-    """how many agents the scheduler has; each says it to the next scheduler"""
+    """the number of the scheduler's agents, which each agent reports to the next scheduler"""
     value_bytes: U64 = 0
-    """the most bytes of one value that it takes now; 0: not said"""
+    """the most bytes of one value that the scheduler accepts now; 0: unknown"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class ProcessorGone:
-    """A processor has ended, and with it the clients inside. Sent again on each new connection, for the latest ones."""
+    """A processor and the clients inside have ended. Sent again on each new connection, for the latest ones."""
 
     processor: U32
 
 
 @travels(SCHEDULER_TO_AGENT)
 class ProcessorNews:
-    """Whether any message is on its way to a client inside a processor that only waits."""
+    """Whether any message is in transit to a client inside a processor that only waits."""
 
     processor: U32
     wait: U32
     """as in `ClientResting`"""
     has_news: U8
-    """1: a message was sent to it; 0: none, and all its messages have arrived: it may be stopped"""
+    """1: a message was sent to it; 0: all messages to it have arrived, so it may be stopped"""
 
 
 @travels(AGENT_TO_SCHEDULER)
 class DrainRequest:
-    """The agent will leave: give it no new tasks. It gives back those that wait, and leaves after the others."""
+    """The agent drains: give it no new tasks. It returns the queued ones, and leaves after the running ones."""
 
     reason: Reason
 
@@ -311,13 +308,13 @@ class DisconnectRequest:
 
 @travels(SCHEDULER_TO_AGENT)
 class DisconnectResponse:
-    """The agent may leave; or, unasked, must leave."""
+    """The agent may leave; without a request, it must leave."""
 
     reason: Reason
 
 
 class WatchedPart(IntFlag):
-    """What a watched agent is asked for."""
+    """The parts of a report that a watched agent sends."""
 
     WORKERS = 1
     PROCESSORS = 2
@@ -328,31 +325,31 @@ class WatchedPart(IntFlag):
 
 @travels(SCHEDULER_TO_AGENT)
 class WatchRequest:
-    """Report what the workers do, again and again, from now on."""
+    """Report the activity of the workers repeatedly from now on."""
 
     interval_ms: U32
-    """0: not any more"""
+    """the time between two reports; 0: stop"""
     parts: U8
     """a sum of `WatchedPart`"""
 
 
 @travels(SCHEDULER_TO_AGENT)
 class RestartRequest:
-    """Go on with fresh worker processes: each ends after the tasks that it has. What comes after this runs in those."""
+    """Replace the worker processes: each ends after its present tasks. Later tasks run in new processes."""
 
     reason: Reason
 
 
 @travels(SCHEDULER_TO_AGENT)
 class LeaveRequest:
-    """Leave when the tasks that run have ended, however long that takes."""
+    """Leave when all running tasks have ended, however long that takes."""
 
     reason: Reason
 
 
 @travels(AGENT_TO_SCHEDULER)
 class AgentState:
-    """What an agent and its workers do; unknown figures are 0. The rows are those of `messages/monitor.py`."""
+    """The activity of an agent and its workers; unknown figures are 0. The rows are those of `messages/monitor.py`."""
 
     host: Text = ""
     engine: Text = ""

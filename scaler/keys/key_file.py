@@ -116,13 +116,10 @@ class KeyFile:
         return self.addresses[0]
 
     def write(self, path: Path, *, is_new: bool = False) -> None:
-        """Write the key to a file.
-
-        Args:
-            is_new: whether an existing file is an error.
+        """Write the key to a file; `is_new`: the file must not exist yet.
 
         Raises:
-            FileExistsError: if the file exists, and `is_new`.
+            FileExistsError: if it exists and must not.
             OSError: if it cannot be written.
         """
         values = {"version": VERSION, "role": self.role, "name": self.name, "addresses": self.addresses}

@@ -141,7 +141,6 @@ def check_own(path: Path, is_folder: bool = False) -> None:
 
 
 def _check_owner(path: Path, found: os.stat_result) -> None:
-    """Raise `ConfigError` unless a file or folder belongs to this user or root."""
     if found.st_uid not in (os.geteuid(), 0):
         raise ConfigError(
             f"{path} belongs to another user (uid {found.st_uid}), who could have written anything there. Only files "

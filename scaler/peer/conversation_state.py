@@ -74,11 +74,9 @@ class ConversationState:
         return self.happened(states.RESUMED if is_resumed else states.RESET, now)
 
     def refused(self, is_certain: bool, now: float) -> Action:
-        """Return what to do after a refusal.
-
-        After the first welcome, an uncertain refusal counts as a lost connection: another program may have taken the
-        address
-        for some time.
+        """Return what to do after a refusal. After the first welcome, an uncertain one counts as a lost connection:
+        another
+        program may have taken the address for some time.
 
         Args:
             is_certain: whether the refusal came from the scheduler that accepted this peer, from one with the same key,
@@ -106,9 +104,8 @@ class ConversationState:
     # The clock
 
     def look(self, now: float) -> Action:
-        """Return the action that is due. Call this until it returns `NOTHING`.
-
-        Time in which the peer itself was stopped does not count.
+        """Return the action that is due. Call this until it returns `NOTHING`. Time in which the peer was stopped does
+        not count.
         """
         times = self._times
         if now < self.next_at and times.unanswered_since == inf:
@@ -128,7 +125,6 @@ class ConversationState:
     # After a step
 
     def _moved(self, now: float) -> None:
-        """Set the times of the new state."""
         if self.state is states.GREETING:
             self._has_news = False
             self._times.opened(now)

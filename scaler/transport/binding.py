@@ -70,9 +70,8 @@ def why_not(endpoint: Endpoint, error: OSError | zmq.ZMQError) -> str:
 
 
 def check_ipc_file(endpoint: Endpoint) -> None:
-    """Raise unless the file of an ipc address is missing or a socket on which no process listens: binding would replace
-    any
-    other file silently.
+    """Raise if the file of an ipc address is not a socket, or a process listens there: binding would replace it
+    silently.
     """
     file = endpoint.file
     if file is None or not file.exists():
@@ -109,10 +108,7 @@ def user_at(socket: unix.socket) -> str | None:
 
 
 def uid_at(socket: unix.socket) -> int | None:
-    """Return the uid of the process that connected or listened at the other end of a stream socket of this machine;
-    None if
-    that has ended.
-    """
+    """Return the uid of the process at the other end of a stream socket of this machine; None if that has ended."""
     if _LOCAL_PEERCRED is None:
         credentials = _credentials_at(socket)
         return None if credentials is None else credentials[1]

@@ -61,10 +61,7 @@ class Descriptors:
 
 
 class OpenConnections:
-    """The open connections of a peer's socket. A forked process closes its copies: they would keep the connections open
-    after
-    this process has ended, and the other end would wait for it.
-    """
+    """The open connections of a peer's socket. A forked process closes its copies, which would outlive this process."""
 
     all: ClassVar[weakref.WeakSet[OpenConnections]] = weakref.WeakSet()
 

@@ -107,7 +107,7 @@ class ReceiveBuffer:
         return self.take(b"")
 
     def take(self, data: Buffer) -> list[Message]:
-        """Return the messages that these bytes complete; the messages never share memory with `data`.
+        """Return the messages that these bytes complete, in memory of their own.
 
         Raises:
             GarbledError: if the bytes are not the next part of a message.

@@ -22,9 +22,7 @@ from scaler.endpoint import Endpoint, ipc_address
 from scaler.keys.private_files import private_opener
 
 _PATH_BYTES_MOST = 66
-"""The most bytes of the parent of a private folder: `/scaler-12345678/scheduler_monitor` below it must fit into an
-address.
-"""
+"""The most bytes of the parent folder: `/scaler-12345678/scheduler_monitor` below it must fit into an address."""
 _PREFIX = "scaler-"
 LEFT_SECONDS = 60.0
 """A socket file younger than this may belong to a process that is about to listen."""
@@ -122,7 +120,6 @@ def remove_private_place(endpoint: Endpoint) -> None:
 
 
 def _remove_abandoned_places(parent: Path) -> None:
-    """Remove the folders of this user whose processes have all ended."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
             if _is_abandoned(folder):
@@ -133,9 +130,9 @@ def _remove_abandoned_places(parent: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether no process needs this folder. The processes of a container that shares the file system are not
-    visible
-    here, so a folder with a socket at which a process listens is needed too.
+    """Return whether no process needs this folder. Processes of a container that shares the file system are not visible
+    here,
+    but a socket at which one listens is.
     """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

@@ -31,10 +31,7 @@ HANDSHAKE_BYTES_MOST = 1024
 """This limit applies instead if viewers need keys, whose handshake is longer."""
 
 VIEWER_BYTES_MOST = 1024 * 1024
-"""A viewer on TCP that has sent more than this in all is disconnected: libzmq needs about fifty times as much memory
-for
-its subscriptions.
-"""
+"""A viewer on TCP that has sent more in all is disconnected: libzmq needs about 50 times as much for subscriptions."""
 
 _POLLIN, _EVENTS, _NOBLOCK = int(zmq.POLLIN), int(zmq.EVENTS), int(zmq.NOBLOCK)
 
@@ -190,7 +187,6 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint) -> 
 
 
 def _check_owner(endpoint: Endpoint) -> None:
-    """Raise if the file of an ipc address belongs to another user."""
     file = endpoint.file
     if file is None:
         return

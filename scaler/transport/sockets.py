@@ -48,8 +48,7 @@ GIVEN_UP_AFTER_MS = 20_000
 """The system closes a connection without answers after the longest time-out plus this time. ZeroMQ's own heartbeats
 could
 detect that too, but libzmq aborts the process (`!_io_error`) when a heartbeat is due on a connection that was reset
-while it was held back.
-"""
+while it was held back."""
 KEEPALIVE_SECONDS = 5
 """The time between two keep-alive probes of the system, after 30 s of silence."""
 HANDSHAKE_MS = 10_000
@@ -63,13 +62,11 @@ CONNECT_MS = 2_000
 
 MESSAGES_WAITING = 256
 """How many messages of one connection the scheduler's socket takes before they are read, if the system does not count
-their bytes (`unread.py`). Beyond that, the network holds the peer back.
-"""
+their bytes (`unread.py`). Beyond that, the network holds the peer back."""
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
 """The most messages that wait for a peer that does not read. Numbered messages are bounded elsewhere, echoes only
-here.
-"""
+here."""
 FRAMES_MOST = 1 << 16
 """A message with more frames is read as one without frames, which every codec refuses."""
 
@@ -114,9 +111,7 @@ def _send(socket: zmq.Socket[bytes], header: bytes, frames: Sequence[Any]) -> No
 
 
 def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
-    """Return frames that can be sent. All are checked before the first is sent, because a sent part cannot be taken
-    back.
-    """
+    """Return frames that can be sent. Checked before the first is sent, because a sent part cannot be taken back."""
     return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
 
 
@@ -152,7 +147,6 @@ class _Inlet:
 
 
 def _receive_payload(socket: zmq.Socket[bytes]) -> list[memoryview]:
-    """Receive the frames that follow a header: at least one."""
     frames: list[memoryview] = []
     has_more = True
     while has_more:
@@ -199,10 +193,6 @@ class RouterSocket:
             closed a little later.
         unread_bytes: `look` closes a connection of which more waits, if the system reports how much arrived.
         lock: the keys that peers need; None: all peers may connect.
-
-    Raises:
-        AddressInUseError: if another socket listens there.
-        OSError: if the address cannot be bound for another reason.
     """
 
     def __init__(
@@ -245,7 +235,6 @@ class RouterSocket:
         self._descriptors = Descriptors()
 
     def _bind(self, endpoint: Endpoint) -> Endpoint:
-        """Listen. Return the actual address."""
         try:
             bind(self._socket, endpoint)
         except zmq.ZMQError as error:
@@ -258,7 +247,6 @@ class RouterSocket:
         return bound_at(self._socket.get(zmq.LAST_ENDPOINT))
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
-        """Return the connection, header and payload frames of the next message, or None if there is none."""
         connection: Connection | None = self._inlet.take()
         if connection is None:
             return None
@@ -278,16 +266,13 @@ class RouterSocket:
         return connection, header.bytes, frames
 
     def let_in(self) -> None:
-        """Accept or refuse the peers that wait to be authenticated."""
         if self._gate is not None:
             self._gate.answer()
 
     def key_of(self, connection: Connection) -> str:
-        """Return the public key with which a connection was accepted; empty if it needed none, or has ended."""
         return self._descriptors.keys.get(connection, "")
 
     def user_of(self, connection: Connection) -> str | None:
-        """Return the user who made a connection; empty over TCP, None if it has ended."""
         if self.endpoint.file is None:
             return "" if self.endpoint.scheme == TCP else name_of_user(os.geteuid())
         descriptor = self._descriptors.present(connection)
@@ -298,7 +283,6 @@ class RouterSocket:
             return None
 
     def process_of(self, connection: Connection) -> int:  # noqa: ARG002 - ZeroMQ does not report it
-        """Return 0: unknown."""
         return 0
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
@@ -330,7 +314,6 @@ class RouterSocket:
         return connections
 
     def forget(self, connection: Connection) -> None:
-        """Drop what is known of a lost connection to which nothing is sent."""
         self._descriptors.remove(connection)
 
     def look(self, resident_bytes: int) -> int:
@@ -348,31 +331,21 @@ class RouterSocket:
         return len(over)
 
     def _has_spoken(self, descriptor: int) -> bool:
-        """Return whether a message of the connection with this descriptor was read."""
         return any(self._descriptors.present(each) is not None for each in self._descriptors.of(descriptor))
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
-        """Hang up on connections that belonged to no peer at the last call either. Return their number.
-
-        Args:
-            peers: the connections of peers.
-        """
         over = self._idle.look(lambda descriptor: any(each in peers for each in self._descriptors.of(descriptor)))
         for descriptor in over:
             shut_down(descriptor)
         return len(over)
 
     def hang_up(self, connection: Connection) -> None:
-        """Close a connection. Messages that have already arrived can still be received.
-
-        If another connection has its descriptor now, this one has ended already.
-        """
+        """Close a connection. If another connection has its descriptor now, this one has ended already."""
         descriptor = self._descriptors.present(connection)
         if descriptor is not None:
             shut_down(descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close. Unsent messages have `linger_seconds` to leave. May be called again."""
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
@@ -431,7 +404,6 @@ class DealerSocket:
         return "" if self._check is None else self._check.refusal
 
     def receive(self) -> Message | None:
-        """Return header and payload frames of the next message, or None if there is none."""
         header = self._inlet.take() if self._held is None else None
         if header is None:
             return None
@@ -452,7 +424,6 @@ class DealerSocket:
             raise PeerGoneError(error.errno, "the other end is closed") from error
 
     def was_cut(self) -> bool:
-        """Return whether the connection was lost since the last call, after it had been up."""
         was_cut = self._monitor.was_cut()
         if self._held is not None and self._check is not None and self._check.is_passed:
             held, self._held = self._held, None
@@ -461,7 +432,6 @@ class DealerSocket:
         return was_cut or bool(self.refusal)
 
     def close(self, linger_seconds: float = 0) -> None:
-        """Close. Unsent messages have `linger_seconds` to leave. May be called again."""
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))

@@ -19,13 +19,11 @@ from scaler.transport.admission.listener_probe import ListenerProbe
 LISTED_NO_MORE, NOT_LISTED = 500, 400
 """The answers of a scheduler to a key that it accepted before, and to one that it does not know. They are ZAP status
 codes
-because only those reach a peer.
-"""
+because only those reach a peer."""
 
 SILENT_REFUSALS = 3
 """A scheduler disconnects silently from a peer that took its key for another one. So does one that is just ending, but
-not this many times in a row.
-"""
+not this many times in a row."""
 
 _SAID_BY_SCHEDULER = 2
 """From this weight on, a failure answers something that only the scheduler with the key in the file can read."""
@@ -130,7 +128,6 @@ class Keyring:
             self.refusal = self._best[1]
 
     def _has_others(self) -> bool:
-        """Read the keys again. Return whether there are untried ones."""
         try:
             tries = _tries(self._read())
         except ConfigError:

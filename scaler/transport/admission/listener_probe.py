@@ -1,9 +1,7 @@
 """Greeting: asks the listener at an address whether it accepts peers without a key.
 
-ZeroMQ itself may not learn that: a listener with another mechanism disconnects at once, often before its own greeting
-has left.
-
-Used by the keyring, after a handshake has failed. `mechanism_at` blocks.
+Used by the keyring, after a handshake has failed. ZeroMQ itself may not learn that: a listener with another mechanism
+disconnects at once, often before its own greeting has left.
 """
 
 from __future__ import annotations
@@ -15,8 +13,7 @@ from scaler.endpoint import Endpoint
 
 SIGNATURE = b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x00"
 """The signature of ZMTP 3.0 and its version: a listener answers it with its own greeting, without waiting for the
-rest.
-"""
+rest."""
 GREETING_BYTES = 64
 MECHANISM = slice(12, 32)
 SECONDS = 2.0

@@ -1,7 +1,7 @@
 """UnauthenticatedPeers: the connections of which no message was read yet. Bounds what peers without a key can cost.
 
-One for each listening socket with keys. It receives the start and end of each connection; a peer is authenticated with
-its first message. ZeroMQ itself ends a handshake that takes too long. Costs nothing per message.
+One for each listening socket with keys. A peer is authenticated with its first message. ZeroMQ itself ends a handshake
+that takes too long. Costs nothing per message.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ class UnauthenticatedPeers:
         return list(dict.fromkeys(over))
 
     def _too_many(self) -> list[int]:
-        """Return the connections that exceed the limit of their address."""
         counts: Counter[str] = Counter()
         too_many = []
         for descriptor, known in self._addresses.items():

@@ -32,8 +32,7 @@ from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 MESSAGE_ITEMS = 2048
 """The most items in one message, all batches together. Further items get their own message; a larger message is
-refused.
-"""
+refused."""
 
 # A numbered message of one segment: the number of segments less one, their size, the pointer to the root (which follows
 # directly and has three words and a pointer), the direction, `number`, `heard`.
@@ -75,8 +74,6 @@ def union_name(item: type) -> str:
 
 
 class _ItemCodec:
-    """Writes and reads batches of one message class."""
-
     def __init__(self, batch: type[Batch[Any]], union_field: Any) -> None:
         self._batch = batch
         self._item = batch.item

@@ -46,10 +46,7 @@ def behind(data: bytes) -> bytes:
 
 
 def _segments(data: bytes) -> tuple[list[bytes], int]:
-    """Return the segments of a message in the standard framing, and the offset of its end. The framing has the number
-    of
-    segments less one, their sizes, and the segments.
-    """
+    """Return the segments of a message in the standard framing, and the offset of its end."""
     more, size = _SEGMENT_TABLE.unpack_from(data)
     if more == 0:
         return [data[8 : 8 + 8 * size]], 8 + 8 * size
@@ -78,8 +75,6 @@ def check_working_directory() -> None:
 
 
 class _Schemas(dict[str, Any]):
-    """Schemas, loaded at their first use."""
-
     def __missing__(self, name: str) -> Any:
         check_working_directory()
         directory = schema_directory()

@@ -40,13 +40,7 @@ _END = 2**64
 
 
 def rows_together(most: int, mean_us: float, left: int) -> int:
-    """Return how many of the remaining rows travel as one task.
-
-    Args:
-        most: the most rows of a task.
-        mean_us: the expected run time of each row.
-        left: the number of remaining rows.
-    """
+    """Return how many of the `left` remaining rows, which take `mean_us` each, travel as one task."""
     mean_us = max(mean_us, _LEAST_MEAN_US)
     even = max(left // _TAIL, int(_SHORT_US / mean_us))
     return max(1, min(most, left, int(_RANGE_US / mean_us), even))

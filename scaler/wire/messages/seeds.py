@@ -117,7 +117,6 @@ class _Hash:
 
 
 def _mixed(entropy: tuple[int, ...]) -> list[int]:
-    """Return the pool of a seed sequence with this entropy."""
     hashed = _Hash(_INIT_A, _MULTIPLIER_A)
     pool = [hashed(word) for word in (*entropy, 0, 0, 0, 0)[:_POOL]]
     for source in range(_POOL):

@@ -194,8 +194,7 @@ class RunResult:
     rows: RowCount = 0
     """as in the task: this many of its rows have ended, from the one with this id on; if they succeeded, the payload
     has a
-    block for each
-    """
+    block for each"""
     statuses: Bytes = b""
     """if the status is success: the status of each row as a byte; empty: all succeeded"""
 

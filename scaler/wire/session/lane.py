@@ -31,8 +31,6 @@ _LAST = frozenset((ClientResting, DisconnectRequest))
 
 
 class _Waiting:
-    """An item in the lane."""
-
     __slots__ = ("is_begun", "is_withdrawn", "item", "size")
 
     def __init__(self, item: Any, size: int) -> None:
@@ -196,7 +194,6 @@ class BulkLane:
         self._drop_withdrawn()
 
     def _drop_withdrawn(self) -> None:
-        """Remove withdrawn items from the front of the queue."""
         while self.queue and self.queue[0].is_withdrawn:
             self.queue.popleft()
 

@@ -44,7 +44,6 @@ def _no_part(part: ObjectPart, n_bytes: int) -> ObjectPart:
 
 
 def _without_arguments(item: Task | GraphNode | RunTask, _n_bytes: int) -> Task | GraphNode | RunTask:
-    """Return a call that fails when its arguments are read."""
     return replace(item, frames=())
 
 

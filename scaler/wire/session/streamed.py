@@ -76,9 +76,7 @@ class ValueStream:
             reader.wake()
 
     def next_for(self, reader: StreamedFrames) -> memoryview | None:
-        """Return the part that a reader needs next, or None if it is not here. Request missing parts ahead of the
-        reader.
-        """
+        """Return the part that a reader needs next, or None if it is not here. Request the parts ahead of it."""
         offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
             if each not in self._parts and each not in self._asked and self._may_ask(reader, each):
@@ -88,9 +86,8 @@ class ValueStream:
         return self._parts.get(offset)
 
     def _may_ask(self, reader: StreamedFrames, offset: int) -> bool:
-        """Return whether a part may be requested. A host that fell behind may not have the whole value requested again:
-        another
-        host will have it.
+        """Return whether a part may be requested; not the whole value again for a host that fell behind: another will
+        have it.
         """
         if reader.host is None or offset >= self._ends:
             return True

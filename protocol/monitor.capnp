@@ -1,13 +1,13 @@
-# What the scheduler shows to monitors: one way, each message on a topic that viewers subscribe to. The scheduler's socket is
+# The stream of the scheduler to monitors: one way, each message on a topic that viewers subscribe to. The scheduler's socket is
 # an XPUB, a viewer's a SUB. A message of the socket has two frames, the topic and one message with the root
-# SchedulerToMonitor; topics and rules are in README.md. A "short id" is 8 bytes from which nobody finds the id of the thing.
+# SchedulerToMonitor; topics and rules are in README.md. A "short id" is 8 bytes, from which the id itself cannot be computed.
 
 @0xb1f4c07e92d85a63;
 
 struct SchedulerToMonitor {
   batches @0 :List(Batch);   # the first item is a StateHead
   direction @1 :UInt16;     # always 7: a message of another direction is refused
-  number @2 :UInt64;        # counts the messages of this topic since the start of the scheduler, from 1
+  number @2 :UInt64;        # number of the message on this topic since the start of the scheduler, from 1
   heard @3 :UInt64;         # always 0
 
   struct Batch {
@@ -35,12 +35,12 @@ struct SchedulerToMonitor {
 }
 
 struct StateHead {
-  # The first item of each message: whose state this is, when it was so, and how much of it is shown.
+  # The first item of each message: its scheduler, the time of the state, and how much of it is shown.
   count @0 :UInt32;           # number of items
-  scheduler @1 :List(Data);   # short id of this run of the scheduler; another one means that all counters began anew
-  timeUs @2 :Data;            # UInt64 column: when it was so: microseconds since 1970, UTC
-  shown @3 :Data;             # UInt32 column: how many things of the topic are in the messages that were sent at this time
-  total @4 :Data;             # UInt64 column: how many there are
+  scheduler @1 :List(Data);   # short id of this run of the scheduler; another one means that all counters restarted
+  timeUs @2 :Data;            # UInt64 column: time of the state: microseconds since 1970, UTC
+  shown @3 :Data;             # UInt32 column: number of things of the topic in the messages of this time
+  total @4 :Data;             # UInt64 column: number of things in all
   more @5 :Data;              # byte column: 1 = the next message of this topic continues this one
 }
 
@@ -49,21 +49,21 @@ struct StateScheduler {
   count @0 :UInt32;                # number of items
   address @1 :List(Text);          # where it listens
   packageVersion @2 :List(Text);   # version of its package
-  startedUs @3 :Data;              # UInt64 column: when it began: microseconds since 1970
-  cpuPermille @4 :Data;            # UInt32 column: of one core, since the message before; 1000 = one core
+  startedUs @3 :Data;              # UInt64 column: start time: microseconds since 1970
+  cpuPermille @4 :Data;            # UInt32 column: of one core, since the previous message; 1000 = one core
   rssBytes @5 :Data;               # UInt64 column: resident memory of its process
-  freeBytes @6 :Data;              # UInt64 column: memory that its host has left
-  lagUs @7 :Data;                  # UInt32 column: how late its loop was since the message before: the median
-  lagMostUs @8 :Data;              # UInt32 column: the same: 95 of 100 were earlier
-  objects @9 :Data;                # UInt32 column: objects that are stored
-  objectBytes @10 :Data;           # UInt64 column: bytes of these
-  waiting @11 :Data;               # UInt64 column: tasks that no worker has
-  running @12 :Data;               # UInt64 column: tasks that workers have
-  agents @13 :Data;                # UInt32 column: agents that are connected or awaited
-  workers @14 :Data;               # UInt32 column: their workers
-  clients @15 :Data;               # UInt32 column: clients that are connected or awaited, without those in tasks
+  freeBytes @6 :Data;              # UInt64 column: free memory of its host
+  lagUs @7 :Data;                  # UInt32 column: delay of its event loop since the previous message: the median
+  lagMostUs @8 :Data;              # UInt32 column: the 95th percentile of that delay
+  objects @9 :Data;                # UInt32 column: number of stored objects
+  objectBytes @10 :Data;           # UInt64 column: bytes of stored objects
+  waiting @11 :Data;               # UInt64 column: number of tasks that wait at the scheduler
+  running @12 :Data;               # UInt64 column: number of tasks at workers
+  agents @13 :Data;                # UInt32 column: number of agents, connected or awaited
+  workers @14 :Data;               # UInt32 column: number of their workers
+  clients @15 :Data;               # UInt32 column: number of clients, connected or awaited, without those in tasks
   queueSize @16 :Data;             # UInt32 column: the most tasks at one worker
-  sharedBytes @17 :Data;           # UInt64 column: those of objectBytes that are in memory that clients share, as these say
+  sharedBytes @17 :Data;           # UInt64 column: the part of objectBytes in memory that clients share, as reported by these
 }
 
 struct StateCount {
@@ -71,33 +71,33 @@ struct StateCount {
   count @0 :UInt32;      # number of items
   group @1 :Data;        # byte column: 0 = tasks that ended, by state; 1 = items sent, by message; 2 = items received, by message
   name @2 :List(Text);   # the state or message
-  amount @3 :Data;       # UInt64 column: how many
+  amount @3 :Data;       # UInt64 column: its value
 }
 
 struct StateWaiting {
-  # Tasks that ask for the same, and what those of them that wait are waiting for. Topic scheduler.
+  # Tasks that ask for the same resources, and what the waiting ones wait for. Topic scheduler.
   count @0 :UInt32;            # number of items
-  asks @1 :List(Text);         # what they ask for beside a place, as gpu=1,memory=1024; empty: nothing; others: many different things
-  waitsFor @2 :List(Text);     # in the words of ExplainResponse.waitsFor
+  asks @1 :List(Text);         # the resources, as gpu=1,memory=1024; empty: none besides a slot; others: various
+  waitsFor @2 :List(Text);     # as in ExplainResponse.waitsFor
   sentence @3 :List(Text);     # as in ExplainResponse, about one of them
-  waiting @4 :Data;            # UInt64 column: those that no worker has
-  running @5 :Data;            # UInt64 column: those that workers have
-  places @6 :Data;             # UInt32 column: how many of them the workers that are there could run at a time; 0: none
-  workUs @7 :Data;             # UInt64 column: how long all of them will take, one after the other, without those that are unmeasured
-  unmeasured @8 :Data;         # UInt64 column: those of a function of which no run was measured
+  waiting @4 :Data;            # UInt64 column: number of those that wait at the scheduler
+  running @5 :Data;            # UInt64 column: number of those at workers
+  places @6 :Data;             # UInt32 column: how many of them the connected workers could run at a time
+  workUs @7 :Data;             # UInt64 column: expected run time of all of them together, without the unmeasured ones
+  unmeasured @8 :Data;         # UInt64 column: number of those whose function has no measured run
 }
 
 struct StateClient {
   # A client. Topic clients.
   count @0 :UInt32;        # number of items
   client @1 :List(Data);   # its short id
-  label @2 :List(Text);    # which program, and where: "prices.py 4711, alice@host"
-  root @3 :List(Data);     # short id of the client outside of tasks that it works for; its own if it is that
+  label @2 :List(Text);    # the program and its place: "prices.py 4711, alice@host"
+  root @3 :List(Data);     # short id of its root client; its own if it is a root client
   isAway @4 :Data;         # byte column: 1 = its connection is lost, and it is awaited
-  open @5 :Data;           # UInt64 column: its tasks that have not ended
-  waiting @6 :Data;        # UInt64 column: those of them that no worker has
-  seenMs @7 :Data;         # UInt32 column: how long ago it was heard last
-  owner @8 :List(Text);    # to whom it belongs: a name on the list of keys, or a user; empty: nobody in particular
+  open @5 :Data;           # UInt64 column: number of its open tasks
+  waiting @6 :Data;        # UInt64 column: number of these that wait at the scheduler
+  seenMs @7 :Data;         # UInt32 column: milliseconds since its last message
+  owner @8 :List(Text);    # its owner: a name on the list of keys, or a user; empty: no owner
 }
 
 struct StateAgent {
@@ -105,25 +105,25 @@ struct StateAgent {
   count @0 :UInt32;               # number of items
   agent @1 :List(Data);           # its short id
   host @2 :List(Text);            # the name of its host
-  engine @3 :List(Text);          # what its workers run tasks with
+  engine @3 :List(Text);          # the engine that runs its tasks
   workerNames @4 :List(Text);     # separated by commas
   pythonVersion @5 :List(Text);   # of its workers
   capabilities @6 :List(Text);    # as in WorkerHello
   pid @7 :Data;                   # UInt32 column: its process; 0 = unknown
   cpuPermille @8 :Data;           # UInt32 column: of its process
   rssBytes @9 :Data;              # UInt64 column: of its process
-  freeBytes @10 :Data;            # UInt64 column: memory that its host has left
-  lagUs @11 :Data;                # UInt32 column: how long a message takes to it and back
-  seenMs @12 :Data;               # UInt32 column: how long ago it was heard last
+  freeBytes @10 :Data;            # UInt64 column: free memory of its host
+  lagUs @11 :Data;                # UInt32 column: round-trip time of a message to it
+  seenMs @12 :Data;               # UInt32 column: milliseconds since its last message
   isLeaving @13 :Data;            # byte column: 1 = it drains; 2 = its connection is lost, and it is awaited
-  workers @14 :List(Data);        # rows of 40 bytes, see README.md; empty: not known
-  hotBytes @15 :Data;              # UInt64 column: shared memory that counts for its values
-  hotMostBytes @16 :Data;          # UInt64 column: how much all agents of its user on its host may have
+  workers @14 :List(Data);        # rows of 40 bytes, see README.md; empty: unknown
+  hotBytes @15 :Data;              # UInt64 column: shared memory of its values
+  hotMostBytes @16 :Data;          # UInt64 column: limit of shared memory for all agents of its user on its host
   coldBytes @17 :Data;             # UInt64 column: its values on disk
-  coldMostBytes @18 :Data;         # UInt64 column: how much all of these agents may have there; 0 = none
-  spilledBytes @19 :Data;          # UInt64 column: what it has written there since its start
-  readBytes @20 :Data;             # UInt64 column: what it has read back from there
-  heldWorkers @21 :Data;           # UInt32 column: workers that begin nothing, because memory and disk for values are full
+  coldMostBytes @18 :Data;         # UInt64 column: limit on disk for all of these agents; 0 = nothing may be stored there
+  spilledBytes @19 :Data;          # UInt64 column: bytes written to disk since its start
+  readBytes @20 :Data;             # UInt64 column: bytes read back from disk
+  heldWorkers @21 :Data;           # UInt32 column: number of paused workers
 }
 
 struct StateProcessors {
@@ -136,22 +136,22 @@ struct StateProcessors {
 struct StateFunction {
   # The tasks of one function. Topic functions.
   count @0 :UInt32;            # number of items
-  function @1 :List(Data);     # its short id; empty: all functions that have no item of their own
+  function @1 :List(Data);     # its short id; empty: all functions without an item of their own
   name @2 :List(Text);         # its name
-  waiting @3 :Data;            # UInt64 column: tasks that no worker has
-  running @4 :Data;            # UInt64 column: tasks that workers have
-  success @5 :Data;            # UInt64 column: since the first subscription to this topic
-  failed @6 :Data;             # UInt64 column: the same
-  canceled @7 :Data;           # UInt64 column: the same
-  other @8 :Data;              # UInt64 column: the same, for all other ends
-  meanUs @9 :Data;             # UInt32 column: duration of a run, the mean of all that were measured; 0 = unknown
-  durations @10 :List(Data);   # how many runs took so long: 32 UInt32, little-endian; number n counts those under 2^n microseconds, and not under 2^(n-1)
-  waitsFor @11 :List(Text);    # what most of those that wait are waiting for
-  asks @12 :List(Text);        # what these ask for, as in StateWaiting
+  waiting @3 :Data;            # UInt64 column: number of tasks that wait at the scheduler
+  running @4 :Data;            # UInt64 column: number of tasks at workers
+  success @5 :Data;            # UInt64 column: successful tasks since the first subscription to this topic
+  failed @6 :Data;             # UInt64 column: failed tasks since then
+  canceled @7 :Data;           # UInt64 column: cancelled tasks since then
+  other @8 :Data;              # UInt64 column: tasks with any other outcome since then
+  meanUs @9 :Data;             # UInt32 column: mean duration of all measured runs; 0 = unknown
+  durations @10 :List(Data);   # histogram of the durations of runs: 32 UInt32, little-endian; number n counts those from 2^(n-1) to below 2^n microseconds
+  waitsFor @11 :List(Text);    # what most of the waiting ones wait for
+  asks @12 :List(Text);        # the resources that these ask for, as in StateWaiting
 }
 
 struct StateBins {
-  # What the workers of an agent did since the message before, one row for each that did something. Topic bins.
+  # The work of an agent's workers since the previous message, one row for each busy one. Topic bins.
   count @0 :UInt32;       # number of items
   agent @1 :List(Data);   # its short id
   bins @2 :List(Data);    # rows of 32 bytes, see README.md
@@ -165,16 +165,16 @@ struct StateFailure {
   message @3 :List(Text);        # of the last example
   function @4 :List(Data);       # short id of the function
   functionName @5 :List(Text);   # its name
-  times @6 :Data;                # UInt64 column: how many since the start of the scheduler
-  firstUs @7 :Data;              # UInt64 column: when the first one was: microseconds since 1970
-  lastUs @8 :Data;               # UInt64 column: when the last one was
+  times @6 :Data;                # UInt64 column: their number since the start of the scheduler
+  firstUs @7 :Data;              # UInt64 column: time of the first one: microseconds since 1970
+  lastUs @8 :Data;               # UInt64 column: time of the last one
   task @9 :List(Data);           # short id of the last example
-  worker @10 :List(Text);        # where that ran
+  worker @10 :List(Text);        # the worker that ran that
   traceback @11 :List(Text);     # of the last example, its end if it is long
 }
 
 struct StateTask {
-  # One task, as it is now. Topics tasks (a sample) and task/ID (that one).
+  # The present state of one task. Topics tasks (a sample) and task/ID (that one).
   count @0 :UInt32;              # number of items
   task @1 :List(Data);           # its short id
   name @2 :List(Text);           # its name
@@ -184,23 +184,23 @@ struct StateTask {
   graph @6 :List(Data);          # short id of its graph, if it is in one
   state @7 :List(Text);          # as in the table of states
   worker @8 :List(Text);         # the worker that has it or had it last
-  attempt @9 :Data;              # UInt32 column: how many times it was given to a worker
-  submittedUs @10 :Data;         # UInt64 column: microseconds since 1970; 0 = not known, also below
-  startedUs @11 :Data;           # UInt64 column: when its last run began
-  endedUs @12 :Data;             # UInt64 column: when it ended
+  attempt @9 :Data;              # UInt32 column: how many times it was assigned to a worker
+  submittedUs @10 :Data;         # UInt64 column: microseconds since 1970; 0 = unknown, also below
+  startedUs @11 :Data;           # UInt64 column: start of its last run
+  endedUs @12 :Data;             # UInt64 column: its end
   durationUs @13 :Data;          # UInt32 column: of its last run
-  cpuUs @14 :Data;               # UInt32 column: processor time of its last run, if it was measured
-  peakBytes @15 :Data;           # UInt64 column: most memory of its last run, if it was measured
+  cpuUs @14 :Data;               # UInt32 column: CPU time of its last run, if measured
+  peakBytes @15 :Data;           # UInt64 column: peak memory of its last run, if measured
   reason @16 :List(Text);        # why it failed; in task/ID also what it waits for, as in ExplainResponse
-  owner @17 :List(Text);         # whose it is, also if a task of theirs has submitted it; empty: nobody in particular
-  clientLabel @18 :List(Text);   # what the client calls itself, outside of tasks, that it is for
+  owner @17 :List(Text);         # its owner, also of a nested task; empty: no owner
+  clientLabel @18 :List(Text);   # the label of its root client
 }
 
 struct StateMove {
-  # One step in the life of a task. Topic task/ID, from the subscription on.
+  # One state transition of a task. Topic task/ID, from the subscription on.
   count @0 :UInt32;        # number of items
   task @1 :List(Data);     # its short id
-  timeUs @2 :Data;         # UInt64 column: when: microseconds since 1970
+  timeUs @2 :Data;         # UInt64 column: microseconds since 1970
   event @3 :List(Text);    # what happened
   state @4 :List(Text);    # the state after it
   worker @5 :List(Text);   # the worker that had it
@@ -214,15 +214,15 @@ struct StateGraph {
   graph @1 :List(Data);    # its short id
   name @2 :List(Text);     # of its tasks
   client @3 :List(Data);   # short id of its client
-  nodes @4 :Data;          # UInt32 column: how many
-  waiting @5 :Data;        # UInt32 column: nodes that need results that are not there
-  running @6 :Data;        # UInt32 column: nodes whose arguments are there: they wait for a worker, or run
+  nodes @4 :Data;          # UInt32 column: number of nodes
+  waiting @5 :Data;        # UInt32 column: nodes that wait for results of other nodes
+  running @6 :Data;        # UInt32 column: nodes with all arguments, which wait for a worker or run
   success @7 :Data;        # UInt32 column: nodes that succeeded
   failed @8 :Data;         # UInt32 column: nodes that failed
   canceled @9 :Data;       # UInt32 column: nodes that were cancelled, and those that needed them
   submittedUs @10 :Data;   # UInt64 column: microseconds since 1970
   endedUs @11 :Data;       # UInt64 column: 0 = it has not ended
-  owner @12 :List(Text);   # whose it is, as in StateTask
+  owner @12 :List(Text);   # its owner, as in StateTask
   clientLabel @13 :List(Text); # as in StateTask
 }
 
@@ -231,24 +231,24 @@ struct StateJob {
   count @0 :UInt32;             # number of items
   job @1 :List(Data);           # its short id
   name @2 :List(Text);          # of the job
-  owner @3 :List(Text);         # whose it is
-  program @4 :List(Text);       # which program has made it
+  owner @3 :List(Text);         # its owner
+  program @4 :List(Text);       # the program that made it
   functionName @5 :List(Text);  # of its function
   state @6 :List(Text);         # open, paused, done, canceled or stopped
-  reason @7 :List(Text);        # why it has stopped, is paused or waits; empty otherwise
+  reason @7 :List(Text);        # why it is stopped, paused or waiting; otherwise empty
   allRowsKnown @8 :Data;          # byte column: 1 = all its rows are known
-  rows @9 :Data;                # UInt64 column: how many are known
-  done @10 :Data;               # UInt64 column: rows that have ended well; their results are on disk
-  failed @11 :Data;             # UInt64 column: rows that have failed
-  said @12 :Data;               # UInt32 column: rows that were said to tasks, and have not ended
-  sizeBytes @13 :Data;          # UInt64 column: what it takes on disk
+  rows @9 :Data;                # UInt64 column: number of known rows
+  done @10 :Data;               # UInt64 column: rows that succeeded; their results are on disk
+  failed @11 :Data;             # UInt64 column: rows that failed
+  said @12 :Data;               # UInt32 column: rows that were submitted as tasks and have not ended
+  sizeBytes @13 :Data;          # UInt64 column: its size on disk
   createdUs @14 :Data;          # UInt64 column: microseconds since 1970
-  changedUs @15 :Data;          # UInt64 column: when a row has ended last, or anything else has changed
-  failures @16 :List(Text);     # of the first 5 rows that have failed: number and error, a line each
+  changedUs @15 :Data;          # UInt64 column: when a row ended last, or anything else changed
+  failures @16 :List(Text);     # of the first 5 failed rows: number and error, one line each
 }
 
 struct StateNode {
-  # A node of a graph of at most 2000. Topic graph/ID: all nodes first, then those that have changed.
+  # A node of a graph of at most 2000. Topic graph/ID: all nodes first, then the changed ones.
   count @0 :UInt32;              # number of items
   graph @1 :List(Data);          # short id of the graph
   position @2 :Data;             # UInt32 column: as in GraphNode
@@ -263,34 +263,34 @@ struct StateObject {
   # A stored object, the largest first. Topic objects.
   count @0 :UInt32;        # number of items
   object @1 :List(Data);   # its short id
-  name @2 :List(Text);     # what the user calls it; of a result the name of its function
+  name @2 :List(Text);     # the user's name of it; of a result the name of its function
   client @3 :List(Data);   # short id of a client that holds it
-  sizeBytes @4 :Data;      # UInt64 column: of what is shared, as its client says
-  copies @5 :Data;         # UInt32 column: nodes that have a copy
-  users @6 :Data;          # UInt32 column: open tasks that need it
+  sizeBytes @4 :Data;      # UInt64 column: its size, as reported by its client
+  copies @5 :Data;         # UInt32 column: number of nodes that have a copy
+  users @6 :Data;          # UInt32 column: number of open tasks that need it
   isShared @7 :Data;       # byte column: 1 = its bytes are in memory that its client shares with processes of its host
   kind @8 :Data;           # byte column: as in ObjectDetails of client.capnp
   place @9 :Data;          # byte column: as in ObjectDetails
-  owner @10 :List(Text);   # whose it is; empty: a function, or nobody in particular
+  owner @10 :List(Text);   # its owner; empty: a function, or no owner
 }
 
 struct StateEvent {
   # Something that happened. Topic events.
   count @0 :UInt32;         # number of items
-  timeUs @1 :Data;          # UInt64 column: when: microseconds since 1970
+  timeUs @1 :Data;          # UInt64 column: microseconds since 1970
   kind @2 :List(Text);      # came, cut, back, went, refused, restarted
-  subject @3 :List(Text);   # whom it happened to
+  subject @3 :List(Text);   # the peer or other thing that it happened to
   reason @4 :List(Text);    # a sentence
 }
 
 struct StateLine {
-  # A line that a task has written. Topic task/ID: after a subscription the last lines that are kept, then those that follow.
+  # A line that a task has written. Topic task/ID: after a subscription the stored lines, then new ones.
   count @0 :UInt32;        # number of items
   task @1 :List(Data);     # its short id
-  number @2 :Data;         # UInt64 column: the greater came later; one that a viewer knows was said for another viewer
-  timeUs @3 :Data;         # UInt64 column: when: microseconds since 1970, by the clock of the worker's host
-  stream @4 :Data;         # byte column: 0 = standard output, 1 = standard error, 2 = logging, 3 = report: how far the task is, of which the latest counts
-  dropped @5 :Data;        # UInt32 column: so many lines before this one were left out
-  worker @6 :List(Text);   # where it was written
+  number @2 :Data;         # UInt64 column: increases with time; a number that a viewer knows was sent for another viewer
+  timeUs @3 :Data;         # UInt64 column: microseconds since 1970, by the clock of the worker's host
+  stream @4 :Data;         # byte column: 0 = standard output, 1 = standard error, 2 = logging, 3 = report: progress, of which only the latest counts
+  dropped @5 :Data;        # UInt32 column: number of lines left out just before this one
+  worker @6 :List(Text);   # the worker where it was written
   text @7 :List(Text);     # the line
 }

@@ -7,7 +7,7 @@ using Common = import "common.capnp";
 using Worker = import "worker.capnp";
 
 struct AgentToProcessor {
-  batches @0 :List(Batch);   # in the order in which the items were said
+  batches @0 :List(Batch);   # in the order in which the items were sent
   direction @1 :UInt16;     # always 5: a message of another direction is refused
 
   struct Batch {
@@ -24,7 +24,7 @@ struct AgentToProcessor {
 }
 
 struct ProcessorToAgent {
-  batches @0 :List(Batch);   # in the order in which the items were said
+  batches @0 :List(Batch);   # in the order in which the items were sent
   direction @1 :UInt16;     # always 6: a message of another direction is refused
 
   struct Batch {
@@ -42,40 +42,40 @@ struct ProcessorToAgent {
 }
 
 struct CollectGarbage {
-  # Between two tasks: run the interpreter's garbage collection, and give memory that is not used back to the system.
+  # Between two tasks: run the garbage collector, and return unused memory to the system.
   count @0 :UInt32;                    # number of items
-  trimAboveBytes @1 :Data;             # UInt64 column: a processor with no more resident memory than this keeps it
+  trimAboveBytes @1 :Data;             # UInt64 column: a processor with at most this much resident memory keeps it
 }
 
 struct TaskBlocked {
-  # The task waits for others: the agent may run other tasks of the worker meanwhile, in other processors.
+  # The task waits for other tasks: the agent may run others on the worker meanwhile, in other processors.
   count @0 :UInt32;          # number of items
-  number @1 :Data;           # UInt32 column: of the task, counted from 1 in the order in which they were handed to this processor
-  isStuck @2 :Data;          # byte column: 1 = it does not go on before ResumeTask; 0 = another thread of it waits
-  wait @3 :Data;             # UInt32 column: number of the wait, as in ClientResting; 0 = the process must not be stopped meanwhile
-  timeoutMs @4 :Data;        # UInt32 column: the wait ends after so many milliseconds in any case; 0 = it does not
+  number @1 :Data;           # UInt32 column: number of the task, from 1, in the order in which this processor received them
+  isStuck @2 :Data;          # byte column: 1 = it resumes only after ResumeTask; 0 = only one of its threads waits
+  wait @3 :Data;             # UInt32 column: number of the wait, as in ClientResting; 0 = the process must not be stopped
+  timeoutMs @4 :Data;        # UInt32 column: the wait ends after this number of milliseconds in any case; 0 = no limit
 }
 
 struct ResumeRequest {
-  # What the task waited for is there. It goes on when it is told to.
+  # The wait has ended: the task asks to resume, and waits for ResumeTask.
   count @0 :UInt32;          # number of items
   number @1 :Data;           # UInt32 column: of the task
 }
 
 struct TaskUnblocked {
-  # No thread of the task waits any more, and it has not waited for permission.
+  # No thread of the task waits any longer. It has resumed without asking.
   count @0 :UInt32;          # number of items
   number @1 :Data;           # UInt32 column: of the task
 }
 
 struct ResumeTask {
-  # The task may go on.
+  # The task may resume.
   count @0 :UInt32;          # number of items
   number @1 :Data;           # UInt32 column: of the task
 }
 
 struct EndProcessor {
-  # The processor is not needed any more. It ends, or it is ready again, if clients in it have open tasks.
+  # The processor is no longer needed. It ends, or reports ready again if clients in it have open tasks.
   count @0 :UInt32;          # number of items
   reason @1 :List(Text);     # for the log
 }
@@ -89,14 +89,14 @@ struct ProcessorReady {
 struct EngineDown {
   # The host of an engine has lost the engine, or cannot reach it.
   count @0 :UInt32;          # number of items
-  isFinal @1 :Data;          # byte column: 1 = this host will not try again and ends; if none was ever ready, so does the node
+  isFinal @1 :Data;          # byte column: 1 = this host does not try again and ends; if none was ever ready, so does the node
   reason @2 :List(Text);     # a sentence: what happened, why, and what to do
 }
 
 struct EngineCapacity {
-  # The engine of a host can run so many tasks at once now.
+  # The number of tasks that the engine of a host can run at once now.
   count @0 :UInt32;          # number of items
-  places @1 :Data;           # UInt32 column: how many
+  places @1 :Data;           # UInt32 column: number of tasks
 }
 
 struct TaskOutput {

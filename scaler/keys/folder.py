@@ -184,8 +184,7 @@ class KeyFolder:
 
     def rotate(self) -> list[Path]:
         """Make a new key, which the scheduler uses from its next start on. Return the changed key files, which must be
-        handed
-        over again before that start.
+        handed over again before that start.
 
         Raises:
             ConfigError: if a file cannot be read, or others have access to it.

@@ -75,13 +75,11 @@ class ConversationState:
 
     def refused(self, is_certain: bool, now: float) -> Action:
         """Return what to do after a refusal. After the first welcome, an uncertain one counts as a lost connection:
-        another
-        program may have taken the address for some time.
+        another program may have taken the address for some time.
 
         Args:
             is_certain: whether the refusal came from the scheduler that accepted this peer, from one with the same key,
-                or
-                from this side.
+                or from this side.
         """
         is_final = is_certain or self.scheduler_id == NO_ID
         return self.happened(states.REFUSED if is_final else states.CUT, now)

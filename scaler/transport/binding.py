@@ -1,4 +1,4 @@
-"""Binding: how sockets come to listen, above all at the file of an ipc address, and which user is at the other end.
+"""Binding: makes sockets listen, above all at the file of an ipc address, and finds the user at the other end.
 
 Used by the listeners and by the publisher. No file is removed that another program may own.
 """

@@ -19,8 +19,7 @@ class Descriptors:
     """The connections of one socket.
 
     The system reuses a descriptor as soon as its connection is closed, and that event may be read after the first
-    message
-    of the next connection. So a descriptor may have several connections.
+    message of the next connection. So a descriptor may have several connections.
     """
 
     def __init__(self) -> None:

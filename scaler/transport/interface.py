@@ -43,8 +43,7 @@ class Dialer(Protocol):
 
     def expect(self) -> None:
         """Report that the descriptor is readable. A hint that saves system calls: after a `receive` that returned None,
-        the next
-        ones may return None until this is called.
+        the next ones may return None until this is called.
         """
 
     def receive(self) -> Message | None:
@@ -85,8 +84,7 @@ class Listener(Protocol):
 
     def user_of(self, connection: Connection) -> str | None:
         """Return the user of this machine who made a connection; empty if that cannot be known, as over TCP; None if
-        the
-        connection has ended.
+        the connection has ended.
         """
 
     def process_of(self, connection: Connection) -> int:

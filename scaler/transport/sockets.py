@@ -46,9 +46,8 @@ _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMOR
 
 GIVEN_UP_AFTER_MS = 20_000
 """The system closes a connection without answers after the longest time-out plus this time. ZeroMQ's own heartbeats
-could
-detect that too, but libzmq aborts the process (`!_io_error`) when a heartbeat is due on a connection that was reset
-while it was held back."""
+could detect that too, but libzmq aborts the process (`!_io_error`) when a heartbeat is due on a connection that was
+reset while it was held back."""
 KEEPALIVE_SECONDS = 5
 """The time between two keep-alive probes of the system, after 30 s of silence."""
 HANDSHAKE_MS = 10_000
@@ -65,8 +64,8 @@ MESSAGES_WAITING = 256
 their bytes (`unread.py`). Beyond that, the network holds the peer back."""
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
-"""The most messages that wait for a peer that does not read. Numbered messages are bounded elsewhere, echoes only
-here."""
+"""The most messages that wait for a peer that does not read. Numbered messages are bounded elsewhere, echoes only here.
+"""
 FRAMES_MOST = 1 << 16
 """A message with more frames is read as one without frames, which every codec refuses."""
 
@@ -172,8 +171,7 @@ def _receive_copies(socket: zmq.Socket[bytes]) -> list[memoryview]:
 
 def _is_made_up_by_router(connection: Connection) -> bool:
     """Return whether ROUTER itself made a routing id. A peer that chooses its own is not a Scaler peer: it could pose
-    as
-    another connection, an earlier or a later one.
+    as another connection, an earlier or a later one.
     """
     return len(connection) == _ROUTING_ID_BYTES and connection[0] == 0
 
@@ -189,8 +187,7 @@ class RouterSocket:
 
     Args:
         silence_seconds: a connection whose other end answers nothing for this time, not even the probes of the system,
-            is
-            closed a little later.
+            is closed a little later.
         unread_bytes: `look` closes a connection of which more waits, if the system reports how much arrived.
         lock: the keys that peers need; None: all peers may connect.
     """
@@ -304,8 +301,7 @@ class RouterSocket:
 
     def lost(self) -> list[Connection]:
         """Return the connections that may have been lost since the last call: those of the closed descriptors. The
-        socket itself
-        may learn of it a moment later.
+        socket itself may learn of it a moment later.
         """
         connections = []
         for descriptor in self._monitor.lost():
@@ -318,8 +314,7 @@ class RouterSocket:
 
     def look(self, resident_bytes: int) -> int:
         """Hang up on connections that send far more than is read, that send too much before they are authenticated, or
-        of which
-        an address has too many. Return their number.
+        of which an address has too many. Return their number.
 
         Args:
             resident_bytes: the size of this process.
@@ -363,8 +358,7 @@ class DealerSocket:
     It sends no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
 
     At an ipc address in a folder that others can write, it makes one connection, and messages wait until the listener
-    has
-    passed the check. A missing listener counts as a lost connection.
+    has passed the check. A missing listener counts as a lost connection.
 
     Args:
         keyring: the keys to try; None: connections to that address need none.

@@ -67,8 +67,7 @@ class ListenerCheck:
     """The check of the listener on the one connection that a ZeroMQ socket makes to an ipc address.
 
     The system may reuse the descriptor of a connection as soon as it is closed. So the result counts only after all
-    events
-    of the monitor have been read: the end of a connection is reported before its descriptor is closed.
+    events of the monitor have been read: the end of a connection is reported before its descriptor is closed.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:

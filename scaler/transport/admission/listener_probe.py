@@ -12,8 +12,8 @@ import threading
 from scaler.endpoint import Endpoint
 
 SIGNATURE = b"\xff" + bytes(7) + b"\x01\x7f" + b"\x03\x00"
-"""The signature of ZMTP 3.0 and its version: a listener answers it with its own greeting, without waiting for the
-rest."""
+"""The signature of ZMTP 3.0 and its version: a listener answers it with its own greeting, without waiting for the rest.
+"""
 GREETING_BYTES = 64
 MECHANISM = slice(12, 32)
 SECONDS = 2.0

@@ -334,8 +334,7 @@ def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None
 
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
     """Return the words before `start` that depend on the length of the value there, which is 1, 2 and 9 bytes; None if
-    other
-    bytes depend on it too.
+    other bytes depend on it too.
     """
     end = start + 8
     if longer[start + 8 :] != plain[end:] or wider[start + 16 :] != plain[end:]:

@@ -64,8 +64,7 @@ class Stencils:
         self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
         """by the shape without the length of its value of any length: the stencil, or the count of such messages, which
-        is
-        negative if no stencil can be cut"""
+        is negative if no stencil can be cut"""
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}

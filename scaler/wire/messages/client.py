@@ -63,8 +63,7 @@ class JobVerb(IntEnum):
 
     OPEN = 0
     """find or create the job with the terms in the body; `amount`: the bits of `JobOpenFlags`; with any of them `first`
-    is
-    the revision that the client has compared"""
+    is the revision that the client has compared"""
     ROWS = 1
     """store `amount` rows from `first` on; the frames: their digests and their block; the body: the token of the call,
     8 bytes, and the digest of the range"""
@@ -507,8 +506,7 @@ class JobRequest:
     body: Bytes = b""
     record: Bytes = b""
     """the id of the record, 8 bytes; empty: the job that has the name now. In requests for results, the number of the
-    work
-    follows, 4 bytes"""
+    work follows, 4 bytes"""
     frames: FrameColumn = ()
 
 

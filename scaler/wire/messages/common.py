@@ -233,8 +233,7 @@ class ObjectInstruction:
     frames: FrameColumn
     location: Bytes = b""
     """the location of its memory, instead of the frames, which the client sends on request; in a delete: only that
-    result,
-    and not a newer one"""
+    result, and not a newer one"""
 
 
 @travels(AGENT_TO_SCHEDULER)

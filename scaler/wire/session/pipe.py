@@ -134,9 +134,7 @@ class Pipe:
         return not (self._kept or self.has_unsaid)
 
     def bytes_before(self, item: Any) -> int:
-        """Return how many bytes must leave before an item that names another item of the bulk lane; 0 if it names
-        none.
-        """
+        """Return the bytes that must leave before an item that names one of the bulk lane; 0 if it names none."""
         return self._bulk.n_bytes if self._bulk.is_followed_by(item) else 0
 
     @property

@@ -179,7 +179,7 @@ class StreamedFrames(Sequence[Any]):
         return iter((self,))  # one frame that stands for all, for the lane
 
     def __getitem__(self, _index: Any) -> Any:
-        raise TypeError("these frames come part by part")
+        raise TypeError("these frames arrive part by part")
 
     def __hash__(self) -> int:
         return id(self)

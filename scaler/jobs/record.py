@@ -225,7 +225,7 @@ class JobRecord:
         if self.state not in STATES:
             raise RecordError(f"its state is unknown: {printable(self.state, NAME_CHARACTERS)}")
         if not isfinite(self.changed):
-            raise RecordError("its time of the last change is no time")
+            raise RecordError("its time of the last change is not a finite number")
         marked = get("marked", b"")
         self.marked: set[int] = set(struct.unpack(f"<{len(marked) // 8}Q", marked))
 
@@ -401,7 +401,7 @@ class JobRecord:
         def check(changed: list[int]) -> None:
             begun = [row for row in changed if row not in free and (ended[row - first] or row in self.marked)]
             if at_most_once and begun:
-                raise RowsDiffer(begun[0], f"row {begun[0]} has begun with other arguments{ONCE}")
+                raise RowsDiffer(begun[0], f"row {begun[0]} has started with other arguments{ONCE}")
 
         changed = self._ranges.replace(new, check, keep_uncompared=keep_uncompared)
         again = [row for row in changed if ended[row - first]]
@@ -428,7 +428,7 @@ class JobRecord:
         if at_most_once:
             begun = [row for row in self._begun_rows() if row >= n_rows]
             if begun:
-                raise RowsDiffer(begun[0], f"row {begun[0]} has begun, and would be dropped{ONCE}")
+                raise RowsDiffer(begun[0], f"row {begun[0]} has started, and would be dropped{ONCE}")
         part = self._ranges.part_until(n_rows)
         self._results.drop(range(n_rows, self.rows))
         self._ranges.truncate(n_rows, part)

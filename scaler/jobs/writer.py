@@ -45,7 +45,7 @@ class JobWriter:
         self._orders: deque[Waiting] = deque()
         self._wake = threading.Event()
         self._is_ending = False
-        self._thread = threading.Thread(target=self._run, name="scaler-clerk", daemon=True) if has_thread else None
+        self._thread = threading.Thread(target=self._run, name="scaler-job-writer", daemon=True) if has_thread else None
         if self._thread is not None:
             self._thread.start()
 

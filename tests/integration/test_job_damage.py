@@ -262,7 +262,7 @@ def test_what_a_request_changes_is_on_disk_before_its_answer(site: Site, client:
     resource.prlimit(site.scheduler.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     wait_until(lambda: job.progress().reason, "it pauses")
     for _ in range(3):
-        with pytest.raises(JobError, match="it cannot be kept"):
+        with pytest.raises(JobError, match="it cannot be stored"):
             job.cancel()
     assert job.progress().state == "open"
     resource.prlimit(site.scheduler.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -267,7 +267,7 @@ def test_a_mistake_never_costs_the_result_of_a_row_that_may_run_once(client: Cli
     once = client.options(at_most_once=True)
     assert once.map(inverse, numbers(folder, 1, 2, 4), job="careful") == [1.0, 0.5, 0.25]
     for other in ((9, 2, 4), (1, 2)):  # other arguments, and rows that could come back
-        with pytest.raises(JobConflictError, match="has begun, and must not run again"):
+        with pytest.raises(JobConflictError, match="has started, and must not run again"):
             once.map(inverse, numbers(folder, *other), job="careful", on_change="keep")
     with pytest.raises(JobConflictError, match="its option at_most_once was True, and is False"):
         client.map(inverse, numbers(folder, 1, 2, 4), job="careful", on_change="keep")

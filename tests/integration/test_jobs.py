@@ -655,7 +655,7 @@ def test_expired_jobs_are_removed_and_those_in_use_stay(tmp_path: Path, monkeypa
 
         wait_until(lambda: names() == {"running", "asked", "kept"}, "the job has expired")
         wait_until(lambda: not list((tmp_path / "jobs").glob("*/expiring")), "its folder is gone")
-        with pytest.raises(JobError, match="no job 'expiring' any longer: it was forgotten, or has expired"):
+        with pytest.raises(JobError, match="the job 'expiring' no longer exists: it was forgotten, or has expired"):
             list(expiring.results())
         assert running.progress().state == "open"
         may_go_on.touch()

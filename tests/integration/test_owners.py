@@ -444,7 +444,7 @@ def test_an_admin_gives_the_jobs_of_who_has_gone_to_somebody_else(
         bob.start(wait_for_file, [(str(file),)], name="waits")
         assert jobs(site, "give", "powers", "alice", "--key-file", bobs) == (
             1,
-            "scaler_jobs: only an admin may give jobs away, and bob is none\n",
+            "scaler_jobs: only admins may transfer jobs; bob is not an admin\n",
         )
         assert jobs(site, "give", "bob/waits", "alice")[1].startswith("scaler_jobs: the job runs: cancel it")
     site.revoke("bob")

@@ -235,7 +235,7 @@ class Kept:
                 job.retry()
                 self.job.attending.add(self.user.party)  # the last of its maps may have left meanwhile
         except JobError as error:
-            if not self.job.once or "may have begun" not in str(error):
+            if not self.job.once or "may have started" not in str(error):
                 raise
 
     def cancel(self) -> None:

@@ -1,6 +1,6 @@
-"""Answers to what clients ask of jobs, as items for the wire.
+"""Answers to requests of clients about jobs, as items for the wire.
 
-Used by the job keeper and the jobs. Must never: read a value.
+Used by the job keeper, the jobs and the job reader. Values stay pickled.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from scaler.texts import read_json
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 RESULT_HEAD = struct.Struct("<QIBI")
-"""Of neighbours that have ended alike: the first row, how many, their status, the number of frames. The sizes of these
-follow, 8 bytes each. Of several rows there is one frame, in which theirs are packed."""
+"""Layout of consecutive rows with one status: first row, number of rows, status, number of frames. The sizes of the
+frames
+follow, 8 bytes each. Several rows have one frame, which packs their values.
+"""
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
@@ -34,18 +36,18 @@ def refused(request: JobRequest, reason: str, status: JobAnswerKind = JobAnswerK
 
 
 def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, Any] | None = None) -> JobResponse:
-    """Return an answer that consists of frames, with facts or without; or an acknowledgement."""
+    """Return an acknowledgement, or an answer with frames or facts."""
     body = json.dumps(facts or {}).encode()
     return JobResponse(request.number, JobAnswerKind.KNOWN, request.first, 0, body, "", tuple(frames))
 
 
 def waits(request: JobRequest, reason: str) -> JobResponse:
-    """Return why the job is idle on which the answer to a request depends; an empty reason if it no longer is."""
+    """Return the reason why the job that a request waits for is idle; an empty reason if it runs."""
     return JobResponse(request.number, JobAnswerKind.WAITS, 0, 0, b"", reason[:1000])
 
 
 def conflict(request: JobRequest, row: int, reason: str) -> JobResponse:
-    """Return that a row differs from the one that is kept."""
+    """Return that a row differs from the stored one."""
     return JobResponse(request.number, JobAnswerKind.CONFLICT, row, 0, b"", reason[:1000])
 
 
@@ -55,7 +57,7 @@ def changed(request: JobRequest, reason: str) -> JobResponse:
 
 
 def results_of(request: JobRequest, results: Sequence[RowResult], first: int) -> JobResponse:
-    """Return how rows have ended; none: no further rows end."""
+    """Return the outcomes of rows; an answer without rows means that no further rows end."""
     return _rows(request, first, results)
 
 
@@ -78,7 +80,9 @@ def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobR
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
-    """Return the answer to a request about an earlier job of this name, or about other work; None: it is neither."""
+    """Return the answer to a request about an earlier job of this name, or about other work; None for a request about
+    this job.
+    """
     asked_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
     if asked_id and asked_id != record_id:
         reason = f"that job {request.name!r} was forgotten, and another one has its name now"
@@ -159,10 +163,10 @@ def terms_of(
 
 
 def token_of(request: JobRequest) -> str:
-    """Return the token in the body of a request, or an empty text.
+    """Return the token in the body of a request; empty if it has none.
 
     Raises:
-        ValueError: if the body is no JSON object.
+        ValueError: if the body is not a JSON object.
     """
     return str(_object(read_json(request.body)).get("token", ""))
 

@@ -1,11 +1,11 @@
 """Job: the actor of one job: it submits open rows as tasks, has results written, and answers its clients.
 
-Written to by the job keeper (what clients ask, and that one has left), its tasks, the object store (large results) and
-the clerk; sends to these and, through the outbox, to clients. No connection owns it. It lives as a client session does
-among tasks: each row is a task of its own, whose id is the prefix of the version of the job and the number of the row,
-so a new scheduler submits the same rows, and agents' runs of them are adopted. Runs of an earlier version never are.
+Receives messages from the job keeper (requests, departures), its tasks, the object store (large results) and the job
+writer. Sends to these and, through the outbox, to clients. No connection owns it. Its tasks see it as a client session:
+each row is a task, whose id is the prefix of the version of the job and the number of the row. So a new scheduler
+submits the same rows, and adopts the runs of them that agents hold. Runs of an earlier version are never adopted.
 
-Memory follows the disk: a result or a state is adopted, and announced, when the clerk has it on disk.
+Memory follows the disk: a result or a state is adopted, and announced, once the job writer has it on disk.
 """
 
 from __future__ import annotations
@@ -52,44 +52,48 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WINDOW_ROWS = 8192
-"""The most rows that are said at once: their actors take memory, and their agents must be known to a new scheduler."""
+"""Limit of submitted rows that have not ended: their actors take memory, and agents report all of them to a new
+scheduler.
+"""
 
 SAID_AT_ONCE = 256
-"""So many tasks are made in one turn."""
+"""Limit of the tasks that are made in one turn."""
 
 FIRST_ROWS, FIRST_PER_WORKER = 64, 8
-"""So many rows are said, and for each worker, before it is known how long one takes: each is a task of its own."""
+"""Limit of submitted rows, and addition to it per worker, until the duration of a row is known: each is a task of its
+own.
+"""
 
 WRITE_SECONDS = 0.05
-"""So long results wait after others are on disk: to have few on disk costs as much as to have many."""
+"""Pause between two writes of results: writing a few results costs as much as writing many."""
 
 GROUP_BYTES = 1024 * 1024
 """Size at which a group of results is full; `--keep-bytes` may be exceeded by one group."""
 
 TRY_AGAIN_SECONDS = 2.0
-"""How long it waits after the disk has failed."""
+"""Pause before a failed disk is tried again."""
 
 PROGRAM_SECONDS = 10.0
-"""Time for programs to reconnect after a start of the scheduler, before a job without one is reported as idle."""
+"""Time for programs to reconnect after a start of the scheduler, before a job without a program is reported as idle."""
 
-WRITE_ANEW = "Run its program again with the same rows, which writes them anew"
+WRITE_ANEW = "Run its program again with the same rows, which rewrites them"
 
 INCONSISTENT = (
-    "its record is damaged: the number of results on disk is not that of the rows that have ended. Read the results "
+    "its record is damaged: the number of results on disk does not match the number of ended rows. Read the results "
     'on disk; then forget the job, or run its program again with on_change="restart"'
 )
 """Why a job without open rows stops instead of being done."""
 
 REST_SECONDS = 20.0
-"""How long a job that cannot run stays in memory, with its file, without a request; twice that at the most."""
+"""Time for which a job that cannot run stays in memory, with its file open, without a request; at most twice that."""
 
 
 class JobActor(Actor):
-    """One job.
+    """The actor of one job.
 
     Args:
-        record: of the job, open for writing. Only the clerk touches it.
-        standing: what is known of it.
+        record: of the job, open for writing. Only the job writer touches it.
+        job_state: the state of the job in memory.
         keeper: the job keeper.
     """
 
@@ -99,26 +103,26 @@ class JobActor(Actor):
         self._record, self._shelf, self._services, self._keeper = record, shelf, services, keeper
         self._standing, self._rows = standing, standing.rows
         self._has_objects = standing.is_new
-        """whether the object store has its functions"""
+        """whether the object store has the functions of the job"""
         self._held: dict[int, StartRequested] = {}
-        """for `at_most_once`: rows that are about to begin, and wait for their marks"""
+        """for `at_most_once`: starts of rows that are held until they are recorded on disk"""
         self._results: list[RowResult] = []
-        """of rows that have ended, and that the clerk does not have"""
+        """results of ended rows that the job writer has not received"""
         self._is_writing = self._is_loading = self._is_going_on = self._has_turn = self._is_moving = False
         self._is_reading_objects = False
         self._awaits_agents = False
-        """whether agents that may have its rows are still to come back, and the quota of its owner is limited"""
+        """whether agents that may hold rows have yet to return, and the quota of the owner is limited"""
         self._n_at_agents = 0
-        """how many rows that agents have may be submitted whatever the quota is, since they have begun already"""
+        """the number of rows held by agents: they are submitted even above the quota, as they have started"""
         self._told_trouble = ""
-        """what the log has of why nothing can be written"""
+        """the logged reason why nothing can be written"""
         self._orders = self._asked_until_now = 0
-        """how many orders the clerk has, and questions that came since it was last seen whether there are any"""
+        """the number of unanswered orders at the job writer, and the number of requests since the last `_rest`"""
 
     _context: ClientContext
-    """of its tasks, from its start"""
+    """the context of all tasks, set when the actor starts"""
     _tasks: OpenTasks[int]
-    """of rows, by the numbers of these"""
+    """the tasks of rows, by row number"""
 
     def on_start(self) -> None:
         terms, services, client_id = self._standing.terms, self._services, ClientId(random_id())
@@ -157,10 +161,10 @@ class JobActor(Actor):
         if lost:
             logger.error("the job %s: %s", self._standing.terms.name, lost)
             if self._standing.is_at_most_once and self._standing.is_open:
-                self.move(STOPPED, f"{lost}; its rows may have begun, and have the option at_most_once")
+                self.move(STOPPED, f"{lost}; its rows may have started, and have the option at_most_once")
 
     def _no_longer_fresh(self) -> None:
-        """End the grace period for programs to reconnect; waiting clients hear why the job is idle."""
+        """End the grace period for programs to reconnect, and send waiting clients the reason why the job is idle."""
         self._standing.is_fresh = False
         self._desk.answer_parked()
 
@@ -175,14 +179,14 @@ class JobActor(Actor):
             self.order(self._record.objects, self._objects_are_here)
 
     def _stop_asking(self) -> None:
-        """No agent has a run of its new tasks, or, unless they may run once, what one may still have is not awaited."""
+        """Stop looking for runs of new tasks at agents. At-most-once rows that an agent may still hold fail."""
         self._context.adoption = None
         self._n_at_agents = 0
 
     def order(
         self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, alone: bool = False
     ) -> None:
-        """Have the clerk obey an order, and continue with its answer. `alone`: outside of a transaction."""
+        """Run an order in the job writer, then call `then` here. `alone`: outside of a transaction."""
         self._orders += 1
         record = self._record
 
@@ -198,7 +202,7 @@ class JobActor(Actor):
         self._shelf.order(self.actor_ref, None if alone else record, obey, go_on)
 
     def _lose(self, damaged: list[RowResult]) -> None:
-        """Count rows with damaged results as failed, or run them again at once while a map needs them."""
+        """Count rows with damaged results as failed; run them again at once if a map needs them."""
         standing, rows = self._standing, [each.row for each in damaged]
         what = f"the results of {len(rows)} rows on disk are damaged or missing; the first is row {rows[0]}"
         logger.error("the job %s: %s", standing.terms.name, what)
@@ -210,7 +214,7 @@ class JobActor(Actor):
         self._show_on_screens()
 
     def _reopen(self, rows: list[int]) -> tuple[str, str]:
-        """Called by the clerk."""
+        """Reopen rows in the record. Called by the job writer."""
         record = self._record
         if record.reopen_rows(rows) and record.state == DONE:
             record.move(OPEN)
@@ -240,7 +244,7 @@ class JobActor(Actor):
         due.then()
 
     def _rest(self) -> None:
-        """Leave memory if the job cannot run, and there were no requests."""
+        """Leave memory if the job cannot run and no request came in."""
         is_needed = self._asked_until_now or self._desk.reading.parked or self._desk.may_run
         self._asked_until_now = 0
         if is_needed or self._orders or self._tasks or self._results:
@@ -269,7 +273,7 @@ class JobActor(Actor):
         return self._desk.is_wanted and self._has_objects and standing.is_open and not standing.why_paused
 
     def go_on_soon(self) -> None:
-        """Say further rows, and have results written, when what is in the mailbox is read."""
+        """Submit more rows and have results written, once the mailbox is empty."""
         if not self._is_going_on:
             self._is_going_on = True
             self.actor_ref.send(ContinueJob())
@@ -302,9 +306,9 @@ class JobActor(Actor):
             self.order(lambda: self._record.rows_of(first), partial(self._loaded, first))
 
     def _room_in_quota(self) -> int:
-        """Return how many rows may be said by the quota of its owner. Without room it waits for its turn.
+        """Return how many rows the quota of the owner allows to submit. If there are none, the job waits for its turn.
 
-        Rows that agents have do not wait. They are the first open ones, since rows are submitted in their order.
+        Rows that agents hold do not wait. They are the first open ones, since rows are submitted in order.
         """
         owner, rows = self._context.owner, self._rows
         if not owner.has_quota:
@@ -330,7 +334,7 @@ class JobActor(Actor):
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
-        """The agents are back: other rows need room in the quota."""
+        """Apply the quota to the remaining rows, since all agents have returned."""
         self._awaits_agents = False
         self.go_on_soon()
 
@@ -339,7 +343,7 @@ class JobActor(Actor):
         self._has_turn = True
         self._go_on(ContinueJob())
         self._has_turn = False
-        self._context.owner.wake()  # others, if there is still room
+        self._context.owner.wake()  # other waiting jobs and sessions, if there is still room
 
     @handles(ValueRefused)
     def _value_refused(self, refused: ValueRefused) -> None:
@@ -355,7 +359,7 @@ class JobActor(Actor):
 
     @handles(StartRequested)
     def _is_held(self, held: StartRequested) -> None:
-        """A row that may run once is about to begin: when that is on disk."""
+        """Start an at-most-once row after its start has been recorded on disk."""
         self._held[index_of(held.task_id)] = held
         self.go_on_soon()
 
@@ -370,7 +374,7 @@ class JobActor(Actor):
 
     @handles(RunNotStarted)
     def _has_not_begun(self, news: RunNotStarted) -> None:
-        """Such a row has come back from its worker."""
+        """Unmark an at-most-once row that its worker returned without starting it."""
         row = index_of(news.task_id)
         self._said.marks.discard(row)
         if self._held.pop(row, None) is None:
@@ -416,7 +420,7 @@ class JobActor(Actor):
 
     @handles(ObjectResponse)
     def _large_is_here(self, response: ObjectResponse) -> None:
-        """The bytes of a large result have come from its agent, or are lost."""
+        """Handle the arrival of a large result from its agent, or its loss."""
         task_id = TaskId(response.object_id)
         frames, duration_us = self._large.come(response)
         if frames is not None:
@@ -430,7 +434,7 @@ class JobActor(Actor):
             self._make_again(TaskId(lost.object_id))
 
     def _make_again(self, task_id: TaskId) -> None:
-        """A large result is gone, and its row runs again if it may."""
+        """Run the row of a lost large result again, or fail it if it may run only once."""
         if self._standing.is_at_most_once:
             reason = f"its result was lost before it was on disk{NOT_AGAIN}"
             self._keep(task_id, TaskStatus.MISSING_OBJECTS, (reason.encode(),))
@@ -439,7 +443,7 @@ class JobActor(Actor):
 
     @handles(SupplyObject)
     def _supply(self, _supply: SupplyObject) -> None:
-        """Never needed: all that it stores has its bytes."""
+        """Ignore the request: the object store has the bytes of all objects of the job."""
 
     def _take_back(self, row: int) -> None:
         if self._tasks.end(row):
@@ -480,7 +484,7 @@ class JobActor(Actor):
     def _written(
         self, results: list[RowResult], known: tuple[int, float, int] | None, error: BaseException | None
     ) -> None:
-        if known is None or self._standing.is_at_most_once:  # what is not on disk fails when the scheduler is lost
+        if known is None or self._standing.is_at_most_once:  # these rows fail if the scheduler is lost before they are on disk
             self._is_writing = False
         else:
             self.schedule(WRITE_SECONDS, JobDue(self._write_next))
@@ -490,7 +494,7 @@ class JobActor(Actor):
             return
         if self._told_trouble:
             self._told_trouble = ""
-            logger.info("the job %s goes on", self._standing.terms.name)
+            logger.info("the job %s resumes", self._standing.terms.name)
         standing = self._standing
         standing.size_bytes, standing.changed, standing.duration_us = known
         self._said.have_ended(results)
@@ -514,11 +518,11 @@ class JobActor(Actor):
         self._desk.answer_parked()
 
     def _try_again(self) -> None:
-        """Continue if there is room, without what the log of the record takes."""
+        """Truncate the log of the record, and resume the job if it has disk space."""
         self.order(self._make_room, self._has_made_room, alone=True)
 
     def _make_room(self) -> int:
-        """Called by the clerk."""
+        """Truncate the log of the record. Called by the job writer."""
         self._record.checkpoint()
         return self._record.size_bytes
 
@@ -544,7 +548,7 @@ class JobActor(Actor):
         standing, why_stop = self._standing, self._standing.why_stop()
         self._show_on_screens()
         if self._shelf.why_full() and standing.is_open and standing.rows.n_open and not standing.trouble:
-            standing.trouble = self._shelf.why_full()  # nothing is written until it is known what the log takes
+            standing.trouble = self._shelf.why_full()  # no writes until the size of the log is known
             self._try_again()
         failed, record = standing.rows.failed, self._record
         if why_stop:
@@ -555,10 +559,10 @@ class JobActor(Actor):
     # Its end
 
     def move(self, state: str, reason: str, is_so: Callable[[], bool] = lambda: True) -> None:
-        """Change the state on disk, then in memory. What cannot be written is tried again.
+        """Change the state on disk, then in memory; announced once it is durable. A failed write is tried again.
 
         Args:
-            is_so: called by the clerk: whether the reason still holds, after all orders before this one.
+            is_so: called by the job writer after all earlier orders: whether the reason still holds.
         """
         if self._is_moving or self._desk.is_closing:
             return
@@ -613,7 +617,7 @@ class JobActor(Actor):
 
     @handles(OwnersChanged)
     def _owners_changed(self, _news: OwnersChanged) -> None:
-        """Pause if the owner is locked out now, and continue if that is over."""
+        """Pause if the owner is locked out now, and resume if the owner no longer is."""
         standing, lockout = self._standing, self._shelf.lockout(self._standing.terms)
         if lockout == standing.lockout:
             return
@@ -629,11 +633,11 @@ class JobActor(Actor):
         self.go_on_soon()
 
     def end_tasks(self, *, waiting: bool = False) -> None:
-        """Cancel all rows that were said, or those of them that have not begun."""
+        """Cancel all submitted rows, or with `waiting` only those that have not started."""
         self._tasks.tell(CancelTask(waiting))
 
     def store(self, objects: list[JobObject]) -> None:
-        """Functions and values of its rows are here."""
+        """Store functions and values of rows in the object store."""
         store_objects(objects, self._client_id, self._context.owner, self.actor_ref, self._services.object_store)
 
     def has_unwritten(self) -> bool:
@@ -645,12 +649,12 @@ class JobActor(Actor):
         return self._context.has_begun
 
     def is_settling(self) -> bool:
-        """Return whether rows submitted before the job ended may still fail: these would not run again."""
+        """Return whether rows submitted before the job ended may still fail: a retry would miss them."""
         is_ending = not self._standing.is_open or self._standing.lockout is not None
         return is_ending and bool(self._tasks or self._results or self._is_writing)
 
     def reopen(self, rows: list[int], n_done: int = 0) -> None:
-        """Run these rows, which had ended. `n_done`: how many of them had ended well."""
+        """Run ended rows again. `n_done`: how many of them had succeeded."""
         self._standing.reopen(rows, n_done)
         self._said.afresh.update(rows)
 
@@ -658,7 +662,7 @@ class JobActor(Actor):
 
     @handles(ChildFailed)
     def _child_failed(self, failed: ChildFailed) -> None:
-        sentence = f"the scheduler failed at this row: {failed.error!r}".encode()
+        sentence = f"the scheduler failed while it handled this row: {failed.error!r}".encode()
         first = self._tasks.key_of(failed.child)
         if first is not None:
             rows = range(first, first + self._tasks.ranges.get(first, 1))

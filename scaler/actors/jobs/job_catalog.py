@@ -1,4 +1,4 @@
-"""JobCatalog: where the jobs of a scheduler are kept, by whom, and how much room there is.
+"""JobCatalog: the jobs of a scheduler: their folder, their writer, their summaries and the space left for them.
 
 Made by the scheduler process; used by the job keeper and the jobs. Must never: wait for the disk.
 """

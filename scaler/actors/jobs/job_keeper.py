@@ -1,8 +1,8 @@
-"""JobKeeper: finds and makes the jobs of the scheduler, and hands on what clients ask of them.
+"""JobKeeper: finds and creates the jobs of the scheduler, and forwards the requests of clients to them.
 
-Written to by client sessions, its jobs, the acceptor and the clerk; sends to its jobs and, through the outbox, to
-clients. A job that has ended is opened when somebody asks for it. Must never: wait for the disk, or show a job to
-somebody else than its owner and admins.
+Receives messages from client sessions, its jobs, the acceptor and the job writer. Sends to its jobs and, through the
+outbox, to clients. A job that is not in memory is opened when a client requests something of it. Only the owner of a
+job and admins can see it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from scaler.wire.messages.client import JobAnswerKind, JobResponse, JobVerb
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 20.0
-"""How often expired jobs are looked for."""
+"""Interval between two looks for expired jobs."""
 
 FIRST_LOOK_SECONDS = 1.0
 """The time from the first request about jobs of a shared folder to the first look."""
@@ -44,32 +44,32 @@ FIRST_LOOK_SECONDS = 1.0
 REQUESTS_MOST = 4096
 """Limit of the requests of a session that have no answer yet; further ones are refused, and as many end the session."""
 LISTS_MOST = 16
-"""The same for lists of jobs, each of which takes as long as all jobs together."""
+"""Limit of the waiting requests of a session for lists of jobs, each of which takes as long as reading all jobs."""
 
 Opened: TypeAlias = "tuple[JobRecord, JobState]"
 Looked: TypeAlias = "tuple[list[tuple[Path, JobSummary | None]], bool]"
-"""The places and summaries of the jobs that were looked at, and whether there are more; see `JobFolder.look`."""
+"""The places and summaries of the examined jobs, and whether there are more; see `JobFolder.look`."""
 
 
 class JobKeeper(Actor):
     """The one keeper of jobs.
 
     Args:
-        shelf: where they are.
-        services: for their tasks.
+        catalog: of the jobs.
+        services: for the tasks of the jobs.
     """
 
     def __init__(self, shelf: JobCatalog, services: Services) -> None:
         self._shelf, self._services = shelf, services
         self._jobs: dict[Path, ActorRef] = {}
         self._opening: dict[Path, list[RequestJob]] = {}
-        """jobs that are being opened, and what is asked of them meanwhile"""
+        """jobs that are being opened, and the requests that arrived meanwhile"""
         self._lists: dict[str | None, list[RequestJob]] = {}
         """owners whose jobs are being listed, and the requests for the next list; None: all owners"""
         self._excess: Counter[ActorRef] = Counter()
-        """number of requests of each session that were too many"""
+        """the number of refused excess requests of each session"""
         self._next_look: Timer | None = None
-        """when expired jobs are looked for; None: before the first request about jobs of a shared folder"""
+        """the timer of the next look for expired jobs; None before the first request about jobs of a shared folder"""
 
     def on_start(self) -> None:
         if not self._shelf.is_shared:
@@ -77,7 +77,7 @@ class JobKeeper(Actor):
 
     @handles(CheckExpiry)
     def _look_for_expired(self, _look: CheckExpiry) -> None:
-        """Remove expired jobs. The first look also finds the jobs that are to go on."""
+        """Remove expired jobs. The first look also finds the jobs that must run."""
         if self._next_look is None or self._shelf.is_shared:
             self._order(self._shelf.folder.note_jobs, _nothing)
         self._look()
@@ -98,7 +98,7 @@ class JobKeeper(Actor):
             logger.error("the jobs in %s cannot be read: %s", self._shelf.folder.path, error)
             return
         found, has_more = looked
-        if has_more:  # after what others have ordered meanwhile
+        if has_more:  # after the orders that other actors have queued meanwhile
             self._look()
         for place, summary in found:
             if summary is None:
@@ -147,10 +147,13 @@ class JobKeeper(Actor):
             return str(error) if isinstance(error, JobInUseError) else f"the job cannot be opened: {error}"
         folder = self._shelf.folder.path
         if is_new:
-            return f"the job cannot be kept in {folder}: {error}; see that there is room, and that it may be written"
+            return (
+                f"the job cannot be stored in {folder}: {error}; check that the disk has space, and that the folder is "
+                "writable"
+            )
         return (
-            f"the job cannot be read: {error}; nothing was changed, and scaler_jobs --file {folder} check says what is "
-            f"damaged. To be rid of it, end the scheduler and remove {place}"
+            f"the job cannot be read: {error}; nothing was changed. scaler_jobs --file {folder} check lists what "
+            f"is damaged. To delete the job, end the scheduler and remove {place}"
         )
 
     def _hand_on(self, job: ActorRef, asked: RequestJob) -> None:
@@ -172,25 +175,29 @@ class JobKeeper(Actor):
             self._next_look = self.schedule(FIRST_LOOK_SECONDS, CheckExpiry())
         self._shelf.n_unanswered[asked.session] += 1
         if self._shelf.n_unanswered[asked.session] > REQUESTS_MOST:
-            self._refuse(asked, f"this client has {REQUESTS_MOST:,} requests about jobs without an answer")
+            self._refuse(asked, f"this client has {REQUESTS_MOST:,} unanswered requests about jobs")
         else:
             self._handle(asked)
 
     def _refuse(self, asked: RequestJob, reason: str) -> None:
-        """Refuse a request that is one too many; a client that goes on and on loses its session."""
-        self._tell(asked, refused(asked.request, f"{reason}: wait for these first"))
+        """Refuse an excess request. A client with `REQUESTS_MOST` of them loses its session."""
+        self._tell(asked, refused(asked.request, f"{reason}: wait for their answers first"))
         self._excess[asked.session] += 1
         if self._excess[asked.session] == REQUESTS_MOST:
-            asked.session.send(EndSession(f"{REQUESTS_MOST:,} of its requests about jobs were too many: {reason}"))
+            asked.session.send(
+                EndSession(f"{REQUESTS_MOST:,} of its requests about jobs were refused as too many: {reason}")
+            )
 
     def _handle(self, asked: RequestJob, *, is_read: bool = True) -> None:
-        """Hand on a request. `is_read`: whether all requests that follow at once only read, too."""
+        """Answer a request or forward it. `is_read`: whether the other requests handled at the same time only read,
+        too.
+        """
         request = asked.request
         if request.verb == JobVerb.LIST:
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)
             return
         if request.verb == JobVerb.GIVE and not asked.peer.is_admin:
-            self._tell(asked, refused(request, f"only an admin may give jobs away, and {asked.owner} is none"))
+            self._tell(asked, refused(request, f"only admins may transfer jobs; {asked.owner} is not an admin"))
             return
         try:
             place = self._place_of(asked)
@@ -208,7 +215,7 @@ class JobKeeper(Actor):
             self._opening[place].append(asked)
         elif request.verb == JobVerb.OPEN and request.body and not request.record:
             self._make(place, asked)
-        elif request.verb == JobVerb.FORGET and request.record:  # it was forgotten before, if the answer was lost
+        elif request.verb == JobVerb.FORGET and request.record:  # a resent request: the job was forgotten, and the answer was lost
             self._tell(asked, known(request))
         else:
             self._tell(asked, refused(request, self._why_missing(asked), JobAnswerKind.NOT_FOUND))
@@ -216,21 +223,21 @@ class JobKeeper(Actor):
     def _why_missing(self, asked: RequestJob) -> str:
         name, folder = asked.request.name, self._shelf.folder
         if asked.request.record:
-            return f"there is no job {name!r} any longer: it was forgotten, or has expired (keep_for)"
+            return f"the job {name!r} no longer exists: it was forgotten, or has expired (keep_for)"
         other = folder.other_owner(asked.owner, name) if self._shelf.is_shared else None
         if other:
             return _of_another(folder.path, other, asked)
         return f"there is no job {name!r} of {asked.owner} here: it was forgotten, has expired, or has another name"
 
     def _place_of(self, asked: RequestJob) -> Path:
-        """Return where a job is that is asked of. An admin may name somebody else's as OWNER/NAME."""
+        """Return the folder of the job that a request names. An admin may name a job as OWNER/NAME."""
         folder, request = self._shelf.folder, asked.request
         place = folder.place_of(asked.owner, request.name)
         owner, _, name = request.name.partition("/")
         is_new = request.verb == JobVerb.OPEN and request.body
         if owner and name and asked.peer.is_admin and not is_new and not place.is_dir():
             place = folder.place_of(owner, name)
-        if request.verb == JobVerb.GIVE and not place.is_dir():  # it was given before, if the answer was lost
+        if request.verb == JobVerb.GIVE and not place.is_dir():  # a resent request: the job was transferred, and the answer was lost
             given = folder.place_of(request.body.decode(errors="replace"), name or request.name)
             return given if given.is_dir() else place
         return place
@@ -251,14 +258,14 @@ class JobKeeper(Actor):
         self._opening[place].append(asked)
 
     def _list_jobs(self, asked: RequestJob, owner: str | None) -> None:
-        """Have the jobs of an owner listed: at once, or by the list that follows the one that is being made."""
+        """List the jobs of an owner now, or after the list that is being made."""
         if owner not in self._lists:
             self._lists[owner] = []
             self._order_list(owner, [asked])
         elif sum(each.session is asked.session for each in self._lists[owner]) < LISTS_MOST:
             self._lists[owner].append(asked)
         else:
-            self._refuse(asked, f"this client waits for {LISTS_MOST} lists of jobs")
+            self._refuse(asked, f"this client has {LISTS_MOST} unanswered requests for lists of jobs")
 
     def _order_list(self, owner: str | None, requests: list[RequestJob]) -> None:
         self._order(partial(_list, self._shelf, owner), partial(self._listed, owner, requests))
@@ -309,7 +316,7 @@ class JobKeeper(Actor):
         self._jobs = {place: job for place, job in self._jobs.items() if job is not ended.job}
         left = self._take_unanswered(ended.job)
         is_read = all(only_reads(asked.request) for asked in left)
-        for asked in left:  # it came too late
+        for asked in left:  # these arrived after the job had decided to end
             self._handle(asked, is_read=is_read)
         given, self._shelf.given = self._shelf.given, set()
         self._open_all(given)
@@ -323,15 +330,17 @@ class JobKeeper(Actor):
 
     @handles(ChildFailed)
     def _job_failed(self, failed: ChildFailed) -> None:
-        """It is opened anew when somebody asks for it."""
+        """Refuse the open requests about a failed job. The next request opens it again."""
         logger.error("a job failed inside the scheduler: %r", failed.error)
         for asked in self._take_unanswered(failed.child):
-            self._tell(asked, refused(asked.request, f"the scheduler failed at this job: {failed.error!r}"))
+            self._tell(
+                asked, refused(asked.request, f"the scheduler failed while it handled this job: {failed.error!r}")
+            )
         self._job_ended(JobEnded(failed.child))
 
 
 def _of_another(folder: Path, other: str, asked: RequestJob) -> str:
-    """Return that a job in the folder of a local cluster has another owner, and what to do about it."""
+    """Return the error for a job of another owner in the folder of a local cluster."""
     name = asked.request.name
     return (
         f"the job {name!r} in {folder} belongs to {other}, and you are {asked.owner}: take another name, or take it "
@@ -345,10 +354,10 @@ def _named(program: str) -> str:
 
 
 def _nothing(_value: None, _error: BaseException | None) -> None:
-    """Go on."""
+    """Ignore the answer to an order."""
 
 
-# In the clerk's thread
+# In the job writer's thread
 
 
 def _open(
@@ -371,7 +380,7 @@ def _open(
 
 def _create(shelf: JobCatalog, terms: JobTerms, program: str) -> Opened:
     record = shelf.folder.create(terms, program)
-    is_new = record.record_id == terms.prefix  # else another program has made it in the meantime
+    is_new = record.record_id == terms.prefix  # otherwise another program has created it meanwhile
     return record, JobState(record, OpenRows.of(record), is_new)
 
 

@@ -1,4 +1,4 @@
-"""JobReads: answers to clients that read a job; requests that cannot be answered yet wait here.
+"""JobReads: answers to clients that read a job; keeps requests that cannot be answered yet.
 
 Used by the job, and by the view of a job that another program has open. Results are read from the record, so only what
 is on disk is announced.
@@ -22,27 +22,31 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.client import AT_END, VERSIONS, JobRequest, JobResponse, JobVerb
 
 READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
-"""The most results in one answer, but for a single large one."""
+"""Limit of the results in one answer; a single larger result is sent alone."""
 
 FAILURES_MOST = 1000
 
 ATTEND, SCAN = b"a", b"s"
-"""The body of `READ`: the client needs the job to run; or: those of the next rows that have ended, at once."""
+"""Bodies of `READ`. `ATTEND`: the client needs the job to run. `SCAN`: answer at once with the next rows that have
+ended.
+"""
 
 NOT_READ = "results cannot be read"
 
 Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
-"""Yields orders for the clerk, each with what a client hears if it fails, and goes on with what they return."""
+"""A generator that yields orders for the job writer, each with the error text for its failure, and receives their
+results.
+"""
 
 
 class JobReads:
-    """What clients read of one job.
+    """The requests of clients that read one job.
 
     Args:
         record: of the job.
-        standing: what is known of it.
-        tell: answers a request.
-        park: keeps a request until more is known, or refuses it.
+        job_state: the state of the job in memory.
+        reply: answers a request.
+        park: keeps a request until it can be answered, or refuses it.
         info: returns the state of the job, for clients.
     """
 
@@ -57,43 +61,43 @@ class JobReads:
         self._tell, self._park, self._info = tell, park, info
         self.renew(record, standing)
         self.parked: list[RequestJob] = []
-        """requests that are answered when more is known"""
+        """pending requests"""
         self.to_run_again: set[int] = set()
-        """rows that run again because their results on disk are damaged; results read before are not returned"""
+        """rows that run again because their results on disk are damaged; earlier results of them are not returned"""
         self._log = array("Q")
-        """rows in the order in which their results reached the disk"""
+        """rows in the order in which their results were written to disk"""
         self.log_id = random_id().hex()
         self.verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
             verb: partial(answer, self) for verb, answer in _VERBS.items()
         }
-        """requests that change nothing: they are answered also while another program has the job open"""
+        """requests that change nothing: they are answered even while another program has the job open"""
 
     def renew(self, record: JobRecord, standing: JobState) -> None:
-        """Read from now on what another program has written."""
+        """Continue with the record as another program has written it."""
         self._record, self._standing = record, standing
 
     def note(self, rows: Iterable[int]) -> None:
-        """Note that results of these rows are on disk."""
+        """Log rows whose results are on disk."""
         self._log.extend(rows)
 
     @property
     def n_noted(self) -> int:
-        """How many results have reached the disk since this scheduler has the job."""
+        """The number of results written to disk since this scheduler opened the job."""
         return len(self._log)
 
     def take_parked(self) -> list[RequestJob]:
-        """Return all requests that wait: they are looked at again."""
+        """Remove and return all pending requests."""
         parked, self.parked = self.parked, []
         return parked
 
     def take_attending(self, session: ActorRef) -> list[RequestJob]:
-        """Return the waiting requests of a client that have the job run when they are looked at again."""
+        """Remove and return the pending requests of a client that need the job to run."""
         taken = [asked for asked in self.parked if asked.session is session and asked.request.body == ATTEND]
         self.parked = [asked for asked in self.parked if asked not in taken]
         return taken
 
     def take_rows(self, call: bytes) -> list[RequestJob]:
-        """Return the waiting requests that submit rows of a call. `call`: its token."""
+        """Remove and return the pending requests that submit rows of a call. `call`: its token."""
         taken = [
             each for each in self.parked if each.request.verb == JobVerb.ROWS and each.request.body.startswith(call)
         ]
@@ -101,11 +105,11 @@ class JobReads:
         return taken
 
     def leave(self, session: ActorRef) -> None:
-        """Drop the requests of a client that is gone."""
+        """Drop the requests of a client that has left."""
         self.parked = [asked for asked in self.parked if asked.session is not session]
 
     def read(self, asked: RequestJob) -> Steps:
-        """Answer with the next rows, when the first of them has ended."""
+        """Answer with the next rows, once the first of them has ended."""
         request, rows = asked.request, self._standing.rows
         first, is_scan = request.first, request.body == SCAN
         if is_scan:
@@ -118,28 +122,28 @@ class JobReads:
 
         results = yield lambda: self._record.results(first, count, READ_BYTES) if count else [], NOT_READ
         last = first + count
-        if n_bytes(results) >= READ_BYTES:  # the rows behind these were not read
+        if n_bytes(results) >= READ_BYTES:  # later rows were not read
             last = results[-1].row + results[-1].n_rows
         results = self._valid(results)
         if not is_scan:
             results = _without_gaps(results, first)
-            if count and not results:  # the first row was to run again before it was read
+            if count and not results:  # the first row was reopened before it was read
                 self._park(asked)
                 return
         self._tell(asked, results_of(request, results, last if is_scan else first))
 
     def _may_end(self, row: int) -> bool:
-        """Return whether this row, or one after it, may end in the present state of the job."""
+        """Return whether this row, or a later one, may still end in the present state of the job."""
         standing = self._standing
         return standing.is_open and (not standing.is_sealed or row < standing.rows.rows)
 
     def _valid(self, results: list[RowResult]) -> list[RowResult]:
-        """Return results without those of rows that run again because what is on disk is damaged."""
+        """Return the results without those of rows that run again because of damage on disk."""
         again = self.to_run_again
         return [each for each in results if each.row not in again] if again else results
 
     def read_new(self, asked: RequestJob) -> Steps:
-        """Answer with rows in the order in which they came to be on disk."""
+        """Answer with rows in the order in which they were written to disk."""
         request = asked.request
         if request.body.hex() != self.log_id:
             self._tell(asked, refused(request, "log"))
@@ -153,7 +157,7 @@ class JobReads:
         self._tell(asked, results_of(request, self._valid(results), request.first + n_rows))
 
     def show(self, asked: RequestJob) -> Steps:
-        """Answer with the state of the job: now, or when it has ended."""
+        """Answer with the state of the job, now or once it has ended."""
         amount = asked.request.amount
         if amount == AT_END and self._standing.is_open:
             self._park(asked)
@@ -166,11 +170,11 @@ class JobReads:
         self._tell(asked, info_of(asked.request, info))
 
     def info(self, reason: str, programs: Iterable[str]) -> dict[str, Any]:
-        """Return what is known of the job, for clients.
+        """Return the state of the job, for clients.
 
         Args:
-            reason: why it is idle, if its record has no reason.
-            programs: those at work on it.
+            reason: why the job is idle, unless its record has a reason.
+            programs: labels of the programs at work on the job.
         """
         standing, labels = self._standing, list(programs)
         return {
@@ -180,7 +184,7 @@ class JobReads:
         }  # fmt: skip
 
     def read_failures(self, asked: RequestJob) -> Steps:
-        """Answer with rows that have failed, and their arguments."""
+        """Answer with failed rows and their arguments."""
         record, request = self._record, asked.request
 
         def read() -> list[tuple[RowResult, RowArguments]]:
@@ -191,13 +195,15 @@ class JobReads:
         self._tell(asked, failures_of(request, found))
 
     def read_digests(self, asked: RequestJob) -> Steps:
-        """Answer with the digests of the rows of a range, and a byte for each that says whether it has ended."""
+        """Answer with the digests of the rows of a range, and a byte for each row: whether it has ended."""
         record, first = self._record, asked.request.first
         found = yield lambda: (record.row_digests(first), bytes(record.ended_rows(first))), "digests cannot be read"
         self._tell(asked, known(asked.request, found))
 
     def read_arguments(self, asked: RequestJob) -> Steps:
-        """Answer with the arguments of one row: its block, the ids of its objects, and frames; and with its call."""
+        """Answer with the arguments of one row (its block, the ids of its objects, and frames) and with facts about its
+        call.
+        """
         record, row = self._record, asked.request.first
         found = yield lambda: (record.arguments_of(row), _call_of(record, row)), "arguments cannot be read"
         (payload, object_ids, frames), call = found
@@ -227,7 +233,7 @@ def only_reads(request: JobRequest) -> bool:
 
 
 def _call_of(record: JobRecord, row: int) -> dict[str, Any]:
-    """Return the facts of the call of a row in the latest version, and which version its result is of."""
+    """Return the facts about the call of a row in the latest version, and the version that produced its result."""
     terms, ran = record.terms, record.version_of(row)
     return {
         "task_id": (terms.prefix + row.to_bytes(8, "big")).hex(), "function_id": terms.function_id.hex(),
@@ -236,7 +242,7 @@ def _call_of(record: JobRecord, row: int) -> dict[str, Any]:
 
 
 def _arguments_of(record: JobRecord, row: int) -> RowArguments:
-    """Return the arguments of a row; nothing if they are damaged on disk."""
+    """Return the arguments of a row; empty ones if they are damaged on disk."""
     try:
         return record.arguments_of(row)
     except RecordError:
@@ -244,7 +250,7 @@ def _arguments_of(record: JobRecord, row: int) -> RowArguments:
 
 
 def _without_gaps(results: list[RowResult], first: int) -> list[RowResult]:
-    """Return the results of the rows from `first` on up to one that has none: it was to run again."""
+    """Return the results from row `first` up to the first row without a result, which is to run again."""
     for at, each in enumerate(results):
         if each.row != first:
             return results[:at]

@@ -50,7 +50,7 @@ T = TypeVar("T")
 REFUSED_MOST = 1024
 """Number of refused calls that are remembered; ranges in flight of older ones have arrived long ago."""
 
-NOT_KEPT = "it cannot be kept"
+NOT_KEPT = "it cannot be stored"
 NOT_SUBMITTED = "its program ended before it had submitted all rows: run that program again, or forget the job"
 NO_PROGRAM = "no program waits for it: a job of map runs only while its program does; run that program again"
 CHANGED = "another program has changed the job in the meantime"
@@ -320,7 +320,7 @@ class JobRequests:
     def _why_never_again(self) -> str:
         """Return why no row may run: the disk has lost which at-most-once rows have begun. Empty if they may."""
         lost = self._record.lost if self._standing.is_at_most_once else ""
-        return f"{lost}; rows may have begun, and have the option at_most_once: {ANEW}" if lost else ""
+        return f"{lost}; rows may have started, and have the option at_most_once: {ANEW}" if lost else ""
 
     def _why_no_rerun(self) -> str:
         """Return why rows cannot run again unless their program submits them; empty if they can."""
@@ -331,7 +331,7 @@ class JobRequests:
     def _why_not_again(self) -> str:
         """Return why no failed row of a job with `at_most_once` may run again, if each may have begun."""
         n_failed = counted(self._standing.rows.failed, "failed row")
-        return f"{n_failed} cannot run again: the option at_most_once forbids it for rows that may have begun"
+        return f"{n_failed} cannot run again: the option at_most_once forbids it for rows that may have started"
 
     def _run_again(self, failed_too: int) -> tuple[list[int], str, str]:
         """Reopen failed rows, and a job that was cancelled or has stopped. Called by the clerk."""
@@ -376,7 +376,7 @@ class JobRequests:
 
     def _take_rows(self, asked: RequestJob) -> Steps:
         request, record = asked.request, self._record
-        why = self._shelf.why_full() or ("" if len(request.frames) == 2 else "its rows did not come whole")
+        why = self._shelf.why_full() or ("" if len(request.frames) == 2 else "its rows arrived incomplete")
         if why:
             for each in (asked, *self._take_following(request)):
                 self._tell(each, refused(each.request, why))
@@ -497,7 +497,7 @@ class JobRequests:
             return self._why_no_rerun() or ("" if standing.is_sealed else NOT_SUBMITTED)
         runs_alone = standing.is_open and standing.is_sealed and not standing.terms.is_attended
         has_begun = standing.rows.done or standing.rows.failed or (runs_alone and self._job.has_begun())
-        return "its rows have begun" if asked.request.amount & JobOpenFlags.IF_NONE_ENDED and has_begun else ""
+        return "its rows have started" if asked.request.amount & JobOpenFlags.IF_NONE_ENDED and has_begun else ""
 
     def _new_terms(self, asked: RequestJob) -> JobTerms | None:
         """Return the terms of a new version; None if it cannot begin, or has begun already: this is answered."""
@@ -539,7 +539,7 @@ class JobRequests:
         has_same_rows = bool(wish & JobOpenFlags.SAME_ROWS)
         self.is_closing = True
         once = standing.is_at_most_once and not wish & JobOpenFlags.DROP
-        sentence = b"it had begun when another version of the job came, and has the option at_most_once"
+        sentence = b"it had started when another version of the job was made, and has the option at_most_once"
 
         def change() -> int:
             if not has_same_rows:  # else the client has compared no rows
@@ -635,7 +635,7 @@ class JobRequests:
             self._park(asked)
             return
         if self._standing.is_open and self._standing.lockout is None:
-            self._tell(asked, refused(asked.request, "the job runs: cancel it, transfer it, and run it on with retry"))
+            self._tell(asked, refused(asked.request, "the job runs: cancel it, transfer it, and resume it with retry"))
             return
 
         def is_given(given: JobSummary) -> None:

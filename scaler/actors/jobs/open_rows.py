@@ -1,7 +1,6 @@
-"""OpenRows: which rows of a job have ended, which were said, and which are to be said next.
+"""OpenRows: the state of each row of a job: open, submitted or ended, and the rows to submit next.
 
-Used by the job. It is about numbers alone: arguments are read a range at a time, results are in the record.
-Must never: forget that a row has ended, or have one said twice at a time.
+Used by the job. It holds numbers only: arguments are read a range at a time, results are in the record.
 """
 
 from __future__ import annotations
@@ -19,32 +18,33 @@ _OPEN, _ENDED, _SAID = b"\0", b"\1", b"\2"
 
 
 class NextRows(NamedTuple):
-    """Neighbours that are to be said together."""
+    """Consecutive rows that are submitted as one task."""
 
     first: int
     n_rows: int
     arguments: Arguments
     at: int
-    """where theirs begin"""
+    """the position of the first row in `arguments`"""
 
 
 class OpenRows:
     """The rows of a job by number.
 
     Args:
-        ranges: that are in the record.
-        ended: of those of them that have ended in part: 1 for each row that has, else 0.
+        ranges: the ranges in the record.
+        ended: for each range of which some rows have ended, by first row: a byte for each row, 1 if it has ended, else
+            0.
     """
 
     def __init__(self, ranges: Iterable[RowRange], ended: Mapping[int, bytearray]) -> None:
         self._firsts: list[int] = []
         self._counts: list[int] = []
         self._open: list[int] = []
-        """how many rows of each range have not ended"""
+        """the number of rows of each range that have not ended"""
         self._states = dict(ended)
-        """of ranges of which some rows have ended or were said, and others not: a byte for each row"""
+        """a byte for each row, for ranges whose rows differ in their states"""
         self.n_said = 0
-        """how many rows were said, and have not ended"""
+        """the number of submitted rows that have not ended"""
         self.rows = self.done = self.failed = 0
         for each in ranges:
             self.add(each.first, each.n_rows)
@@ -52,18 +52,20 @@ class OpenRows:
             self.done += each.done
             self.failed += each.failed
         self._cursor = 0
-        """the range to be said next"""
+        """the index of the range to load next"""
         self._loaded: tuple[int, Arguments, int] | None = None
-        """the range that is said now: its first row, the arguments of all, how many were passed by"""
+        """the range being submitted: its first row, the arguments of all its rows, and the number of rows passed so
+        far
+        """
 
     @classmethod
     def of(cls, record: JobRecord) -> OpenRows:
-        """Return which rows of a record have ended. Called by the clerk."""
+        """Return the rows of a record. Called by the job writer."""
         in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
         return cls(record.ranges.values(), {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part})
 
     def ended_since(self, before: OpenRows) -> Iterator[int]:
-        """Yield the rows that have ended here, and had not in earlier tables of the same job."""
+        """Yield the rows that have ended here, and had not ended in an earlier instance for the same job."""
         known = {first: at for at, first in enumerate(before._firsts)}
         for at, first in enumerate(self._firsts):
             now, then = self._ended_at(at), before._ended_at(known[first]) if first in known else b""
@@ -80,11 +82,11 @@ class OpenRows:
 
     @property
     def n_open(self) -> int:
-        """How many rows have not ended."""
+        """The number of rows that have not ended."""
         return self.rows - self.done - self.failed
 
     def add(self, first: int, n_rows: int) -> None:
-        """Further rows are on disk."""
+        """Add a range of rows that is on disk."""
         self._firsts.append(first)
         self._counts.append(n_rows)
         self._open.append(n_rows)
@@ -101,7 +103,7 @@ class OpenRows:
         return states
 
     def end(self, row: int, n_rows: int, *, is_failure: bool) -> Sequence[int]:
-        """Neighbours have ended. Return those that had not ended before."""
+        """Mark consecutive rows as ended. Return those that had not ended before."""
         at = self._at(row)
         states, begin = self._states_at(at), row - self._firsts[at]
         before = states[begin : begin + n_rows]
@@ -118,7 +120,7 @@ class OpenRows:
         return new
 
     def take_back(self, row: int, n_rows: int = 1) -> None:
-        """Rows that were said are to be said again."""
+        """Mark submitted rows as open, so that they are submitted again."""
         at = self._at(row)
         begin = row - self._firsts[at]
         self._states_at(at)[begin : begin + n_rows] = _OPEN * n_rows
@@ -126,7 +128,7 @@ class OpenRows:
         self.begin_again()
 
     def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
-        """Note that these rows, which had ended, run again. `n_done`: how many of them had ended well."""
+        """Mark ended rows as open. `n_done`: how many of them had succeeded."""
         for row in rows:
             at = self._at(row)
             self._states_at(at)[row - self._firsts[at]] = _OPEN[0]
@@ -136,11 +138,11 @@ class OpenRows:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Look from the first row on for rows to say."""
+        """Search for open rows from the first row on."""
         self._cursor, self._loaded = 0, None
 
     def ended_from(self, row: int, most: int) -> int:
-        """Return how many rows from this one on have all ended, at most so many."""
+        """Return the number of consecutive ended rows from `row` on, at most `most`."""
         count = 0
         at = self._at(row)
         while 0 <= at < len(self._firsts) and count < most:
@@ -159,7 +161,7 @@ class OpenRows:
         return min(count, most)
 
     def next_range(self) -> int | None:
-        """Return the first row of the range whose arguments are needed next; None: there is none."""
+        """Return the first row of the range whose arguments are needed next; None if no range has open rows."""
         while self._cursor < len(self._firsts):
             if self._open[self._cursor]:
                 return self._firsts[self._cursor]
@@ -167,13 +169,13 @@ class OpenRows:
         return None
 
     def load(self, first: int, arguments: Arguments) -> None:
-        """The arguments of a range are here."""
+        """Take the arguments of the range that `next_range` returned."""
         if self.next_range() == first:
             self._cursor += 1
             self._loaded = (first, arguments, 0)
 
     def take(self, most: int) -> NextRows | None:
-        """Take rows to be said together, at most so many; none: load a range."""
+        """Take at most `most` consecutive rows to submit as one task; None if a range must be loaded first."""
         if self._loaded is None:
             return None
         first, arguments, begin = self._loaded

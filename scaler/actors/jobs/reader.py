@@ -1,8 +1,8 @@
 """JobReader: answers requests about a job that another program has open, from the record that this program writes.
 
 Takes the place of the job's own actor while another program has the lock. Receives messages of the job keeper and the
-clerk; sends to these and, through the outbox, to clients. Requests that would change the job are refused with the name
-of the other program. When the lock is free or the job is gone, this actor ends, and the job keeper passes open
+job writer. Sends to these and, through the outbox, to clients. Requests that would change the job are refused with the
+name of the other program. When the lock is free or the job is gone, this actor ends, and the job keeper passes open
 requests to the next one. The record is opened for reading only.
 """
 
@@ -27,32 +27,33 @@ from scaler.kit import Actor, ActorRef, handles
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 LOOK_SECONDS = 0.5
-"""How often the record is read again while a request waits."""
+"""Interval at which the record is read again while a request waits."""
 
 IDLE_SECONDS = 30.0
-"""How long the record stays open without a request; twice that at the most."""
+"""Time for which the record stays open without a request; at most twice that."""
 
 ENDING_SECONDS = 3.0
-"""How long a change of the other program is waited for: after its end its scheduler, a process of its own, has the lock
-for a moment longer; and while it runs, its scheduler was killed, and the next one takes the lock in a moment.
+"""The longest wait for the lock to change hands. After the other program ends, its scheduler, a process of its own,
+keeps
+the lock for a moment. If that scheduler was killed while the program runs, the next one takes the lock in a moment.
 """
 
 
 def needs_program(standing: JobState) -> bool:
-    """Return whether the job is a map that goes on only when its program runs again. Reading does not lock it."""
+    """Return whether the job is a map that runs only while its program does. Reading such a job does not lock it."""
     return standing.is_open and standing.is_sealed and standing.terms.is_attended
 
 
 class LeftJobError(Exception):
-    """The job needs its program, to which the lock is left: it is only read."""
+    """The job can only be read, because the lock is left to its program."""
 
 
 class JobFreeError(Exception):
-    """No other program has the job open, or it is gone."""
+    """No other program has the job open, or the job is gone."""
 
 
 class JobView:
-    """A job that another program has open, as its record shows it. Used by the clerk alone.
+    """A job that another program has open, as its record shows it. Used by the job writer's thread alone.
 
     Args:
         place: the folder of the job.
@@ -62,15 +63,15 @@ class JobView:
         self._folder, self._place = folder, place
         self._record: JobRecord | None = None
         self._program = ""
-        """the program that has the job open, or had it last"""
+        """the program that has the job open, or had it open last"""
         self._ending_since: float | None = None
-        """when that program, or its scheduler, was found to have ended; None: neither has"""
+        """when that program, or its scheduler, was found to have ended; None while both run"""
 
     _standing: JobState
     _reading: JobReads
-    """both from the first opening of the record"""
+    """set, as `_standing`, when the record is first opened"""
     _answer: JobResponse
-    """to the latest request"""
+    """the answer to the latest request"""
     _is_left = False
     """whether no program had the job open at the latest request"""
 
@@ -81,8 +82,9 @@ class JobView:
             now: the seconds of the clock of actors.
 
         Raises:
-            JobFreeError: if no other program has the job open. Still read then are a job in the folder of a scheduler,
-                for that may be starting again, and a map without its program, which may come back.
+            JobFreeError: if no other program has the job open. Two kinds of jobs are still read then: one in the folder
+                of a
+                scheduler, which may be starting again, and a map without its program, which may return.
             Exception: one of `UNREADABLE`, if the job cannot be read.
         """
         request, used = asked.request, self._folder.who_has(self._place)
@@ -122,7 +124,7 @@ class JobView:
         return now - self._ending_since <= ENDING_SECONDS
 
     def _renewed(self) -> tuple[JobRecord, JobReads]:
-        """Return the record as it is at this moment, until it rests."""
+        """Return the record as it is at this moment, until `JobRecord.rest` is called."""
         former = self._record
         if former is not None and former.renew():
             return former, self._reading
@@ -143,7 +145,7 @@ class JobView:
         return record, self._reading
 
     def _run(self, request: JobRequest, steps: Steps | None) -> None:
-        """Carry out the steps of an answer, whose orders are obeyed here."""
+        """Run the steps of an answer, and their orders, in this thread."""
         value: Any = None
         while steps is not None:
             try:
@@ -192,9 +194,9 @@ class JobReader(Actor):
         self._shelf, self._outbox, self._keeper = shelf, outbox, keeper
         self._view = JobView(shelf.folder, place)
         self._waiting: list[tuple[RequestJob, str]] = []
-        """requests that are answered when more is on disk, and the reasons that their clients know"""
+        """pending requests, each with the reason for waiting that its client has received"""
         self._asked_until_now = 0
-        """the number of requests since the last check whether there are any"""
+        """the number of requests since the last check for idleness"""
 
     def on_start(self) -> None:
         self.schedule(LOOK_SECONDS, JobDue(self._look))
@@ -226,7 +228,7 @@ class JobReader(Actor):
                 self._outbox.put(asked.peer, answer)
 
     def _look(self) -> None:
-        """Answer the requests that wait, if more is on disk."""
+        """Answer the pending requests if more is on disk."""
         waiting, self._waiting = self._waiting, []
         for asked, told in waiting:
             self._ask(asked, told)
@@ -254,11 +256,11 @@ class JobReader(Actor):
 
     @handles(OwnersChanged)
     def _owners_changed(self, _news: OwnersChanged) -> None:
-        """Ignored: the other program runs the job."""
+        """Ignore the change: the other program runs the job."""
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
-        """Ignored: no row is submitted here."""
+        """Ignore the restart: no row is submitted here."""
 
     def on_stop(self) -> None:
         self._leave()

@@ -1,4 +1,4 @@
-"""RowSizes: how many rows of a job travel as one task, a range, and how their results are kept.
+"""RowSizes: how many rows of a job travel as one task, a range, and how the results of a range are stored.
 
 Used by the job. The rules are those of the maps of clients: while nothing is known of a row it travels alone, then as
 many together as take some milliseconds. Must never: keep a row that has failed together with others.

@@ -1,4 +1,4 @@
-"""The values of a job's rows at the object store: functions that its tasks need, and large results on their way here.
+"""Row values: the functions that a job's tasks need, at the object store, and large results on their way to the job.
 
 Used by the job. A large result stays with its agent until the job has fetched its bytes.
 """
@@ -23,34 +23,36 @@ logger = logging.getLogger(__name__)
 
 
 class StoreReader:
-    """Takes what the object store sends to a peer, and gives it to an actor of the scheduler instead."""
+    """A stand-in for a peer, which passes what the object store sends to an actor of the scheduler."""
 
     def __init__(self, actor: ActorRef, client_id: ClientId) -> None:
         self.put = actor.send
         self.is_due = True
-        """so that the outbox never serves it"""
+        """always true, so that the outbox never serves it"""
         self.key = ("job", client_id)
 
 
 class JobResults:
-    """Those that are with their agents.
+    """The large results of a job that agents still hold.
 
     Args:
         actor: of the job.
-        client_id: by which the object store knows it.
-        owner: whose they are.
+        client_id: the id of the job at the object store.
+        owner: of the job.
     """
 
     def __init__(self, actor: ActorRef, client_id: ClientId, owner: Owner, store: ActorRef) -> None:
         self._actor, self._client_id, self._owner, self._store = actor, client_id, owner, store
         self._reader: Any = StoreReader(actor, client_id)
         self._awaited: dict[ObjectId, int] = {}
-        """with the microseconds of their runs"""
+        """requested results, with the microseconds of their runs"""
 
     def take(
         self, task_id: TaskId, frames: Frames, function_id: ObjectId, duration_us: int
     ) -> tuple[Frames | None, str]:
-        """Return the frames of a result if they are here, and why there are none if they are lost. Others come."""
+        """Return the frames of a result, or None and the reason if it is lost. None and no reason: its bytes were
+        requested.
+        """
         if type(frames) is LostFrames:
             return None, frames.reason
         if type(frames) is not LocatedFrames:
@@ -63,7 +65,7 @@ class JobResults:
         return None, ""
 
     def come(self, response: ObjectResponse) -> tuple[Frames | None, int]:
-        """Return the frames of a result that has come, and the microseconds of its run; None if it is lost."""
+        """Return the frames of a result from the object store, None if it is lost, and the microseconds of its run."""
         if response.object_id not in self._awaited:
             return None, 0
         duration_us = self._awaited.pop(response.object_id)
@@ -71,14 +73,14 @@ class JobResults:
         return response.frames if response.found == FOUND and response.frames else None, duration_us
 
     def lose(self, object_id: ObjectId) -> bool:
-        """Return whether a result was awaited that went with its host."""
+        """Drop a result that was lost with its host. Return whether it was awaited."""
         return self._awaited.pop(object_id, None) is not None
 
 
 def store_objects(
     objects: Iterable[JobObject], client_id: ClientId, owner: Owner, job: ActorRef, store: ActorRef
 ) -> None:
-    """Give the object store what the rows of a job need. Functions are shared by all owners."""
+    """Store in the object store what the rows of a job need. Functions are shared by all owners."""
     for each in objects:
         is_function = each.kind == InstructionKind.CREATE_FUNCTION
         if is_function and content_id(each.frames) != each.object_id:

@@ -1,4 +1,4 @@
-"""SubmittedRows: says rows of a job to tasks of their own.
+"""SubmittedRows: submits rows of a job as tasks.
 
 Owned by the job. Must never: know what becomes of a row.
 """

@@ -354,7 +354,7 @@ class Opening:
     def _check_may_change(self, ended: list[int]) -> None:
         """Raise `JobConflictError` if one of these ended rows must not run a second time."""
         if ended and self._is_once and self._work.on_change != RESTART:
-            what = "has begun, and must not run again with other arguments: it has the option at_most_once"
+            what = "has started, and must not run again with other arguments: it has the option at_most_once"
             raise self._conflict(f"row {ended[0]:,} {what}", KEEP)
 
     @property

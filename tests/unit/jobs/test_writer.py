@@ -79,7 +79,7 @@ def test_its_thread_obeys_all_orders_before_it_ends(record: JobRecord) -> None:
             lambda value, _error: told.append(value),
         )
     clerk.end()
-    assert told == [("scaler-clerk", 1)] * 10
+    assert told == [("scaler-job-writer", 1)] * 10
 
 
 def test_what_closes_a_record_comes_when_all_before_it_is_on_disk(record: JobRecord) -> None:

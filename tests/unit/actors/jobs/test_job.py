@@ -284,7 +284,7 @@ def test_of_failed_rows_that_may_run_once_only_those_run_again_that_no_worker_ha
     scene.ask(JobVerb.OPEN, 3)
     scene.go_on()
     assert [each.reason for each in scene.answers] == [
-        "1 failed row cannot run again: the option at_most_once forbids it for rows that may have begun",
+        "1 failed row cannot run again: the option at_most_once forbids it for rows that may have started",
         "",
     ]
     assert scene.said() == {}

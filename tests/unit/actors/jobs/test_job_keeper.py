@@ -94,7 +94,7 @@ def test_a_session_has_so_many_requests_without_an_answer_and_the_next_one_is_re
     for number in (2, 3, 4):
         assert scene.ask(number, JobVerb.SHOW, amount=1) == []  # until it ends
     assert scene.ask(5, JobVerb.SHOW) == [(5, JobAnswerKind.REFUSED)]
-    assert scene.answers[0].reason == "this client has 3 requests about jobs without an answer: wait for these first"
+    assert scene.answers[0].reason == "this client has 3 unanswered requests about jobs: wait for their answers first"
     for number in (6, 7):
         assert scene.ask(number, JobVerb.SHOW) == [(number, JobAnswerKind.REFUSED)]
     assert [type(each) for each in scene.told] == [EndSession]
@@ -130,7 +130,7 @@ def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scen
     job.send(OrderDone(fails, None, None))
     told = scene.ask(3, JobVerb.SHOW)  # comes when it has failed, and is asked of the next one
     assert told == [(2, JobAnswerKind.REFUSED), (3, JobAnswerKind.KNOWN)]
-    assert scene.answers[0].reason == "the scheduler failed at this job: ZeroDivisionError('a defect')"
+    assert scene.answers[0].reason == "the scheduler failed while it handled this job: ZeroDivisionError('a defect')"
     assert scene.shelf.unanswered == {}
     assert scene.bench.dispatcher.failures == 1
     scene.bench.dispatcher.failures = 0
@@ -176,8 +176,8 @@ def test_a_job_that_is_damaged_or_has_no_room_is_refused_in_words(
     (place / DATABASE).write_bytes(bytes(5000))
     assert scene.ask(3, JobVerb.SHOW) == [(3, JobAnswerKind.REFUSED)]
     assert scene.answers[0].reason == (
-        "the job cannot be read: file is not a database; nothing was changed, and scaler_jobs --file "
-        f"{scene.folder.path} check says what is damaged. To be rid of it, end the scheduler and remove {place}"
+        "the job cannot be read: file is not a database; nothing was changed. scaler_jobs --file "
+        f"{scene.folder.path} check lists what is damaged. To delete the job, end the scheduler and remove {place}"
     )
     shutil.rmtree(place)
 
@@ -186,7 +186,7 @@ def test_a_job_that_is_damaged_or_has_no_room_is_refused_in_words(
 
     monkeypatch.setattr(scene.folder, "create", fail)
     assert scene.ask(4, JobVerb.OPEN, body=json.dumps(TERMS).encode()) == [(4, JobAnswerKind.REFUSED)]
-    assert "No space left on device; see that there is room" in scene.answers[0].reason
+    assert "No space left on device; check that the disk has space" in scene.answers[0].reason
 
 
 # Jobs that expire
@@ -224,7 +224,7 @@ def test_an_expired_job_is_removed_within_a_minute_after_its_last_use(expired: S
     expired.answers.clear()
     expired.bench.tell(expired.ref, RequestJob(expired.session, cast("Any", None), request, "tester"))
     assert expired.answers[0].reason == (
-        "there is no job 'orders' any longer: it was forgotten, or has expired (keep_for)"
+        "the job 'orders' no longer exists: it was forgotten, or has expired (keep_for)"
     )
 
 

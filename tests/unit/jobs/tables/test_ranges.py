@@ -160,14 +160,14 @@ def test_of_rows_with_other_arguments_those_that_had_ended_run_again(record: Job
 
 def test_a_row_that_may_run_once_never_runs_again_with_other_arguments(record: JobRecord) -> None:
     end(record, RowResult(0, 0, (pack([b"A", b"B"]),), 2), RowResult(2, NO_WORKER, (b"no",)))
-    with pytest.raises(RowsDiffer, match="row 1 has begun with other arguments, and has the option at_most_once"):
+    with pytest.raises(RowsDiffer, match="row 1 has started with other arguments, and has the option at_most_once"):
         replace(record, 0, [b"a", b"x", b"y"], once=True)
     record.commit()
     found = record.results(0, 3, 100)
     assert [(each.row, each.n_rows, each.status) for each in found] == [(0, 2, 0), (2, 1, NO_WORKER)]
     assert replace(record, 0, [b"a", b"b", b"y"], once=True) == [2]
     record.begin()
-    with pytest.raises(RowsDiffer, match="row 1 has begun, and would be dropped"):
+    with pytest.raises(RowsDiffer, match="row 1 has started, and would be dropped"):
         record.truncate(1, at_most_once=True)
     record.truncate(2, at_most_once=True)
     record.commit()

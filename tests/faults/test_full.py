@@ -70,7 +70,7 @@ def test_futures_that_are_dropped_make_room(cluster: tuple[str, Command]) -> Non
     with Client(address) as client:
         futures = [client.submit(value, number) for number in range(12)]
         agent.wait_for("workers are paused until results are read or deleted")
-        begin = "nothing, because memory and disk for values are full there"
+        begin = "paused, because memory and disk for values are full there"
         wait_until(lambda: any(begin in each.explain() for each in futures), "tasks that have no worker yet say so")
         futures[:] = [future for future in futures if not future.done()]
         wait(futures, 60)

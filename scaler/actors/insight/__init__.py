@@ -1,4 +1,4 @@
-"""What people ask of the scheduler: who is there, why a task waits, what it has written, and what has happened.
+"""Answers to people about the scheduler: its peers, why a task waits, what a task has written, and what has happened.
 
-Nothing here changes a task. What viewers subscribe to is in `scaler.actors.monitor`.
+Nothing here changes a task. The topics of monitors are in `scaler.actors.monitor`.
 """

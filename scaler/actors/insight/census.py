@@ -1,10 +1,9 @@
-"""Census: answers clients that ask who is there, and tells those that wait for workers when some have come. It tells
-all agents that a client wants fresh worker processes, and some that they are to leave.
+"""Census: answers the questions of clients about peers and objects, and carries out the commands of admins.
 
-Written to by client sessions (requests) and the acceptor (workers came, sessions ended); sends to sessions and the
-balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. It counts only when it is
-asked, once for all requests of a turn. What objects a client has it reads in the store's table. Must never: be on the
-way of a task.
+Receives requests from client sessions, and arrivals and departures from the acceptor. Sends to sessions and the
+balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. It counts only on request,
+once for all requests of a turn. The objects of a client are read in the table of the object store. No task passes
+through it.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ from scaler.wire.messages.directions import SCHEDULER_TO_AGENT, SCHEDULER_TO_CLI
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
 WAITING_MOST = 64
-"""How many requests of one client may wait for workers. Further ones are answered once."""
+"""Limit of the requests of one client that wait for workers; further ones are answered once."""
 UNHEARD_MOST = 1
-"""How many descriptions of all workers may be on their way to one client: a request is small, and its answer is not."""
+"""Limit of the unacknowledged descriptions of all workers for one client: a small request has such a large answer."""
 PUT_OFF_MOST = 1024
-"""So many requests of one client are put off; the oldest are dropped."""
+"""Limit of the deferred requests of one client; the oldest ones are dropped."""
 LOOK_SECONDS = 0.5
-"""How often requests that were put off are looked at again, beside each time that their client asks."""
+"""Interval at which deferred requests are examined, besides each time that their client sends a request."""
 DESCRIPTIONS_MOST = 16
-"""How many descriptions of all workers are made in that time, for all clients together."""
+"""Limit of the descriptions of all workers per interval, for all clients together."""
 
 OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
-"""Of the objects of a client the largest are described; of very many not all are looked at."""
+"""Number of the largest objects of a client that are described, and of the objects that are examined for it."""
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()
@@ -51,7 +50,7 @@ _ANSWER = AnswerInfo()
 
 @message
 class _CheckWaiting:
-    """Requests were put off some time ago."""
+    """census -> itself, by timer: examine the deferred requests."""
 
 
 class Census(Actor):
@@ -59,7 +58,7 @@ class Census(Actor):
 
     Args:
         directory: of all peers.
-        balancer: knows how many tasks wait.
+        balancer: knows the number of waiting tasks.
         objects: of all clients; only read here.
     """
 
@@ -69,14 +68,14 @@ class Census(Actor):
         self._outbox = outbox
         self._balancer = balancer
         self._asked: list[tuple[Peer, InfoRequest]] = []
-        """in this turn"""
+        """the requests of this turn"""
         self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
-        """for workers"""
+        """requests that wait for workers, by peer and number"""
         self._unheard: dict[Peer, deque[tuple[PeerPipe, int]]] = {}
-        """of descriptions: the pipe, and the number of the message in which they began"""
+        """unacknowledged descriptions: the pipe, and the number of their first message"""
         self._put_off: dict[Peer, dict[int, InfoRequest]] = {}
         self._n_described = 0
-        """since it has looked last"""
+        """the number of descriptions since the last check"""
         self._will_look = False
         self._total = Report()
         self._by_agent: list[tuple[Peer, Report]] = []
@@ -96,7 +95,7 @@ class Census(Actor):
             self._take_again(asked.peer)
 
     def _take(self, peer: Peer, request: InfoRequest) -> None:
-        """Answer a request, or put it off until its client has heard the answers before."""
+        """Answer a request, or defer it until its client has acknowledged earlier answers."""
         if not (request.detailed or _is_order(request)) or self._may_describe(peer):
             if not _why_not(peer, request):
                 self._obey(peer, request)
@@ -109,7 +108,7 @@ class Census(Actor):
             del put_off[next(iter(put_off))]
 
     def _obey(self, peer: Peer, request: InfoRequest) -> None:
-        """Do what an admin asks for."""
+        """Carry out the command of an admin."""
         if request.restart:
             self._restart_workers()
         if request.leave:
@@ -136,7 +135,7 @@ class Census(Actor):
         return [peer for peer in self._directory.connected.values() if peer.outgoing is SCHEDULER_TO_AGENT]
 
     def _may_describe(self, peer: Peer) -> bool:
-        """Return whether a request may be granted that is small, and what follows from it is not."""
+        """Return whether a request with a large effect or answer may be granted now, and count it."""
         unheard = self._unheard.setdefault(peer, deque())
         while unheard and (unheard[0][0] is not peer.pipe or unheard[0][0].acknowledged >= unheard[0][1]):
             unheard.popleft()
@@ -188,7 +187,7 @@ class Census(Actor):
         self._asked.append((peer, request))
 
     def _count(self) -> None:
-        """Urgent mail goes before all other, so all have answered when the mail to itself comes."""
+        """Request counts in urgent mail, which is handled first: all have answered when the mail to itself arrives."""
         self._total = Report()
         self._balancer.notify(ReportStatistics(self._total))
         self.actor_ref.send(_ANSWER)
@@ -228,18 +227,18 @@ class Census(Actor):
 
 
 def _why_not(peer: Peer, request: InfoRequest) -> str:
-    """Return why what a request asks for is not done; empty if it is, or asks only who is there."""
+    """Return why the command in a request is refused; empty if it is allowed, or the request is a question."""
     what = "cancel tasks of others" if request.cancel else "replace worker processes, or have clusters leave"
     return why_not_admin(peer, what) if _is_order(request) else ""
 
 
 def _is_order(request: InfoRequest) -> bool:
-    """Return whether a request is more than a question."""
+    """Return whether a request contains a command."""
     return bool(request.restart or request.leave or request.cancel)
 
 
 def described(table: ObjectTable, client: ClientId, number: int) -> Iterator[ObjectDetails]:
-    """Go through the objects of a client, the largest first, as the answer to the request with that number."""
+    """Yield the objects of a client, the largest first, as the answer to the request with this number."""
     owned = islice(table.owned.get(client, ()), OBJECTS_SEEN)
     known = [(object_id, table.objects[object_id]) for object_id in owned]
     for object_id, stored in nlargest(OBJECTS_MOST, known, key=lambda each: each[1].size_bytes):

@@ -1,14 +1,12 @@
-"""Events: reports what happened in the scheduler to one listener: a monitor, metrics, an audit.
+"""Events: reports what happens in the scheduler to one listener: a monitor, metrics, an audit.
 
-Written to by tasks, sessions, the acceptor, the object store and the supervisor of the tree. Sends to the one listener,
-an actor, which gets events as ordinary mail, in the order in which they happened. How to write a listener is in
-docs/reference/events.md.
+Called by tasks, sessions, the acceptor, the object store and the supervisor of the tree. Sends to the one listener, an
+actor, which receives events as ordinary mail, in the order in which they happened. docs/reference/events.md describes
+how to write a listener.
 
-While no actor listens, an event costs one comparison, and nothing is allocated. A task that is assigned and succeeds
-moves three times, a million of them three million times. So these usual moves are told only of tasks that the listener
-follows; all other moves are told of every task.
-
-Must never: answer questions about the present state, or delay what it reports.
+Without a listener an event costs one comparison and allocates nothing. A task that is assigned and succeeds moves three
+times, so a million tasks move three million times. These usual moves are therefore reported only for tasks that the
+listener follows, all other moves for every task.
 """
 
 from __future__ import annotations
@@ -25,9 +23,9 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
-SUBMITTED = Event("submitted")  # the first of each task, before all those of the table
-SEEN = Event("seen")  # nothing happened: somebody has asked for the task
-BROKE = Event("broke")  # the task's actor raised, which no table foresees: the task has ended
+SUBMITTED = Event("submitted")  # the first event of each task, before those of the table
+SEEN = Event("seen")  # no change: a viewer asked for the task
+BROKE = Event("broke")  # the task's actor raised, which is not in the table: the task has ended
 
 Role = NewType("Role", str)
 CLIENT = Role("client")
@@ -35,45 +33,45 @@ NESTED_CLIENT = Role("client in a task")
 AGENT = Role("agent")
 
 Departure = NewType("Departure", str)
-LEFT = Departure("left")  # it said goodbye
-SILENT = Departure("silent")  # it said nothing for its time-out
-CUT = Departure("cut")  # its connection was lost, and it did not come back
+LEFT = Departure("left")  # it ended its session in order
+SILENT = Departure("silent")  # it was silent for its time-out
+CUT = Departure("cut")  # its connection was lost, and it did not reconnect
 SENT_AWAY = Departure("sent away")  # the scheduler shuts down, or no worker can run the client's functions
-PROCESSOR_ENDED = Departure("processor ended")  # that of a client in a task
-FAILED = Departure("failed")  # something raised in the scheduler; the peer is asked for a new hello
+PROCESSOR_ENDED = Departure("processor ended")  # the processor of a client in a task
+FAILED = Departure("failed")  # an actor of the scheduler raised; the peer is asked for a new hello
 
 
 @message
 class TaskMoved:
-    """A task changed its state. Those that were submitted, assigned and finished are told only if they are followed."""
+    """A change of the state of a task. Submission, assignment and success are reported only for followed tasks."""
 
     task: ActorRef
-    """its actor: a task that a client submits again under the same id is another one"""
+    """its actor: a task that is submitted again under the same id has another one"""
     spec: Task
     client_id: ClientId
     event: Event
-    """what happened: one of `task_states`, or `SUBMITTED`, or `BROKE`"""
+    """one of `task_states`, or `SUBMITTED`, or `BROKE`"""
     state: str
     """the new state, in the words of monitors: `task_states.shown_state`"""
     attempt: int
-    """the attempt that it happened to; an attempt is assigned at most once, and a later one has a larger number"""
+    """the attempt of this event; an attempt is assigned at most once, and later attempts have larger numbers"""
     worker: ActorRef | None
     """the worker that had this attempt"""
     reason: str
-    """a sentence, if there is one"""
+    """a sentence; may be empty"""
     result: RunResult | None = None
-    """of the run that ended with it, if one did"""
+    """the result of the run that ended with this event, if any"""
     graph_id: GraphId | None = None
-    """of its graph, if it is in one"""
+    """the graph of the task, if it has one"""
     owner: str = ""
-    """whose task it is; of one that a task has submitted: whose that was; empty: nobody in particular"""
+    """the owner of the task; a nested task has the owner of its parent; empty if the owner has no name"""
     client_label: str = ""
-    """what the client calls itself, outside of tasks, that it is for"""
+    """the label of the root client of the task"""
 
 
 @message
 class PeerIdentity:
-    """What a peer says of itself in its hello."""
+    """The description of a peer from its hello."""
 
     peer_id: bytes
     package_version: str
@@ -82,19 +80,23 @@ class PeerIdentity:
     capabilities: Capabilities = ()
     """the resources of an agent's node, and how much of each"""
     label: str = ""
-    """what a client calls itself: who and where"""
+    """a client's name for itself: program, user and host"""
     named_only: bool = False
     """whether an agent's workers run named functions only"""
     owner: str = ""
-    """to whom it belongs, which it has proved; empty: nobody in particular"""
+    """the proved owner; empty if the owner has no name"""
     takes_rows: bool = False
     """whether an agent takes tasks of many rows"""
 
 
 @message
 class PeerJoined:
-    """A peer was welcomed. `session`: its actor; `workers`: the actors of those of an agent's workers that have begun,
-    in the order of names; news of the others follows.
+    """A new session of a peer.
+
+    Attributes:
+        session: its actor.
+        workers: the actors of those workers of an agent that have started, in the order of their names. `PeerChanged`
+            reports the others.
     """
 
     session: ActorRef
@@ -105,7 +107,7 @@ class PeerJoined:
 
 @message
 class PeerChanged:
-    """Another number of the workers of an agent takes tasks now. The identity names these; `workers` are new ones."""
+    """A change of the number of workers of an agent. The identity has the present names; `workers` are the new ones."""
 
     session: ActorRef
     identity: PeerIdentity
@@ -115,7 +117,7 @@ class PeerChanged:
 
 @message
 class PeerDisconnected:
-    """The connection of a peer was lost; it may come back on another one."""
+    """The loss of the connection of a peer, which may resume its session on another connection."""
 
     session: ActorRef
     reason: str
@@ -123,14 +125,14 @@ class PeerDisconnected:
 
 @message
 class PeerReconnected:
-    """A peer said hello again, on another connection, and goes on where it was."""
+    """The resumption of a session on another connection."""
 
     session: ActorRef
 
 
 @message
 class PeerLeft:
-    """A peer is gone for good, and an agent's workers with it."""
+    """The end of the session of a peer, and of an agent's workers."""
 
     session: ActorRef
     role: Role
@@ -141,7 +143,7 @@ class PeerLeft:
 
 @message
 class PeerRefused:
-    """A hello was answered with no."""
+    """The refusal of a hello."""
 
     role: Role
     identity: PeerIdentity
@@ -150,7 +152,7 @@ class PeerRefused:
 
 @message
 class PartRestarted:
-    """A part of the scheduler failed, and is started again."""
+    """The restart of a failed part of the scheduler."""
 
     part: str
     reason: str
@@ -158,7 +160,7 @@ class PartRestarted:
 
 @message
 class ObjectStored:
-    """An object is known that was not. The size is 0 while its client keeps the bytes."""
+    """A new object. The size is 0 while its client keeps the bytes."""
 
     object_id: ObjectId
     owner: ClientId | None
@@ -168,7 +170,7 @@ class ObjectStored:
 
 @message
 class ObjectFilled:
-    """The bytes of an object, which its client had kept until now, have come."""
+    """The arrival of the bytes of an object, which its client has kept until now."""
 
     object_id: ObjectId
     size_bytes: int
@@ -176,26 +178,26 @@ class ObjectFilled:
 
 @message
 class ObjectGone:
-    """An object is forgotten: no client holds it and no task uses it."""
+    """The removal of an object that no client holds and no task uses."""
 
     object_id: ObjectId
 
 
 class Events:
-    """The door. Senders check `listener` or `followed`, and make the event only if it is not None."""
+    """The channel to the listener. Senders check `listener` or `followed`, and create no event if it is None."""
 
     __slots__ = ("ended", "followed", "listener", "of_graphs", "of_objects")
 
     def __init__(self) -> None:
         self.listener: ActorRef | None = None
         self.followed: Container[TaskId] | None = None
-        """the tasks whose usual moves are told; asked at each of them, so it may grow and shrink"""
+        """the tasks whose usual moves are reported; checked at each move, so the container may change"""
         self.of_objects: ActorRef | None = None
-        """the listener, if it wants to hear of objects"""
+        """the listener, if it wants events of objects"""
         self.of_graphs: ActorRef | None = None
-        """the monitor, while it shows graphs: it is told of their ends"""
+        """the monitor, while it shows graphs: their ends are reported to it"""
         self.ended = [0] * len(TaskStatus)
-        """how many tasks have ended, by status: counted by the tasks, always"""
+        """the number of ended tasks by status, always counted"""
 
     def listen(self, listener: ActorRef, followed: Container[TaskId] | None = None, wants_objects: bool = True) -> None:
         """Report to `listener` from now on, and only to it. May be called again to follow other tasks.
@@ -203,7 +205,7 @@ class Events:
         Args:
             listener: the address of an actor; if it may fail, that of a supervisor's child.
             followed: the tasks whose usual moves are reported too: a set of ids, `EVERY_TASK`, or any container of ids.
-            wants_objects: whether it is told of objects.
+            wants_objects: whether events of objects are reported.
         """
         self.listener, self.followed = listener, followed
         self.of_objects = listener if wants_objects else None
@@ -219,4 +221,4 @@ class _EveryTask(Container[TaskId]):
 
 
 EVERY_TASK: Container[TaskId] = _EveryTask()
-"""To follow all tasks. That costs a third of what the tasks themselves cost in the scheduler."""
+"""All tasks. To follow them costs a third of what the tasks themselves cost in the scheduler."""

@@ -1,7 +1,7 @@
-"""Explanations: what an open task waits for, in a word and in one sentence for people that says what to do.
+"""Explanations: what an open task waits for, as a word and as one sentence for people that says what to do.
 
-Used by whoever has the task: the task itself, its graph, the balancer, its worker proxy. Each answers the session that
-asked, or passes the question on. Must never: look at a task that the question does not lead to.
+Used by the part that has the task: the task itself, its graph, the balancer or its worker proxy. Each answers the
+session that asked, or forwards the question.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from scaler.wire.messages.vocabulary import (
 from scaler.wire.messages.worker import RunStatus
 
 DEPENDENCIES_MOST = 1000
-"""So many dependencies of a node are looked at."""
+"""Limit of the examined dependencies of a node."""
 STEPS_MOST = 100
-"""So many nodes that wait for each other are followed."""
+"""Limit of the followed chain of nodes that wait for each other."""
 WORTH_SAYING_SECONDS = 1.0
 UINT64_MOST = 2**64 - 1
 
@@ -63,10 +63,10 @@ def explain(
     worker: str = "",
     seconds: float = 0.0,
 ) -> None:
-    """Answer a question about a task, or about the one that it waits for (`question.because`).
+    """Answer a question about a task, or about the task that it waits for (`question.because`).
 
     Args:
-        seconds: for how long it has been in this state at least; 0: not known.
+        seconds: the shortest time for which it has been in this state; 0: unknown.
     """
     if state is READY and seconds >= WORTH_SAYING_SECONDS:
         who = "that node" if question.because else "it"
@@ -82,7 +82,7 @@ def explain(
 
 
 def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:
-    """Answer about a node that is no task yet."""
+    """Answer about a node that is not a task yet."""
     explain(question, READY, (reason, sentence))
 
 
@@ -90,14 +90,14 @@ def not_here(question: ExplainTask, worker: str) -> ExplainResponse:
     """Return the answer about a task that the session does not have.
 
     Args:
-        worker: the one that has run it; empty if that is not known.
+        worker: the worker that has run it; empty if unknown.
     """
-    sentence = "the scheduler does not have it: it has just ended, or is still on its way to the scheduler"
+    sentence = "the scheduler does not have it: it has just ended, or has not arrived yet"
     return ExplainResponse(question.task_id, "", UNKNOWN, sentence, worker)
 
 
 def ask_next(question: ExplainTask, sessions: Iterator[ActorRef], recent_runs: RecentRuns) -> None:
-    """Hand a question of an admin to the next client session that has not ended; answer it if there is none."""
+    """Forward an admin's question to the next open client session; answer it if no session is left."""
     session = next((each for each in sessions if not each.is_stopped()), None)
     if session is None:
         question.asker.send(not_here(question, recent_runs.worker_of(question.task_id)))
@@ -119,13 +119,13 @@ def in_the_queue(found: Capacity) -> tuple[Reason, str]:
             "and earlier with more such workers"
         )
     if found.with_room:
-        return TURN, "a worker has room for it, and gets it in a moment"
+        return TURN, "a worker has room for it, and receives it in a moment"
     are = "the one worker is" if found.workers == 1 else f"all {found.workers:,} workers are"
     if found.held:
-        begin = "and begins" if found.workers == 1 else f"and {found.held:,} of them begin{'s' * (found.held == 1)}"
+        begin = "and is" if found.workers == 1 else f"and {found.held:,} of them {'is' if found.held == 1 else 'are'}"
         return NO_ROOM, (
-            f"{are} full, {begin} nothing, because memory and disk for values are full there; it starts when results "
-            "are read, or their futures dropped, and earlier with more object_memory_bytes or spill_bytes"
+            f"{are} full, {begin} paused, because memory and disk for values are full there. It starts when results "
+            "are read or their futures dropped, and earlier with more object_memory_bytes or spill_bytes"
         )
     return NO_ROOM, (
         f"{are} full, with {found.tasks:,} task{'s' * (found.tasks != 1)}; it starts when some of these have ended, "
@@ -134,23 +134,26 @@ def in_the_queue(found: Capacity) -> tuple[Reason, str]:
 
 
 def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, str]:
-    """Return the same of a task whose user wishes that it goes later than others."""
+    """Return an explanation, extended by a negative priority of the task if that makes it wait longer."""
     wish = wish_of(priority)
     if wish >= 0 or found[0] not in (NO_ROOM, TAKEN):
         return found
     return found[0], f"{found[1]}; its priority is {wish}, so all tasks of its client with a higher one go first"
 
 
-OF_NODES = INPUTS, "it needs the results of other nodes of its graph, which are not there"
-"""What the nodes of graphs wait for that are no tasks yet; whoever asks about one of them hears more."""
+OF_NODES = INPUTS, "it needs results of other nodes of its graph that are not available yet"
+"""What graph nodes that are not tasks yet wait for; an explanation of a single node has more detail."""
 
 _OWN: dict[State, tuple[Reason, str]] = {
     RETURNING: (
         LAST_SCHEDULER,
-        "its client had another scheduler before, and a worker may have it already: it goes on in some seconds",
+        "its client had another scheduler before, and a worker may already have it: this is decided in a few seconds",
     ),
-    LEAVING: (LAST_SCHEDULER, "a worker of the last scheduler has it already, and its run is being taken over"),
-    DELAYED: (RETRY, "it has raised, and runs again after a pause (its options retries and retry_delay)"),
+    LEAVING: (
+        LAST_SCHEDULER,
+        "a worker of the last scheduler already has it, and the scheduler is taking over its run",
+    ),
+    DELAYED: (RETRY, "it raised an exception, and runs again after a pause (its options retries and retry_delay)"),
     CANCELING: (CANCEL, "it was cancelled, and its worker is stopping it"),
 }
 _CANCELED_IN_QUEUE = (CANCEL, "it was cancelled while it waited, and is about to end")
@@ -165,13 +168,13 @@ def explain_other(question: ExplainTask, state: State, tries: Tries) -> None:
 def explain_run(
     asked: ExplainRun, name: str, runs: Mapping[TaskId, RunRecord], is_cut: bool, where: RunStatus | None = None
 ) -> None:
-    """Answer about a task that a worker has, if it still has it.
+    """Answer about a task at a worker, unless its run has ended.
 
     Args:
         name: of the worker.
         runs: the tasks of the worker.
         is_cut: whether its connection is lost.
-        where: what its agent says of the run; None: nothing.
+        where: the agent's report on the run; None if it has not reported.
     """
     run = runs.get(asked.task_id)
     if run is None:
@@ -189,19 +192,19 @@ def explain_run(
 def _as_the_agent_says(name: str, tasks: int, where: RunStatus) -> tuple[Reason, str]:
     if where.state == RunState.RUNS:
         process = f" in process {where.pid}" if where.pid else ""
-        return WORKER, f"it runs at worker {name}{process}, and has for {age(where.run_ms / 1000)}"
+        return WORKER, f"it runs at worker {name}{process}, and has run for {age(where.run_ms / 1000)}"
     if where.state == RunState.NO_ROOM:
         return WORKER, (
-            f"it has not begun: memory and disk for values are full on the host of worker {name}, which begins nothing "
-            "until results there are read, or their futures dropped; give that cluster more object_memory_bytes or "
-            "spill_bytes if that is no cure"
+            f"it has not started: worker {name} is paused, because memory and disk for values are full on its host. "
+            "The worker resumes when results there are read or their futures dropped; if that does not help, give its "
+            "cluster more object_memory_bytes or spill_bytes"
         )
     if where.state == RunState.QUEUED and tasks > 1:
         ahead = f"{tasks - 1:,} other task{'s' * (tasks != 2)}"
-        first = f"; the one that runs there has for {age(where.run_ms / 1000)}" if where.run_ms else ""
+        first = f"; the running one has run for {age(where.run_ms / 1000)}" if where.run_ms else ""
         return WORKER, (
-            f"it has not begun: worker {name} has {ahead}, and runs one at a time{first}; it moves when another worker "
-            "is idle"
+            f"it has not started: worker {name} has {ahead}, and runs one at a time{first}; it moves when another "
+            "worker is idle"
         )
     return _at_worker(name, tasks, is_blocked=False, is_canceled=False, is_cut=False)
 
@@ -209,15 +212,15 @@ def _as_the_agent_says(name: str, tasks: int, where: RunStatus) -> tuple[Reason,
 def _at_worker(name: str, tasks: int, is_blocked: bool, is_canceled: bool, is_cut: bool) -> tuple[Reason, str]:
     if is_cut:
         return WORKER, (
-            f"worker {name} has it, whose connection is lost; the scheduler waits for that worker to come back, and "
-            "then runs the task elsewhere"
+            f"worker {name} has it, but its connection is lost; the scheduler waits for that worker to reconnect, and "
+            "otherwise runs the task elsewhere"
         )
     if is_canceled:
         return CANCEL, f"it was cancelled, and worker {name} is stopping it"
     if is_blocked:
         return (
             CHILDREN,
-            f"it has begun at worker {name} and waits for tasks that it has submitted itself; ask about those",
+            f"it is blocked at worker {name}, because it waits for tasks that it has submitted itself; ask about those",
         )
     if tasks <= 1:
         return WORKER, (
@@ -225,8 +228,8 @@ def _at_worker(name: str, tasks: int, is_blocked: bool, is_canceled: bool, is_cu
             "worker process is starting"
         )
     return WORKER, (
-        f"worker {name} has it and {tasks - 1:,} other task{'s' * (tasks != 2)}, and runs one at a time; what has not "
-        "begun there moves when another worker is idle"
+        f"worker {name} has it and {tasks - 1:,} other task{'s' * (tasks != 2)}, and runs one at a time; tasks "
+        "that have not started there move when another worker is idle"
     )
 
 
@@ -238,12 +241,12 @@ def follow(
     session: ActorRef,
     since: float,
 ) -> None:
-    """Follow what a node needs to the first task that runs or can run, and hand the question on to that.
+    """Follow the inputs of a node to the first task that runs or can run, and forward the question to that task.
 
     Args:
         running: the nodes that are tasks now.
-        inputs: the nodes that are results of tasks elsewhere; the session hands the question on to those.
-        since: when the scheduler heard of the graph, and so of its nodes.
+        inputs: the nodes that are results of other tasks; the session forwards the question to these.
+        since: when the scheduler received the graph.
     """
     question, position = asked.question, asked.position
     for _ in range(STEPS_MOST):
@@ -260,23 +263,25 @@ def follow(
             return
         missing = missing_inputs(node, nodes)
         if not missing:
-            explain_node(question, TURN, "its arguments are there, and it is about to begin")
+            explain_node(question, TURN, "its arguments are available, and it is about to start")
             return
         if not question.because:
             seconds = question.asked_at - since
             because = for_inputs(len(missing), len(node.dependencies), seconds)
             question = replace(question, because=because, seconds=seconds)
         position = missing[0]
-    explain_node(question, INPUTS, f"more than {STEPS_MOST} nodes, one after the other, come before it")
+    explain_node(question, INPUTS, f"it waits for a chain of more than {STEPS_MOST} nodes")
 
 
 def missing_inputs(node: GraphNodeState, nodes: Sequence[GraphNodeState]) -> list[int]:
-    """Return which results a node still needs, as positions; not all, if there are very many."""
+    """Return the positions of nodes whose results a node still needs. Examines at most `DEPENDENCIES_MOST`
+    dependencies.
+    """
     return [each for each in islice(node.dependencies, DEPENDENCIES_MOST) if nodes[each].status is None]
 
 
 def for_inputs(missing: int, all_of_them: int, seconds: float) -> str:
-    """Return the first half of a sentence about a node that has waited for others for so long."""
+    """Return the first half of a sentence about a node that waits for other nodes."""
     wants = f"it has waited for {age(seconds)} for" if seconds >= WORTH_SAYING_SECONDS else "it needs"
     if all_of_them == 1:
         return f"{wants} the result of another node, which "

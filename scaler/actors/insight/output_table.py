@@ -1,7 +1,7 @@
-"""OutputTable: the lines that tasks have written, and how far they are, for some time, and in bounded memory.
+"""OutputTable: the recent output lines of tasks and their latest progress reports, in bounded memory.
 
-Written by `TaskOutputs`, read by the monitor too. Of each task the last lines are kept, and its latest report; of all
-tasks those that have written last. What is left out is counted.
+Written by `TaskOutputs`, read by the monitor too. It keeps the last lines and the latest report of each task, for the
+tasks with the most recent output. Omitted lines are counted.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.worker import RunOutput
 
 LINES_MOST = 1000
-"""So many lines of a task are kept."""
+"""Limit of the kept lines of a task."""
 BYTES_MOST = 256 * 1024
-"""About so many bytes of a task are kept."""
+"""Limit of the kept bytes of a task, estimated."""
 TOTAL_BYTES_MOST = 64 * 1024 * 1024
-"""The same, of all tasks together."""
+"""Limit of the kept bytes of all tasks, estimated."""
 LINE_BYTES = 250
-"""What a line takes beside its text, and a task beside its lines."""
+"""Estimated overhead of a line, and of a task."""
 
 
 class KeptLine(NamedTuple):
-    """A line of a task."""
+    """An output line of a task."""
 
     number: int
-    """counts the lines of all tasks, from 1"""
+    """a count of the lines of all tasks, from 1"""
     stream: int
     time_us: int
     dropped: int
-    """so many lines of the task before this one were left out"""
+    """the number of omitted lines of the task before this one"""
     worker: str
     text: str
 
@@ -41,30 +41,30 @@ class KeptLine(NamedTuple):
 
 
 class TaskOutputRecord:
-    """What is kept of one task."""
+    """The kept output of one task."""
 
     __slots__ = ("account", "at", "dropped", "lines", "name", "report", "short_id", "size")
 
     def __init__(self, account: int, name: str, short_id: bytes) -> None:
         self.account = account
-        """of the client that it is for"""
+        """of the client that receives it"""
         self.name = name
         self.short_id = short_id
         self.lines: deque[KeptLine] = deque()
         self.report: KeptLine | None = None
-        """how far it has said last to be"""
+        """the latest progress report"""
         self.size = LINE_BYTES
         self.dropped = 0
-        """how many of its lines were left out, here or before"""
+        """the number of omitted lines, here or earlier"""
         self.at = 0.0
-        """when something was added last"""
+        """the time of the last addition"""
 
 
 class OutputTable:
-    """What is kept of all tasks.
+    """The kept output of all tasks.
 
     Args:
-        retention_seconds: for so long after the last line of a task.
+        retention_seconds: how long output is kept after the last line of its task; 0 keeps none.
     """
 
     def __init__(self, retention_seconds: float) -> None:
@@ -111,7 +111,7 @@ class OutputTable:
         self.expire(now)
 
     def expire(self, now: float) -> float | None:
-        """Forget what is too old. Return when the next task is; None: there is none."""
+        """Drop expired output. Return when the next output expires; None if the table is empty."""
         tasks = self._tasks
         while tasks:
             task_id, task = next(iter(tasks.items()))
@@ -126,15 +126,15 @@ class OutputTable:
         del self._by_short[task.short_id]
 
     def id_of(self, short_id: bytes) -> TaskId | None:
-        """Return the id of a task, if something of it is kept."""
+        """Return the id of a task; None if no output of it is kept."""
         return self._by_short.get(short_id)
 
     def find(self, task_id: TaskId) -> TaskOutputRecord | None:
-        """Return what is kept of a task."""
+        """Return the kept output of a task; None if there is no such output."""
         return self._tasks.get(task_id)
 
     def after(self, task_id: TaskId, number: int) -> list[KeptLine]:
-        """Return the lines of a task that came after the one with this number, and its latest report if that did."""
+        """Return the lines of a task after the line with this number, and its latest report if that is newer."""
         task = self._tasks.get(task_id)
         if task is None:
             return []
@@ -146,5 +146,5 @@ class OutputTable:
 
     @property
     def size_bytes(self) -> int:
-        """About how many bytes it takes."""
+        """The estimated size in bytes."""
         return self._size

@@ -1,7 +1,7 @@
-"""RecentRuns: the workers that ran the tasks that ended last.
+"""RecentRuns: the workers of the most recently ended tasks.
 
 Worker proxies write to it, client sessions read it for the story of a task that has ended. A range of rows counts as
-one task. Both take constant time.
+one task. Both operations take constant time.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from scaler.ids import TaskId
 
 RECENT_MOST = 10_000
-"""The least number of tasks that are remembered; at most twice as many are, in about 2 MiB."""
+"""Number of remembered tasks: at least this many, and at most twice as many, in about 2 MiB."""
 
 
 class RecentRuns:
-    """The last tasks that ended, each with the name of its worker, in two generations.
+    """The most recently ended tasks, each with the name of its worker, in two generations.
 
     Attributes:
         latest: the younger generation. Its writer calls `limit` after some tasks.
@@ -24,7 +24,7 @@ class RecentRuns:
         self._earlier: dict[TaskId, str] = {}
 
     def limit(self) -> None:
-        """Begin a new generation if the younger one is full, and forget the older one."""
+        """Start a new generation if the younger one is full, and drop the older one."""
         if len(self.latest) >= RECENT_MOST:
             self._earlier, self.latest = self.latest, {}
 

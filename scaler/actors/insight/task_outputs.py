@@ -1,10 +1,8 @@
-"""TaskOutputs: hands the lines that tasks write to the clients that they are for.
+"""TaskOutputs: passes the lines that tasks write to the clients of these tasks.
 
-Written to by worker proxies (lines), client sessions (requests) and the acceptor (sessions ended); sends, through the
-outbox, to clients. A client gets the lines of its own tasks and of those nested in them, and of no others. Lines are
-kept in a table, also for the monitor.
-
-Must never: be on the way of a task that writes nothing, or keep more for a client that reads nothing than its bound.
+Receives lines from worker proxies, requests from client sessions, and ended sessions from the acceptor. Sends, through
+the outbox, to clients. A client receives the lines of its own tasks and of tasks nested in them, and no other lines.
+Lines are kept in a table, which the monitor reads too. A client that reads slowly has bounded unacknowledged lines.
 """
 
 from __future__ import annotations
@@ -24,25 +22,25 @@ from scaler.wire.messages.client import OutputLine, OutputRequest, OutputRespons
 from scaler.wire.messages.common import OutputStream
 
 UNHEARD_MOST = 5000
-"""So many lines may be on their way to a client. A stream leaves out further ones; answers wait."""
+"""Limit of the unacknowledged lines for a client. A stream omits further lines, and answers wait."""
 WAITING_MOST = 256
-"""So many requests of a client wait; the oldest is answered with nothing."""
+"""Limit of the waiting requests of a client; the oldest is answered without lines."""
 LOOK_SECONDS = 0.25
-"""How often requests that wait are looked at again."""
+"""Interval at which waiting requests are examined."""
 
 
 @message
 class _CheckReaders:
-    """Requests wait for clients that have not heard the answers before."""
+    """outputs -> itself, by timer: serve clients that may have acknowledged earlier answers."""
 
 
 @message
 class _ExpireDue:
-    """What a task has written may be too old."""
+    """outputs -> itself, by timer: drop expired output."""
 
 
 class OutputReader:
-    """A client that asks for output."""
+    """A client that requests output."""
 
     __slots__ = ("dropped", "number", "peer", "pipe", "unheard", "unheard_lines", "waiting")
 
@@ -50,17 +48,17 @@ class OutputReader:
         self.peer = peer
         self.pipe = peer.pipe
         self.number: int | None = None
-        """of the request for all lines of its tasks; None: it gets no stream"""
+        """of the request for a stream of all lines; None without a stream"""
         self.dropped = 0
-        """lines that its stream has left out since it was said last"""
+        """the number of lines that its stream has omitted since its last sent line"""
         self.unheard: deque[tuple[int, int]] = deque()
-        """the number of a message, and how many lines are in it"""
+        """unacknowledged messages: the number of each, and the number of its lines"""
         self.unheard_lines = 0
         self.waiting: deque[tuple[frozenset[int] | None, OutputRequest]] = deque()
 
     def has_room(self) -> bool:
-        """Return whether few enough lines are on their way."""
-        if self.pipe is not self.peer.pipe:  # its session has begun anew
+        """Return whether the unacknowledged lines are below their limit."""
+        if self.pipe is not self.peer.pipe:  # its peer has a new session
             self.pipe, self.unheard_lines = self.peer.pipe, 0
             self.unheard.clear()
         while self.unheard and self.pipe.acknowledged >= self.unheard[0][0]:
@@ -68,7 +66,7 @@ class OutputReader:
         return self.unheard_lines < UNHEARD_MOST
 
     def said(self, lines: int) -> None:
-        """So many lines are on their way."""
+        """Count lines as sent and unacknowledged."""
         number = self.pipe.said + 1
         self.unheard_lines += lines
         if self.unheard and self.unheard[-1][0] == number:
@@ -77,21 +75,21 @@ class OutputReader:
 
 
 class OutputState:
-    """What outlives the actor: the table, and who reads."""
+    """The table and the readers, which outlive the actor."""
 
     def __init__(self, retention_seconds: float) -> None:
         self.table = OutputTable(retention_seconds)
         self.readers: dict[Peer, OutputReader] = {}
         self.streams: dict[int, OutputReader] = {}
-        """by account: who gets all lines of its tasks"""
+        """by account: the client that receives all lines of its tasks"""
 
 
 class TaskOutputs(Actor):
-    """The one room for the output of tasks.
+    """The one actor for the output of tasks.
 
     Args:
-        state: outlives it.
-        objects: knows the names of functions.
+        state: outlives the actor.
+        objects: has the names of functions.
     """
 
     def __init__(self, state: OutputState, outbox: Outbox, objects: ObjectTable) -> None:

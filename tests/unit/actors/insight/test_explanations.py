@@ -75,7 +75,7 @@ def test_a_task_waits_for_room_for_values_where_workers_begin_nothing(simulation
     simulation.run()
     agent.say(WorkersPaused(2))
     simulation.run()
-    says = "all 3 workers are full, and 2 of them begin nothing, because memory and disk for values are full there"
+    says = "all 3 workers are full, and 2 of them are paused, because memory and disk for values are full there"
     assert says in ask(simulation, client, task_ids[-1]).sentence
     agent.say(WorkersPaused(0))
     simulation.run()
@@ -105,7 +105,7 @@ def test_a_task_at_a_worker_names_it(simulation: Simulation) -> None:
     assert answer.worker
     simulation.advance(12.0)
     answer = ask(simulation, client, task_id)
-    assert answer.sentence == f"it runs at worker {answer.worker} in process 4711, and has for 12 s"
+    assert answer.sentence == f"it runs at worker {answer.worker} in process 4711, and has run for 12 s"
     assert answer.state_ms == 12_000
     agent.hang()
     client.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
@@ -126,7 +126,7 @@ def test_a_task_in_the_queue_of_a_worker_says_how_many_are_there(simulation: Sim
     task_ids = client.submit(3)
     simulation.run()
     answer = ask(simulation, client, task_ids[-1])
-    assert answer.sentence.startswith("it has not begun: worker ")
+    assert answer.sentence.startswith("it has not started: worker ")
     assert answer.state_ms == 0
     assert "2 other tasks" in ask(simulation, client, task_ids[-1]).sentence
 
@@ -204,7 +204,7 @@ def test_a_node_is_explained_by_the_first_task_that_it_needs(simulation: Simulat
     answer = ask(simulation, client, last, graph_id, 3)
     waits = "it has waited for 31 s for the results of 2 of 2 other nodes; one of them "
     assert answer.sentence.startswith(f"{waits}runs at worker ")
-    assert answer.sentence.endswith(", and has for 31 s")
+    assert answer.sentence.endswith(", and has run for 31 s")
     assert 31_000 <= answer.state_ms < 32_000
     first = client.graphs[graph_id][0].task_id
     assert ask(simulation, client, first, graph_id, 0).state == "running"

@@ -783,7 +783,7 @@ def test_each_who_has_asked_hears_the_answer_once(asking: Asking) -> None:
     asking.say(RunState.RUNS, 61_000)
     asking.say(RunState.RUNS, 62_000)
     asking.simulation.advance(2 * ANSWER_SECONDS)
-    assert [sentence.partition("process ")[2] for sentence in asking.answers()] == ["17, and has for 61 s"] * 2
+    assert [sentence.partition("process ")[2] for sentence in asking.answers()] == ["17, and has run for 61 s"] * 2
 
 
 def test_without_an_answer_the_client_hears_what_is_known(asking: Asking) -> None:

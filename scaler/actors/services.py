@@ -1,6 +1,6 @@
 """Services: the parts of the scheduler that sessions, tasks and graphs use, and its settings.
 
-Made by the tree for the acceptor, which hands them to each session.
+Made by the tree for the acceptor, which passes them to each session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scaler.settings import SchedulerConfig
 
 
 class Options(Protocol):
-    """What a task asks for, as far as its actor has to know."""
+    """The options of a task that its actor uses."""
 
     @property
     def at_most_once(self) -> bool: ...
@@ -54,13 +54,13 @@ class Options(Protocol):
 
 
 class WriteAudit(Protocol):
-    """Says one thing that is to be kept: the event, whose it is, and what else is known."""
+    """A function that writes one audit record: the event, its source, and further facts."""
 
     def __call__(self, event: str, source: str, /, **about: str) -> None: ...
 
 
 def no_audit(_event: str, _source: str, /, **_about: str) -> None:
-    """Keep nothing."""
+    """Write no record."""
 
 
 def _nobody_pays(_object_id: ObjectId) -> Owner | None:
@@ -94,24 +94,24 @@ class Services:
     census: ActorRef
     outputs: ActorRef
     jobs: ActorRef | None
-    """the keeper of jobs; None: this scheduler keeps none"""
+    """the keeper of jobs; None: this scheduler keeps no jobs"""
     owner: str
-    """whose jobs those are that belong to nobody in particular"""
+    """the owner of jobs whose client has no owner"""
     read_options: Callable[[bytes], Options]
-    """returns what the bytes of a task's options ask for"""
+    """decodes the options of a task"""
     paused_since: Callable[[float], float]
     """returns for how many seconds the scheduler itself was stopped since a time of its clock"""
     value_bytes: Callable[[], int]
-    """returns the most bytes of one value now; 0: there is no limit"""
+    """returns the size limit of one value now, in bytes; 0: no limit"""
     payer_of: Callable[[ObjectId], Owner | None] = _nobody_pays
-    """returns whose an object is; None: it is shared, or not here"""
+    """returns the owner of an object; None: it is shared or unknown"""
     is_stored: Callable[[bytes], bool] = _nothing_stored
-    """returns whether there is an object with an id"""
+    """returns whether an object with this id is stored"""
     supplier_of: Callable[[ObjectId], ClientId | None] = _no_client
-    """returns the client that alone may send the bytes of an object; None: it is a function, or not here"""
+    """returns the only client that may send the bytes of an object; None: it is a function or unknown"""
     maker_of: Callable[[ObjectId], ClientId | None] = _no_client
-    """returns the client that has submitted the task whose result an object is; None: it is no result, or not here"""
+    """returns the client whose task has this object as its result; None: it is not a result, or unknown"""
     awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
-    """returns the objects that an agent has asked for, and that have not left for it"""
+    """returns the objects that an agent has requested and that were not sent to it yet"""
     audit: WriteAudit = no_audit
-    """says what is to be kept of peers and their owners"""
+    """writes an audit record about a peer or its owner"""

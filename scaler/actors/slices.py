@@ -1,7 +1,7 @@
 """Slices: work of one actor that is too long for one handler, done a slice at a time.
 
-Used by actors with very many children, nodes or objects. Between two slices the process reads its sockets, and all
-other actors have their turn.
+Used by actors with very many children, nodes or objects. Between two slices the process reads its sockets, and other
+actors run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scaler.kit import Actor
 from scaler.message import message
 
 SLICE_STEPS = 256
-"""The most steps in one handler: some milliseconds of starting tasks, less of anything else."""
+"""Limit of the steps in one handler: some milliseconds for starting tasks, less for any other work."""
 
 
 _T = TypeVar("_T")
@@ -28,11 +28,12 @@ class NextSlice:
 
 
 class Slices:
-    """The long work of one actor, in the order in which it was given.
+    """The long work of one actor, in the order of its arrival.
 
     Args:
-        actor: whose work it is; it calls `go_on` when it gets a `NextSlice`. Not kept alive: with a reference back, an
-            actor that has ended, and all that it has, would stay until the next garbage collection.
+        actor: the actor, which calls `go_on` when it receives a `NextSlice`. The reference is weak: otherwise an actor
+            that
+            has ended, and all that it has, would stay in memory until the next garbage collection.
     """
 
     def __init__(self, actor: Actor) -> None:
@@ -44,19 +45,19 @@ class Slices:
         return bool(self._work)
 
     def have_room(self, steps: int) -> bool:
-        """Return whether so many steps would be done at once. Then they need not be given here."""
+        """Return whether `steps` steps would be done at once, so that the caller can do them itself."""
         return not self._work and steps <= SLICE_STEPS
 
     def add(self, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do a step with each item, behind all other work. The items are asked for one by one; the first slice is done
-        here.
+        """Do a step with each item, after all other work. The items are requested one by one; the first slice runs
+        now.
         """
         self._work.append(map(step, items))
         if len(self._work) == 1:
             self.go_on()
 
     def take_over(self, other: Slices, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do what another actor has left, and then a step with each item; the first slice is done here."""
+        """Do the remaining work of another actor, then a step with each item; the first slice runs now."""
         self._work += (*other._work, map(step, items))
         other._work.clear()
         self.go_on()

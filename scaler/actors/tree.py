@@ -2,23 +2,22 @@
 
     scheduler (one for one)
     |-- object store     restarted with its table
-    |-- balancer         restarted empty; asks everybody again
+    |-- balancer         restarted empty; requests all reports again
     |-- adoption         restarted with its table
     |-- census           restarted empty
     |-- outputs          restarted with its table
     |-- job keeper       if jobs are kept; restarted from their records
-    |   `-- job              not restarted: opened anew
+    |   `-- job              not restarted: the next request opens it again
     |       `-- task             as that of a client
     `-- acceptor         restarted with the directory of peers
-        |-- client session   not restarted: its client says hello again
+        |-- client session   not restarted: its client sends a new hello
         |   `-- task             not restarted: reported as failed
-        `-- agent session    not restarted: its agent says hello again
+        `-- agent session    not restarted: its agent sends a new hello
             `-- worker proxy     with its session
 
-Beside it stands the monitor, if there is one, below a supervisor that restarts it without end.
+The monitor, if there is one, has a supervisor of its own, which restarts it without a limit.
 
-A scheduler that restarts more than the budget allows ends with a non-zero exit code: a loud end is better than a quiet
-loop.
+A scheduler that exceeds its budget of restarts ends with a non-zero exit code, so that the failure is noticed.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def _was_never_paused(_since: float) -> float:
 
 
 def _room(value_bytes: Callable[[], int]) -> float:
-    """Return how many bytes of a large message are kept: a quarter more than its sender may know at the moment."""
+    """Return the limit of the kept bytes of a large message: a quarter more than its sender is told at the moment."""
     return value_bytes() * 5 // 4 or inf
 
 
@@ -73,18 +72,18 @@ def _jobs(shelf: JobCatalog | None, services: Callable[[Mapping[str, ActorRef]],
 
 
 class SchedulerTree:
-    """The running tree, and what outlives the actors in it.
+    """The running tree, and the state that outlives the actors in it.
 
     Args:
-        shut_down: called when an authorised client asks for the end of the scheduler.
-        read_options: returns what the bytes of a task's options ask for.
+        shut_down: called when an authorised client requests the end of the scheduler.
+        read_options: decodes the options of a task.
         new_pipe: makes the pipe of a session.
         paused_since: returns for how many seconds the scheduler itself was stopped since a time of its clock.
-        board: where the monitor shows what it builds; None: there is no monitor.
-        window_bytes: how much of large items may be on its way to one peer.
-        value_bytes: returns the most bytes of one value now; 0: there is no limit.
-        audit: says what is to be kept of peers and their owners.
-        shelf: where jobs are kept; None: this scheduler keeps none.
+        board: where the monitor publishes; None: no monitor.
+        window_bytes: limit of the unacknowledged bytes of large items for one peer.
+        value_bytes: returns the size limit of one value now, in bytes; 0: no limit.
+        audit: writes an audit record about a peer or its owner.
+        catalog: of the jobs; None: this scheduler keeps no jobs.
     """
 
     def __init__(
@@ -161,7 +160,7 @@ class SchedulerTree:
         )
 
     def _add_monitor(self, dispatcher: Dispatcher, board: Board, scheduler_id: SchedulerId) -> None:
-        """Start the monitor, below a supervisor of its own: however often it fails, nobody else does."""
+        """Start the monitor below a supervisor of its own, so that its failures affect no other part."""
         balancer = self.supervisor.children[BALANCER]
         known = Sources(
             scheduler_id,
@@ -222,12 +221,13 @@ class SchedulerTree:
 
     @property
     def job_keeper(self) -> ActorRef | None:
-        """The address for news about owners of jobs; None if this scheduler keeps none."""
+        """The address of the job keeper; None if this scheduler keeps no jobs."""
         return self.supervisor.children.get(JOBS)
 
     def report(self) -> Report:
-        """Ask all actors for their counts. The report is complete when the dispatcher has run, because they answer
-        before all other work. Actors that are being restarted are missing.
+        """Request counts from all actors. The report is complete when the dispatcher has run, because they answer
+        before all other
+        work. Actors that are being restarted are missing.
         """
         report = Report()
         for part in self.supervisor.children.values():
@@ -235,6 +235,6 @@ class SchedulerTree:
         return report
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: peers and their sessions, objects and who has copies of them."""
+        """Return counts of peers, their sessions, objects, and hosts with copies."""
         directory = self.directory
         return {"peers": len(directory.connected), "sessions": len(directory.peers), **self.objects.statistics()}

@@ -484,7 +484,7 @@ class JobActor(Actor):
     def _written(
         self, results: list[RowResult], known: tuple[int, float, int] | None, error: BaseException | None
     ) -> None:
-        if known is None or self._standing.is_at_most_once:  # these rows fail if the scheduler is lost before they are on disk
+        if known is None or self._standing.is_at_most_once:  # such results must not wait
             self._is_writing = False
         else:
             self.schedule(WRITE_SECONDS, JobDue(self._write_next))

@@ -215,7 +215,7 @@ class JobKeeper(Actor):
             self._opening[place].append(asked)
         elif request.verb == JobVerb.OPEN and request.body and not request.record:
             self._make(place, asked)
-        elif request.verb == JobVerb.FORGET and request.record:  # a resent request: the job was forgotten, and the answer was lost
+        elif request.verb == JobVerb.FORGET and request.record:  # resent: the job was forgotten already
             self._tell(asked, known(request))
         else:
             self._tell(asked, refused(request, self._why_missing(asked), JobAnswerKind.NOT_FOUND))
@@ -237,7 +237,7 @@ class JobKeeper(Actor):
         is_new = request.verb == JobVerb.OPEN and request.body
         if owner and name and asked.peer.is_admin and not is_new and not place.is_dir():
             place = folder.place_of(owner, name)
-        if request.verb == JobVerb.GIVE and not place.is_dir():  # a resent request: the job was transferred, and the answer was lost
+        if request.verb == JobVerb.GIVE and not place.is_dir():  # resent: it was transferred already
             given = folder.place_of(request.body.decode(errors="replace"), name or request.name)
             return given if given.is_dir() else place
         return place

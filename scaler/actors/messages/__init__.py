@@ -1,5 +1,5 @@
-"""What the actors of the scheduler tell each other. Batches of the wire (`scaler.wire.messages`) are handled too,
-unchanged.
+"""The messages between the actors of the scheduler. Actors also handle the batches of the wire
+(`scaler.wire.messages`).
 
-Commands are imperative, facts in the past tense; each says who sends it to whom.
+Commands are imperative, facts in the past tense. The docstring of each message names its sender and its receiver.
 """

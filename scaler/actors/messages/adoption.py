@@ -19,8 +19,9 @@ from scaler.wire.messages.client import Task
 
 @message
 class RunsHeld:
-    """agent session -> adoption: my agent came with these runs: owner, task, worker, attempt. `agents`: how many agents
-    its last scheduler had; 0 if it had none.
+    """agent session -> adoption: a new agent holds these runs: owner, task, worker, attempt. `agents`: the number of
+    agents of
+    its previous scheduler; 0 without one.
     """
 
     runs: Sequence[tuple[int, TaskId, ActorRef, int]]
@@ -29,15 +30,16 @@ class RunsHeld:
 
 @message
 class RunsLost:
-    """worker proxy -> adoption: these tasks have lost their runs with my agent. It may come back with them."""
+    """worker proxy -> adoption: these tasks have lost their runs with an agent, which may return with them."""
 
     runs: Sequence[tuple[int, TaskId, ActorRef]]
 
 
 @message
 class FindRun:
-    """task -> adoption: my client had another scheduler, and says me again. Does an agent have a run of me?
-    `patient`: I may have been started, and must not be started again.
+    """task -> adoption: report whether an agent holds a run of this task, which a client of another scheduler submits
+    again.
+    `patient`: the task may have been started, and must not be started again.
     """
 
     owner: int
@@ -48,8 +50,9 @@ class FindRun:
 
 @message
 class NodesWait:
-    """graph -> adoption: my client had another scheduler, and these nodes of mine wait for others. Hold their runs as
-    long as I live. Without nodes: I have ended.
+    """graph -> adoption: hold the runs of these nodes, which wait for inputs, until the graph ends. Its client had
+    another
+    scheduler. An empty message reports the end of the graph.
     """
 
     graph: ActorRef
@@ -59,8 +62,9 @@ class NodesWait:
 
 @message
 class FindRuns:
-    """client session or job -> adoption: these tasks of an owner wait here for room in its quota, or those whose ids
-    have a prefix. Which have runs at agents? Each run is answered to one asker.
+    """client session or job -> adoption: report which of these tasks have runs at agents: the tasks of an owner that
+    wait for
+    room in its quota, by their ids or a prefix of these. Each run is reported to one asker.
     """
 
     owner: int
@@ -71,14 +75,14 @@ class FindRuns:
 
 @message
 class RunsAreHeld:
-    """adoption -> client session or job: agents hold runs of these tasks of yours."""
+    """adoption -> client session or job: agents hold runs of these tasks."""
 
     task_ids: Collection[TaskId]
 
 
 @message
 class RunFound:
-    """adoption -> task: this worker came with an attempt at you."""
+    """adoption -> task: this worker has an attempt of the task."""
 
     worker: ActorRef
     attempt: int
@@ -86,7 +90,7 @@ class RunFound:
 
 @message
 class AdoptRun:
-    """task -> worker proxy: the attempt that your agent came with is mine."""
+    """task -> worker proxy: the attempt that the agent holds belongs to this task."""
 
     task: ActorRef
     spec: Task
@@ -97,7 +101,7 @@ class AdoptRun:
 
 @message
 class RunAdopted:
-    """worker proxy -> task: the attempt is yours, and goes on here."""
+    """worker proxy -> task: the task has its attempt back, which continues here."""
 
     worker: ActorRef
     attempt: int
@@ -105,16 +109,17 @@ class RunAdopted:
 
 @message
 class NotHeld:
-    """adoption or worker proxy -> task: no agent has a run of you, as far as is known. To client sessions and jobs: of
-    no further call of yours.
+    """adoption or worker proxy -> task: no known agent has a run of the task. To client sessions and jobs: agents hold
+    no
+    other runs of their tasks.
     """
 
 
 @message
 class AgentsReturned:
-    """client session -> itself, by timer: agents that had runs of my client's tasks are back by now."""
+    """client session -> itself, by timer: stop waiting for agents that had runs of the client's tasks."""
 
 
 @message
 class CheckHeld:
-    """adoption -> itself, by timer: somebody has waited long enough."""
+    """adoption -> itself, by timer: answer requests that have waited long enough."""

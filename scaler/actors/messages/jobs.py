@@ -1,4 +1,4 @@
-"""Jobs: what clients ask of them, and what the clerk answers."""
+"""Jobs: requests of clients about jobs, and answers of the job writer."""
 
 from __future__ import annotations
 
@@ -13,60 +13,60 @@ from scaler.wire.messages.client import JobRequest
 
 @message
 class RequestJob:
-    """client session -> job keeper -> job or job reader: my client asks this."""
+    """client session -> job keeper -> job or job reader: answer this request of a client."""
 
     session: ActorRef
     peer: Peer
     request: JobRequest
     owner: str
-    """whose jobs it may see"""
+    """the owner of the jobs that the client may see"""
     program: str = ""
-    """how the client calls itself, for people"""
+    """the client's name for itself, for display"""
     door: str = ""
-    """how the owner has come, see `JobTerms.door`"""
+    """how the owner connected, see `JobTerms.door`"""
 
 
 @message
 class OwnersChanged:
-    """edge -> job keeper -> jobs: the list of keys has changed; look which owners are locked out."""
+    """edge -> job keeper -> jobs: the list of keys has changed; check which owners are locked out."""
 
 
 @message
 class ReaderLeft:
-    """client session -> job keeper -> jobs: my client is gone."""
+    """client session -> job keeper -> jobs: the client has left."""
 
     session: ActorRef
 
 
 @message
 class OrderDone:
-    """clerk -> job keeper, job or job reader: an order was obeyed, and what it changed is on disk; or it has failed."""
+    """job writer -> job keeper, job or job reader: an order has run, and its changes are on disk, or it has failed."""
 
     then: Callable[[Any, BaseException | None], None]
-    """goes on with what it has returned, or raised"""
+    """called with the return value or the exception of the order"""
     value: Any
     error: BaseException | None
 
 
 @message
 class ContinueJob:
-    """job -> itself: say further rows, or have results written."""
+    """job -> itself: submit more rows, or have results written."""
 
 
 @message
 class JobDue:
-    """job or job reader -> itself, by timer: do this now."""
+    """job or job reader -> itself, by timer: call `then`."""
 
     then: Callable[[], None]
 
 
 @message
 class CheckExpiry:
-    """job keeper -> itself, by timer: look for jobs that have expired."""
+    """job keeper -> itself, by timer: look for expired jobs."""
 
 
 @message
 class JobEnded:
-    """job or job reader -> job keeper: forget me."""
+    """job or job reader -> job keeper: the actor of the job has ended."""
 
     job: ActorRef

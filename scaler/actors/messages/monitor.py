@@ -1,4 +1,4 @@
-"""What the monitor and the other actors tell each other, and what its edge tells it."""
+"""Monitor: messages between the monitor and other actors, and from its edge to it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @message
 class SubscriptionsChanged:
-    """edge -> monitor: viewers have subscribed, or nobody wants a topic any more."""
+    """edge -> monitor: viewers have subscribed to topics, or the last viewer of a topic has left."""
 
     is_new: bool
-    """somebody has subscribed"""
+    """whether a viewer has subscribed"""
 
 
 @message
@@ -34,7 +34,7 @@ class Tick:
 
 @message
 class WatchAgent:
-    """monitor -> agent session: have your agent report in this interval, and tell me; 0: not any more."""
+    """monitor -> agent session: have the agent report in this interval, to `watcher`; 0 ends the reports."""
 
     interval_ms: int
     parts: int
@@ -43,7 +43,7 @@ class WatchAgent:
 
 @message
 class AgentSeen:
-    """agent session -> monitor: my agent is there, or has reported."""
+    """agent session -> monitor: the agent is connected, or has reported."""
 
     session: ActorRef
     peer: Peer
@@ -53,7 +53,7 @@ class AgentSeen:
 
 
 class GraphSeen(NamedTuple):
-    """A graph: how many of its nodes are in which state."""
+    """The number of nodes of a graph in each state."""
 
     short_id: bytes
     name: str
@@ -80,12 +80,12 @@ class NodeSeen(NamedTuple):
 
 @message
 class ReportTask:
-    """client session -> task: a viewer has asked for you: tell the listener of events how you are."""
+    """client session -> task: report your state to the listener of events, because a viewer asked for it."""
 
 
 @message
 class GraphEndedFor:
-    """graph -> monitor: this is how a graph ended, and its nodes, if they are not too many."""
+    """graph -> monitor: the final counts of a graph, and its nodes if they are not too many."""
 
     seen: GraphSeen
     nodes: list[NodeSeen]
@@ -102,34 +102,34 @@ class WatchedNode(NamedTuple):
 
 @dataclass
 class Backlog:
-    """The tasks that no worker has, as the balancer counts them when it is asked."""
+    """Counts of the tasks that no worker has, filled in by the balancer, sessions and graphs."""
 
     waiting: int = 0
     running: int = 0
     workers: int = 0
     accounts: dict[int, int] = field(default_factory=dict)
-    """waiting tasks by account; empty if clients take no turns"""
+    """waiting tasks by account; empty unless clients take turns"""
     groups: list[ResourceGroup] = field(default_factory=list)
-    """these tasks, by what they ask for"""
+    """waiting tasks by resources that they request"""
     open: Counter[ClientId] = field(default_factory=Counter)
     """open tasks, by client"""
     inputs: int = 0
-    """nodes of graphs that wait for the results of others"""
+    """nodes of graphs that wait for results of other nodes"""
     wants_graphs: bool = False
     wants_nodes_of: frozenset[bytes] = frozenset()
     """short ids of graphs"""
     graphs: list[GraphSeen] = field(default_factory=list)
     nodes: dict[bytes, list[NodeSeen]] = field(default_factory=dict)
-    """of the graphs that were asked for, by short id"""
+    """nodes of the graphs in `wants_nodes_of`, by short id"""
     wants_tasks: frozenset[bytes] = frozenset()
-    """short ids of tasks that the monitor cannot find otherwise"""
+    """short ids of tasks that only graphs may know"""
     asked_nodes: dict[bytes, WatchedNode] = field(default_factory=dict)
-    """those of them that are nodes of graphs and no tasks yet"""
+    """the tasks in `wants_tasks` that are nodes of graphs and not tasks yet"""
 
 
 @message
 class ReportBacklog:
-    """monitor -> balancer, in the urgent lane: add what waits. `functions`: count the functions of what waits."""
+    """monitor -> balancer, in the urgent lane: add the waiting tasks. `functions`: count their functions, too."""
 
     backlog: Backlog
     functions: bool
@@ -144,9 +144,9 @@ class ReportOpen:
 
 @message
 class PublishDue:
-    """monitor -> itself: all have answered."""
+    """monitor -> itself: all parts have answered; publish."""
 
     topics: tuple[str, ...]
     backlog: Backlog
     is_first: bool
-    """somebody has just subscribed: say all, and not only what is new"""
+    """a viewer has just subscribed: publish the whole state, not only its changes"""

@@ -1,4 +1,4 @@
-"""Objects: who stores, needs, has and deletes which."""
+"""Objects: messages about storing, fetching, copying and deleting objects."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from scaler.wire.messages.common import ObjectPart
 
 @message
 class StoreObject:
-    """client session or graph -> object store: keep this. `held` by its client until deleted, else as long as tasks use
-    it; what a graph stores has no owner. `is_function`: its id says what it is, so it may come again, and hosts keep
-    their copies for a while.
+    """client session or graph -> object store: store this object. `held`: its client keeps it until it deletes it;
+    otherwise
+    it is kept as long as tasks use it. What a graph stores has no owner. `is_function`: its id is the hash of its
+    content,
+    so it may be stored repeatedly, and hosts retain their copies for a while.
     """
 
     object_id: ObjectId
@@ -27,13 +29,13 @@ class StoreObject:
     location: bytes = b""
     """where the client keeps the bytes, if there are no frames"""
     source: ActorRef | None = None
-    """the session of its owner, which asks the client for them, and tells it of a loss"""
+    """the session of its owner, which requests the bytes from the client and reports their loss to it"""
     payer: Owner | None = None
-    """whose quota it counts against; None: nobody's"""
+    """the owner whose quota it counts against; None: no quota"""
     function_id: ObjectId | None = None
-    """of a result: its function. It is there already, so it is not refused"""
+    """the function of a result. A result is never refused, since it exists already"""
     graph_client: ClientId | None = None
-    """of a result that a graph stores: the client of the graph"""
+    """the client of the graph that stores a result"""
 
     @property
     def supplier(self) -> ClientId | None:
@@ -43,15 +45,16 @@ class StoreObject:
 
 @message
 class SupplyObject:
-    """object store -> client or agent session: somebody needs the bytes of an object that is with your peer."""
+    """object store -> client or agent session: request the bytes of an object from your peer."""
 
     object_id: ObjectId
 
 
 @message
 class ObjectCame:
-    """agent session -> object store: my agent has sent this, or does not have it. `stays`: it leaves soon, and has sent
-    the only frames that there are.
+    """agent session -> object store: the agent has sent this object, or does not have it. `stays`: keep the frames,
+    since the
+    agent leaves soon and has no other copy to send.
     """
 
     object_id: ObjectId
@@ -64,8 +67,9 @@ class ObjectCame:
 
 @message
 class RequestPart:
-    """object store -> agent session: readers need the part at `offset` of a value that your agent has: of the result at
-    this location, or, without one, of a copy.
+    """object store -> agent session: request the part at `offset` of a value from your agent: of the result at this
+    location,
+    or, without one, of a copy.
     """
 
     object_id: ObjectId
@@ -75,7 +79,7 @@ class RequestPart:
 
 @message
 class PartCame:
-    """agent session -> object store: my agent has sent this part, or does not have the value."""
+    """agent session -> object store: the agent has sent this part, or does not have the value."""
 
     host: ActorRef
     part: ObjectPart
@@ -83,7 +87,7 @@ class PartCame:
 
 @message
 class HostHasAll:
-    """object store -> itself: a value has left as a whole for this host."""
+    """object store -> itself: a value has been sent completely to this host."""
 
     object_id: ObjectId
     host: ActorRef
@@ -91,14 +95,16 @@ class HostHasAll:
 
 @message
 class HostIsBack:
-    """agent session -> object store: my agent may not have heard what was asked of it."""
+    """agent session -> object store: the agent has reconnected, and may have missed requests."""
 
     host: ActorRef
 
 
 @message
 class ObjectLost:
-    """object store -> client session, or graphs that need it: an object went with its host. `reason`: which one."""
+    """object store -> client session, or graphs that need it: an object was lost with its host. `reason`: names the
+    host.
+    """
 
     object_id: ObjectId
     reason: str
@@ -106,14 +112,14 @@ class ObjectLost:
 
 @message
 class ValueRefused:
-    """object store -> client session: a value of your client was over the quota of its owner."""
+    """object store -> client session: a value of the client exceeded the quota of its owner."""
 
     reason: str
 
 
 @message
 class DeleteObject:
-    """client session -> object store: this client needs it no more."""
+    """client session -> object store: this client no longer needs the object."""
 
     object_id: ObjectId
     owner: ClientId
@@ -121,7 +127,9 @@ class DeleteObject:
 
 @message
 class UseObjects:
-    """task or graph -> object store: I need these until I say otherwise. `graph`: who is told if one is lost."""
+    """task or graph -> object store: keep these objects until `ReleaseObjects`. `graph`: receives `ObjectLost` of
+    them.
+    """
 
     object_ids: bytes
     graph: ActorRef | None = None
@@ -129,7 +137,9 @@ class UseObjects:
 
 @message
 class CountArguments:
-    """task or graph -> object store: so many bytes of arguments have come with a call, or, negative, are gone."""
+    """task or graph -> object store: add the bytes of a call's arguments, or subtract them if `size_bytes` is
+    negative.
+    """
 
     size_bytes: int
     payer: Owner
@@ -137,7 +147,7 @@ class CountArguments:
 
 @message
 class ReleaseObjects:
-    """task or graph -> object store: I need these no more. `graph`: as it was said before."""
+    """task or graph -> object store: end the use of these objects. `graph`: as in `UseObjects`."""
 
     object_ids: bytes
     graph: ActorRef | None = None
@@ -145,25 +155,27 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this to my peer. `host`: the session of an agent, which keeps the copy until it is
-    told to delete it.
+    """session -> object store: send this object to the peer. `host`: the session of an agent, which keeps the copy
+    until
+    `DeleteCopy`.
     """
 
     object_id: ObjectId
     peer: Peer
     host: ActorRef | None
     by_value: bool = False
-    """the bytes and not their location"""
+    """whether the bytes are sent instead of their location"""
     reader: Owner | None = None
-    """who wants to read it, if only its owner may: a client outside of tasks"""
+    """the reader, if only the owner of the object may read it: a client outside of tasks"""
     whole: bool = False
-    """only all of its bytes at once"""
+    """whether the bytes are sent only as a whole"""
 
 
 @message
 class CopyKept:
-    """agent session -> object store: my agent has a copy of this; it is back on a new connection. `is_early`: it had
-    another scheduler, so the client of the object may be still to come.
+    """agent session -> object store: an agent on a new connection has a copy of this. `is_early`: it had another
+    scheduler, so
+    the client of the object may not have reconnected yet.
     """
 
     object_id: ObjectId
@@ -173,9 +185,7 @@ class CopyKept:
 
 @message
 class DeleteCopy:
-    """object store -> agent session: this is not needed any more, have your agent delete its copy; with a location, the
-    result that is there.
-    """
+    """object store -> agent session: have the agent delete its copy of this object, or the result at `location`."""
 
     object_id: ObjectId
     location: bytes = b""
@@ -183,8 +193,9 @@ class DeleteCopy:
 
 @message
 class HostLeft:
-    """agent session -> object store: my agent is gone, and its copies are not mine any more. `reason`: a sentence for
-    those who need what only it had.
+    """agent session -> object store: the agent has left with its copies. `reason`: a sentence for users of values that
+    only it
+    had.
     """
 
     host: ActorRef
@@ -193,25 +204,28 @@ class HostLeft:
 
 @message
 class RetentionEnded:
-    """object store -> itself, by timer: copies may have been kept for long enough."""
+    """object store -> itself, by timer: delete copies whose retention has ended."""
 
 
 @message
 class OwnerLeft:
-    """client session -> object store: forget what this client owns."""
+    """client session -> object store: forget the objects of this client."""
 
     owner: ClientId
 
 
 @message
 class OwnerResubmits:
-    """client session -> object store: this client had another scheduler, and says again what it has stored."""
+    """client session -> object store: this client had another scheduler, and submits its objects again."""
 
     owner: ClientId
 
 
 @message
 class OwnerResubmitted:
-    """client session -> object store: all of that has come. None, to itself: who has not come back by now is late."""
+    """client session -> object store: this client has submitted all its objects again. To itself, with None: clients
+    that have
+    not returned by now are late.
+    """
 
     owner: ClientId | None

@@ -1,4 +1,4 @@
-"""What worker proxies and client sessions tell the room for the output of tasks."""
+"""Outputs: messages of worker proxies and client sessions about the output of tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @message
 class RunsPrinted:
-    """worker proxy -> outputs: my tasks have written lines: each with its task, and the account of its client."""
+    """worker proxy -> outputs: tasks have written these lines: each with its task, and the account of its client."""
 
     worker: str
     lines: Sequence[tuple[RunOutput, Task, int]]
@@ -26,10 +26,11 @@ class RunsPrinted:
 
 @message
 class OutputRequested:
-    """client session -> outputs: my client asks what tasks have written.
+    """client session -> outputs: a client requests the output of tasks.
 
-    It may see tasks of `accounts`, None: of all, and has a stream of the tasks of the account `stream_of`; None: none,
-    because it is inside a task.
+    Attributes:
+        accounts: the accounts whose tasks it may see; None: all.
+        stream_of: the account whose tasks it may stream; None inside a task, which gets no stream.
     """
 
     peer: Peer

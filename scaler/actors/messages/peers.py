@@ -1,4 +1,4 @@
-"""Peers that come and go, and their sessions: who says what to whom."""
+"""Messages about peers and their sessions."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from scaler.wire.messages.worker import RunTask, WorkerHello
 
 @message
 class ClientArrived:
-    """edge -> acceptor: a client said hello."""
+    """edge -> acceptor: a client sent a hello."""
 
     connection: Connection
     hello: ClientHello
     permit: AllowedKey | None = None
-    """the key with which it was let in; None: nobody needs one here"""
+    """the key of the client; None where no key is required"""
     owner: Owner | None = None
-    """to whom it belongs; None: nobody in particular"""
+    """the owner of the connection; None without an owner"""
     is_in_parent: bool = False
-    """whether it is in the process that has started this scheduler, which ends with that process"""
+    """whether the client is in the process that started this scheduler; the scheduler ends with that process"""
 
 
 @message
 class AgentArrived:
-    """edge -> acceptor: an agent said hello."""
+    """edge -> acceptor: an agent sent a hello."""
 
     connection: Connection
     hello: WorkerHello
     permit: AllowedKey | None = None
     owner: Owner | None = None
-    """both as of a client"""
+    """this and `permit` as in `ClientArrived`"""
 
 
 @message
 class KeysEnded:
-    """edge -> acceptor: these public keys are no longer valid; end the sessions that they began."""
+    """edge -> acceptor: these public keys are no longer valid; end their sessions."""
 
     keys: frozenset[str]
 
 
 @message
 class Resumed:
-    """acceptor -> session: your peer is back, on its connection with this number. If the session does not go on where
-    it was, `held` is what an agent still has, and what was said and not heard is lost.
+    """acceptor -> session: the peer has reconnected, on its connection with this number. Unless the session resumes
+    (`goes_on`), unacknowledged messages are lost, and `held` is what the agent still has.
     """
 
     visit: int
@@ -61,7 +61,7 @@ class Resumed:
 
 @message
 class EndSession:
-    """acceptor or job keeper -> session: your peer cannot be talked to, or asks too much; end."""
+    """acceptor or job keeper -> session: end, because of unreadable messages, a revoked key or too many requests."""
 
     reason: str
 
@@ -76,7 +76,7 @@ class NestedArrived:
 
 @message
 class ItemsWaiting:
-    """outbox -> session: something is on its way to your peer."""
+    """outbox -> session: items for your peer are being sent."""
 
 
 @message
@@ -86,44 +86,44 @@ class EndNested:
 
 @message
 class ConnectionLost:
-    """edge -> session: the connection with this number is gone, or its peer talks garbage. It may come back on another
-    one.
+    """edge -> session: the connection with this number was lost, or its peer sent invalid data. The peer may
+    reconnect.
     """
 
     visit: int
     reason: str
     unsent: Sequence[RunTask] = ()
-    """orders that have certainly not left, and were taken back: others may run the tasks"""
+    """orders that have certainly not been sent, and were taken back: other workers may run these tasks"""
     is_surely_closed: bool = False
-    """nothing but its two ends could end it, and this one has not"""
+    """whether the peer must have closed it: only the two ends can, and this end has not"""
 
 
 @message
 class CheckSilence:
-    """session -> itself, by timer: is the peer still there? If not, this is how it went."""
+    """session -> itself, by timer: check whether the peer is still connected. `departure`: how it left, if not."""
 
     departure: Departure
     is_again: bool = False
-    """the second look, after one that came late"""
+    """whether this is the second check, after a first one that was late"""
 
 
 @message
 class SessionEnded:
-    """session -> acceptor: my peer is gone for good."""
+    """session -> acceptor: the session of this peer has ended."""
 
     peer: Peer
 
 
 @message
 class ShutdownRequested:
-    """client session -> acceptor: my client wants everything to end."""
+    """client session -> acceptor: a client requests the shutdown of the scheduler and its agents."""
 
     peer: Peer
 
 
 @message
 class InfoRequested:
-    """client session -> census: my client asks who is there."""
+    """client session -> census: a client asks about peers or objects, or sends a command."""
 
     peer: Peer
     requests: Sequence[InfoRequest]
@@ -131,12 +131,12 @@ class InfoRequested:
 
 @message
 class WorkersArrived:
-    """acceptor -> census: an agent is here, or is back, or has more workers than before."""
+    """acceptor -> census: an agent has connected or reconnected, or has more workers than before."""
 
 
 @message
 class WorkersChanged:
-    """agent session -> acceptor: my agent has more workers now, or fewer."""
+    """agent session -> acceptor: the agent has more or fewer workers now."""
 
     peer: Peer
     identity: PeerIdentity
@@ -144,17 +144,17 @@ class WorkersChanged:
 
 @message
 class AnswerInfo:
-    """census -> itself: all have been counted, answer those who asked in this turn."""
+    """census -> itself: all parts have reported their counts; answer the requests of this turn."""
 
 
 @message
 class DrainWorker:
-    """agent session -> worker proxy: your agent will leave, and takes no new tasks."""
+    """agent session -> worker proxy: the agent will leave, and takes no new tasks."""
 
 
 @message
 class CloseWorker:
-    """agent session -> worker proxy: take no new tasks until you are opened, and have those given back that wait."""
+    """agent session -> worker proxy: take no new tasks until `OpenWorker`, and recall the waiting ones."""
 
 
 @message
@@ -164,16 +164,17 @@ class OpenWorker:
 
 @message
 class StopWorker:
-    """agent session -> worker proxy: your agent is gone. `was_lost`: unexpectedly, so the running tasks are suspect, or
-    the `values` so large that they may have ended it, which were on their way to it: then only these are.
+    """agent session -> worker proxy: the agent is gone. `was_lost`: it ended unexpectedly, so the running tasks are
+    suspect.
+    If `values` were on their way that are large enough to have ended it, only the tasks with these are suspect.
     """
 
     was_lost: bool
     unheard: Sequence[RunTask] = ()
-    """orders of which it is not known that they have arrived: these tasks are not suspect"""
+    """orders whose arrival is unknown: their tasks are not suspect"""
     values: frozenset[ObjectId] = frozenset()
     awaited: frozenset[ObjectId] = frozenset()
-    """objects that have not left for it: what needs one of them has not begun, and is not suspect"""
+    """objects that were not sent to it: tasks that need one have not started, and are not suspect"""
 
 
 @message
@@ -185,13 +186,13 @@ class ReportStatistics:
 
 @message
 class DismissClient:
-    """acceptor -> client session: send your client away, no worker can run its functions."""
+    """acceptor -> client session: dismiss the client, because no worker can run its functions."""
 
     reason: str
 
 
 @message
 class StopAgent:
-    """acceptor -> agent session: send your agent away, the scheduler shuts down."""
+    """acceptor -> agent session: dismiss the agent, because the scheduler shuts down."""
 
     reason: str

@@ -1,4 +1,4 @@
-"""Tasks, graphs, the balancer and its workers: who says what to whom."""
+"""Messages of tasks, graphs, the balancer and its workers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from scaler.wire.messages.client import GraphInput, Task, TaskResult
 
 @message
 class TaskReady:
-    """task -> balancer: I can run. `goes_first`: a retry, or the next node of a running graph; queued ahead of new
-    tasks. `near_worker`: the worker on whose host most of my data is. `account`: whose share I use. `is_new`: I was
-    never accepted, and may be refused. `context`: of a range, to split it where it runs; of a task that is held before
-    it begins (`StartRequested`), whom to ask. `needs`: what I need beside a free worker.
+    """task -> balancer: the task can run. `goes_first`: queued ahead of new tasks, for a retry or the next node of a
+    running
+    graph. `near_worker`: the worker on whose host most of its data is. `account`: whose share it uses. `is_new`: it was
+    never accepted, and may be refused. `context`: of a range, to split it where it runs; of a task whose start is held
+    (`StartRequested`), the receiver of that request. `needs`: what it needs besides a free worker.
     """
 
     task: ActorRef
@@ -36,7 +37,7 @@ class TaskReady:
 
 @message
 class WithdrawTask:
-    """task -> balancer: I do not want to run any more."""
+    """task -> balancer: remove the task from the queue."""
 
     task: ActorRef
     priority: int
@@ -45,17 +46,19 @@ class WithdrawTask:
 
 @message
 class TaskWithdrawn:
-    """balancer -> task: you are not waiting here any more."""
+    """balancer -> task: the task is no longer in the queue."""
 
 
 @message
 class TaskNotWaiting:
-    """balancer -> task: you asked to be withdrawn, and do not wait here: you were assigned before, or forgotten."""
+    """balancer -> task: the task cannot be withdrawn, because it is not in the queue: it was assigned before, or
+    forgotten.
+    """
 
 
 @message
 class TaskRefused:
-    """balancer -> task: you will not wait here, nor run."""
+    """balancer -> task: the task is refused, and will not run."""
 
     attempt: int
     sentence: str
@@ -63,15 +66,15 @@ class TaskRefused:
 
 @message
 class AssignTasks:
-    """balancer -> worker proxy: have these tasks run; each time that one has ended, give back so much work."""
+    """balancer -> worker proxy: run these tasks. When a task ends, report its expected work with `LoadFreed`."""
 
     tasks: list[tuple[TaskReady, int]]
-    """each with the microseconds of work that it counts for"""
+    """each with its expected work in microseconds"""
 
 
 @message
 class TaskAssigned:
-    """worker proxy -> task: your attempt is on its way to my worker. One message for all tasks of an `AssignTasks`."""
+    """worker proxy -> task: your attempt was sent to this worker. One message for all tasks of an `AssignTasks`."""
 
     worker: ActorRef
     attempts: Mapping[ActorRef, int]
@@ -80,8 +83,9 @@ class TaskAssigned:
 
 @message
 class StartRequested:
-    """worker proxy -> job: a worker has a place for this attempt at a row that may run once. I hold the order until you
-    have noted on disk that it may begin.
+    """worker proxy -> job: a worker has a place for this attempt at an at-most-once row. The proxy holds the order
+    until the
+    job has recorded the start on disk.
     """
 
     worker: ActorRef
@@ -91,7 +95,7 @@ class StartRequested:
 
 @message
 class StartRun:
-    """job -> worker proxy: it is noted. Have this attempt begin."""
+    """job -> worker proxy: the start is recorded; start this attempt."""
 
     task_id: TaskId
     attempt: int
@@ -99,7 +103,7 @@ class StartRun:
 
 @message
 class RunNotStarted:
-    """task -> job: the attempt that was held, or ordered, has come back to me, and has not begun."""
+    """task -> job: an attempt that was held, or sent to a worker, was returned without a start."""
 
     task_id: TaskId
 
@@ -114,7 +118,7 @@ class CancelRun:
 
 @message
 class RecallRun:
-    """task -> worker proxy: have this attempt come back, if it has not begun."""
+    """task -> worker proxy: recall this attempt, unless it has started."""
 
     task_id: TaskId
     attempt: int
@@ -122,8 +126,9 @@ class RecallRun:
 
 @message
 class RunLost:
-    """worker proxy -> task: my worker is gone, and this attempt too. `was_ordered`: its agent may have heard of it.
-    `was_on_its_way`: it had not said that it has.
+    """worker proxy -> task: the worker was lost, and this attempt with it. `was_ordered`: its agent may have received
+    the
+    attempt. `was_on_its_way`: the agent had not acknowledged it.
     """
 
     attempt: int
@@ -135,23 +140,21 @@ class RunLost:
 
 @message
 class RunRecalled:
-    """worker proxy -> task: my worker gave this attempt back before it started."""
+    """worker proxy -> task: the worker returned this attempt before it started."""
 
     attempt: int
 
 
 @message
 class RangeTooLong:
-    """balancer -> task: you are too long for a turn; have each of your rows report ready as a task of its own."""
+    """balancer -> task: the range is too long for a turn; have each of its rows report ready as a task of its own."""
 
     attempt: int
 
 
 @message
 class TaskSplit:
-    """worker proxy or the task itself -> task: this attempt of yours is one task for each of your rows from now on, and
-    you are none.
-    """
+    """worker proxy or the task itself -> task: the attempt was split into one task for each row, and this task ends."""
 
     attempt: int
     rows: Sequence[ActorRef]
@@ -159,19 +162,20 @@ class TaskSplit:
 
 @message
 class CancelTask:
-    """client session or graph -> task: never run, or stop. `waiting`: only if you have not begun."""
+    """client session or graph -> task: never run, or stop. `waiting`: only if the task has not started."""
 
     waiting: bool = False
 
 
 @message
 class RetryDue:
-    """task -> itself, by timer: I may run again."""
+    """task -> itself, by timer: the pause before a retry has ended."""
 
 
 @message
 class TaskDone:
-    """task -> client session or graph: this is my end. `worker`: who has sent the result. A client session gets the
+    """task -> client session or graph: the task has ended. `worker`: the sender of the result. A client session
+    receives the
     `TaskResult` alone if there are no frames, as nearly always.
     """
 
@@ -179,7 +183,7 @@ class TaskDone:
     frames: Frames
     worker: ActorRef | None = None
     function_id: ObjectId = ObjectId(NO_ID)
-    """of what is large"""
+    """the function of a large result"""
 
 
 # What it waits for
@@ -190,32 +194,32 @@ class PastTry(NamedTuple):
 
     number: int
     at: float
-    """when, by the clock of the scheduler"""
+    """the time of its end, by the clock of the scheduler"""
     event: str
     sentence: str
 
 
 class Tries(NamedTuple):
-    """Which try of a task this is, from 1; 0: not known."""
+    """The number of the present try of a task, from 1; 0: unknown."""
 
     number: int
     past: tuple[PastTry, ...] = ()
-    """how the last ones before it ended"""
+    """the last tries before it"""
 
     def after(self, event: str, sentence: str, now: float) -> Tries:
-        """Return the next try, after this one has ended."""
+        """Return the next try, after the present one has ended."""
         ended = PastTry(self.number, now, event, sentence[:PAST_CHARACTERS_MOST])
         return Tries(self.number + 1, (*self.past, ended)[-PAST_TRIES_MOST:])
 
     def told(self, now: float) -> str:
-        """Return how the last ones before it ended, and how long ago, for people."""
+        """Return how the last tries ended, and how long ago, for display."""
         return "; ".join(
             f"try {number} {event} {age(now - at)} ago: {sentence}" for number, at, event, sentence in self.past
         )
 
 
 def age(seconds: float) -> str:
-    """Return a time for people."""
+    """Return a time as text, for display."""
     if seconds < 120:
         return f"{max(0.0, seconds):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
@@ -223,16 +227,21 @@ def age(seconds: float) -> str:
 
 PAST_TRIES_MOST = 5
 PAST_CHARACTERS_MOST = 160
-"""Of each: all together are one sentence of a message."""
+"""Limit of the text of each past try: all of them are one sentence of a message."""
 NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 
 
 @message
 class ExplainTask:
-    """client session or graph -> task: where are you, and what do you wait for? Answered to `asker` by an
-    `ExplainResponse` about `task_id`. `because`: that one waits for you, has for so many `seconds`, and its answer
-    begins so. `hops`: how many graphs have handed it on. `asked_at`: when, by the clock of the scheduler. `is_wanted`:
-    the client waits for the result: if there is no room for values, be the next that begins.
+    """client session or graph -> task: explain where the task is and what it waits for, with an `ExplainResponse` about
+    `task_id` to `asker`.
+
+    Attributes:
+        because: the beginning of the answer, if `task_id` waits for this task.
+        seconds: how long `task_id` has waited for it.
+        hops: the number of graphs that have forwarded the question.
+        asked_at: the time of the question, by the clock of the scheduler.
+        is_wanted: whether the client waits for the result: then a paused worker starts this task next.
     """
 
     asker: ActorRef
@@ -246,8 +255,8 @@ class ExplainTask:
 
 @message
 class ExplainForAdmin:
-    """client session of an admin -> the others, one after the other: is this a task of your client? If not, the next
-    one of `others` is asked.
+    """client session of an admin -> the other sessions in turn: answer if this is a task of your client, or forward the
+    question to the next session in `others`.
     """
 
     question: ExplainTask
@@ -256,16 +265,16 @@ class ExplainForAdmin:
 
 @message
 class CancelForAdmin:
-    """census -> all client sessions -> their graphs: an admin has tasks cancelled, by the short ids of monitors."""
+    """census -> all client sessions -> their graphs: cancel tasks for an admin, by the short ids of monitors."""
 
     short_ids: frozenset[bytes]
     admin: str
-    """who it is"""
+    """the name of the admin"""
 
 
 @message
 class ExplainNode:
-    """client session -> graph: the same of a node."""
+    """client session -> graph: explain what this node waits for."""
 
     question: ExplainTask
     position: int
@@ -273,7 +282,7 @@ class ExplainNode:
 
 @message
 class ExplainInput:
-    """graph -> client session: a node of mine waits for this task of the client; hand the question on."""
+    """graph -> client session: a node waits for this task of the client; forward the question to the task."""
 
     question: ExplainTask
     input: GraphInput
@@ -281,7 +290,9 @@ class ExplainInput:
 
 @message
 class ExplainWaiting:
-    """task -> balancer: I wait with you, for so many seconds at least; answer this, and say which try it is."""
+    """task -> balancer: explain why the task waits in the queue, with its try, and `seconds`, the shortest time it has
+    waited.
+    """
 
     question: ExplainTask
     task: ActorRef
@@ -294,7 +305,7 @@ class ExplainWaiting:
 
 @message
 class ExplainRun:
-    """task -> worker proxy: you have me; answer this."""
+    """task -> worker proxy: explain where the run of this task is."""
 
     question: ExplainTask
     task_id: TaskId
@@ -303,7 +314,7 @@ class ExplainRun:
 
 @message
 class AnswerOverdue:
-    """worker proxy -> itself, by timer: has the agent said where this run is?"""
+    """worker proxy -> itself, by timer: answer without the agent, unless it has reported where this run is."""
 
     asked: ExplainRun
 
@@ -313,13 +324,14 @@ class AnswerOverdue:
 
 @message
 class CancelGraph:
-    """client session -> graph: start nothing more, and stop what runs."""
+    """client session -> graph: start no more nodes, and stop the running ones."""
 
 
 @message
 class GraphNodeDone:
-    """graph -> client session: a node that your client wants has ended. `worker`: the one that made its result, if the
-    node has just ended.
+    """graph -> client session: a node whose result the client requested has ended. `worker`: the one that made the
+    result, if
+    the node has just ended.
     """
 
     graph_id: GraphId
@@ -331,7 +343,7 @@ class GraphNodeDone:
 
 @message
 class AwaitResult:
-    """graph -> client session -> the graph of the task, if it is a node: tell me how this task of the client ends."""
+    """graph -> client session -> the graph of the task, if it is a node: report how this task of the client ends."""
 
     input: GraphInput
     graph: ActorRef
@@ -339,7 +351,9 @@ class AwaitResult:
 
 @message
 class InputKnown:
-    """graph -> client session: a node of this graph, for which others wait, has ended before. The client knows."""
+    """graph -> client session: a node of this graph, for which other nodes wait, ended earlier. The client knows its
+    result.
+    """
 
     source: GraphId
     done: TaskDone
@@ -347,15 +361,16 @@ class InputKnown:
 
 @message
 class KeepResult:
-    """graph -> worker proxy: other nodes need this large result of yours, have your host keep it."""
+    """graph -> worker proxy: have the host keep this large result, because other nodes need it."""
 
     object_id: ObjectId
 
 
 @message
 class GraphEnded:
-    """graph -> client session: all my nodes have ended, and so do I. A graph that came after me may have my id. `lost`:
-    why those of which nothing was said are to be said again.
+    """graph -> client session: all nodes have ended, and the graph ends. A later graph may have its id. `lost`: why
+    nodes
+    without a reported outcome must be submitted again.
     """
 
     graph_id: GraphId
@@ -368,9 +383,17 @@ class GraphEnded:
 
 @message
 class WorkerJoined:
-    """worker proxy -> balancer: I take tasks, at most so many at a time, and have so many, of so much work. `host`: the
-    session of my agent, the same for all workers beside me. `offer`: what my node has. `taken`: how many of my tasks
-    take what of that. `is_unsure`: I have runs of which it is not known. `name`: for tasks that only I may run.
+    """worker proxy -> balancer: the worker takes tasks.
+
+    Attributes:
+        queue_size: the most tasks that it takes at a time.
+        tasks: the number of its tasks.
+        expected_us: their expected work.
+        host: the session of its agent, the same for all workers of that agent.
+        offer: the resources of its node.
+        taken: the resources in use, with the number of tasks that use them.
+        is_unsure: whether it has runs whose resources are unknown.
+        name: for tasks that only this worker may run.
     """
 
     worker: ActorRef
@@ -386,19 +409,21 @@ class WorkerJoined:
 
 @message
 class WorkerLeft:
-    """worker proxy -> balancer: I take none any more. Answered, since an assignment may be on its way to me."""
+    """worker proxy -> balancer: the worker takes no more tasks. Answered, since an assignment may be on its way."""
 
     worker: ActorRef
 
 
 @message
 class WorkerForgotten:
-    """balancer -> worker proxy: no assignment of mine comes after this."""
+    """balancer -> worker proxy: no further assignment follows."""
 
 
 @message
 class WorkersPausedAt:
-    """agent session -> balancer: so many workers of this agent begin nothing, because there is no room for results."""
+    """agent session -> balancer: `held` workers of this agent are paused, because memory and disk for results are
+    full.
+    """
 
     host: ActorRef
     held: int
@@ -406,15 +431,15 @@ class WorkersPausedAt:
 
 @message
 class WorkerFailed:
-    """worker proxy -> balancer: I am dead, and what you assigned to me last may be lost."""
+    """worker proxy -> balancer: the proxy failed, and recent assignments to it may be lost."""
 
     worker: ActorRef
 
 
 @message
 class LoadFreed:
-    """worker proxy -> balancer: so many of my tasks ended, of so much work as you counted. `measured`: how long those
-    took that ran to their end, by function: total of microseconds, and number.
+    """worker proxy -> balancer: `count` tasks of the worker ended, of the expected work that the balancer had counted.
+    `measured`: the run times of finished tasks by function: total microseconds, and number of tasks.
     """
 
     worker: ActorRef
@@ -425,8 +450,8 @@ class LoadFreed:
 
 @message
 class AmountsChanged:
-    """worker proxy -> balancer: so many of my tasks that take this have come, or ended if it is less than 0. You have
-    counted assignments already.
+    """worker proxy -> balancer: the number of tasks that use these resources has changed. Assignments are counted
+    already.
     """
 
     worker: ActorRef
@@ -436,27 +461,28 @@ class AmountsChanged:
 
 @message
 class ReportsRequested:
-    """balancer -> itself, when it has all report again: tasks said what lies before this in its mailbox earlier."""
+    """balancer -> itself, after it has requested all reports again: reports ahead of this message are outdated."""
 
     attempt: int
 
 
 @message
 class CheckBalance:
-    """balancer -> itself, by timer: ask the policy again, for time has passed."""
+    """balancer -> itself, by timer: ask the policy again, because time has passed."""
 
 
 @message
 class RecallTasks:
-    """balancer -> worker proxy: have so many tasks given back, as far as they have not started."""
+    """balancer -> worker proxy: recall `count` tasks, as far as they have not started."""
 
     count: int
 
 
 @message
 class TasksRecalled:
-    """worker proxy -> balancer: so many of my tasks were given back, of so much work as you counted, and of these
-    functions.
+    """worker proxy -> balancer: `count` tasks of these functions were returned, of the expected work that the balancer
+    had
+    counted.
     """
 
     worker: ActorRef
@@ -467,7 +493,9 @@ class TasksRecalled:
 
 @message
 class LoadResumed:
-    """worker proxy -> balancer: so many of my tasks that were freed because they waited go on, of so much work."""
+    """worker proxy -> balancer: `count` blocked tasks resume, of this expected work. They were freed when they
+    blocked.
+    """
 
     worker: ActorRef
     count: int
@@ -476,9 +504,11 @@ class LoadResumed:
 
 @message
 class BalancerRestarted:
-    """balancer -> acceptor -> sessions -> tasks and worker proxies: tell me again what waits and who is free.
+    """balancer -> acceptor -> sessions -> tasks and worker proxies: report waiting tasks and free workers again.
 
-    Of tasks only attempts before this number: later ones were said to the new balancer, and may be assigned already.
+    Only attempts of tasks before this number are reported: the new balancer has received later ones, and may have
+    assigned
+    them.
     """
 
     attempt: int

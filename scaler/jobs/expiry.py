@@ -1,7 +1,7 @@
 """Expiry: when the jobs of a folder expire, in memory, so that no record is read before its job is due.
 
-Used by the folder of jobs, in the clerk's thread. Times are those of the wall clock, as in records: they hold over a
-restart and while the machine sleeps. Before a job is removed, its record is read again.
+Used by the folder of jobs, in the job writer's thread. Times are those of the wall clock, as in records: they hold over
+a restart and while the machine sleeps. Before a job is removed, its record is read again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 Stamp: TypeAlias = tuple[int, int]
-"""What changes with a record that another program has written: the number and the time of its file."""
+"""The inode number and the modification time of a record: these change when another program writes it."""
 
 NEVER = float("inf")
 
@@ -29,15 +29,15 @@ class Expiry:
         self._due[place] = due
 
     def drop(self, place: Path) -> None:
-        """Forget a job until its record changes: it is gone, or cannot be removed."""
+        """Forget a job until its record changes: it was removed, or cannot be removed."""
         self._due.pop(place, None)
 
     def note_stamps(self, stamps: dict[Path, Stamp]) -> None:
-        """Note the records that are there now. Those that are new, changed or gone are read at the next look."""
+        """Note all present records. New, changed and removed ones are read at the next look."""
         self._due.update((place, 0.0) for place, _ in stamps.items() ^ self._stamps.items())
         self._stamps = stamps
 
     def due(self) -> dict[Path, float]:
-        """Return the jobs that have expired, with their times, and those whose time is unknown, with 0."""
+        """Return the expired jobs with their times, and jobs whose time is unknown with 0."""
         now = time.time()
         return {place: due for place, due in self._due.items() if due <= now}

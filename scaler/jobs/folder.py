@@ -38,14 +38,15 @@ LOCK_OF_ALL = ".lock"
 """The lock file in the folder of all jobs. Names of owners have no leading dot."""
 
 REMOVAL_SECONDS = 0.02
-"""Limit of the time for which files of removed jobs are deleted, or records looked at, in one go: changes of other jobs
-wait meanwhile."""
+"""Limit of the time for which files of removed jobs are deleted, or records examined, at a time: changes of other jobs
+wait meanwhile.
+"""
 
 LOOK_AGAIN_SECONDS = 1.0
-"""The shortest time until an expired job is looked at again that was in use, or changed at that moment."""
+"""The shortest time until the next look at an expired job that was in use, or changed at that moment."""
 
 RUN_AGAIN_SECONDS = 3600.0
-"""The time until a job is looked at again that should run and is not open, because its opening failed."""
+"""The time until the next look at a job that should run and is not open, because its opening failed."""
 
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "fuse.sshfs",
@@ -86,11 +87,12 @@ class JobFolder:
     Args:
         path: the folder, created if missing.
         is_shared: whether other schedulers use the folder at the same time; each job is open in one of them.
-        holder: the program of this process, for others that find a job locked.
+        holder: the program of this process, shown to other programs that find a job locked.
 
     Raises:
         ConfigError: if the folder cannot be created or written, is accessible to other users, is on a network file
-            system, or is locked by another scheduler.
+            system,
+            or is locked by another scheduler.
     """
 
     def __init__(self, path: Path, is_shared: bool = False, holder: Holder | None = None) -> None:
@@ -98,11 +100,11 @@ class JobFolder:
         self._is_shared = is_shared
         self._holder = holder or Holder(os.getpid(), f"process {os.getpid()}")
         self._locks: dict[Path, int | None] = {}
-        """of the jobs that are open here; None: the lock of the folder is enough"""
+        """locks of open jobs; None if the lock of the folder is enough"""
         self._lock: int | None = None
         self._expiry = Expiry()
         self._deletions: deque[Iterator[None]] = deque()
-        """of removed jobs, the first one first"""
+        """unfinished deletions of removed jobs, the oldest first"""
         if not is_shared:
             self._enter()
 
@@ -126,13 +128,14 @@ class JobFolder:
 
     def _in_use(self) -> JobInUseError:
         holder = holder_of(self.path / LOCK_OF_ALL)
-        holder = UNKNOWN if holder.has_ended else holder  # of several programs, the file names the last one that came
+        holder = UNKNOWN if holder.has_ended else holder  # with several programs, the file names the last one
         what = f"another scheduler keeps its jobs in {self.path}: {holder.name}"
         return JobInUseError(f"{what}. Connect to it, end it, or choose another folder", holder)
 
     def _lock_all(self) -> int | None:
-        """Lock the folder against schedulers of this version and of earlier ones, whose lock file is removed: it has
-        the place of the owner `lock`.
+        """Lock the folder against schedulers of this version and of earlier versions. The lock file of the latter is
+        removed,
+        because it has the place of an owner named `lock`.
         """
         kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
         descriptor, earlier = take_lock(self.path / LOCK_OF_ALL, kind, self._holder), self.path / LOCK
@@ -142,14 +145,14 @@ class JobFolder:
         if lock is None:
             os.close(descriptor)
             return None
-        with contextlib.suppress(BlockingIOError):  # others of that version share it
+        with contextlib.suppress(BlockingIOError):  # other schedulers of that version share it
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             earlier.unlink()
         os.close(lock)
         return descriptor
 
     def close(self) -> None:
-        """Release all locks. What is left of removed jobs is deleted by the next start, or now in a shared folder."""
+        """Release all locks. Remaining files of removed jobs are deleted at the next start; in a shared folder, now."""
         while self._is_shared and self.delete_some():
             pass
         for descriptor in (*self._locks.values(), self._lock):
@@ -212,7 +215,7 @@ class JobFolder:
         """Open a job.
 
         Args:
-            program: the program for which it is opened, as others that find it locked are told.
+            program: the program for which it is opened, shown to other programs that find it locked.
 
         Raises:
             JobInUseError: if another program has the job open.
@@ -228,15 +231,15 @@ class JobFolder:
             raise
 
     def read(self, place: Path) -> JobRecord:
-        """Open a job for reading, whoever has it open. Raises as `open`, but for `JobInUseError`."""
+        """Open a job for reading, even if another program has it open. Raises as `open`, but for `JobInUseError`."""
         record = _opened(place, writing=False)
         record.trust()
         return record
 
     def who_has(self, place: Path) -> JobInUseError | None:
-        """Return the error that `open` would raise because another program has the job open, if it would.
+        """Return the error that `open` would raise because another program has the job open; None if it would not.
 
-        Nothing stays locked: a scheduler that has the folder for itself may be about to start again.
+        No lock is kept: the scheduler that owns the folder may be about to start again.
         """
         is_open, of_all = place in self._locks, None
         try:
@@ -258,19 +261,19 @@ class JobFolder:
 
     @property
     def is_entered(self) -> bool:
-        """Whether the folder is locked, so that no scheduler can have it for itself."""
+        """Whether this program has locked the folder, so that no scheduler can lock it exclusively."""
         return self._lock is not None
 
     def last_holder(self, place: Path) -> Holder:
-        """Return the program that has a job open, or had it when its scheduler was killed."""
+        """Return the program that has a job open, or had it open when its scheduler was killed."""
         return holder_of(place / LOCK)
 
     def is_own(self, holder: Holder) -> bool:
-        """Return whether a program is that of this process: its earlier scheduler may be ending."""
+        """Return whether a program is the program of this process, whose earlier scheduler may be ending."""
         return holder.pid == self._holder.pid
 
     def shut(self, record: JobRecord) -> None:
-        """Close a job; a closed one is left as it is."""
+        """Close a job; repeated calls have no effect."""
         record.close()
         self._give_back(record.folder)
         if record.is_in_place():
@@ -279,7 +282,7 @@ class JobFolder:
     def remove(self, record: JobRecord) -> None:
         """Delete a job durably; `delete_some` deletes its files. If that fails, the record stays open.
 
-        A job whose folder is gone counts as deleted.
+        A job whose folder is missing counts as deleted.
         """
         if record.is_in_place():
             self._discard(record.folder)
@@ -293,7 +296,7 @@ class JobFolder:
         self._deletions.append(_deletion(part))
 
     def delete_some(self) -> bool:
-        """Delete files of removed jobs for about `REMOVAL_SECONDS`, one at least. Return whether there are more."""
+        """Delete files of removed jobs for about `REMOVAL_SECONDS`, at least one. Return whether there are more."""
         ends_at = time.monotonic() + REMOVAL_SECONDS
         while self._deletions:
             if next(self._deletions[0], _OVER) is _OVER:
@@ -325,24 +328,26 @@ class JobFolder:
     # Jobs that expire
 
     def note_jobs(self) -> None:
-        """Note which jobs are there. Those that are new, or were changed by another program, are read by `look`."""
+        """Note the present jobs. `look` reads those that are new, or were changed by another program."""
         self._expiry.note_stamps({place: stamp for place in job_places(self.path) if (stamp := _stamp_of(place))})
 
     def look(self) -> tuple[list[tuple[Path, JobSummary | None]], bool]:
-        """Remove jobs that have expired. Looks for about `REMOVAL_SECONDS`, and at one job at least.
+        """Remove expired jobs. Examines jobs for about `REMOVAL_SECONDS`, at least one.
 
-        A job that this or another program has open stays, and so does one that cannot be read. Jobs that a scheduler
-        finds at its start stay until the next look: programs that use one may be about to reconnect.
+        Open and unreadable jobs stay. Jobs that a scheduler finds at its start stay until the next look, because
+        programs that
+        use one may be about to reconnect.
 
-        Returns: the places and summaries of jobs that were read, without a summary if they are gone; and whether there
-        are more.
+        Returns: the places and summaries of examined jobs, without a summary if they no longer exist; and whether there
+        are
+        more.
         """
         found: list[tuple[Path, JobSummary | None]] = []
         ends_at = time.monotonic() + REMOVAL_SECONDS
         places = self._expiry.due()
         for at, (place, due) in enumerate(places.items(), 1):
             self._expiry.drop(place)
-            if place not in self._locks:  # it is noted again when it is closed
+            if place not in self._locks:  # an open job is noted again when it is closed
                 found += self._look_at(place, may_remove=bool(due) or self._is_shared)
             if time.monotonic() >= ends_at:
                 return found, at < len(places)
@@ -361,9 +366,9 @@ class JobFolder:
         yield place, None if is_gone else summary
 
     def _is_removed(self, place: Path) -> bool:
-        """Remove an expired job, unless another program has it open, or has changed it. Return whether it is gone.
+        """Remove an expired job, unless another program has it open, or has changed it. Return whether it was removed.
 
-        A program that has no job open here removes none: the folder may be that of a scheduler that is starting again.
+        Nothing is removed unless this program has locked the folder: its scheduler may be starting again.
         """
         if not self.is_entered:
             return False
@@ -382,7 +387,7 @@ class JobFolder:
         finally:
             self._give_back(place, keeps_name=True)
         self._expiry.drop(place)
-        logger.info("the job in %s is removed: it has not changed for as long as it is kept", place)
+        logger.info("the job in %s has expired and is removed: it has not changed for the time of its keep_for", place)
         return True
 
     def is_used(self, place: Path) -> bool:
@@ -409,7 +414,7 @@ class JobFolder:
 
 
 def _deletion(folder: Path) -> Iterator[None]:
-    """Delete a folder, one file in each step. What cannot be deleted is left to a later start."""
+    """Delete a folder, one file in each step. Files that cannot be deleted are left to a later start."""
     for place, _, files in os.walk(folder):
         for name in files:
             with contextlib.suppress(OSError):
@@ -436,7 +441,7 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, JobSummary | Exception]]:
         try:
             yield place, _summary_of(place)
         except UNREADABLE as error:
-            if place.is_dir():  # else it was removed meanwhile
+            if place.is_dir():  # otherwise it was removed meanwhile
                 yield place, error
 
 
@@ -460,7 +465,7 @@ def _summary_of(place: Path) -> JobSummary:
 def expires_at(summary: JobSummary) -> float:
     """Return when a job expires, in seconds since 1970.
 
-    A job that can still run without a client never does, nor does one whose time of the last change is damaged.
+    A job that can still run without a client never expires, nor does one whose time of the last change is damaged.
     """
     if summary.runs_alone or summary.changed <= 0:
         return NEVER
@@ -473,12 +478,12 @@ def is_over_age(summary: JobSummary) -> bool:
 
 
 def _due(summary: JobSummary) -> float:
-    """Return when a job that is not open must be looked at: when it expires, or whether it runs if it should."""
+    """Return when a job that is not open must be examined: at its expiry, or to check that it runs."""
     return time.time() + RUN_AGAIN_SECONDS if summary.runs_alone else expires_at(summary)
 
 
 def _stamp_of(place: Path) -> Stamp | None:
-    """Return the stamp of a record; None if there is none."""
+    """Return the stamp of a record; None without a record."""
     try:
         found = (place / DATABASE).stat()
     except OSError:
@@ -504,8 +509,8 @@ def _check_local(path: Path) -> None:
         kind = mounts.get(str(each))
         if kind in NETWORK:
             raise ConfigError(
-                f"{path} is on a network file system ({kind}), where locks and the order of writes cannot be "
-                "relied on: choose a folder on a disk of this machine"
+                f"{path} is on a network file system ({kind}), where locks and the order of writes are not "
+                "reliable: choose a folder on a disk of this machine"
             )
         if kind in IN_MEMORY:
             logger.warning("%s is in memory: a restart of this machine loses all jobs; choose a folder on a disk", path)

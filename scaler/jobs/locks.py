@@ -42,7 +42,7 @@ UNKNOWN = Holder(0, "another program")
 
 
 def _is_zombie(pid: int) -> bool:
-    with contextlib.suppress(OSError):  # there is no /proc: its parent has to notice its end
+    with contextlib.suppress(OSError):  # without /proc, its parent must notice its end
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in "ZX"
     return False
 
@@ -52,7 +52,7 @@ def take_lock(file: Path, kind: int, holder: Holder | None = None) -> int | None
 
     Args:
         kind: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`.
-        holder: written to the file for other programs.
+        holder: the program that other programs are shown.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -75,7 +75,7 @@ def _name(descriptor: int, holder: Holder) -> None:
 
 
 def release(descriptor: int, *, keeps_name: bool = False) -> None:
-    """Release a lock. A free lock with the name of a holder was released by the end of a process.
+    """Release a lock. A free lock that still names a holder was released by the end of its process.
 
     Args:
         keeps_name: whether the lock was only tried, so that the name is that of an earlier holder.
@@ -87,7 +87,7 @@ def release(descriptor: int, *, keeps_name: bool = False) -> None:
 
 
 def holder_of(file: Path) -> Holder:
-    """Return the program that a lock file names; `UNKNOWN` if it names none."""
+    """Return the program that a lock file names; `UNKNOWN` without a name."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

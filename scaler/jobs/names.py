@@ -43,6 +43,6 @@ def check_job_name(name: object) -> str:
 
 
 def check_known_name(name: object) -> None:
-    """Check the name of an existing job, which an admin may write as `OWNER/NAME`. Raises: as `check_job_name`."""
+    """Check the name of an existing job, which an admin may write as `OWNER/NAME`. Raises as `check_job_name`."""
     own = name.partition("/")[2] if isinstance(name, str) else ""
     check_job_name(own or name)

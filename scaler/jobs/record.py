@@ -1,8 +1,8 @@
 """Record: one job on disk: its terms, the arguments of its rows in ranges, and the results of ended rows.
 
-Written by the clerk's thread in groups: `begin`, changes, `commit`. After `commit` returns, the group survives a power
-cut. Read by that thread, and by `scaler_jobs --file`. Damage is recorded in the group that finds it; damaged files
-and pages are kept.
+Written by the job writer's thread in groups: `begin`, changes, `commit`. After `commit` returns, the group survives a
+power cut. Read by that thread, and by `scaler_jobs --file`. Damage is recorded in the group that finds it; damaged
+files and pages are kept.
 """
 
 from __future__ import annotations
@@ -190,20 +190,18 @@ class JobRecord:
         self._connection.lift_limits()
 
     def rest(self) -> None:
-        """Let a writing program reuse its log, which this reader holds; call `renew` before the next reading."""
+        """Release the log, so that a writing program can reuse it; call `renew` before the next reading."""
         if self._connection.in_transaction:
             self._connection.execute("COMMIT")
 
     def renew(self) -> bool:
-        """Look at the present moment. Return whether the record is still as it was when it was opened; if it is not,
-        open it again.
-        """
+        """Read the present state of the database. Return False if the record has changed and must be opened again."""
         self.rest()
         self._connection.execute("BEGIN")
         return self._commits_seen() == self._seen and self.is_in_place()
 
     def _commits_seen(self) -> int:
-        """Return a number that changes with each commit of another program, of the moment that is looked at."""
+        """Return a number that changes with each commit of another program."""
         self._connection.execute("SELECT 1 FROM job LIMIT 1").fetchall()
         return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
@@ -323,7 +321,8 @@ class JobRecord:
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def salvage(self) -> bool:
-        """Fail the rows with results in damaged pages, so that the others are usable. Return whether there are any.
+        """Fail the rows with results in damaged pages, so that other results are usable. Return whether there are such
+        rows.
 
         Raises:
             sqlite3.Error, OSError: if salvage fails; the record is unchanged.
@@ -343,7 +342,8 @@ class JobRecord:
     def add_object(self, new: JobObject) -> None:
         """Store a function or a value of rows, replacing a damaged one.
 
-        If the function named by the terms is missing or damaged, an added function takes its place, whoever sent it.
+        If the function named by the terms is missing or damaged, an added function takes its place, whichever client
+        sent it.
         """
         named = self.terms.function_id
         ids = self._objects.ids()
@@ -386,11 +386,11 @@ class JobRecord:
 
         Args:
             keep_uncompared: whether rows that cannot be compared count as unchanged.
-            at_most_once: whether a changed row that may have begun is an error: it must not run again.
+            at_most_once: whether a changed row that may have started is an error: it must not run again.
 
         Raises:
-            RowsDiffer: if a changed row may have begun and must not run again. Nothing is changed then.
-            ValueError: if no range begins at `first`.
+            RowsDiffer: if a changed row may have started and must not run again. Nothing is changed then.
+            ValueError: if no range starts at `first`.
         """
         if first not in self.ranges:
             raise ValueError(f"the job has no range from row {first} on")
@@ -411,7 +411,7 @@ class JobRecord:
         return again
 
     def _begun_rows(self) -> set[int]:
-        """Return the rows that may have begun: those that have ended at a worker, and those that are marked."""
+        """Return the rows that may have started: rows that have ended at a worker, and marked rows."""
         begun = set(self.marked)
         for first in self.ranges:
             ended, free = self._results.ended_rows(first), self._results.with_status(first, NO_WORKER)
@@ -422,7 +422,7 @@ class JobRecord:
         """Drop the rows from `n_rows` on, with their results.
 
         Raises:
-            RowsDiffer: with `at_most_once`, if one of them may have begun: it could come back, and must not run again.
+            RowsDiffer: with `at_most_once`, if one of them may have started: added again later, it would run again.
             DamagedError: if the range that must be divided is damaged.
         """
         if at_most_once:
@@ -509,7 +509,7 @@ class JobRecord:
 
     @property
     def revision(self) -> int:
-        """The number of changes of the terms or of known rows: a client shows which revision it has compared."""
+        """The number of changes of the terms or of known rows. A client sends the revision that it has compared."""
         return int(self._facts.get("revision", 0))
 
     @property
@@ -617,8 +617,9 @@ class JobRecord:
         return self._results.by_version()
 
     def results(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, at
-        least one if there is any. A damaged or missing result is a failure.
+        """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, but
+        at least
+        one result. A damaged or missing result is a failure.
         """
         return self._results.read(first, count, most_bytes)
 

@@ -15,7 +15,7 @@ OPEN, DONE, CANCELED, STOPPED = STATES = ("open", "done", "canceled", "stopped")
 """The states of a job. `STOPPED`: too many rows have failed."""
 
 PAUSED = "paused"
-"""What is shown as the state of an open job whose owner is locked out. Never in a record."""
+"""The displayed state of an open job whose owner is locked out. Not stored in records."""
 
 BY_KEY, BY_FILE = "key", "ipc"
 """Doors of a scheduler: a key on its list, or the permissions of a folder."""
@@ -63,9 +63,11 @@ class JobTerms:
     version: int = 0
     """the number of the version"""
     token: str = ""
-    """a random id of the call that began the version"""
+    """a random id of the call that started the version"""
     door: str = ""
-    """how its owner came: `BY_KEY`, `BY_FILE`, or empty where nobody needs a key. Only jobs of keys are locked out"""
+    """how its owner connected: `BY_KEY`, `BY_FILE`, or empty where no key is required. Only jobs of keys are locked
+    out
+    """
     work: int = 0
     """the number of the latest version that changed the function or the rows"""
 
@@ -129,7 +131,7 @@ class JobSummary:
     failures: Sequence[RowResult] = ()
     """the first failed rows"""
     said: int = 0
-    """how many rows are submitted as tasks and have not ended"""
+    """the number of submitted rows that have not ended"""
     record_id: bytes = b""
 
     @property

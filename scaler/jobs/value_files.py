@@ -40,7 +40,7 @@ class ValueFiles:
         with os.scandir(folder) as entries:
             found = {entry.name: entry.stat() for entry in entries if entry.is_file(follow_symlinks=False)}
         self.sizes = {name: each.st_size for name, each in found.items() if each.st_uid in (os.geteuid(), 0)}
-        """sizes of all regular files of this user or root, by name; others are damage"""
+        """sizes of all regular files of this user or root, by name; other entries count as damage"""
         self.total_bytes = sum(self.sizes.values())
         self._must_sync = False
         self._left: set[str] = set()
@@ -75,7 +75,7 @@ class ValueFiles:
             os.close(descriptor)
 
     def _opened(self, name: str) -> int:
-        """Open a file for writing. What has its name and is no file is moved aside."""
+        """Open a file for writing. A directory or link of that name is moved aside."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             return os.open(name, flags, 0o600, dir_fd=self._descriptor)

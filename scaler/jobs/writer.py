@@ -1,11 +1,11 @@
 """JobWriter: the single thread that writes and reads job records.
 
-    actors --orders--> clerk's thread: begin, all queued orders, commit --answers--> actors
+    actors --orders--> thread of the job writer: begin, all queued orders, commit --answers--> actors
 
 Created by the scheduler, called by its actors. Orders queued while the thread is busy form one group: one transaction
 per job and one wait for the disk. An order is answered only after its group is on disk. If the disk is full or pages
-are damaged, the clerk truncates the log of the job or salvages its results, and runs the orders for this job again.
-After each group, and while no order waits, the clerk does a piece of what can wait: the files of removed jobs.
+are damaged, the job writer truncates the log of the job or salvages its results, and runs the orders for this job
+again. After each group, and while no order waits, it does a piece of deferred work: it deletes files of removed jobs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any, TypeAlias
 from scaler.jobs.record import JobRecord
 
 Order: TypeAlias = Callable[[], Any]
-"""A function that changes or reads records, run in the clerk's thread."""
+"""A function that changes or reads records, run in the job writer's thread."""
 Answer: TypeAlias = Callable[[Any, BaseException | None], None]
-"""A callback for the return value or exception of an order, run in the clerk's thread."""
+"""A callback for the return value or exception of an order, run in the job writer's thread."""
 
 Waiting: TypeAlias = tuple[JobRecord | None, Order, Answer]
 Obeyed: TypeAlias = tuple[JobRecord | None, Answer, Any, BaseException | None]
@@ -37,7 +37,7 @@ class JobWriter:
 
     Args:
         has_thread: whether to start a thread; without one, orders run when `work` is called.
-        tidy: does a piece of what can wait, and returns whether there is more.
+        tidy: does a piece of deferred work, and returns whether there is more.
     """
 
     def __init__(self, has_thread: bool = True, tidy: Callable[[], bool] = bool) -> None:
@@ -72,7 +72,7 @@ class JobWriter:
                 self._wake.clear()
 
     def work(self) -> None:
-        """Run all queued orders, and do all that can wait, unless the thread is to end."""
+        """Run all queued orders, and all deferred work unless the thread is to end."""
         may_tidy = True
         while self._orders or (may_tidy and not self._is_ending):
             if self._orders:
@@ -132,7 +132,7 @@ class JobWriter:
                     record.roll_back()
                 else:
                     record.commit()
-            except Exception as error:  # noqa: BLE001 - whatever a damaged record raises: other jobs go on
+            except Exception as error:  # noqa: BLE001 - whatever a damaged record raises: other jobs continue
                 broken[record] = error
                 with contextlib.suppress(Exception):  # `begin` of the next group fails again
                     record.roll_back()
@@ -153,6 +153,6 @@ def _mend(record: JobRecord, error: BaseException) -> bool:
             return record.salvage()
         else:
             return False
-    except Exception:  # noqa: BLE001 - whatever a damaged record raises: other jobs go on
+    except Exception:  # noqa: BLE001 - whatever a damaged record raises: other jobs continue
         return False
     return True

@@ -15,7 +15,7 @@ from scaler.jobs.values import Frames
 
 DIGEST_BYTES = 8
 PLACES_MOST = 1024
-"""The most places that a job keeps. Failures in further places have none."""
+"""Limit of the places of a job. Failures in further places are stored without one."""
 
 
 class FailurePlaces:
@@ -46,10 +46,11 @@ class FailurePlaces:
 
 
 def _end_of_message(payload: Any) -> int:
-    """Return where a message ends; the end of the payload if it holds no whole message.
+    """Return where a message ends; the end of the payload if it holds no complete message.
 
-    A table has the number of its segments less one and their sizes in words. It ends at a whole word, and the segments
-    follow.
+    A message starts with a table: the number of its segments less one, and their sizes in words. The table is padded to
+    a
+    whole word, and the segments follow.
     """
     try:
         (more,) = struct.unpack_from("<I", payload)

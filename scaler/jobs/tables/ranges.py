@@ -118,7 +118,7 @@ class JobRanges:
         if n_known == new.n_rows:
             return 0
         if is_sealed:
-            raise RowsDiffer(self.rows, f"the job has {self.rows} rows, and row {self.rows} is extra")
+            raise RowsDiffer(self.rows, f"the job has {self.rows} rows, and row {self.rows} is one too many")
         self._insert(new.part(n_known, new.n_rows) if n_known else new)
         return new.n_rows - n_known
 

@@ -254,7 +254,7 @@ class Results:
     def unreadable(self) -> list[tuple[int, int]]:
         """Return the first row and number of rows of each unreadable line. Only outside of a transaction.
 
-        A line whose number of rows is damaged, too, ends before the next line.
+        A line whose number of rows is damaged, too, counts up to the next line.
 
         Raises:
             sqlite3.DatabaseError: if the lines cannot even be listed.
@@ -325,8 +325,9 @@ class Results:
         return states
 
     def read(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, at
-        least one if there is any.
+        """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, but
+        at least
+        one result.
         """
         query = (
             f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant

@@ -50,7 +50,7 @@ DAMAGED_TABLE = "damaged_"
 
 STEPS, STEPS_PER_BYTE, STEPS_IN_ONE_GO = 2_000_000, 16, 100_000
 """Limit of the steps of SQLite while a record is read: a fixed part, and a part for each byte of its files. Pages that
-refer to each other in circles or again and again would take steps without end.
+refer to each other in circles would otherwise take steps without end.
 """
 
 READ_BYTES, READ_PER_BYTE, ROW_BYTES = 64 << 20, 16, 16
@@ -132,7 +132,7 @@ def open_reading(file: Path) -> RecordConnection:
 
 
 def _connect(file: Path, mode: str) -> RecordConnection:
-    # Transactions are explicit; the clerk's thread uses connections that another thread has opened.
+    # Transactions are explicit; the job writer's thread uses connections that another thread has opened.
     where = f"{file.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(
         where, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True, factory=RecordConnection
@@ -158,7 +158,7 @@ def size_of(file: Path) -> int:
     """Return the bytes of a database and its write-ahead log."""
     n_bytes = 0
     for each in files_of(file)[:2]:
-        with contextlib.suppress(FileNotFoundError):  # a log goes with the last connection
+        with contextlib.suppress(FileNotFoundError):  # the log is removed with the last connection
             n_bytes += each.stat().st_size
     return n_bytes
 
@@ -198,7 +198,7 @@ def _check_schema(connection: sqlite3.Connection, file: Path) -> None:
         kind, name, *_ = min(other, key=str)
         raise RecordError(
             f"{file} is not a job record as Scaler writes it: its {printable(str(kind), 20)} "
-            f"{printable(str(name), NAME_CHARACTERS)} is missing, other or extra; restore the job from a copy"
+            f"{printable(str(name), NAME_CHARACTERS)} is missing, different or extra; restore the job from a copy"
         )
 
 

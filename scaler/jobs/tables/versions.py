@@ -1,4 +1,4 @@
-"""JobVersions: the terms of a job, one row for each version; a corrected function begins a new version.
+"""JobVersions: the terms of a job, one row for each version; a corrected function starts a new version.
 
 Used by the record.
 """
@@ -96,11 +96,11 @@ def _check_types(terms: JobTerms) -> None:
     for each in fields(terms):
         value = getattr(terms, each.name)
         if type(value) not in _KINDS[str(each.type)]:
-            raise TypeError(f"{each.name} is no {each.type}")
+            raise TypeError(f"{each.name} is not of the type {each.type}")
         if type(value) is float and not isfinite(value):
             raise ValueError(f"{each.name} is {value}")
     if not all(type(each) is str for each in terms.fingerprint.values()):
-        raise TypeError("fingerprint is no dict[str, str]")
+        raise TypeError("fingerprint is not of the type dict[str, str]")
     check_job_name(terms.name)
 
 

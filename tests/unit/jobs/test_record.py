@@ -268,7 +268,7 @@ def test_rows_follow_each_other_and_none_follow_a_seal(record: JobRecord) -> Non
     record.seal(3)
     record.commit()
     record.begin()
-    with pytest.raises(RowsDiffer, match="the job has 3 rows, and row 3 is extra") as differ:
+    with pytest.raises(RowsDiffer, match="the job has 3 rows, and row 3 is one too many") as differ:
         record.add_range(3, 1, b"", bytes(8), pack_rows([b""]))
     assert differ.value.row == 3
     record.commit()

@@ -33,7 +33,7 @@ def test_other_tables_are_refused_and_named(file: Path, name: str) -> None:
     connection = sqlite3.connect(file)
     connection.execute(f"CREATE TABLE {name}")
     connection.close()
-    with pytest.raises(RecordError, match=f"its table {name.split(maxsplit=1)[0]} is missing, other or extra"):
+    with pytest.raises(RecordError, match=f"its table {name.split(maxsplit=1)[0]} is missing, different or extra"):
         schema.open_reading(file)
 
 

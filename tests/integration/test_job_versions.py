@@ -172,7 +172,7 @@ def test_a_function_that_a_job_cannot_get_changes_nothing(
             job.retry(wrong)  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
         patch.setattr("scaler.client.jobs.new_function.PYTHON", "3.0")
-        with pytest.raises(JobConflictError, match=r"'unchanged' cannot get another function: it was made by Python 3"):
+        with pytest.raises(JobConflictError, match=r"'unchanged' cannot be replaced: it was made by Python 3"):
             job.retry(mended)
     with pytest.raises(JobError, match="only its owner, bob, can replace it"):  # an admin has named it bob/unchanged
         job.replace_function({**job.heard, "name": "other", "owner": "bob"}, b"", mended)
@@ -184,7 +184,7 @@ def test_a_function_that_a_job_cannot_get_changes_nothing(
             used = client.job(name)
             wait_until(lambda used=used: used.progress().all_rows_known, "it runs")
             why = "a colleague.* works on it at the moment" if caller is other else "another call of this program uses"
-            with pytest.raises(JobError, match=f"cannot get another function now: {why}"):
+            with pytest.raises(JobError, match=f"cannot be replaced now: {why}"):
                 used.retry(mended)
             gate.touch()
             assert running.result(60) == [1]
@@ -206,7 +206,7 @@ def test_changed_added_and_missing_rows_cost_only_themselves(client: Client, fol
     with pytest.raises(JobConflictError, match=r"row 1 was called with \(.*, 2\), and is called with \(.*, 5\)"):
         client.map(inverse, numbers(folder, 1, 5, 4), job="rows")
     assert client.map(inverse, numbers(folder, 1, 5, 4), job="rows", on_change="keep") == [1.0, 0.2, 0.25]
-    with pytest.raises(JobConflictError, match="it has more rows now than the 3 that it had"):
+    with pytest.raises(JobConflictError, match="it has more rows now than its earlier 3"):
         client.map(inverse, numbers(folder, 1, 5, 4, 8), job="rows")
     assert client.map(inverse, numbers(folder, 1, 5, 4, 8), job="rows", on_change="keep") == [1.0, 0.2, 0.25, 0.125]
     with pytest.raises(JobConflictError, match="it has 2 rows now, and had 4"):
@@ -471,7 +471,7 @@ def test_readers_of_a_job_whose_program_died_while_it_submitted_rows_are_told(
     assert program.stdout is not None
     program.stdout.readline()
     job = client.job("cut short")
-    with pytest.raises(JobError, match=r"cannot get another function now: .* works on it at the moment"):
+    with pytest.raises(JobError, match=r"cannot be replaced now: .* works on it at the moment"):
         job.retry(double)
     with ThreadPoolExecutor(2) as threads:
         waiter, reader = threads.submit(job.wait), threads.submit(list, job.results())
@@ -481,7 +481,7 @@ def test_readers_of_a_job_whose_program_died_while_it_submitted_rows_are_told(
             with pytest.raises(JobError, match="its program ended before it had submitted all rows"):
                 each.result(120)
     assert "its program ended before it had submitted all rows" in job.progress().reason
-    with pytest.raises(JobError, match="cannot get another function now: its program ended before it had submitted"):
+    with pytest.raises(JobError, match="cannot be replaced now: its program ended before it had submitted"):
         job.retry(double)
     assert client.start(abs, ((x,) for x in range(5000)), name="cut short").wait(120).done == 5000
 

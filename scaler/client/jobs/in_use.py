@@ -31,7 +31,7 @@ class JobsInUse:
         self._digests: dict[ObjectId, bytes | None] = {}
 
     def enter(self, name: str) -> None:
-        """Count a call that begins to use a job."""
+        """Count a call that starts to use a job."""
         with self._lock:
             self._calls[name] += 1
 

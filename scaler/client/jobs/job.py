@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from scaler.client.rerun.failed_call import FailedCall
 
 Seen: TypeAlias = "defaultdict[int, int]"
-"""The rows that were read: a bit for each, in words of 64 by their number. The numbers are those of a peer."""
+"""The rows that were read: a bit for each, in words of 64 bits by row number. A dictionary, because a peer chooses the
+numbers.
+"""
 
 READ_ROWS = 4096
 """The most results in one request."""
@@ -51,7 +53,7 @@ _READING = JobVerb.READ, JobVerb.READ_NEW, JobVerb.FAILURES
 
 STOPPED = "stopped"
 FORGOTTEN = "forgotten"
-"""What is shown as the state of a job after `forget`."""
+"""The displayed state of a job after `forget`."""
 
 _INTERNAL = {
     "deadline", "end_of", "function", "headlines", "heard", "leave", "new_bar", "read", "read_new", "replace_function",
@@ -101,7 +103,7 @@ class FailedRow:
     error: BaseException
     arguments: str
     _read: ClassVar[Callable[..., FailedCall] | None] = None
-    """reads the call of a row; no field, because copies and pickles leave it behind"""
+    """reads the call of a row; not a field, because copies and pickles must not contain it"""
 
     def __repr__(self) -> str:
         return f"FailedRow(row={self.row}, error={safe_repr(self.error)}, arguments={self.arguments!r})"
@@ -116,16 +118,18 @@ class FailedRow:
 
     def rerun(self, *, again: bool = False) -> Any:
         """Call the function of the row again, here: with its arguments, in this process and this thread, so that
-        `breakpoint()` and a debugger stop in it. Return its value, or raise its exception with the real traceback.
+        `breakpoint()`
+        and a debugger stop in it. Return its value, or raise its exception with the real traceback.
 
         Function, arguments and objects are read from the record of the job. The record keeps the failure: `Job.retry`
-        runs the row on a worker again. All else is as in `ScalerFuture.rerun`.
+        runs the
+        row on a worker again. Otherwise it is like `ScalerFuture.rerun`.
 
         Args:
             again: whether a row with the option `at_most_once` may run a second time.
 
         Raises:
-            RerunError: if the row must not run again, or a part of its call is damaged or gone.
+            RerunError: if the row must not run again, or a part of its call is damaged or missing.
             JobConflictError: if the job has other work by now: look it up again.
             JobError: if the job no longer exists.
             DeserializeObjectError: if the function or an argument cannot be read here.
@@ -139,7 +143,7 @@ class FailedRow:
     def _call(self, *, again: bool) -> FailedCall:
         """Return the call of the row, read from the record of its job."""
         if self._read is None:
-            raise RerunError(f"row {self.row} was copied, which leaves its job behind: take it from job.failures()")
+            raise RerunError(f"row {self.row} is a copy, which does not know its job: take the row from job.failures()")
         return self._read(self.row, again=again)
 
 
@@ -374,7 +378,7 @@ class Job:
         """Iterate over (number, value, error) of the rows in their order.
 
         Args:
-            wish: `ATTEND` if the job is to run while this client reads; empty otherwise.
+            body: `ATTEND` if the job needs to run while this client reads; empty otherwise.
             draw: called from time to time during each wait.
 
         Raises:
@@ -448,7 +452,7 @@ class Job:
         response = ask(self._link, self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work))
         while response.first > first:
             first = response.first
-            question = self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work)  # prefetch, as `read`
+            question = self._ask(JobVerb.READ, first, READ_ROWS, SCAN, work)  # prefetch, as in `read`
             self._link.ask_job(question)
             yield from read_rows(response)
             response = wait(question)
@@ -506,7 +510,7 @@ _ELSEWHERE = _AbsentObject()
 
 def _without_functions(_info: Info, _work: bytes, _fn: Callable[..., Any]) -> None:
     """Refuse to replace a function: the handle was made by a command."""
-    raise TypeError("only a program can give a job another function")
+    raise TypeError("only a program can replace the function of a job")
 
 
 def _nothing() -> None:

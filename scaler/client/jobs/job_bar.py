@@ -25,7 +25,7 @@ class JobBar:
     """A progress bar of the rows of a job: a context manager, which draws it for the last time.
 
     Args:
-        info: the state of the job now, of which it draws the latest one that it knows.
+        info: the state of the job; the bar requests later ones while it is drawn.
         ask: sends a request for its state.
         concern: returns why no scheduler answers; empty if one does.
     """
@@ -37,9 +37,9 @@ class JobBar:
         self._bar = Progress(_total(info), sys.stderr, self._concern, done=_ended(info)[0])
 
     def draw(self) -> None:
-        """Draw the latest numbers if it is time, and ask for the next ones."""
+        """Draw the latest numbers, and request the next ones when that is due."""
         if self._question is not None and self._question.done():
-            if not self._question.exception():  # else the wait for the job ends with that error, too
+            if not self._question.exception():  # otherwise the wait for the job ends with that error, too
                 self.info = read_info(checked(self._question.result()))
             self._question = None
         if self._question is None and time.monotonic() >= self._ask_at:

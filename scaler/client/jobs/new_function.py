@@ -23,7 +23,7 @@ from scaler.wire.messages.client import JobOpenFlags, JobVerb
 
 
 def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: bytes, fn: Callable[..., Any]) -> None:
-    """Begin a new version of a job with another function. If the function is the same, nothing changes.
+    """Start a new version of a job with another function. If the function is the same, nothing changes.
 
     Args:
         core: the core of the client.
@@ -46,7 +46,7 @@ def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: byt
     core.functions.look()
     function, sources = core.functions.get(fn), core.functions.sources()
     found = fingerprint(fn, sources, here.digest_of)
-    refusal = f"the job {name!r} cannot get another function"
+    refusal = f"the function of the job {name!r} cannot be replaced"
     if info["python"] != PYTHON:
         raise JobConflictError(f"{refusal}: {other_python(info)}")
     if not (found.not_compared or differences(info["fingerprint"], found.parts)):

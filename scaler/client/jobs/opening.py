@@ -251,7 +251,7 @@ class Opening:
                 return n_rows, None
         following = list(islice(rows, 1))
         if following and info["sealed"]:
-            self._begin_version(f"it has more rows now than the {n_rows:,} that it had")
+            self._begin_version(f"it has more rows now than its earlier {n_rows:,}")
         return n_rows, chain(following, rows) if following else None
 
     def _other_work(self) -> list[str]:
@@ -308,7 +308,7 @@ class Opening:
     def _conflict(self, difference: str, but_for: str = "") -> JobConflictError:
         ways = {
             RESTART: f"on_change={RESTART!r} drops its results and runs all rows",
-            KEEP: f"on_change={KEEP!r} keeps the results of rows whose arguments are the same, and runs the others",
+            KEEP: f"on_change={KEEP!r} keeps the results of rows whose arguments are the same, and runs all other rows",
         }
         ways.pop(but_for, None)
         return JobConflictError(

@@ -19,11 +19,11 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.messages.common import ObjectInstruction
 
 ROWS, BYTES = 4096, 4 * 1024 * 1024
-"""The most rows and bytes in a range; a single larger row makes a range of its own."""
+"""Limits of the rows and bytes in a range; a single larger row makes a range of its own."""
 
 
 _UNCHANGING = PLAIN | {ObjectReference}
-"""Classes of arguments that their source cannot change after yielding them."""
+"""Classes of arguments that their source cannot change after it has yielded them."""
 
 
 class PackedRange(NamedTuple):
@@ -40,7 +40,7 @@ class PackedRange(NamedTuple):
 
 
 class PackedRow(NamedTuple):
-    """A row serialised when its source yielded it, because the source may change a value afterwards."""
+    """A row that was serialised when its source yielded it, because the source may change a value afterwards."""
 
     item: Sequence[Any]
     digest: bytes
@@ -55,7 +55,7 @@ class RangeMaker:
 
     Args:
         digests: computes the digests of rows.
-        block_of: serialises arguments that are all plain; returns None for others.
+        block_of: serialises arguments that are all plain; returns None for other arguments.
         make: serialises the arguments of any row, given its number.
     """
 

@@ -3,7 +3,7 @@
     imports of a function --resolve--> modules --parse--> digests, and imports of their own --resolve--> ...
 
 Such a module counts by its source whether it is loaded or not, so that two runs of a program that load it at different
-times agree. What never belongs here: an import, or a run of the code of a module.
+times agree. No module is imported or run for this.
 """
 
 from __future__ import annotations

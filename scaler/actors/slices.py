@@ -31,9 +31,9 @@ class Slices:
     """The long work of one actor, in the order of its arrival.
 
     Args:
-        actor: the actor, which calls `go_on` when it receives a `NextSlice`. The reference is weak: otherwise an actor
-            that
-            has ended, and all that it has, would stay in memory until the next garbage collection.
+        actor: calls `go_on` when it receives a `NextSlice`. The reference is weak: otherwise an actor that has ended
+            would
+            stay in memory until the next garbage collection.
     """
 
     def __init__(self, actor: Actor) -> None:

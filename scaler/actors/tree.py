@@ -63,7 +63,7 @@ def _was_never_paused(_since: float) -> float:
 
 
 def _room(value_bytes: Callable[[], int]) -> float:
-    """Return the limit of the kept bytes of a large message: a quarter more than its sender is told at the moment."""
+    """Return the limit of the kept bytes of a large message: a quarter above the size limit of a value."""
     return value_bytes() * 5 // 4 or inf
 
 

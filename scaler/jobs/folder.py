@@ -38,9 +38,7 @@ LOCK_OF_ALL = ".lock"
 """The lock file in the folder of all jobs. Names of owners have no leading dot."""
 
 REMOVAL_SECONDS = 0.02
-"""Limit of the time for which files of removed jobs are deleted, or records examined, at a time: changes of other jobs
-wait meanwhile.
-"""
+"""Limit of the time for one go at deletions or looks at records: changes of other jobs wait meanwhile."""
 
 LOOK_AGAIN_SECONDS = 1.0
 """The shortest time until the next look at an expired job that was in use, or changed at that moment."""
@@ -133,9 +131,9 @@ class JobFolder:
         return JobInUseError(f"{what}. Connect to it, end it, or choose another folder", holder)
 
     def _lock_all(self) -> int | None:
-        """Lock the folder against schedulers of this version and of earlier versions. The lock file of the latter is
-        removed,
-        because it has the place of an owner named `lock`.
+        """Lock the folder against schedulers of this version, and of earlier ones, whose lock file is removed: it has
+        the place
+        of the owner `lock`.
         """
         kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
         descriptor, earlier = take_lock(self.path / LOCK_OF_ALL, kind, self._holder), self.path / LOCK
@@ -332,14 +330,12 @@ class JobFolder:
         self._expiry.note_stamps({place: stamp for place in job_places(self.path) if (stamp := _stamp_of(place))})
 
     def look(self) -> tuple[list[tuple[Path, JobSummary | None]], bool]:
-        """Remove expired jobs. Examines jobs for about `REMOVAL_SECONDS`, at least one.
+        """Remove expired jobs. Examines jobs for about `REMOVAL_SECONDS`, at least one. Open and unreadable jobs stay.
 
-        Open and unreadable jobs stay. Jobs that a scheduler finds at its start stay until the next look, because
-        programs that
-        use one may be about to reconnect.
+        Jobs that a scheduler finds at its start stay until the next look: programs that use one may be about to
+        reconnect.
 
-        Returns: the places and summaries of examined jobs, without a summary if they no longer exist; and whether there
-        are
+        Returns: the places and summaries of examined jobs, without a summary if they are gone; and whether there are
         more.
         """
         found: list[tuple[Path, JobSummary | None]] = []
@@ -483,7 +479,6 @@ def _due(summary: JobSummary) -> float:
 
 
 def _stamp_of(place: Path) -> Stamp | None:
-    """Return the stamp of a record; None without a record."""
     try:
         found = (place / DATABASE).stat()
     except OSError:

@@ -279,7 +279,7 @@ class JobRecord:
         """Write all changes since `begin` to disk.
 
         Raises:
-            sqlite3.Error, OSError: if writing fails, or the folder is gone; the caller must call `roll_back`.
+            sqlite3.Error, OSError: if writing fails, or the folder is missing; the caller must call `roll_back`.
         """
         self._files.sync()
         self._check_place()
@@ -321,8 +321,7 @@ class JobRecord:
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def salvage(self) -> bool:
-        """Fail the rows with results in damaged pages, so that other results are usable. Return whether there are such
-        rows.
+        """Fail the rows with results in damaged pages, so that others are usable. Return whether there are such rows.
 
         Raises:
             sqlite3.Error, OSError: if salvage fails; the record is unchanged.
@@ -342,8 +341,7 @@ class JobRecord:
     def add_object(self, new: JobObject) -> None:
         """Store a function or a value of rows, replacing a damaged one.
 
-        If the function named by the terms is missing or damaged, an added function takes its place, whichever client
-        sent it.
+        If the function named by the terms is missing or damaged, an added function takes its place, from any client.
         """
         named = self.terms.function_id
         ids = self._objects.ids()
@@ -449,7 +447,7 @@ class JobRecord:
         self._facts.set("is_sealed", 0)
 
     def mark(self, rows: Iterable[int], not_begun: Iterable[int] = ()) -> None:
-        """Mark rows of an at-most-once job as possibly started, and unmark others. Ended rows are unmarked."""
+        """Mark rows of an at-most-once job as possibly started, and unmark `not_begun`. Ended rows are unmarked."""
         self.marked.update(rows)
         self.marked.difference_update(not_begun)
         self._facts.set("marked", struct.pack(f"<{len(self.marked)}Q", *sorted(self.marked)))
@@ -514,11 +512,11 @@ class JobRecord:
 
     @property
     def is_compared(self) -> bool:
-        """Whether a call other than the one that began this version relies on its rows: they must not change again."""
+        """Whether another call than that of this version relies on its rows, which must not change again."""
         return 0 < self.terms.version == int(self._facts.get("compared", 0))
 
     def note_compared(self) -> None:
-        """Record that a call other than the one that began this version relies on its rows."""
+        """Record that another call than that of this version relies on its rows."""
         self._facts.set("compared", self.terms.version)
 
     def note_request(self, token: bytes) -> None:
@@ -617,9 +615,8 @@ class JobRecord:
         return self._results.by_version()
 
     def results(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, but
-        at least
-        one result. A damaged or missing result is a failure.
+        """Return results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, but at
+        least one.
         """
         return self._results.read(first, count, most_bytes)
 

@@ -36,7 +36,7 @@ class JobTerms:
 
     name: str
     owner: str
-    """the owner, who alone can find the job, apart from admins"""
+    """the owner; only the owner and admins can find the job"""
     prefix: bytes
     """the first bytes of the ids of its tasks"""
     function_id: bytes
@@ -65,9 +65,7 @@ class JobTerms:
     token: str = ""
     """a random id of the call that started the version"""
     door: str = ""
-    """how its owner connected: `BY_KEY`, `BY_FILE`, or empty where no key is required. Only jobs of keys are locked
-    out
-    """
+    """how its owner connected: `BY_KEY`, `BY_FILE`, or empty where no key is required. Only `BY_KEY` is locked out"""
     work: int = 0
     """the number of the latest version that changed the function or the rows"""
 

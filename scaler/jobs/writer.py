@@ -139,7 +139,6 @@ class JobWriter:
 
 
 def _is_full(error: BaseException) -> bool:
-    """Return whether the disk or the quota was full."""
     is_known = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     return is_known or (isinstance(error, sqlite3.OperationalError) and "full" in str(error))
 

@@ -108,7 +108,6 @@ class Census(Actor):
             del put_off[next(iter(put_off))]
 
     def _obey(self, peer: Peer, request: InfoRequest) -> None:
-        """Carry out the command of an admin."""
         if request.restart:
             self._restart_workers()
         if request.leave:
@@ -187,7 +186,7 @@ class Census(Actor):
         self._asked.append((peer, request))
 
     def _count(self) -> None:
-        """Request counts in urgent mail, which is handled first: all have answered when the mail to itself arrives."""
+        """Request counts in urgent mail, so that all have answered when the mail to itself arrives."""
         self._total = Report()
         self._balancer.notify(ReportStatistics(self._total))
         self.actor_ref.send(_ANSWER)
@@ -233,7 +232,6 @@ def _why_not(peer: Peer, request: InfoRequest) -> str:
 
 
 def _is_order(request: InfoRequest) -> bool:
-    """Return whether a request contains a command."""
     return bool(request.restart or request.leave or request.cancel)
 
 

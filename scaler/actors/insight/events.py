@@ -91,12 +91,9 @@ class PeerIdentity:
 
 @message
 class PeerJoined:
-    """A new session of a peer.
-
-    Attributes:
-        session: its actor.
-        workers: the actors of those workers of an agent that have started, in the order of their names. `PeerChanged`
-            reports the others.
+    """A new session of a peer. `session`: its actor; `workers`: the actors of an agent's started workers, in the order
+    of
+    their names. `PeerChanged` reports later ones.
     """
 
     session: ActorRef

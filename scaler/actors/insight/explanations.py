@@ -142,7 +142,7 @@ def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, s
 
 
 OF_NODES = INPUTS, "it needs results of other nodes of its graph that are not available yet"
-"""What graph nodes that are not tasks yet wait for; an explanation of a single node has more detail."""
+"""The explanation of graph nodes that are not tasks yet; the explanation of a single node has more detail."""
 
 _OWN: dict[State, tuple[Reason, str]] = {
     RETURNING: (
@@ -274,9 +274,7 @@ def follow(
 
 
 def missing_inputs(node: GraphNodeState, nodes: Sequence[GraphNodeState]) -> list[int]:
-    """Return the positions of nodes whose results a node still needs. Examines at most `DEPENDENCIES_MOST`
-    dependencies.
-    """
+    """Return the positions of the missing inputs of a node, among its first `DEPENDENCIES_MOST` inputs."""
     return [each for each in islice(node.dependencies, DEPENDENCIES_MOST) if nodes[each].status is None]
 
 

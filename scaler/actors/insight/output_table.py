@@ -64,7 +64,7 @@ class OutputTable:
     """The kept output of all tasks.
 
     Args:
-        retention_seconds: how long output is kept after the last line of its task; 0 keeps none.
+        retention_seconds: how long output is kept after the last line of its task; 0: no output is kept.
     """
 
     def __init__(self, retention_seconds: float) -> None:

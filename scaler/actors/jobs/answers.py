@@ -19,10 +19,7 @@ from scaler.texts import read_json
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 RESULT_HEAD = struct.Struct("<QIBI")
-"""Layout of consecutive rows with one status: first row, number of rows, status, number of frames. The sizes of the
-frames
-follow, 8 bytes each. Several rows have one frame, which packs their values.
-"""
+"""First row, number of rows, status, number of frames; the sizes of the frames follow. Several rows share one frame."""
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
@@ -80,9 +77,7 @@ def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobR
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
-    """Return the answer to a request about an earlier job of this name, or about other work; None for a request about
-    this job.
-    """
+    """Return the answer to a request about an earlier job of this name, or about other work; otherwise None."""
     asked_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
     if asked_id and asked_id != record_id:
         reason = f"that job {request.name!r} was forgotten, and another one has its name now"

@@ -52,17 +52,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WINDOW_ROWS = 8192
-"""Limit of submitted rows that have not ended: their actors take memory, and agents report all of them to a new
-scheduler.
-"""
+"""Limit of submitted, unended rows: their actors take memory, and agents report them to a new scheduler."""
 
 SAID_AT_ONCE = 256
 """Limit of the tasks that are made in one turn."""
 
 FIRST_ROWS, FIRST_PER_WORKER = 64, 8
-"""Limit of submitted rows, and addition to it per worker, until the duration of a row is known: each is a task of its
-own.
-"""
+"""Limit of submitted rows while the duration of a row is unknown: a fixed part, and a part for each worker."""
 
 WRITE_SECONDS = 0.05
 """Pause between two writes of results: writing a few results costs as much as writing many."""
@@ -120,7 +116,6 @@ class JobActor(Actor):
         """the number of unanswered orders at the job writer, and the number of requests since the last `_rest`"""
 
     _context: ClientContext
-    """the context of all tasks, set when the actor starts"""
     _tasks: OpenTasks[int]
     """the tasks of rows, by row number"""
 
@@ -214,7 +209,7 @@ class JobActor(Actor):
         self._show_on_screens()
 
     def _reopen(self, rows: list[int]) -> tuple[str, str]:
-        """Reopen rows in the record. Called by the job writer."""
+        """Reopen rows in the record. Called in the job writer's thread."""
         record = self._record
         if record.reopen_rows(rows) and record.state == DONE:
             record.move(OPEN)
@@ -244,7 +239,7 @@ class JobActor(Actor):
         due.then()
 
     def _rest(self) -> None:
-        """Leave memory if the job cannot run and no request came in."""
+        """Leave memory if the job cannot run and no request arrived."""
         is_needed = self._asked_until_now or self._desk.reading.parked or self._desk.may_run
         self._asked_until_now = 0
         if is_needed or self._orders or self._tasks or self._results:
@@ -306,7 +301,7 @@ class JobActor(Actor):
             self.order(lambda: self._record.rows_of(first), partial(self._loaded, first))
 
     def _room_in_quota(self) -> int:
-        """Return how many rows the quota of the owner allows to submit. If there are none, the job waits for its turn.
+        """Return how many rows the quota of the owner allows to submit. At 0, the job waits for its turn.
 
         Rows that agents hold do not wait. They are the first open ones, since rows are submitted in order.
         """
@@ -522,7 +517,7 @@ class JobActor(Actor):
         self.order(self._make_room, self._has_made_room, alone=True)
 
     def _make_room(self) -> int:
-        """Truncate the log of the record. Called by the job writer."""
+        """Truncate the log of the record. Called in the job writer's thread."""
         self._record.checkpoint()
         return self._record.size_bytes
 

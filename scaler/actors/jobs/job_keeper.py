@@ -189,9 +189,7 @@ class JobKeeper(Actor):
             )
 
     def _handle(self, asked: RequestJob, *, is_read: bool = True) -> None:
-        """Answer a request or forward it. `is_read`: whether the other requests handled at the same time only read,
-        too.
-        """
+        """Answer or forward a request. `is_read`: whether all requests handled now only read."""
         request = asked.request
         if request.verb == JobVerb.LIST:
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)

@@ -27,16 +27,12 @@ READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
 FAILURES_MOST = 1000
 
 ATTEND, SCAN = b"a", b"s"
-"""Bodies of `READ`. `ATTEND`: the client needs the job to run. `SCAN`: answer at once with the next rows that have
-ended.
-"""
+"""Bodies of `READ`. `ATTEND`: the client needs the job to run. `SCAN`: answer at once, with ended rows."""
 
 NOT_READ = "results cannot be read"
 
 Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
-"""A generator that yields orders for the job writer, each with the error text for its failure, and receives their
-results.
-"""
+"""Yields orders for the job writer, each with the error text for its failure, and receives their results."""
 
 
 class JobReads:
@@ -201,9 +197,7 @@ class JobReads:
         self._tell(asked, known(asked.request, found))
 
     def read_arguments(self, asked: RequestJob) -> Steps:
-        """Answer with the arguments of one row (its block, the ids of its objects, and frames) and with facts about its
-        call.
-        """
+        """Answer with the arguments of one row (block, object ids, frames) and with facts about its call."""
         record, row = self._record, asked.request.first
         found = yield lambda: (record.arguments_of(row), _call_of(record, row)), "arguments cannot be read"
         (payload, object_ids, frames), call = found

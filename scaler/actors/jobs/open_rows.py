@@ -32,8 +32,7 @@ class OpenRows:
 
     Args:
         ranges: the ranges in the record.
-        ended: for each range of which some rows have ended, by first row: a byte for each row, 1 if it has ended, else
-            0.
+        ended: for each partly ended range, by first row: a byte for each row, 1 if it has ended, else 0.
     """
 
     def __init__(self, ranges: Iterable[RowRange], ended: Mapping[int, bytearray]) -> None:
@@ -54,9 +53,7 @@ class OpenRows:
         self._cursor = 0
         """the index of the range to load next"""
         self._loaded: tuple[int, Arguments, int] | None = None
-        """the range being submitted: its first row, the arguments of all its rows, and the number of rows passed so
-        far
-        """
+        """the range being submitted: its first row, its arguments, and the number of rows passed"""
 
     @classmethod
     def of(cls, record: JobRecord) -> OpenRows:

@@ -2,7 +2,7 @@
 
 Takes the place of the job's own actor while another program has the lock. Receives messages of the job keeper and the
 job writer. Sends to these and, through the outbox, to clients. Requests that would change the job are refused with the
-name of the other program. When the lock is free or the job is gone, this actor ends, and the job keeper passes open
+name of the other program. When the lock is free or the job was removed, this actor ends, and the job keeper passes open
 requests to the next one. The record is opened for reading only.
 """
 
@@ -33,9 +33,8 @@ IDLE_SECONDS = 30.0
 """Time for which the record stays open without a request; at most twice that."""
 
 ENDING_SECONDS = 3.0
-"""The longest wait for the lock to change hands. After the other program ends, its scheduler, a process of its own,
-keeps
-the lock for a moment. If that scheduler was killed while the program runs, the next one takes the lock in a moment.
+"""The longest wait for the lock to be taken or released. After the other program ends, its scheduler, a process of its
+own, holds the lock for a moment. If only that scheduler was killed, the next one takes the lock in a moment.
 """
 
 
@@ -49,7 +48,7 @@ class LeftJobError(Exception):
 
 
 class JobFreeError(Exception):
-    """No other program has the job open, or the job is gone."""
+    """No other program has the job open, or the job was removed."""
 
 
 class JobView:
@@ -69,9 +68,8 @@ class JobView:
 
     _standing: JobState
     _reading: JobReads
-    """set, as `_standing`, when the record is first opened"""
+    """set, as is `_standing`, when the record is first opened"""
     _answer: JobResponse
-    """the answer to the latest request"""
     _is_left = False
     """whether no program had the job open at the latest request"""
 

@@ -50,9 +50,7 @@ class JobResults:
     def take(
         self, task_id: TaskId, frames: Frames, function_id: ObjectId, duration_us: int
     ) -> tuple[Frames | None, str]:
-        """Return the frames of a result, or None and the reason if it is lost. None and no reason: its bytes were
-        requested.
-        """
+        """Return the frames of a result, or why it is lost; neither if its agent must send them first."""
         if type(frames) is LostFrames:
             return None, frames.reason
         if type(frames) is not LocatedFrames:

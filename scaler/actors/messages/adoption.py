@@ -21,7 +21,7 @@ from scaler.wire.messages.client import Task
 class RunsHeld:
     """agent session -> adoption: a new agent holds these runs: owner, task, worker, attempt. `agents`: the number of
     agents of
-    its previous scheduler; 0 without one.
+    its last scheduler, or 0.
     """
 
     runs: Sequence[tuple[int, TaskId, ActorRef, int]]
@@ -37,9 +37,9 @@ class RunsLost:
 
 @message
 class FindRun:
-    """task -> adoption: report whether an agent holds a run of this task, which a client of another scheduler submits
-    again.
-    `patient`: the task may have been started, and must not be started again.
+    """task -> adoption: report whether an agent holds a run of this task, which another scheduler had. `patient`: it
+    may have
+    been started, and must not be started again.
     """
 
     owner: int
@@ -50,9 +50,9 @@ class FindRun:
 
 @message
 class NodesWait:
-    """graph -> adoption: hold the runs of these nodes, which wait for inputs, until the graph ends. Its client had
-    another
-    scheduler. An empty message reports the end of the graph.
+    """graph -> adoption: hold the runs of these nodes, which wait for inputs, until the graph ends. Without nodes: the
+    graph
+    has ended.
     """
 
     graph: ActorRef
@@ -62,9 +62,9 @@ class NodesWait:
 
 @message
 class FindRuns:
-    """client session or job -> adoption: report which of these tasks have runs at agents: the tasks of an owner that
-    wait for
-    room in its quota, by their ids or a prefix of these. Each run is reported to one asker.
+    """client session or job -> adoption: report runs at agents of these tasks, or of tasks with a prefix, which wait
+    for room
+    in the quota of their owner. Each run is reported to one asker.
     """
 
     owner: int
@@ -109,9 +109,9 @@ class RunAdopted:
 
 @message
 class NotHeld:
-    """adoption or worker proxy -> task: no known agent has a run of the task. To client sessions and jobs: agents hold
-    no
-    other runs of their tasks.
+    """adoption or worker proxy -> task: no known agent has a run of the task. To client sessions and jobs: nor of their
+    other
+    tasks.
     """
 
 

@@ -13,11 +13,11 @@ from scaler.wire.messages.common import ObjectPart
 
 @message
 class StoreObject:
-    """client session or graph -> object store: store this object. `held`: its client keeps it until it deletes it;
-    otherwise
-    it is kept as long as tasks use it. What a graph stores has no owner. `is_function`: its id is the hash of its
-    content,
-    so it may be stored repeatedly, and hosts retain their copies for a while.
+    """client session or graph -> object store: store this object. `held`: until its client deletes it, else while tasks
+    use
+    it. What a graph stores has no owner. `is_function`: the id is the hash of the content, so it may be stored
+    repeatedly,
+    and hosts retain copies.
     """
 
     object_id: ObjectId
@@ -52,9 +52,9 @@ class SupplyObject:
 
 @message
 class ObjectCame:
-    """agent session -> object store: the agent has sent this object, or does not have it. `stays`: keep the frames,
-    since the
-    agent leaves soon and has no other copy to send.
+    """agent session -> object store: the agent has sent this object, or does not have it. `stays`: the agent leaves
+    soon, so
+    these frames are the only ones.
     """
 
     object_id: ObjectId
@@ -67,9 +67,9 @@ class ObjectCame:
 
 @message
 class RequestPart:
-    """object store -> agent session: request the part at `offset` of a value from your agent: of the result at this
-    location,
-    or, without one, of a copy.
+    """object store -> agent session: request the part at `offset` of a value from the agent: of the result at
+    `location`, or
+    without a location of a copy.
     """
 
     object_id: ObjectId
@@ -102,9 +102,7 @@ class HostIsBack:
 
 @message
 class ObjectLost:
-    """object store -> client session, or graphs that need it: an object was lost with its host. `reason`: names the
-    host.
-    """
+    """object store -> client session, or graphs that need it: an object was lost with the host that `reason` names."""
 
     object_id: ObjectId
     reason: str
@@ -127,9 +125,7 @@ class DeleteObject:
 
 @message
 class UseObjects:
-    """task or graph -> object store: keep these objects until `ReleaseObjects`. `graph`: receives `ObjectLost` of
-    them.
-    """
+    """task or graph -> object store: keep these objects until `ReleaseObjects`. `graph`: is notified of losses."""
 
     object_ids: bytes
     graph: ActorRef | None = None
@@ -137,9 +133,7 @@ class UseObjects:
 
 @message
 class CountArguments:
-    """task or graph -> object store: add the bytes of a call's arguments, or subtract them if `size_bytes` is
-    negative.
-    """
+    """task or graph -> object store: add the bytes of a call's arguments; a negative number subtracts them."""
 
     size_bytes: int
     payer: Owner
@@ -155,10 +149,7 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this object to the peer. `host`: the session of an agent, which keeps the copy
-    until
-    `DeleteCopy`.
-    """
+    """session -> object store: send this object to the peer. `host`: the session of an agent, which keeps the copy."""
 
     object_id: ObjectId
     peer: Peer
@@ -173,9 +164,9 @@ class FetchObject:
 
 @message
 class CopyKept:
-    """agent session -> object store: an agent on a new connection has a copy of this. `is_early`: it had another
-    scheduler, so
-    the client of the object may not have reconnected yet.
+    """agent session -> object store: a reconnected agent has a copy of this. `is_early`: it had another scheduler, so
+    the
+    client of the object may not be here yet.
     """
 
     object_id: ObjectId
@@ -193,8 +184,7 @@ class DeleteCopy:
 
 @message
 class HostLeft:
-    """agent session -> object store: the agent has left with its copies. `reason`: a sentence for users of values that
-    only it
+    """agent session -> object store: the agent has left with its copies. `reason`: for users of values that only it
     had.
     """
 
@@ -223,9 +213,9 @@ class OwnerResubmits:
 
 @message
 class OwnerResubmitted:
-    """client session -> object store: this client has submitted all its objects again. To itself, with None: clients
-    that have
-    not returned by now are late.
+    """client session -> object store: this client has submitted all its objects again. None, to itself: absent clients
+    are
+    late.
     """
 
     owner: ClientId | None

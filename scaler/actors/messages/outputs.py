@@ -26,11 +26,9 @@ class RunsPrinted:
 
 @message
 class OutputRequested:
-    """client session -> outputs: a client requests the output of tasks.
-
-    Attributes:
-        accounts: the accounts whose tasks it may see; None: all.
-        stream_of: the account whose tasks it may stream; None inside a task, which gets no stream.
+    """client session -> outputs: a client requests the output of tasks. It may see those of `accounts`; None: all. It
+    may
+    stream those of the account `stream_of`; None: it is inside a task, and may not.
     """
 
     peer: Peer

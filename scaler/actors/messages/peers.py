@@ -164,9 +164,9 @@ class OpenWorker:
 
 @message
 class StopWorker:
-    """agent session -> worker proxy: the agent is gone. `was_lost`: it ended unexpectedly, so the running tasks are
-    suspect.
-    If `values` were on their way that are large enough to have ended it, only the tasks with these are suspect.
+    """agent session -> worker proxy: the agent is gone. `was_lost`: unexpectedly, so running tasks are suspect.
+    `values`: large
+    ones on their way, which may have ended it: then only tasks with these are.
     """
 
     was_lost: bool

@@ -17,11 +17,11 @@ from scaler.wire.messages.client import GraphInput, Task, TaskResult
 
 @message
 class TaskReady:
-    """task -> balancer: the task can run. `goes_first`: queued ahead of new tasks, for a retry or the next node of a
-    running
-    graph. `near_worker`: the worker on whose host most of its data is. `account`: whose share it uses. `is_new`: it was
-    never accepted, and may be refused. `context`: of a range, to split it where it runs; of a task whose start is held
-    (`StartRequested`), the receiver of that request. `needs`: what it needs besides a free worker.
+    """task -> balancer: the task can run. `goes_first`: ahead of new tasks, as a retry or the next node of a running
+    graph.
+    `near_worker`: on the host of most of its data. `account`: whose share it uses. `is_new`: it may be refused.
+    `context`:
+    splits a range where it runs; receives the `StartRequested` of a held task. `needs`: besides a free worker.
     """
 
     task: ActorRef
@@ -51,9 +51,7 @@ class TaskWithdrawn:
 
 @message
 class TaskNotWaiting:
-    """balancer -> task: the task cannot be withdrawn, because it is not in the queue: it was assigned before, or
-    forgotten.
-    """
+    """balancer -> task: a task to withdraw is not in the queue: it was assigned before, or forgotten."""
 
 
 @message
@@ -83,9 +81,9 @@ class TaskAssigned:
 
 @message
 class StartRequested:
-    """worker proxy -> job: a worker has a place for this attempt at an at-most-once row. The proxy holds the order
-    until the
-    job has recorded the start on disk.
+    """worker proxy -> job: a worker has a place for this attempt at an at-most-once row, which is held until its start
+    is on
+    disk.
     """
 
     worker: ActorRef
@@ -126,9 +124,9 @@ class RecallRun:
 
 @message
 class RunLost:
-    """worker proxy -> task: the worker was lost, and this attempt with it. `was_ordered`: its agent may have received
-    the
-    attempt. `was_on_its_way`: the agent had not acknowledged it.
+    """worker proxy -> task: the worker and this attempt are lost. `was_ordered`: its agent may have received the
+    attempt.
+    `was_on_its_way`: without acknowledging it.
     """
 
     attempt: int
@@ -176,7 +174,7 @@ class RetryDue:
 class TaskDone:
     """task -> client session or graph: the task has ended. `worker`: the sender of the result. A client session
     receives the
-    `TaskResult` alone if there are no frames, as nearly always.
+    `TaskResult` alone unless there are frames.
     """
 
     result: TaskResult
@@ -233,15 +231,12 @@ NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 
 @message
 class ExplainTask:
-    """client session or graph -> task: explain where the task is and what it waits for, with an `ExplainResponse` about
-    `task_id` to `asker`.
-
-    Attributes:
-        because: the beginning of the answer, if `task_id` waits for this task.
-        seconds: how long `task_id` has waited for it.
-        hops: the number of graphs that have forwarded the question.
-        asked_at: the time of the question, by the clock of the scheduler.
-        is_wanted: whether the client waits for the result: then a paused worker starts this task next.
+    """client session or graph -> task: explain the state of the task, with an `ExplainResponse` about `task_id` to
+    `asker`.
+    `because`: the start of the answer, if `task_id` has waited for this task, for `seconds`. `hops`: how many graphs
+    have
+    forwarded it. `asked_at`: by the clock of the scheduler. `is_wanted`: the client waits for the result, so a paused
+    worker starts this task next.
     """
 
     asker: ActorRef
@@ -255,8 +250,9 @@ class ExplainTask:
 
 @message
 class ExplainForAdmin:
-    """client session of an admin -> the other sessions in turn: answer if this is a task of your client, or forward the
-    question to the next session in `others`.
+    """client session of an admin -> the other sessions in turn: answer for a task of your client, or forward this to
+    the next
+    of `others`.
     """
 
     question: ExplainTask
@@ -290,9 +286,7 @@ class ExplainInput:
 
 @message
 class ExplainWaiting:
-    """task -> balancer: explain why the task waits in the queue, with its try, and `seconds`, the shortest time it has
-    waited.
-    """
+    """task -> balancer: explain why the task waits in the queue, for at least `seconds`, with its tries."""
 
     question: ExplainTask
     task: ActorRef
@@ -324,14 +318,13 @@ class AnswerOverdue:
 
 @message
 class CancelGraph:
-    """client session -> graph: start no more nodes, and stop the running ones."""
+    """client session -> graph: start no further nodes, and stop the running ones."""
 
 
 @message
 class GraphNodeDone:
-    """graph -> client session: a node whose result the client requested has ended. `worker`: the one that made the
-    result, if
-    the node has just ended.
+    """graph -> client session: a requested node has ended. `worker`: the one that made the result, if the node has just
+    ended.
     """
 
     graph_id: GraphId
@@ -351,9 +344,7 @@ class AwaitResult:
 
 @message
 class InputKnown:
-    """graph -> client session: a node of this graph, for which other nodes wait, ended earlier. The client knows its
-    result.
-    """
+    """graph -> client session: a node that other nodes wait for ended earlier, and the client knows its result."""
 
     source: GraphId
     done: TaskDone
@@ -368,9 +359,9 @@ class KeepResult:
 
 @message
 class GraphEnded:
-    """graph -> client session: all nodes have ended, and the graph ends. A later graph may have its id. `lost`: why
+    """graph -> client session: all nodes have ended, and so has the graph. A later graph may have its id. `lost`: why
     nodes
-    without a reported outcome must be submitted again.
+    without a reported outcome must be resubmitted.
     """
 
     graph_id: GraphId
@@ -383,17 +374,11 @@ class GraphEnded:
 
 @message
 class WorkerJoined:
-    """worker proxy -> balancer: the worker takes tasks.
-
-    Attributes:
-        queue_size: the most tasks that it takes at a time.
-        tasks: the number of its tasks.
-        expected_us: their expected work.
-        host: the session of its agent, the same for all workers of that agent.
-        offer: the resources of its node.
-        taken: the resources in use, with the number of tasks that use them.
-        is_unsure: whether it has runs whose resources are unknown.
-        name: for tasks that only this worker may run.
+    """worker proxy -> balancer: the worker takes up to `queue_size` tasks at a time; it has `tasks`, of `expected_us`
+    of work.
+    `host`: the session of its agent. `offer`: the resources of its node. `taken`: how many of its tasks use which of
+    them.
+    `is_unsure`: it has runs whose resources are unknown. `name`: for tasks that only this worker may run.
     """
 
     worker: ActorRef
@@ -409,7 +394,7 @@ class WorkerJoined:
 
 @message
 class WorkerLeft:
-    """worker proxy -> balancer: the worker takes no more tasks. Answered, since an assignment may be on its way."""
+    """worker proxy -> balancer: the worker no longer takes tasks. Answered, since an assignment may be on its way."""
 
     worker: ActorRef
 
@@ -421,9 +406,7 @@ class WorkerForgotten:
 
 @message
 class WorkersPausedAt:
-    """agent session -> balancer: `held` workers of this agent are paused, because memory and disk for results are
-    full.
-    """
+    """agent session -> balancer: `held` workers of this agent are paused for lack of result memory."""
 
     host: ActorRef
     held: int
@@ -480,8 +463,7 @@ class RecallTasks:
 
 @message
 class TasksRecalled:
-    """worker proxy -> balancer: `count` tasks of these functions were returned, of the expected work that the balancer
-    had
+    """worker proxy -> balancer: `count` tasks of these functions were returned, of the expected work as it was
     counted.
     """
 
@@ -493,9 +475,7 @@ class TasksRecalled:
 
 @message
 class LoadResumed:
-    """worker proxy -> balancer: `count` blocked tasks resume, of this expected work. They were freed when they
-    blocked.
-    """
+    """worker proxy -> balancer: `count` tasks, freed when they blocked, resume, with this expected work."""
 
     worker: ActorRef
     count: int
@@ -506,9 +486,7 @@ class LoadResumed:
 class BalancerRestarted:
     """balancer -> acceptor -> sessions -> tasks and worker proxies: report waiting tasks and free workers again.
 
-    Only attempts of tasks before this number are reported: the new balancer has received later ones, and may have
-    assigned
-    them.
+    Only attempts before this number: later ones were reported to the new balancer, and may be assigned already.
     """
 
     attempt: int

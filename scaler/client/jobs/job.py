@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from scaler.client.rerun.failed_call import FailedCall
 
 Seen: TypeAlias = "defaultdict[int, int]"
-"""The rows that were read: a bit for each, in words of 64 bits by row number. A dictionary, because a peer chooses the
-numbers.
-"""
+"""The rows that were read: a bit for each, in words of 64. Sparse, because the numbers are those of a peer."""
 
 READ_ROWS = 4096
 """The most results in one request."""
@@ -123,7 +121,7 @@ class FailedRow:
 
         Function, arguments and objects are read from the record of the job. The record keeps the failure: `Job.retry`
         runs the
-        row on a worker again. Otherwise it is like `ScalerFuture.rerun`.
+        row on a worker again. All else is as in `ScalerFuture.rerun`.
 
         Args:
             again: whether a row with the option `at_most_once` may run a second time.
@@ -141,7 +139,6 @@ class FailedRow:
         return run(self._call(again=again))
 
     def _call(self, *, again: bool) -> FailedCall:
-        """Return the call of the row, read from the record of its job."""
         if self._read is None:
             raise RerunError(f"row {self.row} is a copy, which does not know its job: take the row from job.failures()")
         return self._read(self.row, again=again)
@@ -295,7 +292,6 @@ class Job:
         ]
 
     def _call_of(self, row: int, *, again: bool) -> FailedCall:
-        """Return the call of a failed row, read from the record."""
         from scaler.client.rerun.of_row import read_row  # noqa: PLC0415 - few programs need it
 
         return read_row(self._link, self.name, self._work, row, again=again)
@@ -320,8 +316,8 @@ class Job:
                 their results. Iterators made before raise `JobConflictError`. None: the function of the job.
 
         Raises:
-            JobError: if `at_most_once` forbids to run any failed row again, the job no longer exists, or its function
-                cannot be replaced, because another program uses the job or has not submitted all rows.
+            JobError: if `at_most_once` forbids to run any failed row again, or the job no longer exists. With `fn` also
+                if another program uses the job, or has not submitted all rows.
             JobConflictError: if another call has changed the job, or another minor version of Python made it.
             TypeError, SerializeObjectError: if `fn` is not a function that `Client.map` takes.
         """
@@ -331,7 +327,7 @@ class Job:
         self._hear(ask(self._link, self._ask(JobVerb.RETRY, body=random_id()[:TOKEN_BYTES])))
 
     def cancel(self) -> None:
-        """Cancel the job: interrupt running rows and start no others. Results of ended rows are kept."""
+        """Cancel the job: interrupt running rows and start no further rows. Results of ended rows are kept."""
         self._hear(ask(self._link, self._ask(JobVerb.CANCEL)))
 
     def forget(self) -> None:

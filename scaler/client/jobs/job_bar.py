@@ -60,7 +60,6 @@ class JobBar:
 
 
 def _ended(info: Info) -> tuple[int, int]:
-    """Return how many rows have ended, and how many of them failed."""
     return info["done"] + info["failed"], info["failed"]
 
 

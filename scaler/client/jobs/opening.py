@@ -142,9 +142,8 @@ class Opening:
         self._is_made_here = self._has_version = False
         """whether this call created the job; whether it created a new version of it"""
         self._revision = 0
-        """the revision of the job with which this work was compared: the scheduler refuses changes of any other"""
+        """the revision with which this work was compared: the scheduler refuses changes of any other revision"""
         self._is_other_work = False
-        """whether the new version is other work"""
         self._n_unknown = 0
         """the number of ended rows that cannot be compared and keep their results"""
         self._sent: set[str] = set()
@@ -382,7 +381,6 @@ class Opening:
     # Rows
 
     def _send_objects(self, new: PackedRange) -> None:
-        """Send the objects that rows refer to."""
         unsent, self._unsent = self._unsent, []
         for each in (*unsent, *new.objects):
             self._send_object(each)

@@ -67,7 +67,7 @@ class RangeMaker:
     ) -> None:
         self._digests, self._block_of, self._make = digests, block_of, make
         self._are_made = False
-        """whether some rows may be `PackedRow`s"""
+        """whether some rows may be a `PackedRow`"""
         self.n_not_compared = 0
         """the number of rows, of all ranges made, that cannot be compared"""
         self.first_not_compared = (0, "")

@@ -48,9 +48,7 @@ class FailurePlaces:
 def _end_of_message(payload: Any) -> int:
     """Return where a message ends; the end of the payload if it holds no complete message.
 
-    A message starts with a table: the number of its segments less one, and their sizes in words. The table is padded to
-    a
-    whole word, and the segments follow.
+    It starts with the number of its segments less one and their sizes in words, padded to a whole word.
     """
     try:
         (more,) = struct.unpack_from("<I", payload)

@@ -208,7 +208,6 @@ class Results:
             self.count_anew(first)
 
     def _line_at(self, row: int) -> ResultLine | None:
-        """Return the line that contains a row."""
         query = f"SELECT {COLUMNS} FROM results WHERE row <= ? ORDER BY row DESC LIMIT 1"  # noqa: S608 - a constant
         found = self._connection.execute(query, (row,)).fetchone()
         line = self._line(found) if found is not None else None
@@ -325,9 +324,8 @@ class Results:
         return states
 
     def read(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return the results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, but
-        at least
-        one result.
+        """Return results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, but at
+        least one.
         """
         query = (
             f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant

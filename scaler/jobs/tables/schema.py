@@ -207,7 +207,6 @@ _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
 
 @functools.cache
 def _schema() -> frozenset[tuple[str, ...]]:
-    """Return the tables and indexes of a new record."""
     connection = sqlite3.connect(":memory:")
     try:
         connection.executescript(f"{TABLES} {';'.join(RESULTS)};")

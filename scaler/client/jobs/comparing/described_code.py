@@ -1,4 +1,4 @@
-"""Descriptions of functions and classes: those of the program by their code, others by their names.
+"""Descriptions of functions and classes: those of the program by their code, all other ones by their names.
 
 Comments, line numbers and docstrings make no difference; a changed constant, name or statement does. Nothing described
 is called.

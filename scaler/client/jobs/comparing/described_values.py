@@ -1,4 +1,4 @@
-"""Descriptions of Python values: known classes have a handler here, values of all others are described as pickled.
+"""Descriptions of Python values: known classes have a handler here, other values are described as pickled.
 
 A value of an unknown class is accessed only through the methods that pickling it calls.
 """
@@ -193,7 +193,6 @@ _DEFAULTS = ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs__", "_
 
 @functools.lru_cache(1024)
 def _is_default(kind: Hashable) -> bool:
-    """Return whether a class has the default pickling methods of `object`."""
     return all(getattr(kind, name, None) is getattr(object, name, None) for name in _DEFAULTS)
 
 

@@ -1,4 +1,4 @@
-"""Description: a hash of any value that is equal in each process for equal values, and differs for others.
+"""Description: a hash of any value that is equal in each process for equal values, and differs for different values.
 
     value --handler--> Shape: a head and parts --each part--> a plain value, a leaf, or the hash of its own shape
                                                                             |

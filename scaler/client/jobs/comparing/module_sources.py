@@ -91,7 +91,7 @@ class ModuleSources:
     def _targets(self, name: str, names: tuple[str, ...], package: str) -> Iterator[str]:
         """Iterate over the modules that an import executes, except packages that the importing module is in.
 
-        Those are executed before; they count only if the import takes a name of their own.
+        These packages are executed before; they count only if the import takes a name of their own.
         """
         submodules = [each for each in (f"{name}.{inner}" for inner in names) if self._find(each) is not None]
         yield from submodules

@@ -1,6 +1,6 @@
 """Row digests: hashes of rows by which they are compared in another process.
 
-Rows of plain values are hashed as serialised by marshal, all others by their description. No value makes a call here
+Rows of plain values are hashed as serialised by marshal, other rows by their description. No value makes a call here
 raise.
 """
 

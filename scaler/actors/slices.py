@@ -32,8 +32,7 @@ class Slices:
 
     Args:
         actor: calls `go_on` when it receives a `NextSlice`. The reference is weak: otherwise an actor that has ended
-            would
-            stay in memory until the next garbage collection.
+            would stay in memory until the next garbage collection.
     """
 
     def __init__(self, actor: Actor) -> None:

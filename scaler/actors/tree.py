@@ -226,8 +226,7 @@ class SchedulerTree:
 
     def report(self) -> Report:
         """Request counts from all actors. The report is complete when the dispatcher has run, because they answer
-        before all other
-        work. Actors that are being restarted are missing.
+        before all other work. Actors that are being restarted are missing.
         """
         report = Report()
         for part in self.supervisor.children.values():

@@ -38,7 +38,7 @@ LOCK_OF_ALL = ".lock"
 """The lock file in the folder of all jobs. Names of owners have no leading dot."""
 
 REMOVAL_SECONDS = 0.02
-"""Limit of the time for one go at deletions or looks at records: changes of other jobs wait meanwhile."""
+"""Limit of the time for deleting files or examining records at once: changes of other jobs wait meanwhile."""
 
 LOOK_AGAIN_SECONDS = 1.0
 """The shortest time until the next look at an expired job that was in use, or changed at that moment."""
@@ -89,8 +89,7 @@ class JobFolder:
 
     Raises:
         ConfigError: if the folder cannot be created or written, is accessible to other users, is on a network file
-            system,
-            or is locked by another scheduler.
+            system, or is locked by another scheduler.
     """
 
     def __init__(self, path: Path, is_shared: bool = False, holder: Holder | None = None) -> None:
@@ -132,8 +131,7 @@ class JobFolder:
 
     def _lock_all(self) -> int | None:
         """Lock the folder against schedulers of this version, and of earlier ones, whose lock file is removed: it has
-        the place
-        of the owner `lock`.
+        the place of the owner `lock`.
         """
         kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
         descriptor, earlier = take_lock(self.path / LOCK_OF_ALL, kind, self._holder), self.path / LOCK
@@ -364,7 +362,7 @@ class JobFolder:
     def _is_removed(self, place: Path) -> bool:
         """Remove an expired job, unless another program has it open, or has changed it. Return whether it was removed.
 
-        Nothing is removed unless this program has locked the folder: its scheduler may be starting again.
+        Nothing is removed unless this program has locked the folder: another scheduler may be starting again.
         """
         if not self.is_entered:
             return False

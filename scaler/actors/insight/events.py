@@ -92,8 +92,7 @@ class PeerIdentity:
 @message
 class PeerJoined:
     """A new session of a peer. `session`: its actor; `workers`: the actors of an agent's started workers, in the order
-    of
-    their names. `PeerChanged` reports later ones.
+    of their names. `PeerChanged` reports later ones.
     """
 
     session: ActorRef

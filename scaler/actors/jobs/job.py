@@ -174,7 +174,7 @@ class JobActor(Actor):
             self.order(self._record.objects, self._objects_are_here)
 
     def _stop_asking(self) -> None:
-        """Stop looking for runs of new tasks at agents. At-most-once rows that an agent may still hold fail."""
+        """Stop looking for runs of new tasks at agents: all have had the time to return."""
         self._context.adoption = None
         self._n_at_agents = 0
 

@@ -42,7 +42,7 @@ FIRST_LOOK_SECONDS = 1.0
 """The time from the first request about jobs of a shared folder to the first look."""
 
 REQUESTS_MOST = 4096
-"""Limit of the requests of a session that have no answer yet; further ones are refused, and as many end the session."""
+"""Limit of the unanswered requests of a session; further ones are refused, and as many refusals end the session."""
 LISTS_MOST = 16
 """Limit of the waiting requests of a session for lists of jobs, each of which takes as long as reading all jobs."""
 

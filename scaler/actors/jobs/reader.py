@@ -81,8 +81,7 @@ class JobView:
 
         Raises:
             JobFreeError: if no other program has the job open. Two kinds of jobs are still read then: one in the folder
-                of a
-                scheduler, which may be starting again, and a map without its program, which may return.
+                of a scheduler, which may be starting again, and a map without its program, which may return.
             Exception: one of `UNREADABLE`, if the job cannot be read.
         """
         request, used = asked.request, self._folder.who_has(self._place)

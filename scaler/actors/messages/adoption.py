@@ -20,8 +20,7 @@ from scaler.wire.messages.client import Task
 @message
 class RunsHeld:
     """agent session -> adoption: a new agent holds these runs: owner, task, worker, attempt. `agents`: the number of
-    agents of
-    its last scheduler, or 0.
+    agents of its last scheduler, or 0.
     """
 
     runs: Sequence[tuple[int, TaskId, ActorRef, int]]
@@ -38,8 +37,7 @@ class RunsLost:
 @message
 class FindRun:
     """task -> adoption: report whether an agent holds a run of this task, which another scheduler had. `patient`: it
-    may have
-    been started, and must not be started again.
+    may have been started, and must not be started again.
     """
 
     owner: int
@@ -51,8 +49,7 @@ class FindRun:
 @message
 class NodesWait:
     """graph -> adoption: hold the runs of these nodes, which wait for inputs, until the graph ends. Without nodes: the
-    graph
-    has ended.
+    graph has ended.
     """
 
     graph: ActorRef
@@ -63,8 +60,7 @@ class NodesWait:
 @message
 class FindRuns:
     """client session or job -> adoption: report runs at agents of these tasks, or of tasks with a prefix, which wait
-    for room
-    in the quota of their owner. Each run is reported to one asker.
+    for room in the quota of their owner. Each run is reported to one asker.
     """
 
     owner: int
@@ -110,8 +106,7 @@ class RunAdopted:
 @message
 class NotHeld:
     """adoption or worker proxy -> task: no known agent has a run of the task. To client sessions and jobs: nor of their
-    other
-    tasks.
+    other tasks.
     """
 
 

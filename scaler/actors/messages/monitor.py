@@ -122,7 +122,7 @@ class Backlog:
     nodes: dict[bytes, list[NodeSeen]] = field(default_factory=dict)
     """nodes of the graphs in `wants_nodes_of`, by short id"""
     wants_tasks: frozenset[bytes] = frozenset()
-    """short ids of tasks that only graphs may know"""
+    """short ids of tasks that the monitor does not know"""
     asked_nodes: dict[bytes, WatchedNode] = field(default_factory=dict)
     """the tasks in `wants_tasks` that are nodes of graphs and not tasks yet"""
 

@@ -14,10 +14,8 @@ from scaler.wire.messages.common import ObjectPart
 @message
 class StoreObject:
     """client session or graph -> object store: store this object. `held`: until its client deletes it, else while tasks
-    use
-    it. What a graph stores has no owner. `is_function`: the id is the hash of the content, so it may be stored
-    repeatedly,
-    and hosts retain copies.
+    use it. What a graph stores has no owner. `is_function`: the id is the hash of the content, so it may be stored
+    repeatedly, and hosts retain copies.
     """
 
     object_id: ObjectId
@@ -53,8 +51,7 @@ class SupplyObject:
 @message
 class ObjectCame:
     """agent session -> object store: the agent has sent this object, or does not have it. `stays`: the agent leaves
-    soon, so
-    these frames are the only ones.
+    soon, so these frames are the only ones.
     """
 
     object_id: ObjectId
@@ -68,8 +65,7 @@ class ObjectCame:
 @message
 class RequestPart:
     """object store -> agent session: request the part at `offset` of a value from the agent: of the result at
-    `location`, or
-    without a location of a copy.
+    `location`, or without a location of a copy.
     """
 
     object_id: ObjectId
@@ -165,8 +161,7 @@ class FetchObject:
 @message
 class CopyKept:
     """agent session -> object store: a reconnected agent has a copy of this. `is_early`: it had another scheduler, so
-    the
-    client of the object may not be here yet.
+    the client of the object may not be here yet.
     """
 
     object_id: ObjectId
@@ -214,8 +209,7 @@ class OwnerResubmits:
 @message
 class OwnerResubmitted:
     """client session -> object store: this client has submitted all its objects again. None, to itself: absent clients
-    are
-    late.
+    are late.
     """
 
     owner: ClientId | None

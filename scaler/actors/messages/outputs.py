@@ -27,8 +27,7 @@ class RunsPrinted:
 @message
 class OutputRequested:
     """client session -> outputs: a client requests the output of tasks. It may see those of `accounts`; None: all. It
-    may
-    stream those of the account `stream_of`; None: it is inside a task, and may not.
+    may stream those of the account `stream_of`; None: it is inside a task, and may not.
     """
 
     peer: Peer

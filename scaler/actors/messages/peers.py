@@ -165,8 +165,7 @@ class OpenWorker:
 @message
 class StopWorker:
     """agent session -> worker proxy: the agent is gone. `was_lost`: unexpectedly, so running tasks are suspect.
-    `values`: large
-    ones on their way, which may have ended it: then only tasks with these are.
+    `values`: large ones on their way, which may have ended it: then only tasks with these are.
     """
 
     was_lost: bool

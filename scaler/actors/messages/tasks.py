@@ -12,16 +12,14 @@ from scaler.message import message
 from scaler.pickling.serialization import Frames
 from scaler.wire.messages.client import GraphInput, Task, TaskResult
 
-# A task finds its worker
+# Tasks and their workers
 
 
 @message
 class TaskReady:
     """task -> balancer: the task can run. `goes_first`: ahead of new tasks, as a retry or the next node of a running
-    graph.
-    `near_worker`: on the host of most of its data. `account`: whose share it uses. `is_new`: it may be refused.
-    `context`:
-    splits a range where it runs; receives the `StartRequested` of a held task. `needs`: besides a free worker.
+    graph. `near_worker`: on the host of most of its data. `account`: whose share it uses. `is_new`: it may be refused.
+    `context`: to split a range where it runs, and to request the start of a held task. `needs`: besides a free worker.
     """
 
     task: ActorRef
@@ -82,8 +80,7 @@ class TaskAssigned:
 @message
 class StartRequested:
     """worker proxy -> job: a worker has a place for this attempt at an at-most-once row, which is held until its start
-    is on
-    disk.
+    is on disk.
     """
 
     worker: ActorRef
@@ -125,8 +122,7 @@ class RecallRun:
 @message
 class RunLost:
     """worker proxy -> task: the worker and this attempt are lost. `was_ordered`: its agent may have received the
-    attempt.
-    `was_on_its_way`: without acknowledging it.
+    attempt. `was_on_its_way`: without acknowledging it.
     """
 
     attempt: int
@@ -173,8 +169,7 @@ class RetryDue:
 @message
 class TaskDone:
     """task -> client session or graph: the task has ended. `worker`: the sender of the result. A client session
-    receives the
-    `TaskResult` alone unless there are frames.
+    receives the `TaskResult` alone unless there are frames.
     """
 
     result: TaskResult
@@ -184,7 +179,7 @@ class TaskDone:
     """the function of a large result"""
 
 
-# What it waits for
+# Explanations
 
 
 class PastTry(NamedTuple):
@@ -232,11 +227,9 @@ NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 @message
 class ExplainTask:
     """client session or graph -> task: explain the state of the task, with an `ExplainResponse` about `task_id` to
-    `asker`.
-    `because`: the start of the answer, if `task_id` has waited for this task, for `seconds`. `hops`: how many graphs
-    have
-    forwarded it. `asked_at`: by the clock of the scheduler. `is_wanted`: the client waits for the result, so a paused
-    worker starts this task next.
+    `asker`. `because`: the start of the answer, if `task_id` has waited for this task, for `seconds`. `hops`: how many
+    graphs have forwarded it. `asked_at`: by the clock of the scheduler. `is_wanted`: the client waits for the result,
+    so a paused worker starts this task next.
     """
 
     asker: ActorRef
@@ -251,8 +244,7 @@ class ExplainTask:
 @message
 class ExplainForAdmin:
     """client session of an admin -> the other sessions in turn: answer for a task of your client, or forward this to
-    the next
-    of `others`.
+    the next of `others`.
     """
 
     question: ExplainTask
@@ -360,8 +352,7 @@ class KeepResult:
 @message
 class GraphEnded:
     """graph -> client session: all nodes have ended, and so has the graph. A later graph may have its id. `lost`: why
-    nodes
-    without a reported outcome must be resubmitted.
+    nodes without a reported outcome must be resubmitted.
     """
 
     graph_id: GraphId
@@ -375,10 +366,9 @@ class GraphEnded:
 @message
 class WorkerJoined:
     """worker proxy -> balancer: the worker takes up to `queue_size` tasks at a time; it has `tasks`, of `expected_us`
-    of work.
-    `host`: the session of its agent. `offer`: the resources of its node. `taken`: how many of its tasks use which of
-    them.
-    `is_unsure`: it has runs whose resources are unknown. `name`: for tasks that only this worker may run.
+    of work. `host`: the session of its agent. `offer`: the resources of its node. `taken`: how many of its tasks use
+    which of them. `is_unsure`: it has runs whose resources are unknown. `name`: for tasks that only this worker may
+    run.
     """
 
     worker: ActorRef

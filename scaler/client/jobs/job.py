@@ -116,12 +116,10 @@ class FailedRow:
 
     def rerun(self, *, again: bool = False) -> Any:
         """Call the function of the row again, here: with its arguments, in this process and this thread, so that
-        `breakpoint()`
-        and a debugger stop in it. Return its value, or raise its exception with the real traceback.
+        `breakpoint()` and a debugger stop in it. Return its value, or raise its exception with the real traceback.
 
         Function, arguments and objects are read from the record of the job. The record keeps the failure: `Job.retry`
-        runs the
-        row on a worker again. All else is as in `ScalerFuture.rerun`.
+        runs the row on a worker again. All else is as in `ScalerFuture.rerun`.
 
         Args:
             again: whether a row with the option `at_most_once` may run a second time.

@@ -65,9 +65,7 @@ class JobTerms:
     token: str = ""
     """a random id of the call that started the version"""
     door: str = ""
-    """how its owner connected: `BY_KEY`, `BY_FILE`, or empty where no key is needed. Only `BY_KEY` owners are locked
-    out
-    """
+    """how its owner connected: `BY_KEY`, `BY_FILE`, or empty without keys. Only `BY_KEY` owners are locked out"""
     work: int = 0
     """the number of the latest version that changed the function or the rows"""
 

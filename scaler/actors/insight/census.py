@@ -123,7 +123,7 @@ class Census(Actor):
 
     def _restart_workers(self) -> None:
         for peer in self._agents():
-            self._outbox.put(peer, RestartRequest("a client asks for fresh worker processes"))
+            self._outbox.put(peer, RestartRequest("a client requests new worker processes"))
 
     def _send_away(self, names: frozenset[str]) -> None:
         for peer in self._agents():

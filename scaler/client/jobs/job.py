@@ -138,7 +138,9 @@ class FailedRow:
 
     def _call(self, *, again: bool) -> FailedCall:
         if self._read is None:
-            raise RerunError(f"row {self.row} is a copy, which does not know its job: take the row from job.failures()")
+            raise RerunError(
+                f"row {self.row} was copied, and a copy does not know its job: take the row from job.failures()"
+            )
         return self._read(self.row, again=again)
 
 

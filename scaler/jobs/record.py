@@ -369,8 +369,10 @@ class JobRecord:
         """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
-            RowsDiffer: if known rows have different arguments, or the job is sealed and has fewer rows.
-            ValueError: if the rows do not follow the known ones.
+            RowsDiffer: if known rows have different arguments, the job is sealed and has fewer rows, or the rows do not
+                follow
+                the known ones.
+            ValueError: if the digests do not match the number of rows.
         """
         n_new = self._ranges.add(SubmittedRange(first, count, digest, row_digests, block), is_sealed=self.is_sealed)
         if n_new:

@@ -1,5 +1,4 @@
-"""The errors, as one tree. `except ScalerError` catches every error that Scaler itself raises about a task or a
-connection.
+"""Errors: one tree. `except ScalerError` catches every error that Scaler itself raises about a task or a connection.
 
 An exception that a task raises is not in this tree: it arrives as the user's own type, with its remote traceback as its
 `__cause__`. A missing scheduler is the builtin `TimeoutError`.
@@ -11,7 +10,7 @@ from typing import Any
 
 
 def class_name(kind: type) -> str:
-    """Return the name of a class with its module, but for a builtin one."""
+    """Return the qualified name of a class; without the module for a builtin class."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -22,7 +21,7 @@ class ScalerError(Exception):
 class ProcessorDiedError(ScalerError):
     """The process that ran the task ended (exit, signal, out of memory) as often as the crash limit allows.
 
-    The message says how it ended. SIGKILL usually means that the host ran out of memory: use fewer workers or smaller
+    The message shows how it ended. SIGKILL usually means that the host ran out of memory: use fewer workers or smaller
     tasks. SIGSEGV is a crash of compiled code: the standard error of its cluster has the Python traceback.
     """
 
@@ -30,7 +29,7 @@ class ProcessorDiedError(ScalerError):
 class WorkerDiedError(ScalerError):
     """The worker that ran the task was lost as often as the crash limit allows.
 
-    Its host died, its connection was down for too long, or the local cluster of this program died too often to be
+    Its host died, or its connection was down for too long. Or the local cluster of this program ended too often to be
     restarted, or cannot start with its settings: then the message names the setting and the error. Look at the log of
     the named cluster, and submit the task again.
     """
@@ -39,9 +38,9 @@ class WorkerDiedError(ScalerError):
 class NoWorkerError(ScalerError):
     """The task was refused, or no connected worker could take it for as long as its `no_worker_timeout`.
 
-    It is refused when no worker has room and `max_number_of_tasks_waiting` tasks wait already: submit it again later,
-    add workers, or raise that setting of the scheduler. If the task needs capabilities that no connected worker has,
-    start a cluster that has them; the message says which are missing.
+    It is refused when no worker has a free place and `max_number_of_tasks_waiting` tasks wait already. Submit it again
+    later, add workers, or raise that setting of the scheduler. If the task needs capabilities that no connected worker
+    has, start a cluster that has them; the message names the missing ones.
     """
 
 
@@ -53,25 +52,25 @@ class TaskNotFoundError(ScalerError):
 
 
 class MissingObjects(ScalerError):  # noqa: N818 - the name is a public contract
-    """An object that the task needs, or a large result, is not stored any more.
+    """An object that the task needs, or a large result, is no longer stored.
 
-    Its client left, was silent for too long, or cleared its objects. Send it again with `Client.send_object`. For a
-    large result: submit the task again.
+    Its client left, was silent for too long, or cleared its objects. Send the object again with `Client.send_object`.
+    For a large result: submit the task again.
     """
 
 
 class ObjectTooLargeError(ScalerError):
-    """A value is larger than those who must hold the whole of it have room for. It was not sent, or is not sent again.
+    """A value is larger than a process that must hold it can take. It is not sent, or not resent.
 
-    The message says which value, its size, whose memory is short, how large a value may be there, and what to do: give
-    that process more memory, or send less. A value in a file that the workers can read is not sent, nor is one in
-    memory that they share (docs/howto/objects.md).
+    The message names the value, its size, the process that is short of memory and its limit, and what to do: give that
+    process more memory, or send less. A value that the workers read from a file or share in memory need not be sent
+    (docs/howto/objects.md).
 
     Attributes:
-        value (str): which value.
+        value (str): what the value is.
         size (int): its bytes.
-        host (str): who has no room for it.
-        budget (int | None): the most bytes of one value there; None if that is not known.
+        host (str): the process that cannot take it.
+        budget (int | None): the most bytes that one value may have there; None if that is not known.
         cure (str): what to do.
     """
 
@@ -91,55 +90,55 @@ class ObjectTooLargeError(ScalerError):
 class DisconnectedError(ScalerError):
     """The client is disconnected, or the scheduler refused it.
 
-    The message of a refusal names the versions on both sides: install the same ones. After `disconnect`, make a new
+    The message of a refusal names the versions on both sides: install the same ones. After `disconnect`, create a new
     client.
     """
 
 
 class AuthenticationError(DisconnectedError):
-    """The scheduler does not let this client in, or is not the one that it should be.
+    """The scheduler refuses this client, or is not the scheduler that the client expects.
 
-    The message says which of these it is, and what to do: there is no key for the scheduler here; the scheduler has
-    another key than the one in the file; the key is not on its list; the key was revoked or has expired;
-    another user listens at its ipc address (docs/howto/keys.md).
+    The message shows the reason and what to do. There is no key for the scheduler here; the scheduler has another key
+    than the one in the file; the key is not on the scheduler's list, or is revoked or expired; or another user listens
+    at its ipc address (docs/howto/keys.md).
     """
 
 
 class NotAllowedError(ScalerError):
-    """Only an admin may do this to a scheduler that others use, too: replace worker processes, have clusters leave.
+    """Only an admin may do this to a scheduler that other owners use, such as restart workers or drain clusters.
 
-    An admin is who can read the keys in the scheduler's own folder, or has a key of that role, and no task
-    (docs/howto/keys.md).
+    An admin is a client that can read the keys in the scheduler's own folder, or has a key with the role admin. A
+    client inside a task is never an admin (docs/howto/keys.md).
     """
 
 
 class SerializeObjectError(ScalerError):
-    """A function, an argument or a result cannot be pickled, so it cannot travel.
+    """A function, an argument or a result cannot be pickled, so it cannot be sent.
 
     Open files, locks, connections, generators and coroutines belong to one process. Pass the data that they are made
-    from, and make them inside the task.
+    from, and create them inside the task.
     """
 
 
 class DeserializeObjectError(ScalerError):
     """A value arrived but cannot be unpickled here, usually because a module is missing.
 
-    The message names the value, and the module that is missing or the class whose code failed. Send a module of your
-    own along (`client.upload(module)`), or install it where the workers run, set `PYTHONPATH` there, or start the
-    cluster in the folder of the module.
+    The message names the value, and the missing module or the class whose code failed. Send your own module along
+    (`client.upload(module)`), or install it where the workers run, set `PYTHONPATH` there, or start the cluster in the
+    folder of the module.
     """
 
 
 class TaskFailedError(ScalerError):
-    """The task failed, and this stands for its exception, which cannot be pickled or would end your program
-    (`sys.exit`), or for a failure of Scaler itself.
+    """The task failed, and its own exception cannot be raised here, or Scaler itself failed.
 
-    The message shows what the task has raised: the type, the text and the traceback.
+    An exception cannot be raised here if it cannot be pickled, or would end your program (`sys.exit`). The message
+    shows the type, the text and the traceback of the exception.
     """
 
 
 class ClientCancelledException(ScalerError):  # noqa: N818 - the name is a public contract
-    """Never raised: it is here for programs that catch it.
+    """Never raised. It exists for programs that catch it.
 
     The future of a task that was cancelled raises `concurrent.futures.CancelledError`.
     """
@@ -153,35 +152,35 @@ class ClientShutdownException(ScalerError, ValueError):  # noqa: N818 - the name
 
 
 class ClientQuitException(ScalerError):  # noqa: N818 - the name is a public contract
-    """Never raised: it is here for programs that catch it.
+    """Never raised. It exists for programs that catch it.
 
-    What is open when a client leaves raises `concurrent.futures.CancelledError`, and what comes after it
+    After a client has left, its open futures raise `concurrent.futures.CancelledError`, and new calls raise
     `DisconnectedError`.
     """
 
 
 class JobError(ScalerError):
-    """A job cannot be created, found or kept; the message says why.
+    """A job cannot be created, found or kept; the message shows why.
 
-    There is no job of this name, or it has expired; the scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), or
-        its disk or its limit is full; or another program has the job open, so that it can only be read
-        (docs/howto/long-jobs.md).
+    There is no job of this name, or it has expired. The scheduler keeps no jobs (`scaler_scheduler --keep FOLDER`), or
+    its disk or its limit is full. Or another program has the job open, so that it can only be read
+    (docs/howto/long-jobs.md).
     """
 
 
 class JobConflictError(JobError):
-    """The job of this name has other work than the call: the message says what differs.
+    """The job of this name has other work than the call; the message shows the difference.
 
-    Take another name; or `on_change="keep"`, which keeps the results of rows whose arguments are the same; or
+    Use another name; or `on_change="keep"`, which keeps the results of rows whose arguments are the same; or
     `on_change="restart"`, which drops all results.
     """
 
 
 class RerunError(ScalerError):
-    """A call cannot run again here; the message says why. `rerun()` raises it before it calls the function.
+    """A call cannot run again here; the message shows why. `rerun()` raises it before it calls the function.
 
-    The task has not failed, has the option `at_most_once` and needs `rerun(again=True)`, or a part of its call is gone:
-    the message names the part (docs/howto/debugging.md).
+    The task has not failed, or has the option `at_most_once` and needs `rerun(again=True)`. Or a part of its call is
+    lost: the message names the part (docs/howto/debugging.md).
     """
 
 
@@ -197,18 +196,19 @@ class ProtocolError(ScalerError):
 
 
 class TaskInterrupt(BaseException):
-    """Raised inside a cancelled task, wherever it is: its `finally` and `with` blocks run, then it ends. It is a
-    `BaseException` so that `except Exception` in a task does not catch it.
+    """Raised inside a cancelled task, wherever it is: its `finally` and `with` blocks run, then the task ends.
+
+    It is a `BaseException` so that `except Exception` in a task does not catch it.
     """
 
 
 def has_ended_a_task(info: Any) -> bool:
-    """Return whether the exception that pytest shows is one of a task: then frames of ours say nothing about it."""
+    """Return whether the exception that pytest shows was raised by a task. Frames of this package are then hidden."""
     return isinstance(info.value.__cause__, RemoteTraceback)
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - it is shown, never caught
-    """The traceback of another process as `str`: the `__cause__` of a task's exception."""
+    """The traceback of another process as text: the `__cause__` of a task's exception."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

@@ -1,7 +1,6 @@
 """WatchedAgents: the topics `workers`, `processors` and `bins`: what agents report of their workers.
 
-Used by the monitor, which tells it of each report. The rows of workers are handed on unread, so a worker costs nothing
-here. Must never: read a row.
+The monitor passes each report to it. The rows of workers are forwarded unread, so a worker costs no time here.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _DRAINS, _AWAY = 1, 2
 
 
 class _Agent:
-    """One agent, and what it reported last."""
+    """One agent and its last report."""
 
     __slots__ = ("bins", "identity", "is_draining", "peer", "short_id", "state")
 
@@ -35,11 +34,11 @@ class _Agent:
         self.state = _NOTHING
         self.is_draining = False
         self.bins: list[bytes] = []
-        """those of the reports since the topic was said last"""
+        """the bins of all reports since the topic was last published"""
 
 
 class WatchedAgents:
-    """All agents that were asked, by session."""
+    """The agents that report to the monitor, by session."""
 
     def __init__(self) -> None:
         self._agents: dict[ActorRef, _Agent] = {}
@@ -48,7 +47,7 @@ class WatchedAgents:
         return len(self._agents)
 
     def add(self, seen: AgentSeen) -> None:
-        """An agent is there, or has reported."""
+        """Add an agent, or store its new report."""
         agent = self._agents.get(seen.session)
         if agent is None:
             agent = self._agents[seen.session] = _Agent(seen.peer, seen.identity)
@@ -60,16 +59,16 @@ class WatchedAgents:
                 agent.bins.append(seen.state.bins)
 
     def keep_only(self, sessions: Iterable[ActorRef]) -> None:
-        """Forget the agents of all other sessions."""
+        """Forget the agents of all sessions except these."""
         for session in self._agents.keys() - set(sessions):
             del self._agents[session]
 
     def states(self) -> Iterator[AgentState]:
-        """Go through the last reports."""
+        """Iterate over the last report of each agent."""
         return (agent.state for agent in self._agents.values())
 
     def workers(self, now: float) -> Shown:
-        """Return what the topic `workers` shows."""
+        """Return the items of the topic `workers`."""
         count = sum(len(agent.identity.worker_names) for agent in self._agents.values())
         return [self._worker_item(agent, now) for agent in self._agents.values()], count, count
 
@@ -95,13 +94,13 @@ class WatchedAgents:
         )
 
     def processors(self) -> Shown:
-        """Return what the topic `processors` shows."""
+        """Return the items of the topic `processors`."""
         rows = {agent.short_id: agent.state.processors for agent in self._agents.values() if agent.state.processors}
         count = sum(map(len, rows.values())) // PROCESSOR_ROW.size
         return [StateProcessors(short_id, packed) for short_id, packed in rows.items()], count, count
 
     def bins(self) -> Shown:
-        """Return what the topic `bins` shows: what was reported since it was said last."""
+        """Return the items of the topic `bins`: the bins reported since the last call."""
         items, count = [], 0
         for agent in self._agents.values():
             items += [StateBins(agent.short_id, packed) for packed in agent.bins]

@@ -1,7 +1,6 @@
-"""Board: where the monitor shows what it has built, and what it reads of the scheduler and of its process.
+"""Board: where the monitor publishes items, and what it reads of the scheduler and its process.
 
-The edge of the monitor stream implements it (`scaler/scheduler/monitor_edge.py`). Must never: raise because of a
-viewer.
+The edge of the monitor stream implements it (`scaler/scheduler/monitor_edge.py`). A viewer never makes it raise.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from scaler.kit import ActorRef
 from scaler.wire.session.traffic import Traffic
 
 Shown: TypeAlias = tuple[Sequence[Any], int, int]
-"""Items, how many things of the topic they are, and how many of these there are."""
+"""Items, how many things of the topic they show, and how many of these things exist."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What does not change while a scheduler runs."""
+    """Facts that do not change while a scheduler runs."""
 
     address: str
     package_version: str
@@ -36,7 +35,7 @@ class About:
 
 
 class Gauges(NamedTuple):
-    """What the system says of the scheduler's process; 0: unknown."""
+    """Figures of the operating system about the scheduler's process; 0 if unknown."""
 
     cpu_permille: int = 0
     rss_bytes: int = 0
@@ -47,7 +46,7 @@ class Gauges(NamedTuple):
 
 @dataclass(frozen=True)
 class Sources:
-    """The parts of the scheduler that the monitor sees."""
+    """The parts of the scheduler that the monitor reads."""
 
     scheduler_id: SchedulerId
     directory: Directory
@@ -66,20 +65,20 @@ class Sources:
 
 
 class Board(Protocol):
-    """Where the monitor puts what viewers see."""
+    """The place where the monitor publishes items."""
 
     @property
     def about(self) -> About: ...
 
     def prefixes(self) -> Iterable[str]:
-        """Return what viewers have subscribed to: the beginnings of topics."""
+        """Return the subscriptions of all viewers: prefixes of topics."""
 
     def publish(self, topic: str, items: Sequence[Any], shown: int, total: int) -> None:
-        """Show items to those who have subscribed to the topic.
+        """Publish items to the subscribers of a topic.
 
         Args:
-            shown: how many things of the topic they are.
-            total: how many of these there are, shown or not.
+            shown: how many things of the topic the items show.
+            total: how many of these things exist.
         """
 
     def time_us(self) -> int:
@@ -89,7 +88,7 @@ class Board(Protocol):
         """Return the end of the traceback in the payload of a failed run; empty if there is none."""
 
     def read_failure(self, payload: bytes) -> str:
-        """Return what a failed run has raised, from its payload; empty if that cannot be read."""
+        """Return the error of a failed run, from its payload; empty if the payload cannot be read."""
 
     def gauges(self) -> Gauges:
-        """Return what the system says now, and for times since the last call."""
+        """Return the current gauges; rates are averages since the last call."""

@@ -1,6 +1,6 @@
-"""Event log: the topic `events`: who came and went, and what was restarted, the last ones.
+"""Event log: the topic `events`: the latest peers that joined, left or were refused, and parts that were restarted.
 
-Used by the monitor, which reports each event. Must never: have single tasks.
+The monitor adds each event. Events of single tasks are not here.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ PeerEvent = PeerJoined | PeerDisconnected | PeerReconnected | PeerLeft | PeerRef
 
 
 class EventLog:
-    """The last events."""
+    """The latest `KEPT_MOST` events."""
 
     def __init__(self) -> None:
         self._events: deque[StateEvent] = deque(maxlen=KEPT_MOST)
         self._subjects: dict[ActorRef, str] = {}
-        """of the sessions that are there"""
+        """the subject of each open session"""
         self.total = 0
         self._said = -1
-        """how many there were when the topic was shown last"""
+        """the total when the topic was last published"""
 
     def add(self, event: PeerEvent, time_us: int) -> None:
-        """Something happened."""
+        """Add an event."""
         kind, subject, reason = self._read(event)
         self._events.append(StateEvent(time_us, kind, subject, reason))
         self.total += 1
@@ -62,7 +62,7 @@ class EventLog:
         return ("cut", subject, event.reason) if type(event) is PeerDisconnected else ("back", subject, "")
 
     def shown(self, is_first: bool) -> Shown | None:
-        """Return what the topic shows, the oldest first; None if nothing is new."""
+        """Return the items of the topic, the oldest first; None if there is no new event."""
         if self.total == self._said and not is_first:
             return None
         self._said = self.total

@@ -1,8 +1,7 @@
-"""Failures: the topic `failures`: failed tasks by kind: the type of the error, the shape of its message, which leaves
-out numbers and the worker, and the function.
+"""Failures: the topic `failures`: failed tasks, grouped by type of the error, shape of its message, and function.
 
-Used by the monitor, which reports each failed task, also while nobody watches. A traceback is read for the first
-failure of a kind, and then once in a second at most. Must never: keep a result, or more kinds than its bound.
+The shape of a message leaves out numbers and the worker's name. The monitor adds each failed task, also without
+viewers. Tracebacks are expensive to read: one is read for the first failure of a kind, then at most one per second.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import StateFailure
 
 KINDS_MOST = 500
-"""So many kinds are kept: those that happened last."""
+"""The most kinds that are kept. The kind that has not occurred for the longest time is dropped first."""
 
 SHOWN_MOST = 200
 
@@ -26,7 +25,7 @@ _LOOK_US = 1_000_000
 
 
 class _Kind:
-    """Failures that look alike."""
+    """Failures of one kind."""
 
     __slots__ = (
         "first_us", "function_id", "function_name", "last_us", "looked_us", "message", "short_id", "task_id", "times",
@@ -58,7 +57,7 @@ class Failures:
         self._changed: dict[tuple[str, str, ObjectId], None] = {}
 
     def add(self, moved: TaskMoved, now_us: int) -> None:
-        """A task has failed."""
+        """Add a failed task."""
         result = moved.result
         failure = "" if result is None else result.failure
         type_name, _, message = failure.partition(": ") if failure else (moved.state, "", moved.reason)
@@ -82,7 +81,9 @@ class Failures:
             kind.traceback = self._read_traceback(result.payload)
 
     def items(self, is_first: bool) -> tuple[list[StateFailure], int]:
-        """Return the kinds that have changed, or all, the latest first, and how many there are."""
+        """Return the kinds changed since the last call (all if `is_first`), latest first, and how many kinds there
+        are.
+        """
         keys = list(self._kinds if is_first else self._changed)[-SHOWN_MOST:]
         self._changed.clear()
         return [self._item(self._kinds[key]) for key in reversed(keys)], len(self._kinds)

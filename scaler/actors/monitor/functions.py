@@ -1,7 +1,7 @@
-"""FunctionTotals: the topic `functions`: the tasks of each function, as agents count their runs and the balancer what waits.
+"""FunctionTotals: the topic `functions`: ended, running and waiting tasks of each function.
 
-Used by the monitor, which tells it of each report. Agents send one row for each function of which they have a task or
-ended one, so this is the only part of a report that is read here. Must never: keep more functions than its bound.
+Agents report ended and running tasks, one row for each function of which they have or ended a task. The balancer
+counts the waiting ones. The monitor passes all reports to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scaler.wire.messages.worker import AgentState
 
 SHOWN_MOST = 256
 KEPT_MOST = 4096
-"""The totals of so many functions are kept: those that ended last."""
+"""The most functions with totals of their own. The one whose tasks ended longest ago is added to the rest first."""
 
 _REST = b""
 _UINT32_MOST = 2**32 - 1
@@ -27,7 +27,7 @@ _OUTCOMES = 4
 
 
 class _Total:
-    """What was counted of one function since the first subscription."""
+    """The totals of one function since the first subscription."""
 
     __slots__ = ("counts", "name")
 
@@ -38,19 +38,19 @@ class _Total:
 
 
 class FunctionTotals:
-    """All functions, by short id; the empty one is that of all those that have no row of their own."""
+    """All functions, by short id. The empty id stands for all functions without a row of their own."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
         self._totals: OrderedDict[bytes, _Total] = OrderedDict()
         self._short: dict[ObjectId, bytes] = {}
-        """short ids of the functions that are stored"""
+        """short ids of the stored functions"""
         self._names: dict[bytes, str] = {}
         self._running: Counter[bytes] = Counter()
-        """tasks that workers have, by the latest reports"""
+        """tasks at workers, from the latest reports"""
 
     def add(self, state: AgentState) -> None:
-        """An agent has reported."""
+        """Add the ended tasks of an agent's report."""
         for packed, _here, *counts in FUNCTION_ROW.iter_unpack(state.functions):
             if any(counts):
                 total = self._total(_short_id(packed))
@@ -67,14 +67,14 @@ class FunctionTotals:
         return total
 
     def _fold_oldest(self) -> None:
-        """Add the function that was counted longest ago to the rest."""
+        """Add the function whose tasks ended longest ago to the rest."""
         oldest = next(short_id for short_id in self._totals if short_id != _REST)
         folded = self._totals.pop(oldest)
         rest = self._totals.setdefault(_REST, _Total(""))
         rest.counts = list(map(int.__add__, rest.counts, folded.counts))
 
     def name_of(self, short_id: bytes) -> str:
-        """Return the name of a function, if it is known."""
+        """Return the name of a function; empty if unknown."""
         if short_id and short_id not in self._names:
             self._learn_names()
         return self._names.get(short_id, "")
@@ -89,7 +89,7 @@ class FunctionTotals:
             self._names[short_id] = functions[function_id].name
 
     def see_running(self, states: Iterable[AgentState]) -> None:
-        """These are the latest reports of all agents."""
+        """Count the running tasks in the latest reports of all agents."""
         running = self._running = Counter[bytes]()
         for state in states:
             for packed, here, *_ in FUNCTION_ROW.iter_unpack(state.functions):
@@ -112,8 +112,9 @@ class FunctionTotals:
         return items, len(known)
 
     def work(self, group: ResourceGroup) -> tuple[int, int]:
-        """Return how many microseconds the open tasks of a group will take, as far as that is known, and of how many
-        of them it is not.
+        """Estimate the remaining work of a group: microseconds of the tasks whose functions were measured, and the
+        number of
+        the other tasks.
         """
         waiting = [
             (count, self._mean_us(self._short_of(function_id)) or round(group.known_us(function_id)))
@@ -128,7 +129,7 @@ class FunctionTotals:
         return of_waiting[0] + of_running[0], of_waiting[1] + of_running[1]
 
     def _mean_us(self, short_id: bytes) -> int:
-        """Return how long a run of a function takes; 0: none was measured."""
+        """Return the mean duration of a function's runs; 0 if none was measured."""
         total = self._totals.get(short_id)
         measured = 0 if total is None else total.counts[0] + total.counts[1]
         return 0 if total is None or not measured else min(_UINT32_MOST, round(total.counts[4] / measured))
@@ -143,7 +144,7 @@ class FunctionTotals:
         return self._running[short_id] + sum(count for count, _ in waiting.get(short_id, ())), ended
 
     def _item(self, short_ids: Iterable[bytes], waiting: dict[bytes, list[tuple[int, ResourceGroup]]]) -> StateFunction:
-        """Return the item of one function, or of all the others."""
+        """Return the item of one function, or of the sum of several."""
         counts, waits, runs, first = [0] * 37, list[tuple[int, ResourceGroup]](), 0, None
         for short_id in short_ids:
             first = short_id if first is None else _REST
@@ -166,12 +167,15 @@ class FunctionTotals:
 
 
 def _short_id(packed: bytes) -> bytes:
-    """Return the short id of a row; that of all other functions is empty."""
+    """Return the short id of a row; empty for the row of all other functions."""
     return packed if any(packed) else _REST
 
 
 def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:
-    """Return how many microseconds so many tasks take, and how many are of unknown functions, by such a sample."""
+    """Extrapolate a sample of (count, mean duration) to `tasks` tasks. Return their microseconds, and how many tasks
+    call
+    functions of unknown duration.
+    """
     known = sum(count for count, mean_us in means_us if mean_us)
     if not known:
         return 0, tasks

@@ -1,7 +1,7 @@
-"""Graphs: the topics `graphs` and `graph/ID`: the graphs of all clients, and the nodes of those that viewers asked for.
+"""Graphs: the topics `graphs` and `graph/ID`: the graphs of all clients, and the nodes of those that viewers watch.
 
-Used by the monitor. Graphs say what they are when they are asked, and when they end. Must never: keep a graph that has
-ended for longer than until it was said.
+Used by the monitor. Graphs report their state on request, and when they end. An ended graph is kept until it has been
+published once.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ class Graphs:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._seen_us: dict[bytes, int] = {}
-        """when each of them was seen first"""
+        """when each graph was first seen"""
         self._ended: dict[bytes, tuple[GraphSeen, int]] = {}
-        """those that have ended, and when"""
+        """ended graphs that have not been published, and when they ended"""
         self._nodes: dict[bytes, dict[int, NodeSeen]] = {}
-        """what was said of the nodes, by graph and position"""
+        """nodes as last published, by graph and position"""
         self._last_nodes: dict[bytes, list[NodeSeen]] = {}
-        """how they ended, before it was said"""
+        """final states of nodes that have not been published"""
 
     def ask(self, short_ids: Container[bytes]) -> None:
-        """Viewers look at the nodes of these graphs, and of no others."""
+        """Watch the nodes of these graphs, and of no other graph."""
         self._nodes = {each: nodes for each, nodes in self._nodes.items() if each in short_ids}
         self._last_nodes = {each: nodes for each, nodes in self._last_nodes.items() if each in short_ids}
 
     def end(self, seen: GraphSeen, nodes: list[NodeSeen], now_us: int) -> None:
-        """A graph has ended."""
+        """Store the final state of a graph."""
         if len(self._ended) < ENDED_MOST:
             self._ended[seen.short_id] = (seen, now_us)
-        if seen.short_id in self._nodes:  # somebody looks at them
+        if seen.short_id in self._nodes:  # a viewer watches it
             self._last_nodes[seen.short_id] = nodes
 
     def items(self, backlog: Backlog, now_us: int) -> tuple[list[StateGraph], int]:
-        """Return what the topic shows: those that have ended since the last time, and the latest of the others."""
+        """Return the graphs that have ended since the last call and the latest open ones, and the number of graphs."""
         ended, self._ended = self._ended, {}
         known = {seen.short_id for seen in backlog.graphs}
         self._seen_us = {each: at for each, at in self._seen_us.items() if each in known or each in ended}
@@ -62,7 +62,7 @@ class Graphs:
         return StateGraph(seen.short_id, seen.name, seen.client, *counts, *times, *whose)
 
     def nodes(self, short_id: bytes, backlog: Backlog, is_first: bool) -> tuple[list[StateNode], int]:
-        """Return the nodes of a graph: those that have changed since they were said, or all."""
+        """Return the nodes of a graph that have changed since the last call (all if `is_first`), and how many it has."""
         present = backlog.nodes.get(short_id) or self._last_nodes.pop(short_id, None)
         if present is None:
             self._nodes.pop(short_id, None)

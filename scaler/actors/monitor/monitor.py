@@ -1,11 +1,11 @@
-"""Monitor: shows viewers what the scheduler does: counters, agents and their workers, functions, clients, events.
+"""Monitor: publishes what the scheduler does: counters, agents and their workers, functions, clients, events.
 
-Written to by its edge (subscriptions), the door of events, and agent sessions (reports). Asks the balancer and the
-sessions of clients, has agents report, and puts what it has built on the board. It builds what somebody has subscribed
-to and nothing else, at each tick of its clock; between ticks it only collects.
+Written to by its edge (subscriptions), the source of events, and agent sessions (reports). Requests counts from the
+balancer and the client sessions, and reports from agents. At each tick it builds the topics that have subscribers and
+puts them on the board; between ticks it only collects.
 
-It is a listener of events and stands below a supervisor of its own: its failure costs viewers a moment, and nobody else
-anything. Must never: change anything in the scheduler, or be needed by any other actor.
+It listens to events and has a supervisor of its own. Its failure interrupts viewers for a moment, and no other actor
+depends on it.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ from scaler.wire.messages.worker import WatchedPart
 TICK_SECONDS = 1.0
 
 SOON_SECONDS = 0.05
-"""A new viewer does not wait for the tick."""
+"""How soon after a new subscription its topics are published, without waiting for the tick."""
 
 WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
-"""How often an agent reports; less often where there are so many that more reports than this would come in a second."""
+"""How often an agent reports, and the most reports per second of all agents together; many agents report less often."""
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""Of the runs that agents name at a time, so many are looked at, and so many of each agent."""
+"""The most runs that are read of one round of reports, and the least per agent."""
 
 SEEN_MILLISECONDS = 200
-"""A run that is younger has ended before anybody looks."""
+"""A run younger than this is not shown: it will have ended before a viewer looks."""
 
 
 class Monitor(Actor):
@@ -92,14 +92,14 @@ class Monitor(Actor):
         self._objects = LargestObjects(sources.objects)
         self._outputs = WatchedOutputs(sources.outputs)
         self._asked: dict[ActorRef, int] = {}
-        """agent sessions that were asked to have their agents report, and the visit in which they were asked"""
+        """agent sessions whose agents were asked to report, and the number of the connection at that time"""
         self._interval_ms = 0
         self._parts = WatchedPart(0)
         self._counts_functions = False
-        """whether the balancer counts the functions of the tasks that wait"""
+        """whether the balancer counts waiting tasks by function"""
         self._ticks = 0
         self._ticking = 0
-        """the number of the series of ticks; 0: there is none"""
+        """the number of the current series of ticks; 0 if there is none"""
         self._is_soon = False
         self._makers: dict[str, Callable[[Backlog, bool], Shown | None]] = {
             topics.SCHEDULER: lambda backlog, _: (scheduler_items(board, sources, backlog, self._functions), 1, 1),
@@ -119,7 +119,7 @@ class Monitor(Actor):
     def on_start(self) -> None:
         self._subscribe()
 
-    # Who wants what
+    # Subscriptions
 
     @handles(SubscriptionsChanged)
     def _subscriptions_changed(self, changed: SubscriptionsChanged) -> None:
@@ -144,7 +144,7 @@ class Monitor(Actor):
             self.schedule(TICK_SECONDS, Tick(self._ticking))
 
     def _watch_agents(self) -> None:
-        """Have the agents report what is wanted; those too that came, or came back, since the last time."""
+        """Ask agents to report what the subscriptions need, also those that have reconnected."""
         parts = self._subscriptions.parts
         peers = self._sources.directory.peers.items()
         sessions = {peer.session: peer.visit for key, peer in peers if key[0] == "cluster"}
@@ -165,7 +165,7 @@ class Monitor(Actor):
 
     @handles(Tick)
     def _tick(self, tick: Tick) -> None:
-        """Ask those who know what is to be shown. They have answered when `PublishDue` is read."""
+        """Request the figures of the due topics. The answers are complete when `PublishDue` is handled."""
         if not tick.number:
             self._is_soon = False
             due = self._subscriptions.topics
@@ -184,7 +184,7 @@ class Monitor(Actor):
             self.actor_ref.send(PublishDue(tuple(due), self._ask(due, not tick.number), not tick.number))
 
     def _ask(self, due: frozenset[str], is_first: bool) -> Backlog:
-        """Ask for what must be counted."""
+        """Request the figures that must be counted for the due topics."""
         wants_graphs = bool(topics.GRAPHS in due or self._subscriptions.graphs)
         wants_tasks = self._tasks.unknown() if is_first else frozenset()
         backlog = Backlog(wants_graphs=wants_graphs, wants_nodes_of=self._subscriptions.graphs, wants_tasks=wants_tasks)
@@ -202,7 +202,7 @@ class Monitor(Actor):
                 peer.session.notify(ReportOpen(backlog))
 
     def _follow(self) -> None:
-        """Be told of the tasks that are to be shown, and of the ends of graphs."""
+        """Subscribe to the moves of tasks that are to be shown, and to the ends of graphs."""
         events, wants = self._sources.events, self._subscriptions
         if events.listener is self.actor_ref:
             self._sampler.look(self.now(), wants_sample=topics.TASKS in wants.topics, wants_some=bool(wants.tasks))
@@ -218,7 +218,7 @@ class Monitor(Actor):
         self._show_asked(due)
 
     def _show_asked(self, due: PublishDue) -> None:
-        """Show the tasks and graphs that viewers have asked for."""
+        """Publish the single tasks and graphs that viewers watch."""
         for short_id in self._subscriptions.tasks:
             moves = self._tasks.of_task(short_id, due.is_first)
             lines = self._outputs.items(short_id, due.is_first)
@@ -229,7 +229,7 @@ class Monitor(Actor):
             if nodes:
                 self._board.publish(f"{topics.GRAPH}{short_id.hex()}", nodes, len(nodes), total)
 
-    # What is collected
+    # Events and reports
 
     @handles(AgentSeen)
     def _agent_seen(self, seen: AgentSeen) -> None:
@@ -243,7 +243,7 @@ class Monitor(Actor):
             self._saw_runs(state.runs, seen.identity.worker_names)
 
     def _saw_runs(self, packed: bytes, worker_names: Sequence[str]) -> None:
-        """An agent has named what it runs: those that began first, and of many agents only a few each."""
+        """Store the runs of an agent's report. They come oldest first; of many agents only a few runs each are read."""
         now_us = self._board.time_us()
         most = max(RUNS_LEAST, RUNS_SEEN // max(1, len(self._asked)))
         for task_id, worker, _flags, milliseconds, function in islice(RUN_ROW.iter_unpack(packed), most):
@@ -285,7 +285,7 @@ class Monitor(Actor):
 
     @handles(ObjectStored, ObjectFilled, ObjectGone)
     def _object_changed(self, _event: Any) -> None:
-        """Ignored: the table says what is there."""
+        """Ignored: the object table is read at each tick."""
 
 
 def _some(items: Sequence[Any], total: int) -> Shown:
@@ -293,6 +293,8 @@ def _some(items: Sequence[Any], total: int) -> Shown:
 
 
 def _interval_ms(agents: int, present_ms: int) -> int:
-    """Return how often agents are to report. It changes only when their number has changed much."""
+    """Return the interval of agents' reports. It changes only if the number of agents has changed by a factor of about
+    two.
+    """
     wanted_ms = int(1000 * max(WATCH_SECONDS, agents / AGENTS_PER_SECOND))
     return present_ms if present_ms and wanted_ms / 2 < present_ms < wanted_ms * 2 else wanted_ms

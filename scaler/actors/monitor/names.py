@@ -1,6 +1,6 @@
-"""Names: what the monitor knows of workers and functions: their names, and short ids.
+"""Names: the names of workers and functions, and short ids, for the monitor.
 
-Used by the topics of single things. Must never: keep what is gone for long.
+Used by the topics of single things.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ class Names:
         self._short: dict[bytes, bytes] = {}
 
     def came(self, came: PeerJoined) -> None:
-        """An agent and its workers are there."""
+        """Add the workers of an agent that has joined."""
         if came.workers:
             self._of_session[came.session] = came.workers
             self._workers.update(zip(came.workers, came.identity.worker_names, strict=False))
 
     def changed(self, changed: PeerChanged) -> None:
-        """An agent has more workers, or fewer; those that take no tasks now may still run some."""
+        """Add the new workers of an agent. Workers that take no tasks now stay, since they may still run some."""
         self._of_session[changed.session] = self._of_session.get(changed.session, ()) + changed.workers
         self._workers.update(zip(changed.workers, changed.names, strict=True))
 
     def went(self, went: PeerLeft) -> None:
-        """They are gone."""
+        """Forget the workers of an agent that has left."""
         for worker in self._of_session.pop(went.session, ()):
             self._workers.pop(worker, None)
 
     def of_worker(self, worker: ActorRef | None) -> str:
-        """Return the name of a worker, if it is known."""
+        """Return the name of a worker; empty if unknown."""
         return "" if worker is None else self._workers.get(worker, "")
 
     def of_function(self, function_id: ObjectId) -> str:
-        """Return the name of a function, if it is stored."""
+        """Return the name of a function; empty if it is not stored."""
         return self._table.function_name(function_id)
 
     def short(self, secret: bytes) -> bytes:
-        """Return a short id. Those of functions and clients are asked for again and again."""
+        """Return the short id of an id. It is cached, because the same functions and clients recur."""
         known = self._short.get(secret)
         if known is None:
             if len(self._short) >= SHORT_MOST:

@@ -1,6 +1,6 @@
 """Overview: the topics `scheduler`, `clients` and `objects`: the scheduler as a whole, its clients, its objects.
 
-Used by the monitor. All of it is counted anyway: here it is only read. Must never: go through tasks.
+Used by the monitor. It reads figures that other parts count, and never iterates over tasks.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.vocabulary import OUTCOMES, QUOTA
 
 CLIENTS_MOST = 200
-"""So many clients are shown: those with the most open tasks."""
+"""The most clients that are shown: those with the most open tasks."""
 
 OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
-"""The largest objects are shown; of more objects in a second, the list is made less often."""
+"""How many of the largest objects are shown, and the most objects searched per second."""
 
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
@@ -86,7 +86,7 @@ def _waiting(
 
 
 def _clients(sources: Sources) -> Iterator[tuple[ClientId, Any]]:
-    """Go through the clients outside of tasks, with their peers."""
+    """Iterate over the clients outside of tasks, with their peers."""
     accounts = sources.directory.accounts
     for (kind, peer_id), peer in sources.directory.peers.items():
         if kind == "client" and not accounts.is_inside(peer_id):
@@ -128,7 +128,7 @@ def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[S
 
 
 class LargestObjects:
-    """The largest objects."""
+    """The largest objects. The list is made less often if there are many objects."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
@@ -136,7 +136,7 @@ class LargestObjects:
         self._next_at = 0.0
 
     def items(self, now: float) -> tuple[list[StateObject], int]:
-        """Return what the topic shows, and how many objects there are."""
+        """Return the items of the topic, and the number of objects."""
         objects = self._table.objects
         if now >= self._next_at:
             self._next_at = now + len(objects) / OBJECTS_PER_SECOND

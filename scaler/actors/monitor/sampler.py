@@ -1,6 +1,7 @@
-"""Sampler: chooses the tasks whose steps the monitor hears: all while few end, otherwise those that it names.
+"""Sampler: chooses the tasks whose moves the monitor receives: all of them at a low rate, else only the watched ones.
 
-Used by the monitor. It sets `Events.followed`, and nothing else. Must never: let the monitor hear very many steps.
+Used by the monitor. It limits the number of moves that the monitor receives, and changes nothing but
+`Events.followed`.
 """
 
 from __future__ import annotations
@@ -9,30 +10,30 @@ from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.tasks import SampledTasks
 
 ALL_BELOW, SOME_ABOVE = 150, 200
-"""Tasks that end in a second: below the first number all are followed, until there are more than the second."""
+"""Ended tasks per second: all tasks are followed below the first rate, until the rate exceeds the second."""
 
 LEAST_SECONDS = 0.5
-"""No rate is taken over less time."""
+"""The shortest time over which a rate is measured."""
 
 STEPS_MOST = 1000
-"""After so many steps between two ticks, not all are followed any more."""
+"""The most moves between two ticks; then the monitor stops following all tasks."""
 
 
 class Sampler:
-    """Decides after each tick."""
+    """The decision which tasks to follow."""
 
     def __init__(self, events: Events, tasks: SampledTasks) -> None:
         self._events = events
         self._tasks = tasks
         self._last: tuple[float, int] | None = None
-        """when it looked last, and how many tasks had ended"""
+        """the time of the last measurement, and how many tasks had ended then"""
         self._rate = 0.0
-        """ends in a second"""
+        """ended tasks per second"""
         self._follows_all = False
         self._steps = 0
 
     def look(self, now: float, *, wants_sample: bool, wants_some: bool) -> None:
-        """Decide anew. Call it at each tick, and when subscriptions have changed."""
+        """Decide which tasks to follow. Call it at each tick, and when subscriptions have changed."""
         ended = sum(self._events.ended)
         if self._last is None:
             self._last = (now, ended)
@@ -48,7 +49,7 @@ class Sampler:
             self._events.followed = self._tasks.followed if wants_sample or wants_some else None
 
     def heard(self) -> None:
-        """There was a step of a task."""
+        """Count a move of a task."""
         self._steps += 1
         if self._steps == STEPS_MOST and self._follows_all:
             self._follows_all = False

@@ -1,10 +1,8 @@
-"""SampledTasks: the topics `tasks` and `task/ID`: single tasks, as a sample, and those that viewers have asked for.
+"""SampledTasks: the topics `tasks` and `task/ID`: a sample of tasks, and the tasks that viewers watch.
 
-Used by the monitor, which reports moves of tasks and the runs that agents saw. While few tasks end, the monitor follows
-all; otherwise those that agents saw running for a while, and those that viewers asked for. Tasks that failed or were
-moved are always reported. `followed` has the tasks whose usual moves are wanted (`Events.followed`).
-
-Must never: keep more tasks than its bound, or say more than its bound at once.
+Used by the monitor, which reports moves of tasks and the runs in agents' reports. While few tasks end, the monitor
+follows all. Otherwise it follows tasks that ran for a while in an agent's report, and those that viewers watch. Failed
+and retried tasks are always reported. `followed` has the tasks whose usual moves are reported (`Events.followed`).
 """
 
 from __future__ import annotations
@@ -29,23 +27,23 @@ from scaler.wire.messages.rows import RowsError, results_of, row_ids
 from scaler.wire.messages.worker import RunResult
 
 KEPT_MOST = 5000
-"""So many tasks are remembered: those of which something was heard last."""
+"""The most tasks that are remembered; the one without news for the longest time is dropped first."""
 
 SHOWN_MOST = 500
-"""So many are shown at once: those that did not succeed come first."""
+"""The most tasks that are published at once; tasks that did not succeed are preferred."""
 
 LINES_MOST = 200
-"""So many lines that a task has written are shown at once: the last ones."""
+"""The most lines of output of a task that are published at once: the last ones."""
 
 MOVES_MOST = 1000
-"""So many moves of a task that was asked for are kept until they are shown."""
+"""The most moves of a watched task that wait to be published."""
 
 _UINT32_MOST = 2**32 - 1
 _OPEN = ("inactive", "running", "canceling")
 
 
 class _Record:
-    """What was heard of one task."""
+    """The known facts about one task."""
 
     __slots__ = (
         "assigned", "attempt", "client_id", "client_label", "cpu_us", "duration_us", "ended_us", "function",
@@ -70,13 +68,13 @@ class _Record:
         self.duration_us = self.cpu_us = self.peak_bytes = 0
 
     def is_news(self, moved: TaskMoved) -> bool:
-        """Return whether this was not told of a range before, and now of its row."""
+        """Return whether a move is new. Rows of a split range report moves that their range has reported."""
         if moved.event == SUBMITTED:
             return not self.submitted_us or self.ended_us > 0
         return moved.event != ASSIGNED or moved.attempt != self.assigned
 
     def measure(self, result: RunResult, now_us: int) -> None:
-        """Note what a run took that has ended now; the task may run again."""
+        """Store duration and profile of a run that has ended; the task may run again."""
         self.duration_us = result.duration_us
         if result.duration_us:
             self.started_us = now_us - result.duration_us
@@ -93,24 +91,25 @@ class SampledTasks:
         self._records: OrderedDict[TaskId, _Record] = OrderedDict()
         self._changed: dict[TaskId, None] = {}
         self._asked: dict[bytes, TaskId | None] = {}
-        """short ids that viewers have asked for, and the ids, if they are known"""
+        """short ids that viewers watch, and the full ids if known"""
         self._moves: dict[bytes, list[StateMove]] = {}
-        """of the tasks that were asked for: those not shown yet"""
+        """moves of watched tasks that have not been published"""
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """the open ones that were asked for: who knows what they wait for, and, if that is a graph, the position there;
-        -1: it is the task itself
+        """open watched tasks: the actor that can explain what the task waits for, and the position of the node if that
+        actor is
+        a graph; -1 if it is the task itself
         """
         self._explained: set[bytes] = set()
-        """those whose explanation is not shown yet"""
+        """tasks whose new explanation has not been published"""
         self.followed: set[TaskId] = set()
-        """the tasks whose usual moves are to be told"""
+        """the tasks whose usual moves are reported to the monitor"""
         self.moves = 0
-        """how many moves were heard"""
+        """number of received moves"""
 
-    # Who is asked for
+    # Watched tasks
 
     def ask(self, short_ids: Collection[bytes]) -> None:
-        """Viewers have asked for these, and for no others."""
+        """Watch the tasks with these short ids, and no other task."""
         is_new = any(each not in self._asked for each in short_ids)
         known = {public_id(task_id): task_id for task_id in self._records} if is_new else {}
         self._asked = {each: self._asked.get(each) or known.get(each) for each in short_ids}
@@ -120,22 +119,22 @@ class SampledTasks:
         self.followed.update(task_id for task_id in self._asked.values() if task_id is not None)
 
     def unknown(self) -> frozenset[bytes]:
-        """Return the short ids that were asked for and belong to no task of which it is known where it is."""
+        """Return the watched short ids whose task is not known to have ended, and for which no actor is known."""
         records = {short_id: self._records.get(task_id) for short_id, task_id in self._asked.items() if task_id}
         ended = {short_id for short_id, record in records.items() if record is not None and record.ended_us}
         return frozenset(self._asked.keys() - self._where.keys() - ended)
 
     def questions(self, asker: ActorRef, now: float) -> Iterator[tuple[ActorRef, ExplainTask | ExplainNode]]:
-        """Yield whom to ask what the open tasks wait for that viewers look at. The answers come back by `explained`."""
+        """Yield the actor to ask about each open watched task, and the question. The answers arrive at `explained`."""
         for task_id, knows, position in self._where.values():
             if not knows.is_stopped():
                 question = ExplainTask(asker, task_id, asked_at=now)
                 yield knows, question if position < 0 else ExplainNode(question, position)
 
-    # What is heard
+    # Received
 
     def add(self, moved: TaskMoved, now_us: int) -> None:
-        """A task has changed its state."""
+        """Add a move of a task."""
         self.moves += 1
         spec = moved.spec
         record = self._records.get(spec.task_id)
@@ -178,7 +177,7 @@ class SampledTasks:
             moves.append(StateMove(short_id, now_us, moved.event, moved.state, record.worker, record.attempt, reason))
 
     def found(self, nodes: Mapping[bytes, WatchedNode]) -> None:
-        """These nodes of graphs were asked for, and are no tasks yet."""
+        """Store watched nodes of graphs that are not tasks yet."""
         for short_id, node in nodes.items():
             if short_id in self._asked:
                 self._asked[short_id] = node.task_id
@@ -189,7 +188,7 @@ class SampledTasks:
                     self._add(node.task_id, self._names.short(function), self._names.of_function(function))
 
     def explained(self, answer: ExplainResponse, address: str) -> None:
-        """Somebody has said what a task waits for."""
+        """Store the explanation of what a task waits for."""
         record = self._records.get(answer.task_id)
         if record is not None and not record.ended_us:
             record.state, record.worker = answer.state or record.state, answer.worker or record.worker
@@ -197,7 +196,7 @@ class SampledTasks:
             self._explained.add(self._short(record))
 
     def saw(self, task_id: TaskId, function: bytes, function_name: str, worker: str, began_us: int) -> None:
-        """An agent saw a run of a task."""
+        """Store a run from an agent's report."""
         record = self._records.get(task_id)
         if record is None:
             record = self._add(task_id, function, function_name)
@@ -218,7 +217,7 @@ class SampledTasks:
         return record
 
     def _touch(self, record: _Record) -> None:
-        """Something is new about a task."""
+        """Mark a task as changed."""
         self._records.move_to_end(record.task_id)
         self._changed[record.task_id] = None
 
@@ -227,10 +226,10 @@ class SampledTasks:
         if task_id not in self._asked.values():
             self.followed.discard(task_id)
 
-    # What is said
+    # Published
 
     def items(self, is_first: bool) -> tuple[list[StateTask], int]:
-        """Return the tasks that have changed, or the latest, and how many have."""
+        """Return tasks that have changed (or the latest, if `is_first`), and how many have."""
         task_ids = list(self._records if is_first else self._changed)
         self._changed.clear()
         records = [self._records[task_id] for task_id in task_ids]
@@ -239,7 +238,7 @@ class SampledTasks:
         return [self._item(record) for record in records[-SHOWN_MOST:]], len(task_ids)
 
     def of_task(self, short_id: bytes, is_first: bool) -> list[StateTask | StateMove]:
-        """Return what is new of a task that was asked for, or at first what is known."""
+        """Return the news of a watched task, or all that is known if `is_first`."""
         task_id = self._asked.get(short_id)
         record = None if task_id is None else self._records.get(task_id)
         moves = self._moves.pop(short_id, [])
@@ -276,11 +275,11 @@ class SampledTasks:
 
 
 def rows_of(moved: TaskMoved) -> Iterator[TaskMoved]:
-    """Yield what has happened to each row of a range."""
+    """Yield the move of each row of a range."""
     result = moved.result
     results: Sequence[RunResult | None] = [result] * moved.spec.rows
     if result is not None and result.rows == moved.spec.rows:
-        with suppress(RowsError):  # its client hears of that
+        with suppress(RowsError):  # the client reports that
             results = results_of(result)
     for row, ended in zip(row_ids(moved.spec.task_id, moved.spec.rows), results, strict=True):
         spec, state = replace(moved.spec, task_id=row, rows=0, payload=b""), moved.state
@@ -292,19 +291,19 @@ def rows_of(moved: TaskMoved) -> Iterator[TaskMoved]:
 
 
 class WatchedOutputs:
-    """The lines that tasks have written, of those that viewers look at."""
+    """The output lines of the tasks that viewers watch."""
 
     def __init__(self, table: OutputTable) -> None:
         self._table = table
         self._said: dict[bytes, int] = {}
-        """short id -> the number of the last line that was said"""
+        """short id -> the number of the last published line"""
 
     def keep_only(self, short_ids: Collection[bytes]) -> None:
-        """Viewers look at these, and at no others."""
+        """Watch these tasks, and no other task."""
         self._said = {short_id: number for short_id, number in self._said.items() if short_id in short_ids}
 
     def items(self, short_id: bytes, is_first: bool) -> list[StateLine]:
-        """Return the lines of a task that are new, or at first the last ones."""
+        """Return the new lines of a task, or its last ones if `is_first`."""
         task_id = self._table.id_of(short_id)
         if task_id is None:
             return []

@@ -1,4 +1,4 @@
-"""Topics: what viewers can subscribe to, how often each is published, and what must be reported and counted for it."""
+"""Topics: what viewers can subscribe to, how often each topic is published, and which reports and counts it needs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ SCHEDULER, CLIENTS, WORKERS, PROCESSORS = "scheduler", "clients", "workers", "pr
 FUNCTIONS, BINS, FAILURES, TASKS = "functions", "bins", "failures", "tasks"
 GRAPHS, OBJECTS, EVENTS, JOBS = "graphs", "objects", "events", "jobs"
 TASK, GRAPH = "task/", "graph/"
-"""Before the short id of a task or a graph, in hexadecimal digits."""
+"""Prefixes of the topics of one task and one graph; the short id follows in hexadecimal digits."""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """What a topic needs, and when it is published."""
+    """The needs of a topic, and how often it is published."""
 
     ticks: int = 1
-    """it is published every so many ticks"""
+    """number of ticks between two publications"""
     part: WatchedPart = WatchedPart(0)  # noqa: RUF009 - a flag, which does not change
-    """what agents report for it"""
+    """the part of agents' reports that it needs"""
     of_balancer: bool = False
-    """whether the balancer counts for it what waits"""
+    """whether it needs the balancer's counts of waiting tasks"""
     of_functions: bool = False
-    """whether that is counted by function"""
+    """whether it needs these counts by function"""
     of_clients: bool = False
-    """whether the sessions of clients count for it what is open"""
+    """whether it needs the client sessions' counts of open tasks"""
 
 
 TOPICS = {
@@ -48,25 +48,25 @@ TOPICS = {
 
 
 class Subscriptions:
-    """The prefixes of topics that are wanted, as ZeroMQ has them: each wants all topics that begin with it."""
+    """The subscribed prefixes of topics, as in ZeroMQ: a prefix matches all topics that start with it."""
 
     def __init__(self, prefixes: Iterable[str]) -> None:
         self._prefixes = tuple(prefixes)
         self.topics = frozenset(topic for topic in TOPICS if self.want(topic))
         self.tasks = frozenset(_short_ids(self._prefixes, TASK))
-        """short ids of the tasks that are asked for"""
+        """short ids of the watched tasks"""
         self.graphs = frozenset(_short_ids(self._prefixes, GRAPH))
 
     def __bool__(self) -> bool:
         return bool(self._prefixes)
 
     def want(self, topic: str) -> bool:
-        """Return whether anybody wants a topic."""
+        """Return whether a topic has a subscriber."""
         return topic.startswith(self._prefixes)
 
     @property
     def parts(self) -> WatchedPart:
-        """What agents must report."""
+        """The parts of agents' reports that the subscriptions need."""
         parts = WatchedPart.RUNS if self.tasks else WatchedPart(0)
         for topic in self.topics:
             parts |= TOPICS[topic].part
@@ -74,7 +74,7 @@ class Subscriptions:
 
 
 def _short_ids(prefixes: Iterable[str], kind: str) -> Iterator[bytes]:
-    """Go through the short ids in the topics of single things."""
+    """Iterate over the short ids in the topics of one kind."""
     for prefix in prefixes:
         digits = prefix.removeprefix(kind)
         if digits != prefix and is_public_id(digits):

@@ -62,7 +62,7 @@ class Graphs:
         return StateGraph(seen.short_id, seen.name, seen.client, *counts, *times, *whose)
 
     def nodes(self, short_id: bytes, backlog: Backlog, is_first: bool) -> tuple[list[StateNode], int]:
-        """Return the nodes of a graph that have changed since the last call (all if `is_first`), and how many it has."""
+        """Return the nodes of a graph changed since the last call (all if `is_first`), and how many there are."""
         present = backlog.nodes.get(short_id) or self._last_nodes.pop(short_id, None)
         if present is None:
             self._nodes.pop(short_id, None)

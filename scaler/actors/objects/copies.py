@@ -1,6 +1,6 @@
 """Copies: which hosts have copies of which objects, and how long they keep unneeded functions.
 
-Two tables of the object store, which alone writes to them.
+Two tables of the object store. No other actor writes to them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _V = TypeVar("_V")
 
 
 def discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
-    """Take `value` from a set of the table, and the set from the table when it is empty."""
+    """Remove `value` from a set of the table, and the set from the table if it is empty."""
     values = table[key]
     values.discard(value)
     if not values:
@@ -27,11 +27,11 @@ def discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
 
 
 class Copies:
-    """Which hosts have copies of which objects, by object and by host. The session of its agent stands for a host."""
+    """Which hosts have copies of which objects, by object and by host. A host is named by the session of its agent."""
 
     def __init__(self) -> None:
         self.hosts: dict[ObjectId, dict[ActorRef, None]] = {}
-        """an ordered set, so that the same seed gives the same messages"""
+        """used as ordered sets, so that the same seed gives the same messages"""
         self.objects: dict[ActorRef, set[ObjectId]] = {}
 
     def add(self, object_id: ObjectId, host: ActorRef) -> None:
@@ -39,14 +39,14 @@ class Copies:
         self.objects.setdefault(host, set()).add(object_id)
 
     def remove_object(self, object_id: ObjectId) -> Iterable[ActorRef]:
-        """Forget all copies of an object. Returns the hosts that have one."""
+        """Forget all copies of an object. Return the hosts that have one."""
         hosts = self.hosts.pop(object_id, {})
         for host in hosts:
             discard(self.objects, host, object_id)
         return hosts
 
     def remove(self, object_id: ObjectId, host: ActorRef) -> ActorRef | None:
-        """Forget one copy, if it is there. Returns a host that has another one."""
+        """Forget one copy, if it exists. Return another host with a copy, or None."""
         hosts = self.hosts.get(object_id, {})
         if hosts.pop(host, host) is None:
             discard(self.objects, host, object_id)
@@ -55,7 +55,7 @@ class Copies:
         return next(iter(hosts), None)
 
     def remove_host(self, host: ActorRef) -> set[ObjectId]:
-        """Forget all copies of a host. Returns the objects of which there is no other copy."""
+        """Forget all copies of a host. Return the objects without another copy."""
         objects = self.objects.pop(host, set())
         for object_id in objects:
             hosts = self.hosts[object_id]
@@ -66,7 +66,7 @@ class Copies:
 
 
 class Retained:
-    """Functions of which only copies are left, with deadline and size, in the order of their deadlines."""
+    """Functions that only exist as copies on hosts, with deadline and size, by increasing deadline."""
 
     def __init__(self) -> None:
         self.ends: dict[ObjectId, float] = {}
@@ -80,22 +80,22 @@ class Retained:
         return object_id in self.ends
 
     def add(self, object_id: ObjectId, end: float, size_bytes: int) -> None:
-        """Retain a function until `end`, which is not before that of any other."""
+        """Retain a function until `end`. Deadlines must be added in increasing order."""
         self.ends[object_id] = end
         self._sizes[object_id] = size_bytes
         self.size_bytes += size_bytes
 
     def remove(self, object_id: ObjectId) -> None:
-        """Stop retaining a function, if it is here: it is needed again, or no copy is left."""
+        """Stop retaining a function, because it is needed again or no copy is left. Unknown ids are ignored."""
         if self.ends.pop(object_id, None) is not None:
             self.size_bytes -= self._sizes.pop(object_id)
 
     def first_end(self) -> float | None:
-        """Return the first deadline, or None."""
+        """Return the first deadline, or None if no function is retained."""
         return next(iter(self.ends.values()), None)
 
     def take_ended(self, now: float) -> list[ObjectId]:
-        """Remove and return the expired ones."""
+        """Remove and return the functions whose deadline has passed."""
         ended = []
         for object_id, end in self.ends.items():
             if end > now:
@@ -104,7 +104,7 @@ class Retained:
         return self._take(ended)
 
     def take_surplus(self) -> list[ObjectId]:
-        """Remove and return the first ones until the rest is small enough."""
+        """Remove and return functions, first deadline first, until at most `RETAINED_BYTES_MOST` are left."""
         surplus, size_bytes = [], self.size_bytes
         for object_id in self.ends:
             if size_bytes <= RETAINED_BYTES_MOST:

@@ -1,8 +1,8 @@
-"""Located frames: they stand for a large result that its agent keeps: the scheduler has the location and the size.
+"""Located frames: a placeholder for a large result that stays at its agent: its location and its size.
 
-Made by agent sessions, passed on as any frames, and kept by the object store. As long as anything here refers to them
-the agent keeps the value; then its session has it deleted there. So a result that is dropped on its way, wherever that
-is, leaves nothing behind. Must never: be taken for the bytes.
+Agent sessions make them, other actors pass them on like any frames, and the object store keeps them. The agent keeps
+the value while anything in this process refers to them; then the session deletes it there. So a result that is dropped
+anywhere on its way leaves nothing behind. Reading them as bytes raises `TypeError`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scaler.shared_memory import size_at
 
 
 class LocatedFrames(Sequence[Any]):
-    """The frames of one value at an agent.
+    """A placeholder for the frames of one value at an agent.
 
     Args:
-        location: where processes of the agent's host find it.
+        location: where processes of the agent's host find the value.
         host: the session of that agent.
 
     Attributes:
-        lost: why it is not there any more; empty: it is.
+        lost: why the value was lost; empty while the agent has it.
     """
 
     __slots__ = ("__weakref__", "host", "location", "lost", "size_bytes")
@@ -42,7 +42,7 @@ class LocatedFrames(Sequence[Any]):
 
 
 def bytes_here(frames: Frames | LocatedFrames) -> int:
-    """Return how many bytes of a value are in this process."""
+    """Return how many bytes of a value this process holds."""
     return 0 if type(frames) is LocatedFrames else size_of(frames)
 
 

@@ -1,25 +1,23 @@
 """ObjectStore: values that are too large for a message or used more than once: functions, large arguments and results.
 
 Written to by client sessions (store, delete, fetch, the client left), graphs (store, use, release), tasks (use,
-release) and agent sessions (fetch, copies of their agent, the agent left). Requested objects go to the outbox; agent
-sessions are told which copies to delete.
+release) and agent sessions (fetch, copies of their agent, the agent left). It sends requested objects to the outbox,
+and asks agent sessions to delete copies.
 
 An object is kept while a client holds it or a task uses it. Then its bytes are dropped here at once and deleted on the
-hosts with a copy. Only copies of functions stay there for the retention time, because a function that is sent again has
-the same id. (docs/howto/objects.md is the user's view.)
+hosts with a copy. Copies of functions stay there for the retention time, because a function that is sent again has the
+same id. (docs/howto/objects.md is the user's view.)
 
-Of a large object of a client on this host, and of a large result, the store has only the location, and who keeps it:
-the session of the client, or of the agent. Who can open the location takes the object itself; for others the keeper is
-asked for the bytes, which are passed on and not kept: those of an agent part by part, as their readers take them. When
-the agent is gone, a host with a copy is the keeper. Without any the object is lost: its owner and the graphs that need
-it are told, and so is whoever asks later.
+For a large result, or a large object of a client on this host, the store has only the location and its keeper: the
+session of the client or agent that has the bytes. A reader that can open the location gets the location. For other
+readers the store requests the bytes from the keeper and forwards them without keeping them: from an agent in parts, as
+fast as the readers take them. If the agent is lost, a host with a copy becomes the keeper. Without a copy the object is
+lost, and the store reports this to its owner, to the graphs that need it, and to later readers.
 
-Who knows an id may read its object. Only the client that stored it, or submitted the task whose result it is, changes
-it, also while the result is with an agent or lost: what another client stores with the same id, or has made by a task
-with that id, is kept apart, for itself alone. A function is shared by all that store it, since its id is checked before
-(the session).
-
-Must never: read a frame.
+Clients may read the objects whose ids they know. Only the client that stored an object, or submitted the task whose
+result it is, may change it, also while the result is with an agent or lost. If another client stores a value with the
+same id, or a task with that id makes one, it is kept separately, for that client alone. Functions are shared by all
+clients that store them, since the session checks that the id is the hash of the content.
 """
 
 from __future__ import annotations
@@ -68,10 +66,10 @@ from scaler.wire.session.lost_frames import LostFrames
 from scaler.wire.session.streamed import Source, StreamedFrames, ValueStream, frames_in, stream_of
 
 LATE_SECONDS = 2.5
-"""How long the owners of objects may take to come back to a new scheduler before what they have stored is missing."""
+"""How long a new scheduler waits for the owners of objects to return before it reports objects as not found."""
 
 LOST_MOST = 1024
-"""So many lost results are remembered, for who asks for one before it hears that it is lost."""
+"""How many lost results are remembered, for requests that crossed the report of the loss."""
 
 
 class ObjectStore(Actor):
@@ -103,7 +101,7 @@ class ObjectStore(Actor):
     @handles(StoreObject)
     @charged_to("source")
     def _store(self, store: StoreObject) -> None:
-        while store.owner in self._table.leaving:  # it is back already
+        while store.owner in self._table.leaving:  # it has returned already
             self._slices.go_on()
         store = _within_quota(store)
         stored = self._objects.get(store.object_id)
@@ -113,14 +111,14 @@ class ObjectStore(Actor):
         if stored is None:
             stored = self._add(store)
         elif store.supplier != stored.supplier:
-            pass  # it changes nothing of what another client has stored, or had made
+            pass  # an object of another client does not change
         elif (stored.lost or stored.is_with_agent) and store.frames:
             self._made_again(stored, store)
         elif stored.location or type(stored.frames) is LostFrames:
             self._store_again(stored, store)
         owner = store.owner
         if owner is None:
-            return  # it goes with those that use it
+            return  # it is dropped with the last task that uses it
         self._table.owned.setdefault(owner, set()).add(store.object_id)
         if self._is_of_others(stored, store):
             stored.others[owner] = store
@@ -129,7 +127,7 @@ class ObjectStore(Actor):
 
     def _own(self, owner: ClientId, stored: StoredObject, store: StoreObject) -> None:
         stored.owners.add(owner)
-        if stored.payer is None and store.payer is not None:  # an agent had it before its owner said so
+        if stored.payer is None and store.payer is not None:  # an agent reported it before its owner did
             self._table.count(store.object_id, stored, -1)
             stored.payer = store.payer
             self._table.count(store.object_id, stored, 1)
@@ -138,14 +136,14 @@ class ObjectStore(Actor):
         if store.source is not None and not stored.is_function and stored.source is not store.source:
             stored.owner_session = store.source
         if stored.lost:
-            self._tell_lost(store.object_id, stored)  # while its result was on the way here
+            self._tell_lost(store.object_id, stored)  # the loss was reported before the result
 
     def _made_again(self, stored: StoredObject, store: StoreObject) -> None:
-        """A result has come that was here, or lost. An agent keeps one value with an id: the new one."""
+        """Replace the value of a result that was made again. An agent keeps one value per id: the new one."""
         if store.frames is stored.lease:
             return
         self._table.put(store.object_id, stored, store.frames)
-        if stored.source is not None:  # what it has made it is not sent: its own parts would have to come first
+        if stored.source is not None:  # its maker is not sent its own value: the parts would have to come from there
             stored.waiting = {peer: fetch for peer, fetch in stored.waiting.items() if fetch.host is not stored.source}
         if stored.frames:
             self._answer_waiting(store.object_id, stored, stored.frames)
@@ -162,8 +160,8 @@ class ObjectStore(Actor):
         if store.is_function:
             self._table.functions[store.object_id] = stored
         self._table.lost_last.pop(store.object_id, None)
-        self._retained.remove(store.object_id)  # the copies are of use again
-        if store.owner is None:  # a result: copies that are older may be of another one
+        self._retained.remove(store.object_id)  # the copies are needed again
+        if store.owner is None:  # a result: older copies may be of another value
             self._delete_copies(store.object_id)
         if self._events.of_objects is not None:
             told = ObjectStored(store.object_id, store.owner, name, stored.size_bytes)
@@ -173,12 +171,12 @@ class ObjectStore(Actor):
         return stored
 
     def _is_of_others(self, stored: StoredObject, store: StoreObject) -> bool:
-        """Return whether an id belongs to another client. Only functions are shared: their ids are checked."""
+        """Return whether an id belongs to another client. Only functions are shared, since their ids are checked."""
         is_shared = stored.is_function and store.is_function
         return not is_shared and store.supplier != stored.supplier and store.owner not in stored.owners
 
     def _store_again(self, stored: StoredObject, store: StoreObject) -> None:
-        """The requested bytes arrive, or the client is back after a cut and may not have received the request."""
+        """Store bytes that were requested, or that a client has resent after it lost its connection."""
         self._table.put(store.object_id, stored, store.frames, store.location, store.source)
         if store.location:
             if stored.waiting:
@@ -193,7 +191,7 @@ class ObjectStore(Actor):
     @handles(ObjectCame)
     @charged_to("host")
     def _came(self, came: ObjectCame) -> None:
-        """An agent has sent the bytes, or does not have them: then whoever has a copy is asked."""
+        """Forward the bytes from an agent. If the agent does not have them, request them from a host with a copy."""
         object_id, stored = came.object_id, self._objects.get(came.object_id)
         if stored is None or stored.source is not came.host:
             return
@@ -214,14 +212,14 @@ class ObjectStore(Actor):
         source, came_from = (stored.source, stored.location), (came.host, part.location)
         asked = source if stored.stream is None else stored.stream.source
         if came_from not in (asked, source) or (stored.stream is None and part.offset):
-            return  # of a value that was there before
+            return  # a part of a former value
         data = memoryview(part.frames[0] if len(part.frames) == 1 else b"".join(part.frames)).cast("B")
         stream = stored.stream or stream_of(part.sizes, source, partial(_ask_for_part, object_id))
         if part.reason and stream is not None and came_from != source:
-            stream.ask_again(source)  # the copy there is gone
+            stream.ask_again(source)  # that host has lost its copy
             return
         if part.reason or stream is None or not 0 < len(data) == stream.size_at(part.offset):
-            self._lose(object_id, stored, came.host, part.reason or "its host has sent what is no part of it")
+            self._lose(object_id, stored, came.host, part.reason or "its host has sent an invalid part of it")
             return
         if len(data) == stream.n_bytes:
             self._answer_waiting(object_id, stored, frames_in(data, stream.sizes))
@@ -250,7 +248,7 @@ class ObjectStore(Actor):
 
     @handles(HostHasAll)
     def _host_has_all(self, has: HostHasAll) -> None:
-        """It sends from now on, also to those that came too late to read together with it: they are next."""
+        """Let a host that has the whole value supply it. Readers that waited for the end of the stream are next."""
         stored = self._objects.get(has.object_id)
         if stored is None or stored.stream is None:
             return
@@ -264,7 +262,7 @@ class ObjectStore(Actor):
             self._lose(object_id, stored, left.host, left.reason)
 
     def _lose(self, object_id: ObjectId, stored: StoredObject, host: ActorRef, reason: str) -> None:
-        """The one that kept an object has it no more."""
+        """Handle that the keeper of an object has lost it: choose another host with a copy, or report the loss."""
         other = self._copies.remove(object_id, host)
         self._table.put(object_id, stored, (), source=other)
         if other is not None:
@@ -276,7 +274,9 @@ class ObjectStore(Actor):
         self._tell_lost(object_id, stored)
 
     def _tell_lost(self, object_id: ObjectId, stored: StoredObject) -> None:
-        """Tell those who can have it made again. It is remembered as lost while tasks need it."""
+        """Report a loss to the graphs and the owner, which can have the value made again. Remember it while tasks need
+        it.
+        """
         lost = ObjectLost(object_id, stored.lost)
         for graph in self._table.graphs.get(object_id, ()):
             graph.send(lost)
@@ -294,7 +294,7 @@ class ObjectStore(Actor):
                 del lost_last[next(iter(lost_last))]
 
     def _answer_waiting(self, object_id: ObjectId, stored: StoredObject, frames: Frames) -> None:
-        """Give those that wait for an object its bytes; none: they come as a stream, or it is lost."""
+        """Answer the pending requests for an object. Without frames, its bytes follow as a stream, or it is lost."""
         waiting, stored.waiting = stored.waiting, {}
         for peer, fetch in waiting.items():
             if stored.stream is None or frames:
@@ -334,7 +334,7 @@ class ObjectStore(Actor):
             self._slices.add(self._disown_one, self._those_who_left())
 
     def _those_who_left(self) -> Iterator[ClientId]:
-        """Go through the owners that have left, each as often as it has objects."""
+        """Yield each owner that has left, once for each of its objects."""
         leaving, owned = self._table.leaving, self._table.owned
         while leaving:
             owner = next(iter(leaving))
@@ -372,11 +372,11 @@ class ObjectStore(Actor):
                 self._used_by_graph(object_id, use.graph)
 
     def _used_by_graph(self, object_id: ObjectId, graph: ActorRef) -> None:
-        """Note who is to be told of a loss, which may have happened already."""
+        """Remember a graph that uses an object, and report a loss to it, also one that has happened already."""
         self._table.graphs.setdefault(object_id, {})[graph] = None
         stored = self._objects.get(object_id)
         if stored is None or stored.lost:
-            graph.send(ObjectLost(object_id, "it is not stored any more" if stored is None else stored.lost))
+            graph.send(ObjectLost(object_id, "it is no longer stored" if stored is None else stored.lost))
 
     @handles(CountArguments)
     def _count_arguments(self, count: CountArguments) -> None:
@@ -431,13 +431,16 @@ class ObjectStore(Actor):
             self._join(fetch, stored, stored.stream)
             return
         stored.waiting[fetch.peer] = fetch
-        if sum(each.whole == fetch.whole for each in stored.waiting.values()) == 1:  # else it is on its way
+        if sum(each.whole == fetch.whole for each in stored.waiting.values()) == 1:  # else it is requested already
             self._ask_for(fetch.object_id, stored)
 
     def _join(self, fetch: FetchObject, stored: StoredObject, stream: ValueStream) -> None:
-        """Let one more read. A host that is late waits: else its maker would send a value to each of many hosts."""
+        """Add a reader to a stream. A host that joins late waits for a copy, so that the maker does not send the value
+        to each
+        of many hosts.
+        """
         before = [each for each in stream.readers if each.reader.peer is fetch.peer]
-        if before:  # it has begun anew
+        if before:  # it has reconnected and starts again
             stream.leave(before)
         if fetch.host is not None and stream.is_under_way():
             stored.waiting[fetch.peer] = fetch
@@ -446,7 +449,7 @@ class ObjectStore(Actor):
 
     @handles(OwnerResubmits)
     def _owner_says_again(self, news: OwnerResubmits) -> None:
-        """After a restart a task may come before the object that it needs, which another client has stored."""
+        """Wait for the objects of a client that has returned: tasks of other clients may arrive before them."""
         self._table.early.owners.add(news.owner)
 
     @handles(OwnerResubmitted)
@@ -458,7 +461,7 @@ class ObjectStore(Actor):
         stored = self._objects.get(object_id)
         if type(frames) is LostFrames:
             response = ObjectResponse(object_id, NOT_FOUND, (), reason=frames.reason)
-        elif type(frames) is LocatedFrames:  # whose id is that of somebody else's object
+        elif type(frames) is LocatedFrames:  # its id is that of another client's object
             response = ObjectResponse(object_id, FOUND, (), frames.location)
         elif stored is not None and stored.lost and frames == ():
             response = ObjectResponse(object_id, LOST, (), reason=stored.lost)
@@ -545,8 +548,10 @@ def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
 
 
 def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
-    """Return whether what is stored with an id cannot be what the id was made for. The id of a function is the hash of
-    its content; and a task is refused if anything is stored with its id, so that came later than the task.
+    """Return whether a new value replaces the stored one, since the id was made for the new one. The id of a function
+    is the
+    hash of its content. A task is refused if an object has its id, so an object with the id of a result is the later
+    one.
     """
     if stored.is_function or store.is_function:
         return store.is_function > stored.is_function
@@ -554,7 +559,7 @@ def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
 
 
 def _within_quota(store: StoreObject) -> StoreObject:
-    """Return what is to be stored: without its bytes, if its owner may not have so many more."""
+    """Return the message, without its bytes if they exceed the quota of the owner."""
     payer = store.payer
     if payer is None or store.function_id is not None or not payer.has_quota or type(store.frames) is LostFrames:
         return store
@@ -563,7 +568,7 @@ def _within_quota(store: StoreObject) -> StoreObject:
         return store
     reason = (
         f"its {size:,} bytes are over the quota of its owner: the values of {payer} take {payer.n_bytes:,} bytes, "
-        f"and may take {payer.terms.n_bytes:,}; delete objects or drop futures whose results nobody needs"
+        f"and may take {payer.terms.n_bytes:,}; delete objects or drop futures whose results you no longer need"
     )
     if store.source is not None:
         store.source.send(ValueRefused(reason))

@@ -1,6 +1,6 @@
 """ObjectTable: the objects that the scheduler knows: where the bytes of each are, who needs it, and who has copies.
 
-Only the object store writes to it, and it outlives that. Others look: the monitor, the census, sessions.
+Only the object store writes to it, and the table outlives that actor. The monitor, the census and sessions read it.
 """
 
 from __future__ import annotations
@@ -31,53 +31,57 @@ class StoredObject:
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
-        """of a result that of its function"""
+        """its name; of a result, the name of the function"""
         self.is_function = is_function
         self.is_result = False
         self.waiting: dict[Peer, FetchObject] = {}
-        """those that wait for the bytes, in their order: who is back on a new connection asks again"""
+        """pending requests for the bytes, in their order; a peer that reconnects requests them again"""
         self.stream: ValueStream | None = None
-        """the bytes on their way from their agent to who cannot open their location"""
+        """the transfer of the bytes from their agent to readers that cannot open their location"""
         self.put(frames)
         self.owners: set[ClientId] = set()
-        """clients that sent it and have neither deleted it nor left: it is dropped with the last, unless a task uses it
+        """clients that sent it and have neither deleted it nor left; it is dropped with the last one unless a task uses
+        it
         """
         self.holders: set[ClientId] = set()
-        """those of them that hold it; without any, it is dropped with the last task that uses it"""
+        """the owners that hold it; without any, it is dropped with the last task that uses it"""
         self.owner_session: ActorRef | None = None
-        """the session of its owner, if it is a result: it is told of a loss"""
+        """of a result, the session of its owner, to which a loss is reported"""
         self.payer: Owner | None = None
-        """whose quota it counts against"""
+        """the owner against whose quota it counts"""
         self.supplier: ClientId | None = None
-        """the client that stored it, or submitted the task whose result it is: from no other one are bytes taken"""
+        """the client that stored it, or submitted the task whose result it is: it alone may send the bytes"""
         self.others: dict[ClientId, StoreObject] = {}
-        """what other clients have stored with the same id, each for itself"""
+        """values that other clients have stored with the same id, each for itself"""
 
     def put(self, frames: Frames, location: bytes = b"", source: ActorRef | None = None) -> None:
-        """Note where the bytes are: here, at a location at a client or an agent, or with an agent that shares none."""
+        """Set where the bytes are: here, at a location of a client or an agent, or at an agent that shares no
+        location.
+        """
         self.end_stream()
         self.lost = ""
-        """why there are none any more"""
+        """why the bytes are lost; empty if they are not"""
         self.lease: LocatedFrames | None = None
-        """while this is here, the agent keeps the bytes"""
+        """the agent keeps the bytes while this reference exists"""
         if type(frames) is LocatedFrames:
             self.lost, self.lease, location, source = frames.lost, frames, frames.location, frames.host
             frames = ()
         self.frames = frames
         self.location = location
-        """where the bytes are, while they are not here"""
+        """where the bytes are, if they are not in this process"""
         self.source = source
-        """the session of that client or agent"""
+        """the session of the client or agent that has the bytes"""
 
     def end_stream(self) -> None:
-        """No more bytes come from where they were. Who has not got all of them waits once more."""
+        """End the stream. Readers without the whole value become pending requests again."""
         stream, self.stream = self.stream, None
         if stream is not None:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
     def begins_anew(self, host: ActorRef) -> bool:
-        """A host is gone, or asks again for what it needs; what it was asked for does not come. Return whether those
-        that wait are next.
+        """Drop the requests of a host that was lost or has reconnected, and what was requested from it.
+
+        Returns: whether the pending requests can be answered next.
         """
         stream = self.stream
         if stream is None or self.source is None:
@@ -89,7 +93,7 @@ class StoredObject:
         return not stream.is_under_way()
 
     def is_awaited_by(self, host: ActorRef) -> bool:
-        """Whether a host has asked for the bytes, and not all of them have left for it."""
+        """Return whether a host has requested the bytes, and not all of them have left for it."""
         readers = () if self.stream is None else self.stream.readers
         return any(each.host is host for each in (*self.waiting.values(), *readers))
 
@@ -104,7 +108,7 @@ class StoredObject:
         return self.frames == () and not self.location and self.source is not None
 
     def kind_for(self, client: ClientId | None) -> int:
-        """Return what it is for one of its owners: `ObjectInfo.kind`."""
+        """Return its kind for one of its owners: `ObjectInfo.kind`."""
         if self.is_function:
             return _FUNCTION
         if client is not None and client not in self.holders:
@@ -122,12 +126,12 @@ class StoredObject:
 
     @property
     def size_bytes(self) -> int:
-        """Its bytes, those here and those that its client or agent shares."""
+        """Its size: the bytes in this process and in shared memory of its client or agent."""
         return size_of(self.frames) + self.shared_bytes
 
     @property
     def shared_bytes(self) -> int:
-        """Those that its client or agent shares, as that says."""
+        """The bytes in shared memory of its client or agent, as reported by that peer."""
         return size_at(self.location) if self.location else 0
 
 
@@ -138,27 +142,29 @@ class ObjectTable:
         self.objects: dict[ObjectId, StoredObject] = {}
         self.owned: dict[ClientId, set[ObjectId]] = {}
         self.leaving: dict[ClientId, None] = {}
-        """owners that have left, and whose objects are being disowned: an ordered set"""
+        """owners that have left and whose objects are being disowned: an ordered set"""
         self.users: dict[ObjectId, int] = {}
-        """apart from the objects: a task may name one that comes after it, or never"""
+        """number of tasks that use each object; kept separately, since a task may name an object that is stored later,
+        or never
+        """
         self.copies = Copies()
         self.retained = Retained()
         self.located: dict[ActorRef, dict[ObjectId, None]] = {}
-        """which objects only agents have, by the session of the agent: ordered sets"""
+        """objects that only agents have, by the session of the agent: ordered sets"""
         self.graphs: dict[ObjectId, dict[ActorRef, None]] = {}
-        """graphs that need objects, and are told if these are lost"""
+        """graphs that need objects, and to which losses are reported"""
         self.functions: dict[ObjectId, StoredObject] = {}
-        """those of the objects that are functions"""
+        """the objects that are functions"""
         self.early = PendingRequests()
         self.lost_last: dict[ObjectId, str] = {}
-        """the results that were lost last, and why: a client may ask for one before it hears that"""
+        """the results that were lost last, and why: a request may cross the report of the loss"""
         self.size_bytes = 0
-        """of all objects together, and of the arguments that travel with open tasks"""
+        """bytes of all objects, and of the arguments of open tasks"""
         self.shared_bytes = 0
-        """those of them that are in memory that clients and agents share"""
+        """bytes of objects in memory that clients and agents share"""
 
     def count(self, object_id: ObjectId, stored: StoredObject, sign: int) -> None:
-        """Add an object and its bytes where it is, or take them off."""
+        """Add an object to the totals (`sign` 1) or subtract it (-1)."""
         if stored.source is not None and stored.is_with_agent:
             here = self.located.setdefault(stored.source, {})
             if sign > 0:
@@ -181,39 +187,39 @@ class ObjectTable:
         location: bytes = b"",
         source: ActorRef | None = None,
     ) -> None:
-        """The bytes are somewhere else from now on."""
+        """Change where the bytes of an object are."""
         self.count(object_id, stored, -1)
         stored.put(frames, location, source)
         self.count(object_id, stored, 1)
 
     def function_name(self, function_id: ObjectId) -> str:
-        """Return the name of a function, if it is stored."""
+        """Return the name of a function; empty if it is not stored."""
         stored = self.functions.get(function_id)
         return "" if stored is None else stored.name
 
     def awaited_by(self, host: ActorRef) -> set[ObjectId]:
-        """Return the objects that a host has asked for, and that have not left for it: its tasks wait for them."""
+        """Return the objects that a host has requested and not received: its tasks wait for them."""
         known = ((object_id, self.objects.get(object_id)) for object_id in self.copies.objects.get(host, ()))
         found = {object_id for object_id, stored in known if stored is not None and stored.is_awaited_by(host)}
         return found | self.early.awaited_by(host)
 
     def payer_of(self, object_id: ObjectId) -> Owner | None:
-        """Return whose an object is: only they may read it; None: it is a function, or is not here."""
+        """Return the owner who alone may read an object; None if it is a function or not stored."""
         stored = self.objects.get(object_id)
         return None if stored is None else stored.payer
 
     def supplier_of(self, object_id: ObjectId) -> ClientId | None:
-        """Return the client that alone may send the bytes of an object; None: it is a function, or is not here."""
+        """Return the client that alone may send the bytes of an object; None if it is a function or not stored."""
         stored = self.objects.get(object_id)
         return None if stored is None or stored.is_function else stored.supplier
 
     def maker_of(self, object_id: ObjectId) -> ClientId | None:
-        """Return the client that has submitted the task whose result is stored; None: it is no result, or not here."""
+        """Return the client that submitted the task of a stored result; None if it is no result or not stored."""
         stored = self.objects.get(object_id)
         return stored.supplier if stored is not None and stored.is_result else None
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: objects, bytes, owners, functions that only hosts have."""
+        """Return counts of objects, their bytes, owners, and functions that only hosts have."""
         return {
             "objects": len(self.objects),
             "object_bytes": self.size_bytes,

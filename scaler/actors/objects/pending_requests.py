@@ -1,6 +1,6 @@
-"""PendingRequests: what agents ask for before all clients have said what they had stored at another scheduler.
+"""PendingRequests: requests of agents for objects that clients of a previous scheduler have not stored here again yet.
 
-Part of the object table; the object store alone writes to it.
+Part of the object table. No actor but the object store writes to it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from scaler.kit import ActorRef
 
 
 class PendingRequests:
-    """The requests that wait for an object which may still be said.
+    """Requests for objects that may still be resubmitted.
 
     Attributes:
-        owners: those who have not said all; None: this scheduler is young, and others may come.
+        owners: clients that have not resubmitted all objects; None is in it while further clients may return.
     """
 
     def __init__(self) -> None:
@@ -24,18 +24,22 @@ class PendingRequests:
         self._asked: dict[ObjectId, list[FetchObject]] = {}
 
     def has_to_wait(self, fetch: FetchObject) -> bool:
-        """Keep a request for what is not here, if it comes from an agent and may come too early. Return whether."""
+        """Keep a request for an unknown object if it is from an agent and the object may still come. Return whether it
+        is kept.
+        """
         is_early = fetch.host is not None and bool(self.owners)
         if is_early:
             self._asked.setdefault(fetch.object_id, []).append(fetch)
         return is_early
 
     def take(self, object_id: ObjectId) -> list[FetchObject]:
-        """An object is here. Return those who wait for it."""
+        """Remove and return the requests for an object that has arrived."""
         return self._asked.pop(object_id, [])
 
     def has_said_all(self, owner: ClientId | None) -> list[FetchObject]:
-        """An owner has. If nobody else is to come, return all that wait: what they ask for is nowhere."""
+        """Note that an owner has resubmitted all. If it was the last one, return all requests: their objects do not
+        exist.
+        """
         self.owners.discard(owner)
         asked = self._asked
         if not self.owners:
@@ -43,10 +47,10 @@ class PendingRequests:
         return [] if self.owners else list(chain.from_iterable(asked.values()))
 
     def leave(self, host: ActorRef) -> None:
-        """An agent wants nothing any more."""
+        """Drop the requests of an agent."""
         left = {object_id: [each for each in asked if each.host != host] for object_id, asked in self._asked.items()}
         self._asked = {object_id: asked for object_id, asked in left.items() if asked}
 
     def awaited_by(self, host: ActorRef) -> set[ObjectId]:
-        """Return what an agent waits for."""
+        """Return the objects that an agent waits for."""
         return {object_id for object_id, asked in self._asked.items() if any(each.host is host for each in asked)}

@@ -936,7 +936,7 @@ def test_a_part_that_cannot_be_one_is_as_good_as_none(scene: Scene, fault: dict[
     passing.fetch(scene.client)
     scene.tell(PartCame(scene.node_ref, replace(part(LARGE, passing.frames.location), **fault)))
     [answer] = scene.outbox.said_to(scene.client)
-    assert (answer.found, answer.reason) == (LOST, fault.get("reason") or "its host has sent what is no part of it")
+    assert (answer.found, answer.reason) == (LOST, fault.get("reason") or "its host has sent an invalid part of it")
 
 
 def test_an_agent_that_is_back_is_asked_for_the_parts_again(scene: Scene) -> None:

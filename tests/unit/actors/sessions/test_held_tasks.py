@@ -278,7 +278,7 @@ def test_a_value_over_the_quota_is_refused_and_whoever_wants_it_hears_why(simula
     assert (there.found, refused.found) == (FOUND, NOT_FOUND)
     assert refused.reason == (
         "its 401 bytes are over the quota of its owner: the values of alice take 600 bytes, and may take 1,000; "
-        "delete objects or drop futures whose results nobody needs"
+        "delete objects or drop futures whose results you no longer need"
     )
     client.delete(fits)
     again = client.create(bytes(900))

@@ -211,10 +211,10 @@ def test_a_key_cannot_be_what_its_role_is_not_even_if_the_file_lies(site: Site) 
     client = json.loads((site.folder / "client.json").read_text())
     lying = site.changed("lying", public=worker["public"], secret=worker["secret"])
     error, _ = failure(lambda: use(site.address, key_file=lying))
-    assert "the key of worker is that of a worker, and a client needs one of a client" in str(error)
+    assert "the key of worker has the role worker, and a client needs the role client" in str(error)
     lying = site.changed("liar", public=client["public"], secret=client["secret"], role="worker")
     cluster = site.cluster("--key-file", lying, "--death-timeout-seconds", "5")
-    cluster.wait_for("the key of client is that of a client, and a cluster needs one of a worker")
+    cluster.wait_for("the key of client has the role client, and a cluster needs the role worker")
     assert cluster.process.wait(30) == 1
 
 
@@ -283,7 +283,7 @@ def test_a_changed_role_or_owner_ends_the_sessions_of_that_line_and_of_no_other(
         put_list(site, place.read_text().replace("admin boss ", "client boss "))
         site.scheduler.wait_for("the key of boss is no longer valid")
         assert boss.submit(pow, 2, 10).result(timeout=60) == 1024, "it comes back as a client"
-        with pytest.raises(NotAllowedError, match="the key of boss is that of a client: only an admin may"):
+        with pytest.raises(NotAllowedError, match="the key of boss has the role client: only an admin may"):
             boss.restart_workers()
         put_list(site, place.read_text().replace("client boss ", "client clerk "))
         wait_until(lambda: site.scheduler.output.count("the key of boss is no longer valid") == 2, "its second end")
@@ -387,7 +387,7 @@ def restart_from_a_task() -> None:
 def test_only_an_admin_replaces_worker_processes_and_no_task_does(site: Site) -> None:
     site.cluster()
     with Client(site.folder / "client.json") as client:
-        with pytest.raises(NotAllowedError, match="the key of client is that of a client: only an admin may"):
+        with pytest.raises(NotAllowedError, match="the key of client has the role client: only an admin may"):
             client.restart_workers()
         before = client.submit(os.getpid).result()
         with pytest.raises(NotAllowedError, match="only an admin may"):

@@ -1,4 +1,5 @@
-"""Who is connected: hellos, the directory of peers, the names of workers, the accounts of clients, and the door out.
+"""Who is connected: hellos, the directory of peers, the names of workers, the accounts of clients, and the outbox.
 
-The edge hands hellos in, and every actor speaks to its peer through here. What a peer wants belongs to its session.
+The edge passes hellos to the acceptor, and actors send to their peers through the outbox. Requests of a peer are
+handled by its session.
 """

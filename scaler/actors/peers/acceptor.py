@@ -2,9 +2,7 @@
 
 Written to by the edge (hellos), the balancer (restarted), sessions (ended, shutdown requested); sends to sessions and,
 through the outbox, replies to peers. It supervises the sessions: a session that fails is dropped, and its peer is asked
-for a new hello.
-
-Must never: treat an id from a hello as more than random bytes that this peer was the first to show.
+for a new hello. An id in a hello proves nothing: it is random bytes, and belongs to the peer that showed it first.
 """
 
 from __future__ import annotations
@@ -73,13 +71,13 @@ logger = logging.getLogger(__name__)
 UINT32_MOST = 2**32 - 1
 
 RESETS_WITHIN_SECONDS = 60.0
-"""A peer that has stayed for longer has made progress since its last unreadable message."""
+"""A session that has lasted longer has made progress, so earlier unreadable messages no longer count."""
 
 MOST_WORKERS = 65_535
-"""A worker's number travels as 16 bits."""
+"""The number of a worker has 16 bits on the wire."""
 
 REFUSALS_REMEMBERED = 1024
-"""Of so many peers it is known that they were refused, and why."""
+"""How many refused peers are remembered, with the reason."""
 
 
 def _too_many_workers(hello: ClientHello | WorkerHello) -> str:
@@ -106,11 +104,11 @@ class Acceptor(Actor):
         self._open_pipe = open_pipe
         self._shut_down = shut_down
         self._waiting: list[AgentArrived] = []
-        """those that come when the clients of another Python have gone"""
+        """hellos of agents that wait until the clients of another Python have left"""
         self._hello_error = ""
-        """the last error at a hello that could not be handled"""
+        """the last error of a hello that could not be handled"""
         self._refusals: OrderedDict[bytes, str] = OrderedDict()
-        """why peers were refused that may try again, by their ids"""
+        """reasons of refused peers, which may retry, by their ids"""
 
     # Hellos
 
@@ -142,9 +140,7 @@ class Acceptor(Actor):
     def _is_answered(
         self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey, held: bytes
     ) -> bool:
-        """Return whether nothing is left to do: it was one hello too many in a turn, it is refused, or its session is
-        there, and goes on.
-        """
+        """Return whether a hello is done: it repeats one of this connection, is refused, or resumes its session."""
         if self._directory.is_spent(arrived.connection) or self._refused(arrived, outgoing, key):
             return True
         known = self._present(key)
@@ -168,9 +164,9 @@ class Acceptor(Actor):
         return peer if peer is not None and not peer.session.is_stopped() else None
 
     def _resume(self, peer: Peer, arrived: ClientArrived | AgentArrived, held: bytes) -> None:
-        """The peer of a session is back. The session goes on where it was, or begins anew.
+        """Reconnect the peer of a known session. The session resumes where it was, or starts again.
 
-        A hello that was overtaken is nothing new: its peer has left that connection for one that is known already.
+        A hello that was overtaken by a later one is ignored: its peer has left that connection.
         """
         hello = arrived.hello
         if 0 < hello.dial < peer.dial:
@@ -186,11 +182,11 @@ class Acceptor(Actor):
             peer.session.send(EndSession(reason))
             return
         self._directory.reconnect(peer, arrived.connection)
-        peer.heard_at = self.now()  # its time-out may be over in this very turn
-        # A peer that has not had the reply that began this session means an earlier one, maybe of another scheduler.
+        peer.heard_at = self.now()  # its time-out may expire in this turn
+        # A peer that has not received the reply that started this session means an earlier session.
         is_the_same = hello.resumes == GOES_ON and hello.begun in (0, peer.begun)
         is_resumed = is_the_same and peer.resume(hello.heard)
-        # Results that it may not have heard are said again: it will say their tasks again, which must not run again.
+        # Unacknowledged results are resent: the peer resubmits their tasks, which must not run again.
         results = [] if is_resumed else peer.unheard(TaskResult)
         if not is_resumed:
             peer.reset()
@@ -265,11 +261,14 @@ class Acceptor(Actor):
             config.rows_per_task if is_client and config.rows_per_task > 1 else 0,
         )
         self._outbox.put_alone(peer, HelloReply(*said))
-        if not is_client:  # so it can say to the next scheduler how many there were, however soon this one is killed
+        if not is_client:  # it tells the next scheduler how many there were, even if this one is killed now
             self._tell_how_many(peer)
 
     def _tell_former(self, session: ActorRef) -> None:
-        """Tell the agent that came before this one: so of any agents but all, one knows that there are more."""
+        """Send the agent that joined before this one the new number of agents. Then one agent knows of the others even
+        if only
+        one of them is lost.
+        """
         others = (each for each in reversed(self._directory.agents_by_token.values()) if each is not session)
         for former in islice(others, 1):
             self._tell_how_many(self._directory.of_session(former))
@@ -280,8 +279,11 @@ class Acceptor(Actor):
             self._outbox.put_alone(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
-        """Return how many open tasks and bytes a client may have: its own bound, its part of the bound of all, or the
-        quota of its owner; of bytes a part of that, because a value cannot wait in its session as tasks do.
+        """Return how many open tasks and bytes a client may have: the least of its own bound, its part of the bound of
+        all
+        clients, and the quota of its owner.
+
+        Of the quota of bytes it gets a part, because a value cannot wait in the session as tasks do.
         """
         config, count = self._config, len(self._directory.peers)
         terms, clients = owner.terms, max(1, owner.clients)
@@ -292,7 +294,7 @@ class Acceptor(Actor):
         )
 
     def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
-        """Refuse a peer whose key is not for this, or that is incompatible with the scheduler or the other peers.
+        """Refuse a peer whose key does not permit this, or that is incompatible with the scheduler or the other peers.
 
         Returns: whether it was refused.
         """
@@ -319,9 +321,11 @@ class Acceptor(Actor):
         )
 
     def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
-        """Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash.
+        """Return why the Python of a peer does not fit; empty if it does.
 
-        The workers that are there decide. While there are none, clients of any Python wait for some.
+        Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash. The
+        connected
+        workers decide. Without any, clients of all Pythons may wait.
         """
         own = python_of(hello)
         known = self._directory.peers.get(key)
@@ -330,7 +334,9 @@ class Acceptor(Actor):
         return wrong_python(key[0], own, next(iter(pythons))) if own and pythons and own not in pythons else ""
 
     def _must_wait(self, arrived: AgentArrived) -> bool:
-        """The first workers come: clients of another Python, which have waited in vain, are sent away before."""
+        """Dismiss clients of another Python before the first workers join. Return whether the agent has to wait for
+        that.
+        """
         python = python_of(arrived.hello)
         if not python or not self._directory.pythons_of("client") - {python}:
             return False
@@ -342,7 +348,7 @@ class Acceptor(Actor):
 
     def _refuse(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, reason: str) -> None:
         identity = identity_of(arrived.hello, self._owner_of(arrived).name)
-        if self._refusals.pop(identity.peer_id, "") != reason:  # else it tries again, and there is nothing new to tell
+        if self._refusals.pop(identity.peer_id, "") != reason:  # else it retries, and the log has this
             logger.warning("refused: %s", reason)
             owner, name = identity.owner, identity.label or ",".join(identity.worker_names[:1])
             key = "" if arrived.permit is None else arrived.permit.public[:KEY_SHOWN]
@@ -358,9 +364,9 @@ class Acceptor(Actor):
 
     @handles(MessageRefused)
     def _hello_failed(self, refused: MessageRefused) -> None:
-        """Refuse a hello that cannot be handled."""
+        """Refuse a hello that could not be handled."""
         arrived, error = refused.message, refused.error
-        if repr(error) != self._hello_error:  # else the log has it
+        if repr(error) != self._hello_error:  # else the log has this
             self._hello_error = repr(error)
             logger.error("a hello cannot be handled: %r", error, exc_info=error)
         outgoing = SCHEDULER_TO_AGENT if type(arrived) is AgentArrived else SCHEDULER_TO_CLIENT

@@ -1,4 +1,4 @@
-"""Accounts: of each root client, the number among those of its owner, and what it calls itself.
+"""Accounts: of each root client, its number among the clients of its owner, and its label.
 
 Written by the acceptor, as part of the directory, so it outlives the acceptor. An account is a pair: the owner, and a
 number (`scaler.wire.messages.accounts`). Nested tasks have the account of their root client at any depth, also after
@@ -22,12 +22,12 @@ class _Numbers:
         self._taken: set[int] = set()
         """numbers that no new account may have"""
         self._next = 0
-        """no number below is free, but for those that were closed"""
+        """numbers below are taken, or in `_closed`"""
         self._closed: list[int] = []
         """a heap"""
 
     def take(self, last: int | None) -> int:
-        """Take a number: the last one of a client if it is free, else the lowest."""
+        """Take a number: the former one of a client if it is free, else the lowest."""
         number = last if last is not None and last not in self._taken else self._lowest()
         self._taken.add(number)
         return number
@@ -42,19 +42,20 @@ class _Numbers:
         return self._next
 
     def free(self, number: int) -> None:
-        """Let a new account have a number."""
+        """Allow a new account to have a number."""
         self._taken.discard(number)
         if number < self._next:
             heappush(self._closed, number)
 
 
 class Accounts:
-    """The open accounts. A new account has the lowest free number of its owner: that of a lone client is 0.
+    """The open accounts. A new account has the lowest free number of its owner; a single client has 0.
 
-    Where clients take no turns, all those of one owner have number 0.
+    With the policy `fifo`, clients do not take turns, and all clients of an owner have number 0.
 
-    A closed number is not reused while there are clients inside tasks: their tasks may still have it, and as deeper
-    tasks they would go before those of the new client.
+    A closed number is not reused while there are clients inside tasks. Their tasks may still have it, and since they
+    are
+    deeper, they would precede the tasks of the new client.
     """
 
     def __init__(self, owners: Owners, has_turns: bool = True) -> None:
@@ -79,7 +80,7 @@ class Accounts:
         return self._owners.tagged(owner_of(account))
 
     def label_of(self, account: int) -> str:
-        """Return what the client with an account calls itself; empty if several have it, or none."""
+        """Return the label of the client with an account; empty if no client has it, or several share it."""
         return self._labels.get(account, "")
 
     def open(self, client_id: bytes, owner: Owner, last: int | None = None, label: str = "") -> int:
@@ -87,9 +88,9 @@ class Accounts:
 
         Args:
             owner: to whom the client belongs.
-            last: its number at the last scheduler. It has that again, if no other client of its owner has it: the
-                children of its tasks that still run name it.
-            label: what it calls itself.
+            last: its number at the last scheduler. It is assigned again if free, because nested tasks that still run
+                name it.
+            label: of the client.
         """
         account = self._accounts.get(client_id)
         if account is None:
@@ -108,7 +109,7 @@ class Accounts:
         self._inside.add(client_id)
 
     def close(self, client_id: bytes) -> None:
-        """Remove a client of either kind, if it is known."""
+        """Remove a client inside or outside of tasks. Unknown ids are ignored."""
         self._inside.discard(client_id)
         account = self._accounts.pop(client_id, None)
         if account is not None and self._has_turns and not self._inside:

@@ -1,9 +1,8 @@
-"""The directory: who is there, over which connection; it finds each peer in constant time.
+"""The directory: the connected peers and their connections; each peer is found in constant time.
 
-The acceptor and the edge read and write it. It outlives the acceptor, which is restarted with it, and so it also keeps
-what outlives sessions: when attempts got their numbers, and which tasks were never started.
-
-Must never: be searched from one end to the other for a single peer, because thousands come and go at once.
+The acceptor and the edge read and write it. It outlives the acceptor. So it also has what outlives sessions: when
+attempts got their numbers, and which tasks were never started. Thousands of peers may come and leave at once, so no
+operation on one peer iterates over all.
 """
 
 from __future__ import annotations
@@ -27,44 +26,44 @@ SPENT_REMEMBERED = 16_384
 """How many former connections of peers are remembered."""
 
 BACK_SECONDS = 2.5
-"""How long agents count that have not come back to this scheduler: as long as their runs are waited for."""
+"""How long agents that have not returned to a new scheduler are counted: as long as their runs are waited for."""
 
 MARK_SECONDS = 1.0
 """The shortest time between two marks."""
 MARKS_MOST = 1024
-"""When there are so many, those that are close together for their age are forgotten."""
+"""At this number of marks, marks that are close together for their age are dropped."""
 PRECISION = 0.02
 """The distance between two old marks, as a share of their age."""
 
 KNOWN_MOST = 200_000
-"""The most tasks that are remembered. One that is not is not started again."""
+"""The most unstarted tasks that are remembered. A forgotten task counts as started, and is not started again."""
 
 
 class UnstartedRuns:
-    """The last ones."""
+    """The latest tasks that were cancelled before they started."""
 
     def __init__(self) -> None:
         self._task_ids: OrderedDict[TaskId, None] = OrderedDict()
 
     def add(self, task_id: TaskId) -> None:
-        """Remember a task that certainly was not started."""
+        """Remember a task that was certainly not started."""
         self._task_ids[task_id] = None
         if len(self._task_ids) > KNOWN_MOST:
             self._task_ids.popitem(last=False)
 
     def take(self, task_id: TaskId) -> bool:
-        """Return whether a task certainly was not started, and forget it: it may be started now."""
+        """Return whether a task was certainly not started. Forget it, since it may be started now."""
         return self._task_ids.pop(task_id, 0) is None
 
 
 class AttemptTimes:
-    """The marks of one scheduler: a number, and when it was given."""
+    """The times at which some attempts got their numbers: the marks."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[int, float]] = []
 
     def mark(self, next_attempt: Callable[[], int], now: float) -> None:
-        """Attempts from now on are later than this."""
+        """Add a mark: later attempts have higher numbers."""
         marks = self._marks
         if marks and now - marks[-1][1] < MARK_SECONDS:
             return
@@ -80,7 +79,7 @@ class AttemptTimes:
         self._marks = kept
 
     def seconds_since(self, attempt: int, now: float) -> float:
-        """Return for how long at least an attempt has had its number; 0: since the last mark."""
+        """Return the least age of an attempt; 0 if it is newer than the last mark."""
         after = next((at for number, at in self._marks if is_later(number, attempt)), now)
         return now - after
 
@@ -94,27 +93,27 @@ class Directory:
 
     def __init__(self, next_attempt: Callable[[], int], outbox: Outbox, has_turns: bool = True) -> None:
         self.next_attempt = next_attempt
-        """gives each run a number of its own"""
+        """returns a new number for a run"""
         self.attempt_times = AttemptTimes()
         self.unstarted = UnstartedRuns()
         self.recent_runs = RecentRuns()
         self.peers: dict[PeerKey, Peer] = {}
-        """all that have a session"""
+        """the peers with a session"""
         self.connected: dict[Connection, Peer] = {}
-        """those of them that have a connection"""
+        """the peers with a connection"""
         self.agents_by_token: dict[bytes, ActorRef] = {}
         """agent token -> session of the agent"""
         self._expected = 0, -math.inf
-        """how many agents the last scheduler had, and until when they are to come back"""
+        """how many agents the last scheduler had, and until when they are waited for"""
         self.pythons: Counter[tuple[str, str]] = Counter()
-        """how many peers there are whose functions and results are pickled, by Python, such as 3.11, and kind"""
+        """number of peers that pickle functions or results, by Python (such as 3.11) and kind of peer"""
         self.owners = Owners()
         self.accounts = Accounts(self.owners, has_turns)
-        """of the clients that are not inside a task"""
+        """accounts of the clients outside of tasks"""
         self.worker_names = WorkerNames()
         self.text_hashes = TextHashes()
         self.workers = self.agents = 0
-        """how many of them are connected"""
+        """how many workers and agents are connected"""
         self._by_session: dict[ActorRef, Peer] = {}
         self._outbox = outbox
         self._spent: OrderedDict[Connection, PeerKey] = OrderedDict()
@@ -132,17 +131,17 @@ class Directory:
         self._connect(peer, connection)
 
     def expect(self, agents: int, now: float) -> None:
-        """Note how many agents the last scheduler had, as one of them says that has come back; 0: it had none."""
+        """Store how many agents the last scheduler had, from the hello of a returning agent; 0 if it had none."""
         if agents:
             self._expected = max(agents, self._expected[0]), now + BACK_SECONDS
 
     def agents_to_tell(self, now: float) -> int:
-        """Return how many agents there are or are to come back: the next scheduler waits for these, too."""
+        """Return how many agents are here or expected. The next scheduler waits for that many."""
         expected, until = self._expected
         return max(len(self.agents_by_token), expected if now < until else 0)
 
     def reconnect(self, peer: Peer, connection: Connection) -> None:
-        """Give a peer another connection; the one that it had belongs to no peer any more."""
+        """Replace the connection of a peer."""
         self.disconnect(peer)
         self._connect(peer, connection)
 
@@ -152,7 +151,7 @@ class Directory:
         self._count(peer, 1)
 
     def disconnect(self, peer: Peer) -> None:
-        """Take the connection of a peer away, if it has one. What is put for it waits for the next one."""
+        """Remove the connection of a peer, if it has one. Items put for it wait for the next connection."""
         connection = peer.connection
         if connection == NO_CONNECTION:
             return
@@ -162,7 +161,7 @@ class Directory:
         self.spend(connection, peer)
 
     def spend(self, connection: Connection, peer: Peer) -> None:
-        """Note that a connection, which was this peer's, may not become a peer's any more."""
+        """Mark a former connection of this peer, which may not become the connection of another peer."""
         self._spent[connection] = peer.key
         if len(self._spent) > SPENT_REMEMBERED:
             self._spent.popitem(last=False)
@@ -173,14 +172,14 @@ class Directory:
             self.workers += change * len(peer.identity.worker_names)
 
     def describe(self, peer: Peer, identity: PeerIdentity) -> None:
-        """An agent says of itself that it has more workers now, or fewer."""
+        """Update the identity of an agent whose number of workers has changed."""
         change = int(peer.connection != NO_CONNECTION)
         self._count(peer, -change)
         peer.identity = identity
         self._count(peer, change)
 
     def remove(self, peer: Peer) -> None:
-        """Forget a peer whose session has ended; its last words still leave. May be called again."""
+        """Forget a peer whose session has ended. Items put before still leave. Idempotent."""
         if self._by_session.pop(peer.session, None) is None:
             return
         self._outbox.part(peer)
@@ -195,7 +194,7 @@ class Directory:
         peer.owner.clients -= self._is_root(peer)
         if self.agents_by_token.get(peer.agent_token) is peer.session:
             del self.agents_by_token[peer.agent_token]
-        if self.peers.get(peer.key) is peer:  # else it is back already, with a new session
+        if self.peers.get(peer.key) is peer:  # else it has a new session already
             del self.peers[peer.key]
             self.text_hashes.remove(peer.key[1])
             self.accounts.close(peer.key[1])
@@ -204,7 +203,7 @@ class Directory:
         return peer.key[0] == "client" and not self.accounts.is_inside(peer.key[1])
 
     def pythons_of(self, kind: str, without: Peer | None = None) -> set[str]:
-        """Return the Pythons of all peers of a kind but one."""
+        """Return the Pythons of all peers of a kind, except one peer."""
         itself = None if without is None else (without.python, without.key[0])
         return {
             python for (python, of), count in self.pythons.items() if of == kind and count > ((python, of) == itself)
@@ -215,11 +214,13 @@ class Directory:
         return self._by_session.get(session)
 
     def former(self, connection: Connection) -> Peer | None:
-        """Return the peer that had this connection, if it has a session still and no other connection."""
+        """Return the peer that had this connection, if it has a session and no connection now."""
         key = self._spent.get(connection)
         peer = None if key is None else self.peers.get(key)
         return None if peer is None or peer.connection else peer
 
     def is_spent(self, connection: Connection) -> bool:
-        """Return whether a connection belongs, or has belonged, to a peer: it may not become another one."""
+        """Return whether a connection belongs, or has belonged, to a peer. It may not become the connection of another
+        one.
+        """
         return connection in self.connected or connection in self._spent

@@ -1,4 +1,4 @@
-"""Hellos: what the hello of a peer says, for the acceptor."""
+"""Hellos: reads the hellos of peers for the acceptor."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.worker import HELD_OWNER, HELD_RUN, RunCancel, WorkerHello
 
 NAMES_LISTED = 8
-"""So many names are in one line of the log."""
+"""The most names in one line of the log."""
 
 
 def identity_of(hello: ClientHello | WorkerHello, owner: str = "") -> PeerIdentity:
-    """Return what a peer says of itself, and whose it is."""
+    """Return the identity that a hello gives, with the owner."""
     if isinstance(hello, ClientHello):
         versions = hello.package_version, hello.python_version
         return PeerIdentity(hello.client_id, *versions, label=hello.label, owner=owner)
@@ -38,12 +38,12 @@ def identity_of(hello: ClientHello | WorkerHello, owner: str = "") -> PeerIdenti
 
 
 def names_of(hello: WorkerHello) -> tuple[str, ...]:
-    """Return the names of all workers of an agent, also of those that take no tasks now."""
+    """Return the names of all workers of an agent, including those that take no tasks now."""
     return tuple(hello.worker_names.split(","))
 
 
 class HeldRun(NamedTuple):
-    """A run that an agent had when it came."""
+    """A run that an agent had at its hello."""
 
     task_id: TaskId
     attempt: int
@@ -53,14 +53,14 @@ class HeldRun(NamedTuple):
 
 
 def held_by(hello: WorkerHello) -> list[HeldRun]:
-    """Return the runs that an agent has; a run whose owner its hello does not name has the tag 0."""
+    """Return the runs in the hello of an agent. The owner's tag is 0 if the hello does not name it."""
     owners = chain((tag for (tag,) in HELD_OWNER.iter_unpack(hello.held_owners)), repeat(0))
     runs = zip(HELD_RUN.iter_unpack(hello.held), owners, strict=False)
     return [HeldRun(TaskId(task_id), attempt, worker, owner) for (task_id, attempt, worker), owner in runs]
 
 
 def runs_of_workers(held: Iterable[HeldRun], workers: int) -> tuple[list[list[HeldRun]], list[RunCancel]]:
-    """Return the runs that an agent has for each of its workers, and the orders to cancel those of no worker."""
+    """Return the held runs of each worker, and orders to cancel runs of workers that do not exist."""
     of_workers: list[list[HeldRun]] = [[] for _ in range(workers)]
     refused: list[RunCancel] = []
     for run in held:
@@ -72,7 +72,7 @@ def runs_of_workers(held: Iterable[HeldRun], workers: int) -> tuple[list[list[He
 
 
 def runs_by_worker(held: bytes) -> dict[int, bytes]:
-    """Return the runs that an agent has by the number of the worker, in the form in which its hello names them."""
+    """Return the held runs by number of the worker, packed as in the hello."""
     by_worker: defaultdict[int, bytearray] = defaultdict(bytearray)
     for run in HELD_RUN.iter_unpack(held):
         by_worker[run[2]] += HELD_RUN.pack(*run)
@@ -80,16 +80,16 @@ def runs_by_worker(held: bytes) -> dict[int, bytes]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names for the log: the first ones, and how many there are more."""
+    """Return names for the log: the first `NAMES_LISTED`, and how many more there are."""
     rest = len(names) - NAMES_LISTED
     return ", ".join(names[:NAMES_LISTED]) + (f" and {rest} more" if rest > 0 else "") or "-"
 
 
 def offer_of(identity: PeerIdentity, workers: int) -> Offer:
-    """Return what the node of an agent has for tasks that ask for it: also its Python, for any number of them.
+    """Return the resources of an agent's node: its capabilities, and its Python in unlimited amount.
 
     Args:
-        workers: how many are awaited before it is known how much of it is free.
+        workers: how many workers have to join before it is known how much is free.
     """
     amounts = dict(identity.capabilities)
     minor = ".".join(identity.python_version.split(".")[:2])
@@ -99,7 +99,7 @@ def offer_of(identity: PeerIdentity, workers: int) -> Offer:
 
 
 def wrong_python(kind: str, own: str, of_workers: str) -> str:
-    """Return why a peer of another Python than the workers is refused."""
+    """Return the sentence that refuses a peer whose Python differs from that of the workers."""
     return (
         f"this {kind} runs Python {own}, the workers that are connected run Python {of_workers}: functions cannot "
         f"travel between them; run both with the same minor version of Python"
@@ -107,59 +107,62 @@ def wrong_python(kind: str, own: str, of_workers: str) -> str:
 
 
 def not_its_own(owner: Owner, known: Owner | None) -> str:
-    """Return why a hello may not go on with the session whose id it shows; empty if it may, or there is none.
+    """Return why a hello may not resume the session whose id it shows; empty if it may, or if there is no such session.
 
     Args:
-        owner: whose hello it is.
-        known: whose session it is; None: there is none.
+        owner: of the hello.
+        known: owner of the session; None if there is none.
     """
-    return "" if known in (None, owner) else f"its id is that of a peer that does not belong to {owner}"
+    return "" if known in (None, owner) else f"its id is in use by a peer that does not belong to {owner}"
 
 
 def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> str:
-    """Return why the owner of a key may not be what a hello says; empty if they may.
+    """Return why a key does not permit a hello; empty if it does.
 
     Args:
-        permit: the key; None: nobody needs one here.
+        permit: the key; None where no key is needed.
     """
     if permit is None:
         return ""
     if isinstance(hello, WorkerHello):
-        is_good, what = permit.role == WORKER, "a cluster needs one of a worker"
-    elif hello.agent_token != NO_ID:  # of an agent that is here, which is looked at next
-        is_good, what = permit.role == WORKER, "a client in a task needs that of its cluster"
+        is_good, what = permit.role == WORKER, "a cluster needs the role worker"
+    elif hello.agent_token != NO_ID:  # the token is checked next
+        is_good, what = permit.role == WORKER, "a client in a task needs the key of its cluster"
     else:
-        is_good, what = permit.role in (CLIENT, ADMIN), "a client needs one of a client"
-    return "" if is_good else f"the key of {permit.name} is that of a {permit.role}, and {what} (scaler_keys allow)"
+        is_good, what = permit.role in (CLIENT, ADMIN), "a client needs the role client"
+    return "" if is_good else f"the key of {permit.name} has the role {permit.role}, and {what} (scaler_keys allow)"
 
 
 def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> bool:
-    """Return whether a peer may do what concerns others: who can read the keys in the folder of the scheduler, or can
-    enter its ipc folder, but no code in a task, which comes from anybody.
+    """Return whether a peer may do what affects other owners.
+
+    Admins can read the keys in the folder of the scheduler, or can enter its ipc folder. Code in a task is never an
+    admin,
+    since any client may have submitted it.
     """
     is_in_task = hello.agent_token != NO_ID
     return isinstance(hello, ClientHello) and not is_in_task and (permit is None or permit.role == ADMIN)
 
 
 def why_not_admin(peer: Peer, what: str) -> str:
-    """Return why a peer may not do what only an admin may; empty if it may."""
+    """Return why a peer may not do what only admins may; empty if it may."""
     if peer.is_admin:
         return ""
     who = (
         "this is a client in a task"
         if peer.permit is None
-        else f"the key of {peer.permit.name} is that of a {peer.permit.role}"
+        else f"the key of {peer.permit.name} has the role {peer.permit.role}"
     )
     return f"{who}: only an admin may {what}"
 
 
 def language_of(hello: ClientHello | WorkerHello) -> str:
-    """Return what a peer is written in, for the log."""
+    """Return the programming language of a peer, for the log."""
     version = hello.python_version
     return f"Python {version}" if version[:1].isdigit() or not version else version
 
 
 def python_of(hello: ClientHello | WorkerHello) -> str:
-    """Return the minor version of Python of a peer, such as 3.11; empty for one that does not pickle."""
+    """Return the minor version of Python of a peer, such as 3.11; empty for a peer that does not pickle."""
     minor = ".".join(hello.python_version.split(".")[:2])
     return minor if hello.cloudpickle_version and "." in minor else ""

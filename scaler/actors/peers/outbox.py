@@ -1,10 +1,8 @@
-"""The outbox: the actors' one door out.
+"""The outbox: through it all actors send to peers.
 
-Actors put single items in, which wait in the pipe of their peer. The edge serves the peers for which there is something
-to do, whenever all actors but those that run last are idle, or the budget of the dispatcher is spent. So batches grow
-with the load, and a single item leaves at once.
-
-Must never: know what an item means, or look at a peer to whom nothing is said.
+Actors put single items in, which wait in the pipe of their peer. The edge serves the peers with something to send
+whenever all actors but those that run last are idle, or the budget of the dispatcher is spent. So batches grow with
+the load, and a single item leaves at once. A peer without items costs nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from scaler.wire.messages.directions import Direction
 
 
 class Parcel:
-    """The items that leave on a connection which has no peer."""
+    """The items for a connection without a peer."""
 
     __slots__ = ("connection", "direction", "items")
 
@@ -28,17 +26,17 @@ class Parcel:
 
 
 class Outbox:
-    """Who is to be served next."""
+    """The peers that are to be served next."""
 
     def __init__(self) -> None:
         self.due: list[Peer] = []
         self.parting: list[tuple[Peer, Connection]] = []
         self.parcels: dict[Connection, Parcel] = {}
-        """nearly always there are none of both. The edge asks often whether there is anything"""
+        """nearly always empty, as is `parting`: the edge checks both often"""
 
     @property
     def has_work(self) -> bool:
-        """Whether there is something to say, to whomever."""
+        """Whether there is anything to send."""
         return bool(self.due or self.parcels or self.parting)
 
     def put(self, peer: Peer, item: Any) -> None:
@@ -49,7 +47,7 @@ class Outbox:
         peer.put(item)
 
     def put_streamed(self, peer: Peer, item: Any) -> None:
-        """Send `item`, whose frames come part by part (`StreamedFrames`)."""
+        """Send `item`, whose frames arrive in parts (`StreamedFrames`)."""
         self.serve(peer)
         peer.pipe.put_streamed(item)
 
@@ -60,26 +58,26 @@ class Outbox:
             peer.pipe.put_all(items)
 
     def put_alone(self, peer: Peer, item: Any) -> None:
-        """Send `item` to a peer on this connection only, out of the count; nothing happens without a connection."""
+        """Send `item` unnumbered, on the current connection only. Without a connection, do nothing."""
         if peer.connection != NO_CONNECTION:
             peer.alone.append(item)
             self.serve(peer)
 
     def serve(self, peer: Peer) -> None:
-        """There is something to do for a peer: a window is open again, or an acknowledgement is due."""
+        """Have the edge serve a peer: a window has opened, or an acknowledgement is due."""
         if not peer.is_due:
             peer.is_due = True
             self.due.append(peer)
 
     def put_to_stranger(self, connection: Connection, direction: Direction, item: Any) -> None:
-        """Send `item` to a connection that has no peer: a refusal."""
+        """Send `item` on a connection without a peer: a refusal."""
         parcel = self.parcels.get(connection)
         if parcel is None:
             parcel = self.parcels[connection] = Parcel(connection, direction, [])
         parcel.items.append(item)
 
     def part(self, peer: Peer) -> None:
-        """The session of a peer has ended: what was put for it still leaves on the connection that it has."""
+        """Send what was put for a peer whose session has ended, on its current connection."""
         if peer.connection != NO_CONNECTION:
             self.parting.append((peer, peer.connection))
 
@@ -87,9 +85,9 @@ class Outbox:
         """Notify the session of a peer about the next item for that peer (`ItemsWaiting`).
 
         Args:
-            heard: the number of the last message that the peer has heard.
+            heard: the number of the last message that the peer has received.
 
-        Returns: whether it has heard all; if not, nothing happens.
+        Returns: whether the peer has received all items; if not, nothing happens.
         """
         if peer.connection == NO_CONNECTION or peer.pipe.said != heard or peer.pipe.has_unsaid:
             return False
@@ -97,7 +95,7 @@ class Outbox:
         return True
 
     def take_due(self) -> list[Peer]:
-        """Take the peers for which there is something to do, in the order of the first item."""
+        """Take the peers to serve, in the order of their first items."""
         due, self.due = self.due, []
         for peer in due:
             peer.is_due = False
@@ -109,6 +107,6 @@ class Outbox:
         return parting
 
     def take_parcels(self) -> list[Parcel]:
-        """Take what is for connections without a peer."""
+        """Take the items for connections without a peer."""
         parcels, self.parcels = self.parcels, {}
         return list(parcels.values())

@@ -1,10 +1,10 @@
-"""Owners: to whom connections, and all that hangs on them, belong.
+"""Owners: to whom connections, and all that depends on them, belong.
 
-An owner is a name on the list of keys, whichever keys it has; or, where the permissions of a folder are the key, a user
-of this machine. Where nobody needs a key, all connections belong to nobody in particular, who is one owner. What is
-counted and bounded by owner is counted here. Clients inside tasks have the owner of the task that they work for.
+An owner is a name on the list of keys, with one or more keys. Where the permissions of a folder replace keys, an owner
+is a user of this machine. Where no key is needed, all connections belong to one unnamed owner. Counts and bounds per
+owner are here. Clients inside tasks have the owner of the task that they work for.
 
-Written by the edge and the acceptor, as a part of the directory, so it outlives both. Must never: know what a key is.
+Written by the edge and the acceptor, as a part of the directory, so it outlives both.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from scaler.message import message
 from scaler.wire.messages.accounts import tag_of
 
 NOBODY = ""
-"""The name of the owner where nobody needs a key."""
+"""The name of the owner where no key is needed."""
 
 
 UNBOUNDED = 2**62
 
 UNNAMED_MOST = 1024
-"""How many owners may be known by their tags alone."""
+"""The most owners that are known by tag only."""
 
 
 @message
 class RoomInQuota:
-    """owner -> client session: some of your tasks may begin."""
+    """owner -> client session: some of your held tasks may start."""
 
 
 class Owner:
-    """One owner, with what is open of it. Equal to itself alone.
+    """One owner, with counts of its open work. Compared by identity.
 
     Args:
         name: as lists and screens show it.
-        tag: by which messages name it; None: that of the name.
+        tag: names the owner in messages; None: derived from the name.
 
     Attributes:
-        clients: how many of its clients have a session; without those inside tasks.
-        tasks: how many tasks these have open that may run; a graph counts as a whole.
-        held: how many more they have that wait for room in the quota.
-        n_bytes: of the values that they have stored, the results that nobody has dropped, and arguments of open tasks.
+        clients: how many of its root clients have a session.
+        tasks: how many open tasks of these may run; a graph counts with all its nodes.
+        held: how many further tasks are held because of the quota.
+        n_bytes: of stored values, results that are not dropped, and arguments of open tasks.
     """
 
     __slots__ = ("_terms", "_waiting", "clients", "held", "n_bytes", "name", "tag", "tasks")
@@ -54,7 +54,7 @@ class Owner:
         self._terms = terms
         self.clients = self.tasks = self.held = self.n_bytes = 0
         self._waiting: OrderedDict[ActorRef, None] = OrderedDict()
-        """sessions with tasks for which there is no room, the next one first"""
+        """sessions with held tasks, the next one first"""
 
     def __str__(self) -> str:
         return self.name or "nobody"
@@ -66,7 +66,7 @@ class Owner:
 
     @property
     def terms(self) -> OwnerTerms:
-        """What it may have."""
+        """Its quota and share."""
         return self._terms
 
     @terms.setter
@@ -77,84 +77,84 @@ class Owner:
 
     @property
     def has_quota(self) -> bool:
-        """Whether it may not have any number of tasks and bytes."""
+        """Whether its number of tasks or bytes is limited."""
         return bool(self._terms.tasks or self._terms.n_bytes)
 
     @property
     def is_awaited(self) -> bool:
-        """Whether there is somebody who waits for room."""
+        """Whether a session waits for capacity."""
         return bool(self._waiting)
 
     def room(self) -> int:
-        """Return how many more tasks may begin."""
+        """Return how many more tasks may start."""
         terms = self._terms
         if terms.n_bytes and self.n_bytes >= terms.n_bytes:
             return 0
         return max(0, terms.tasks - self.tasks) if terms.tasks else UNBOUNDED
 
     def room_for_one(self) -> int:
-        """Return how many more tasks one of the waiting sessions may begin: others wait behind it."""
+        """Return how many more tasks the next session may start: a part of all, if other sessions wait."""
         room = self.room()
         return room if room < 2 else max(1, room // (1 + len(self._waiting)))
 
     def has_room_for(self, n_bytes: int) -> bool:
-        """Return whether it may have a value of so many bytes more."""
+        """Return whether the quota permits another value of `n_bytes` bytes."""
         return not self._terms.n_bytes or self.n_bytes + n_bytes <= self._terms.n_bytes
 
     def why_full(self) -> str:
-        """Return a sentence about what there is no room for."""
+        """Return a sentence that says which quota is exhausted."""
         terms = self._terms
         if terms.n_bytes and self.n_bytes >= terms.n_bytes:
             return f"the values of its owner, {self}, take {self.n_bytes:,} bytes, and may take {terms.n_bytes:,}"
         return f"its owner, {self}, has {self.tasks:,} open tasks, and may have {terms.tasks:,}"
 
     def wait(self, session: ActorRef) -> None:
-        """A session wants to hear when there is room."""
+        """Notify a session when there is capacity."""
         self._waiting[session] = None
 
     def leave(self, session: ActorRef) -> None:
-        """It does not want to hear that any more."""
+        """Stop notifying a session."""
         self._waiting.pop(session, None)
 
     def end(self, tasks: int) -> None:
-        """So many of its tasks have ended."""
+        """Subtract `tasks` ended tasks."""
         self.tasks -= tasks
         if self._waiting:
             self.wake()
 
     def count_bytes(self, n_bytes: int) -> None:
-        """So many bytes are stored for it, or are dropped if it is less than 0."""
+        """Add `n_bytes` stored bytes; negative if they were dropped."""
         self.n_bytes += n_bytes
         if n_bytes < 0 and self._waiting:
             self.wake()
 
     def wake(self) -> None:
-        """Tell the next session that waits, if there is room."""
+        """Notify the next waiting session, if there is capacity."""
         if self._waiting and self.room():
             self._waiting.popitem(last=False)[0].send(RoomInQuota())
 
 
 class Owners:
-    """All that have been here. There are no more than names on the list, or users of the machine."""
+    """All known owners: at most the names on the list, or the users of the machine, and `UNNAMED_MOST` tags."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Owner] = {}
         self._by_tag: dict[int, Owner] = {}
-        """also those whose names are not known yet: runs of their tasks are older than this scheduler"""
+        """includes owners without a known name: their runs are older than this scheduler"""
         self.nobody = self.of(NOBODY)
 
     def __iter__(self) -> Iterator[Owner]:
         return iter(dict.fromkeys(self._by_name.values()))
 
     def nobody_is(self, name: str) -> None:
-        """Nobody needs a key: what this user keeps belongs to the one owner of all connections."""
+        """Make a name an alias of the unnamed owner, where no key is needed: jobs of this user belong to that owner."""
         self._by_name[name] = self._by_tag[tag_of(name)] = self.nobody
 
     def of(self, name: str, terms: OwnerTerms | None = None) -> Owner:
         """Return the owner with a name.
 
         Args:
-            terms: what it may have from now on; None: what it had.
+            terms: its new terms; None to keep them.
         """
         owner = self._by_name.get(name)
         if owner is None:
@@ -166,7 +166,7 @@ class Owners:
         return owner
 
     def tagged(self, tag: int) -> Owner:
-        """Return the owner with a tag. It has no name before its first connection or line in the list."""
+        """Return the owner with a tag. It has no name before its first connection or entry in the list."""
         owner = self._by_tag.get(tag)
         if owner is None:
             if len(self._by_tag) >= UNNAMED_MOST + len(self._by_name):

@@ -1,8 +1,7 @@
-"""Peer: the scheduler's end of a session, whom actors hold and speak to, whichever connection it has.
+"""Peer: the scheduler's end of a session, to which actors send, whichever connection it has.
 
-It owns the pipe of the session, so what is said while its peer is away waits there. The acceptor makes it, the
-directory gives and takes its connections, actors put items in through the outbox, and the edge drives the pipe.
-Must never: know what an item means.
+It owns the pipe of the session, where items wait while the peer is disconnected. The acceptor makes it, the directory
+assigns its connections, actors put items in through the outbox, and the edge drives the pipe.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from scaler.wire.messages.directions import Direction
 from scaler.wire.messages.worker import RunTask
 
 PeerKey: TypeAlias = tuple[str, bytes]
-"""What kind of peer, and the id that its hello shows."""
+"""The kind of peer, and the id in its hello."""
 
 
 Message: TypeAlias = tuple[bytes, Sequence[Any]]
@@ -29,7 +28,7 @@ Message: TypeAlias = tuple[bytes, Sequence[Any]]
 
 
 class PeerPipe(Protocol):
-    """A pipe, as actors and the edge know it; `scaler.wire.session.pipe` says what each part does."""
+    """The part of a pipe that actors and the edge use; documented in `scaler.wire.session.pipe`."""
 
     put: Callable[[Any], None]
     put_all: Callable[[Iterable[Any]], None]
@@ -66,18 +65,18 @@ class PeerPipe(Protocol):
 
 
 OpenPipe: TypeAlias = Callable[..., PeerPipe]
-"""Returns the pipe of a new session, given the directions of what comes and what leaves, and `on_left_late`."""
+"""Returns the pipe of a new session, given its incoming and outgoing directions and `on_left_late`."""
 
 
 class Peer:
-    """The scheduler's end of a session: it outlives the connections of its peer, and knows the present one, or none.
+    """The scheduler's end of a session. It outlives connections, and has the current one, or none.
 
     Args:
-        python: the Python of a peer whose functions and results are pickled, such as 3.11; else empty.
-        agent_token: what the clients inside an agent's tasks show; empty for a peer that has none.
-        identity: what it says of itself in its hello.
-        permit: the key with which it was let in; None: nobody needs one here.
-        owner: to whom it belongs; None: nobody in particular.
+        python: the Python of a peer that pickles functions or results, such as 3.11; else empty.
+        agent_token: shown by the clients inside an agent's tasks; empty for other peers.
+        identity: from its hello.
+        permit: the key with which it was accepted; None where no key is needed.
+        owner: to whom it belongs; None for the unnamed owner.
     """
 
     __slots__ = (
@@ -113,7 +112,7 @@ class Peer:
     )
 
     session: ActorRef
-    """whom its messages go to; it has one before it has a connection"""
+    """the actor that receives its messages; set before it has a connection"""
 
     def __init__(
         self,
@@ -136,63 +135,63 @@ class Peer:
         self.permit = permit
         self.owner = owner or Owner(NOBODY)
         self.is_admin = False
-        """whether it may do what concerns others; no client in a task may"""
+        """whether it may do what affects other owners; False for clients inside tasks"""
         self.is_in_parent = False
-        """whether it is in the process that has started this scheduler: then silence on a connection is not its end"""
+        """whether it is in the process that started this scheduler: then silence on a connection does not end it"""
         self.connection = NO_CONNECTION
         self.visit = 0
-        """the number of its present or last connection, from 1"""
+        """the number of its current or last connection, from 1"""
         self.dial = 0
-        """the number of that connection as the peer itself counts, from 1; 0: it does not"""
+        """the number of that connection as the peer counts, from 1; 0 if it does not count"""
         self.begun = 0
-        """the same, of the connection on which its session began"""
+        """the `dial` of the connection on which its session started"""
         self.is_due = False
-        """the outbox knows that there is something to do for it"""
+        """whether the outbox has it among the peers to serve"""
         self.is_awaited = False
-        """its session wants to know about the next item"""
+        """whether its session is to be notified of the next item"""
         self.heard_at = 0.0
-        """when a message came last"""
+        """when the last message was received"""
         self.garbled = 0
-        """how many of its sessions in a row ended by a message that could not be read or written"""
+        """number of its sessions in a row that ended with an unreadable or unwritable message"""
         self.tasks_told = 0
-        """how many open tasks it was told that it may have, at most"""
+        """the most open tasks that it was ever allowed in a reply"""
         self.met_at = 0.0
-        """when it said hello last"""
+        """when its last hello was received"""
         self._new_pipe = new_pipe
         self.alone: list[Any] = []
-        """what leaves on this connection only, out of the count, before all else: a reply, an echo"""
+        """unnumbered items that leave before all others, on this connection only: a reply, an echo"""
         self.resends: list[Message] = []
-        """what was said on former connections, and was not heard"""
+        """unacknowledged messages of former connections"""
         self._open_pipe()
 
     def _open_pipe(self) -> None:
         self.pipe = self._new_pipe(self.incoming, self.outgoing, on_left_late=self._left_late)
         self.put = self.pipe.put
         self.left = 0
-        """the highest number of a message that was given to a socket"""
+        """the highest number of a message that was passed to a socket"""
         self.window_closed = (-1, 0.0)
-        """what it had acknowledged when its window was last found closed, and since when"""
+        """the acknowledged number when its window was last found closed, and the time of that"""
         self.is_spoilt = False
-        """its session cannot go on: some of it was dropped, or could not be read"""
+        """whether its session cannot resume: some of it was dropped, or could not be read"""
 
     def _left_late(self, items: Sequence[Any]) -> None:
-        """Smaller items that were put later have left before these. Its session hears of orders."""
+        """Report to the session which orders have left after smaller items that were put later."""
         orders = Batch[RunTask](item for item in items if type(item) is RunTask)
         if orders:
             self.session.send(orders)
 
     def connect(self, connection: Connection) -> None:
-        """It has a new connection, on which nothing has been said."""
+        """Set a new connection, on which nothing has been sent."""
         self.connection = connection
         self.visit += 1
         self.is_awaited = False
         self.alone, self.resends = [], []
 
     def resume(self, heard: int) -> bool:
-        """Go on where the session was, on the connection that it has got just now.
+        """Resume the session on a new connection.
 
         Args:
-            heard: the highest number that the peer has heard.
+            heard: the highest number that the peer has received.
 
         Returns: whether that is possible.
         """
@@ -205,15 +204,15 @@ class Peer:
         return True
 
     def unheard(self, kind: type) -> list[Any]:
-        """Return the items of a kind that were said and perhaps not heard."""
+        """Return the unacknowledged items of a kind."""
         return [item for item in self.pipe.unheard() if type(item) is kind]
 
     def reset(self) -> None:
-        """Begin anew: what was said and not heard is dropped."""
+        """Start with a new pipe. Items that wait or are unacknowledged are dropped."""
         self._open_pipe()
         self.resends = []
 
     def spoil(self) -> None:
-        """Drop what it keeps. Its next connection begins anew."""
+        """Drop all items. The session cannot resume on its next connection."""
         self.reset()
         self.is_spoilt = True

@@ -1,6 +1,6 @@
-"""TextHashes: which clusters hash texts alike, so that the log has a warning if tasks cannot partition by `hash(key)`.
+"""TextHashes: which clusters hash texts alike, to warn if tasks cannot partition by `hash(key)`.
 
-Used by the acceptor, for agents that are new here, and by the directory, when their session has ended.
+Used by the acceptor, for new agents, and by the directory, when their session has ended.
 Agents that differ are accepted, because most tasks do not use hashes of texts.
 """
 
@@ -15,15 +15,15 @@ logger = logging.getLogger(__name__)
 
 
 class TextHashes:
-    """The hashes of one text in the workers of all agents that have a session and report it."""
+    """The hash of one text at the workers of each agent that has a session and reports it."""
 
     def __init__(self) -> None:
         self._agents: dict[int, dict[bytes, str]] = {}
-        """by hash: the ids of the agents, and the name of a worker of each"""
+        """by hash: the ids of its agents, with the name of a worker of each"""
         self._by_agent: dict[bytes, int] = {}
 
     def add(self, hello: WorkerHello) -> None:
-        """Note the hash of an agent. Log it if it is the first with this one, and others have another one."""
+        """Store the hash of an agent. Warn if it is new and other agents have another one."""
         number = hello.text_hash
         if not number:
             return
@@ -35,7 +35,7 @@ class TextHashes:
         self._by_agent[hello.agent_id] = number
 
     def remove(self, agent_id: bytes) -> None:
-        """Forget an agent whose session has ended. May be called again."""
+        """Forget an agent whose session has ended. Idempotent."""
         number = self._by_agent.pop(agent_id, 0)
         if number:
             agents = self._agents[number]

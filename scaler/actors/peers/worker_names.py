@@ -1,9 +1,8 @@
-"""WorkerNames: which names of workers are in use, so that each worker of a scheduler has one of its own.
+"""WorkerNames: which names of workers are in use, so that each worker of a scheduler has a name of its own.
 
-Used by the acceptor, for agents that are new here, and by the directory, when their session has ended. Tasks for one
-worker, results by worker and screens go by these names; agents call their workers by number.
-Must never: refuse an agent because of a name: one that was started anew may come before the session of the old one has
-ended.
+Used by the acceptor, for new agents, and by the directory, when their session has ended. Tasks for one worker, results
+by worker and screens use these names; agents number their workers. A name in use does not refuse an agent, because a
+restarted agent may connect before its former session has ended.
 """
 
 from __future__ import annotations
@@ -25,11 +24,12 @@ class WorkerNames:
         self._taken: set[str] = set()
         self._by_agent: dict[bytes, tuple[str, ...]] = {}
         self._next: dict[str, int] = {}
-        """the number that the next worker of a name gets, of names that were asked for twice"""
+        """the next suffix of names that were requested more than once"""
 
     def take(self, hello: WorkerHello) -> WorkerHello:
-        """Give the workers of an agent their names: those of its hello, or, where these are taken, `NAME#2` and so on.
-        Return the hello with these names.
+        """Assign names to the workers of an agent: those in its hello or, where these are taken, `NAME#2` and so on.
+
+        Returns: the hello with these names.
         """
         wanted = names_of(hello)
         names = tuple(name and self._own(name) for name in wanted)
@@ -38,7 +38,7 @@ class WorkerNames:
         if not changed:
             return hello
         logger.warning(
-            "workers are called %s: other workers have these names; name them with --worker-names", listed(changed)
+            "workers are named %s: other workers have these names; choose others with --worker-names", listed(changed)
         )
         return replace(hello, worker_names=",".join(names))
 
@@ -53,7 +53,7 @@ class WorkerNames:
         return own
 
     def release(self, agent_id: AgentId | bytes) -> None:
-        """The session of an agent has ended. May be called again."""
+        """Free the names of an agent whose session has ended. Idempotent."""
         names = self._by_agent.pop(agent_id, ())
         self._taken.difference_update(names)
         if not self._taken:

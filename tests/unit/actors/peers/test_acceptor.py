@@ -246,7 +246,7 @@ def test_a_session_goes_on_for_its_owner_alone(simulation: Simulation) -> None:
     thief.is_welcome = False
     thief.connect()
     simulation.run()
-    assert thief.said(HelloReply)[-1].reason == "its id is that of a peer that does not belong to bob"
+    assert thief.said(HelloReply)[-1].reason == "its id is in use by a peer that does not belong to bob"
     assert not thief.is_welcome
     assert simulation.tree.directory.connected[client.connection].session is session.actor_ref
     thief.client_id = own

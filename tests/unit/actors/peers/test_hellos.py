@@ -31,13 +31,13 @@ def test_each_role_may_be_what_it_says_and_nothing_else(role: str, good: list[Cl
         reason = wrong_key(permit(role), hello)
         assert (not reason) == (hello in good), (role, hello)
         if reason:
-            assert f"the key of alice is that of a {role}" in reason
+            assert f"the key of alice has the role {role}" in reason
 
 
 def test_a_session_goes_on_for_the_owner_who_began_it() -> None:
     alice, bob = Owner("alice"), Owner("bob")
     assert not_its_own(alice, None) == not_its_own(alice, alice) == ""
-    assert not_its_own(bob, alice) == "its id is that of a peer that does not belong to bob"
+    assert not_its_own(bob, alice) == "its id is in use by a peer that does not belong to bob"
 
 
 def test_where_nobody_needs_a_key_all_may_be_all() -> None:

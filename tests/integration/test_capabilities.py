@@ -117,7 +117,7 @@ def test_what_nobody_can_take_holds_up_nobody_and_runs_when_somebody_comes(clien
 
 def test_one_that_will_not_wait_fails_and_says_what_is_missing(client: Client) -> None:
     asking = client.options(capabilities={"gpu": 3}, no_worker_timeout=0.2)
-    with pytest.raises(NoWorkerError, match=r"asks for gpu=3.*the most there is on one: gpu=2"):
+    with pytest.raises(NoWorkerError, match=r"asks for gpu=3.*the most on one machine: gpu=2"):
         asking.submit(span, 0).result(WAIT_SECONDS)
     with pytest.raises(NoWorkerError, match="gpu=3"):
         asking.get({"a": (span, 0)}, ["a"])

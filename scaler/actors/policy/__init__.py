@@ -1,7 +1,7 @@
 """Policy: decides which worker runs which task. A plain value; only the balancer calls it.
 
-`placement` is the policy. `fair_share` says which task is next, and `in_order` the same within one client.
-`constrained` has the tasks that ask for resources, and `worker_loads` knows who has room. Never here: actors,
+`placement` is the policy. `fair_share` orders the tasks of several clients, and `in_order` those of one client.
+`constrained` has the tasks that ask for resources, and `worker_loads` has the load of each worker. No actors, no
 clocks.
 """
 

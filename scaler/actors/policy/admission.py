@@ -1,8 +1,8 @@
 """Admission: counts the waiting tasks of each client and decides which one is refused when there are too many.
 
-Kept only if the number of waiting tasks has a limit. The newest task of the client with the most waiting tasks is
-refused, so a client that fills the scheduler leaves room for others. Retries and nested tasks are never refused: the
-parent of a nested task may hold the slot that it needs.
+Used only if the number of waiting tasks has a limit. The newest task of the client with the most waiting tasks is
+refused, so a client that fills the scheduler leaves capacity for the others. Retries and nested tasks are never
+refused: the parent of a nested task may hold the slot that it needs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Admission:
         self._sizes: list[OrderedDict[int, None]] = [OrderedDict()]
         """accounts by the number of such tasks; among equals, the one that grew last is the last"""
         self._arrived: set[Hashable] = set()
-        """those of this turn"""
+        """tasks that arrived in this turn"""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, ready: TaskReady, may_be_refused: bool) -> None:
-        """Add a waiting task. A task that reports again is counted once, and may have become safe from refusal."""
+        """Add a waiting task. A task that reports again is counted once, and may no longer be refusable."""
         self._waiting.add(ready.task)
         if not may_be_refused:
             self._protect(ready.task, ready.account)
@@ -51,9 +51,9 @@ class Admission:
         self._protect(task, account)
 
     def surplus(self, most: int) -> list[tuple[TaskReady, bool]]:
-        """Remove and return the tasks to refuse if so many may wait: each task, and whether it came in this turn.
+        """Remove and return the tasks to refuse if `most` may wait, each with whether it arrived in this turn.
 
-        At most as many are refused as have come: a worker that leaves lowers the limit, but that refuses no task.
+        At most as many are refused as have arrived: a worker that leaves lowers the limit, but that refuses no task.
         """
         surplus = []
         arrived, self._arrived = self._arrived, set()
@@ -86,20 +86,20 @@ class Admission:
 
 
 def refusal(most: int, waiting: int, workers: int, was_let_in: bool = False) -> str:
-    """Return the reason why a task is refused, and what to do about it.
+    """Return why a task is refused, and what to do about it.
 
     Args:
-        most: so many tasks may wait.
-        was_let_in: whether it waited before, and now makes room for another client.
+        most: how many tasks may wait.
+        was_let_in: whether it waited before, and is replaced by a task of another client.
     """
     if not workers:
         found = "no worker is connected"
     else:
         found = "none of them has" if workers > 1 else "it does not have"
         found = f"{counted(workers, 'worker')} {'are' if workers > 1 else 'is'} connected, and {found} a free place"
-    why = "it waited, and makes room for a client that has fewer, since " if was_let_in else ""
+    why = " in favour of a client with fewer waiting tasks" if was_let_in else ""
     return (
-        f"the task was refused: {why}{counted(waiting, 'task')} wait{'s' * (waiting == 1)}, "
+        f"the task was refused{why}: {counted(waiting, 'task')} wait{'s' * (waiting == 1)}, "
         f"max_number_of_tasks_waiting is {most}, and {found}; "
         "submit it again later, add workers, or raise that setting"
     )

@@ -1,12 +1,13 @@
-"""ConstrainedQueue: waiting tasks that ask for resources, and which of them can be assigned now. None is a range.
+"""ConstrainedQueue: waiting tasks that ask for resources, and which of them can be assigned now. Ranges are never here.
 
-Tasks that ask for the same form one resource class with a queue of its own. A class is looked at only while some node
-may fit it. So a task that no node can take blocks no other task, and each step takes constant time, however many tasks,
-clients and nodes there are; it grows with the number of classes, which is bounded.
+Tasks with equal requests form one resource class with a queue of its own. A class is considered only while some node
+may fit it. So a task that no node can take blocks no other task. Each step takes constant time for any number of tasks,
+clients and nodes; it grows with the number of classes, which is bounded.
 
 A node that did not fit a class is rechecked only after a worker or an amount was freed there.
 
-Tasks that ask for nothing wait elsewhere; `ClassTurns` says whose task goes next, so that neither holds up the other.
+Tasks without requests wait elsewhere. `ClassTurns` alternates between the classes and these, so neither delays the
+other.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
 CLASSES_MOST = 1000
 """The most classes with waiting tasks."""
 GROUPS_MOST = 32
-"""The most groups that viewers see one by one."""
+"""The most groups that viewers see individually."""
 OTHERS = "others"
-"""The name of the rest."""
+"""The name of the sum of all other groups."""
 
 
 class ResourceClass:
-    """Tasks that ask for the same, and what is known of nodes for them."""
+    """Waiting tasks with equal requests, and which nodes may fit them."""
 
     __slots__ = ("able", "function_id", "functions", "may_fit", "needs", "queue", "turn", "unable_since")
 
@@ -47,20 +48,20 @@ class ResourceClass:
         self.needs = needs
         self.queue = queue
         self.function_id: ObjectId | None = None
-        """of the last one that came"""
+        """the function of the task that arrived last"""
         self.functions: Counter[ObjectId] = Counter()
-        """how many of which function wait"""
+        """number of waiting tasks by function"""
         self.turn = 0
-        """the number of the turn in which one of them was placed last"""
+        """the number of the turn in which one of its tasks was last placed"""
         self.able = 0
-        """how many nodes could take them if nothing were taken there"""
+        """how many nodes could take its tasks if all their resources were free"""
         self.unable_since = math.inf
-        """since when tasks have waited while there was no such node"""
+        """since when tasks have waited without such a node"""
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
-        """hosts; those that are not among them do not fit now. The one that was used last is the last"""
+        """hosts that may fit now, the most recently used last; all other hosts do not fit"""
 
     def has_left(self, ready: TaskReady) -> None:
-        """One of its tasks does not wait any more."""
+        """Count that one of its tasks no longer waits."""
         functions, function_id = self.functions, ready.spec.function_id
         functions[function_id] -= 1
         if not functions[function_id]:
@@ -68,12 +69,12 @@ class ResourceClass:
 
 
 class ConstrainedQueue:
-    """Tasks that ask for something.
+    """Waiting tasks that ask for resources.
 
     Args:
         loads: of the workers that run any task.
-        call_loads: of workers that run only calls by name.
-        new_order: makes an empty order of tasks.
+        call_loads: of the workers that run only calls by name.
+        new_order: returns an empty queue.
     """
 
     def __init__(self, loads: WorkerLoads, call_loads: WorkerLoads, new_order: Callable[[], FairShare]) -> None:
@@ -82,13 +83,13 @@ class ConstrainedQueue:
         self._new_order = new_order
         self._nodes: Nodes = Nodes()
         self.classes: dict[Needs, ResourceClass] = {}
-        """those of which tasks wait, and some of which tasks have waited"""
+        """classes with waiting tasks, and some classes without"""
         self.waiting: dict[Hashable, ResourceClass] = {}
-        """the tasks that wait, and the class of each"""
+        """the class of each waiting task"""
         self._impatient: dict[Needs, ResourceClass] = {}
         """classes whose tasks wait only for a limited time"""
         self._changed: dict[Hashable, None] = {}
-        """hosts where something has become free"""
+        """hosts where a worker or an amount was freed"""
 
     def __len__(self) -> int:
         return sum(len(resource_class.queue) for resource_class in self.classes.values())
@@ -99,15 +100,15 @@ class ConstrainedQueue:
     # Tasks
 
     def put(self, ready: TaskReady) -> str:
-        """Add a task. Returns why it cannot wait; nothing if it does."""
+        """Add a task. Return why it cannot wait; empty if it can."""
         needs = ready.needs or Needs()
         resource_class = self.classes.get(needs)
         if resource_class is None:
             resource_class = self._new_class(needs)
             if resource_class is None:
                 return (
-                    f"the task was refused: tasks of {CLASSES_MOST:,} kinds wait already that differ in what they ask "
-                    "for; submit it again later, or ask for round amounts"
+                    f"the task was refused: too many distinct resource requests wait ({CLASSES_MOST:,}); "
+                    "submit it again later, or ask for round amounts"
                 )
         if ready.task not in self.waiting:
             resource_class.functions[ready.spec.function_id] += 1
@@ -119,7 +120,7 @@ class ConstrainedQueue:
         return ""
 
     def remove(self, task: Hashable, priority: int, account: int) -> bool:
-        """Remove a task. Returns whether it waited here."""
+        """Remove a task. Return whether it waited here."""
         resource_class = self.waiting.pop(task, None)
         ready = None if resource_class is None else resource_class.queue.remove(task, priority, account)
         if resource_class is None or ready is None:
@@ -144,14 +145,14 @@ class ConstrainedQueue:
     def join(
         self, worker: ActorRef, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], unsure: bool
     ) -> None:
-        """Add a worker, with what its runs take. `unsure`: it has runs of which that is not known."""
+        """Add a worker, with what its runs take. `unsure`: it has runs with unknown needs."""
         node = self._nodes.join(worker, host, offer, taken, unsure)
         if node is not None:
             self._count_able(node, 1)
         self._changed[host] = None
 
     def leave(self, worker: ActorRef) -> bool:
-        """Remove a worker. Returns whether tasks may have to be refused now or later."""
+        """Remove a worker. Return whether tasks may have to be refused now or later."""
         host = self._nodes.host_of(worker)
         node = self._nodes.leave(worker)
         if node is not None:
@@ -162,7 +163,9 @@ class ConstrainedQueue:
         return bool(self._impatient)
 
     def change(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], unsure: bool) -> bool:
-        """So many runs of these classes have come to a worker or ended. Returns whether tasks wait that may fit now."""
+        """Add runs to a worker, or subtract them (negative numbers). Return whether there are waiting tasks that may
+        fit now.
+        """
         node = self._nodes.of_worker(worker)
         if node is None:
             return False
@@ -173,7 +176,7 @@ class ConstrainedQueue:
         return bool(self.waiting)
 
     def freed(self, worker: ActorRef) -> None:
-        """Something may have become free at the host of a worker."""
+        """Recheck the host of a worker, where something may have been freed."""
         host = self._nodes.host_of(worker)
         if host is not None:
             self._changed[host] = None
@@ -185,7 +188,7 @@ class ConstrainedQueue:
     # Placing
 
     def open_classes(self) -> list[ResourceClass]:
-        """Return the classes of which a task may fit somewhere now."""
+        """Return the classes with tasks that may fit some host now."""
         changed, self._changed = self._changed, {}
         for resource_class in self.classes.values():
             for host in changed:
@@ -197,7 +200,7 @@ class ConstrainedQueue:
         ]
 
     def assign(self, resource_class: ResourceClass, ready: TaskReady, work_us: int) -> ActorRef | None:
-        """Take a worker and the resources for the next task of a class. Returns the worker; None: none fits now."""
+        """Take a worker and resources for the next task of a class. Return the worker, or None if no host fits now."""
         near = self._nodes.host_of(ready.near_worker) if ready.near_worker is not None else None
         if near is not None and near in resource_class.may_fit:
             resource_class.may_fit.move_to_end(near, last=False)
@@ -223,10 +226,10 @@ class ConstrainedQueue:
     # Patience
 
     def give_up(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
-        """Remove the tasks that have waited too long for a node that could take them.
+        """Remove the tasks that have waited too long without a node that could take them.
 
         Returns:
-            them, with the reason for each, and when to ask again.
+            these tasks with the reason for each, and the time of the next call.
         """
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
@@ -251,11 +254,13 @@ class ConstrainedQueue:
                 refused.append((ready, sentence))
         return refused, look_at
 
-    # What viewers and clients see
+    # For viewers and clients
 
     def groups(self, plain: ResourceGroup) -> list[ResourceGroup]:
-        """Return the tasks that wait or run, by what they ask for: first `plain`, which ask for nothing, and then those
-        that are most. Of many groups the last ones are those that some worker could take, and those that none could.
+        """Return the waiting and running tasks by requested resources: `plain` first, which ask for nothing, then the
+        largest
+        groups. If there are too many groups, the last two sum up the rest: those that some worker could take, and the
+        others.
         """
         classes: dict[Amounts, list[ResourceClass]] = {}
         running: Counter[Amounts] = Counter()
@@ -307,7 +312,7 @@ class ConstrainedQueue:
         )
 
     def capacity(self, needs: Needs) -> Capacity:
-        """Return what a task that asks for this has to wait for."""
+        """Return what a task with these needs waits for."""
         return self._capacity(needs, self._nodes.able(needs))
 
     def _capacity(self, needs: Needs, able: list[NodeResources]) -> Capacity:
@@ -324,7 +329,7 @@ class ConstrainedQueue:
         called = [name.removeprefix(CALL) for name, _ in needs.amounts if name.startswith(CALL)]
         if called:
             return (
-                f"it asks for {needs}: no worker that is connected serves the function {called[0]} by name, with all "
+                f"it asks for {needs}, and no connected worker serves the function {called[0]} by name with all "
                 f"of that; start one with scaler_cluster ADDRESS --functions {called[0]}=MODULE:FUNCTION, or one in "
                 "another language"
             )
@@ -334,13 +339,13 @@ class ConstrainedQueue:
         lacking = tuple((name, amount) for name, amount in needs.amounts if most.get(name, -1) < amount)
         there = tuple((name, most[name]) for name, _ in lacking if name in most)
         asks = f"it asks for {needs}, and no worker is on a machine with "
-        found = f"the most there is on one: {in_words(there)}" if there else "none has any"
+        found = f"the most on one machine: {in_words(there)}" if there else "no machine has any"
         what = in_words(lacking) if lacking else "all of that"
         hint = ",".join(f"{name}={amount}" for name, amount in needs.amounts if amount) or "NAME"
         return f"{asks}{what} ({found}); start one with scaler_cluster ADDRESS --capabilities {hint}"
 
     def by_account(self) -> Counter[int]:
-        """Return how many tasks of each account wait; nothing if accounts take no turns."""
+        """Return the number of waiting tasks by account; empty if accounts do not take turns."""
         counts: Counter[int] = Counter()
         for resource_class in self.classes.values():
             counts.update(resource_class.queue.by_account())
@@ -351,10 +356,10 @@ _by_turn = attrgetter("turn")
 
 
 class ClassTurns:
-    """The order of classes.
+    """The turns of the resource classes.
 
     Args:
-        plain: the tasks that ask for nothing.
+        plain: the tasks without requests.
     """
 
     def __init__(self, plain: FairShare) -> None:
@@ -362,14 +367,14 @@ class ClassTurns:
         self._number = 2
 
     def next(self, classes: Iterable[ResourceClass], with_plain: bool = True) -> ResourceClass:
-        """Return the class whose first task is placed next, the tasks that ask for nothing among them.
+        """Return the class whose first task is placed next; the tasks without requests are one of them.
 
         Args:
-            with_plain: whether there is room for those, too.
+            with_plain: whether a worker has capacity for tasks without requests.
         """
         plain = self.plain
         for resource_class in classes:
-            # a new one goes only before the one that has just had its turn
+            # a new class precedes only the one that has just had its turn
             resource_class.turn = resource_class.turn or self._number - 1
         rows = sorted((plain, *classes) if with_plain and plain.queue else classes, key=_by_turn)
         for row in rows:
@@ -382,6 +387,6 @@ class ClassTurns:
         return rows[0]
 
     def had(self, resource_class: ResourceClass) -> None:
-        """A task of this class was assigned."""
+        """Note that a task of this class was assigned."""
         self._number += 2
         resource_class.turn = self._number

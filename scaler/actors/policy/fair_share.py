@@ -1,14 +1,13 @@
 """FairShare: waiting tasks, where owners take turns, and the clients of each owner among themselves: the policy `fair`.
 
 All owners with waiting tasks form a ring (round robin). At its turn an owner has as many turns of its accounts as its
-share is, usually one. The accounts of an owner, one for each of its clients outside of tasks, form a ring of their own;
-within an account the order is that of `in_order`. A turn of an account is some milliseconds of expected work, and at
-least one task: many short ones, or one that is long or of which nothing is known. So twenty clients of one owner have
-the share of one, and an owner waits for at most one turn of each other owner. Who comes, or comes back, is the last of
-its ring.
-Each operation takes constant time, however many owners and accounts there are.
+share is, usually one. The accounts of an owner, one for each of its clients outside of tasks, form a ring of their own.
+Within an account the order is that of `in_order`. A turn of an account is some milliseconds of expected work, and at
+least one task: many short tasks, or one task that is long or of unknown duration. So twenty clients of one owner have
+the share of one client, and an owner waits for at most one turn of each other owner. New and returning owners and
+accounts join at the end of their ring. Each operation takes constant time for any number of owners and accounts.
 
-With the policy `fifo` all tasks are those of one account.
+With the policy `fifo` all tasks have the same account.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 MOST_SPARE = 1024
-"""Empty queues of accounts are reused, so that single tasks of many clients allocate none."""
+"""The most empty queues that are kept for reuse, so that single tasks of many clients allocate none."""
 
 TURN_US = 5_000
-"""A turn of an account ends with the task with which it is so much expected work."""
+"""The expected work of one turn of an account. The task that exceeds it still belongs to the turn."""
 
 
 def a_turn_each(_function_id: ObjectId) -> float:
-    """Return how long a task of any function takes, if each is a turn of its client."""
+    """Return an infinite duration, so that each task is a turn of its client."""
     return inf
 
 
@@ -43,7 +42,7 @@ _one_for_all = Owner(NOBODY)
 
 
 def owner_of_all(_account: int) -> Owner:
-    """Return the owner of all accounts, where nobody says who owns which."""
+    """Return the same owner for all accounts."""
     return _one_for_all
 
 
@@ -52,7 +51,7 @@ def _no_account(_ready: TaskReady) -> int:
 
 
 class _Holding:
-    """Those accounts of one owner of which tasks wait."""
+    """The accounts of one owner that have waiting tasks."""
 
     __slots__ = ("left", "owner", "ring")
 
@@ -61,15 +60,15 @@ class _Holding:
         self.ring: OrderedDict[int, None] = OrderedDict()
         """the next one first"""
         self.left = owner.share
-        """how many turns its accounts still have in this one"""
+        """how many turns its accounts still have in this turn of the owner"""
 
 
 class FairShare:
-    """Tasks in the order in which they are to be assigned. Numbers count each row of a range.
+    """Tasks in the order of assignment. Each row of a range counts as a task.
 
     Args:
         owner_of: returns the owner of an account.
-        has_turns: whether accounts take turns; else all tasks are those of one.
+        has_turns: whether accounts take turns; if not, all tasks count for one account.
     """
 
     def __init__(self, owner_of: Callable[[int], Owner] = owner_of_all, *, has_turns: bool = True) -> None:
@@ -77,18 +76,18 @@ class FairShare:
         self._account_of: Callable[[TaskReady], int] = attrgetter("account") if has_turns else _no_account
         self._owner_of = owner_of
         self._queues: dict[int, InOrder] = {}
-        """by account; none is empty but one that was alone"""
+        """by account; a queue may be empty only if it is the only one"""
         self._holdings: dict[int, _Holding] = {}
-        """by account, for the same ones"""
+        """the entry of the ring, by account"""
         self._ring: OrderedDict[Owner, _Holding] = OrderedDict()
         """by owner, the next one first"""
         self._spare: list[InOrder] = []
         self._turn_of = -1
-        """the account that has had a part of its turn"""
+        """the account in the middle of its turn; -1 if there is none"""
         self._left_us = 0.0
-        """how much is left of it"""
+        """the rest of that turn"""
         self._before: tuple[int, float, int] | None = None
-        """these two, and what its owner had left, before the task that was yielded last; None: that took no turn"""
+        """these two and the owner's turns left, before the last yielded task; None if that task took no turn"""
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -98,14 +97,14 @@ class FairShare:
         return bool(next(iter(queues.values()))) if len(queues) == 1 else bool(queues)
 
     def __iter__(self) -> Iterator[TaskReady]:
-        """Go through the tasks, account by account."""
+        """Iterate over the tasks, account by account."""
         return (ready for account in self._in_turn() for ready in self._queues[account])
 
     def _in_turn(self) -> Iterator[int]:
         return (account for holding in self._ring.values() for account in holding.ring)
 
     def put(self, tasks: Iterable[TaskReady]) -> None:
-        """Add tasks. A task that reports again when asked waits once."""
+        """Add tasks. A task that reports again waits only once."""
         for account, row in groupby(tasks, self._account_of):
             queue = self._queues.get(account)
             if queue is None:
@@ -116,7 +115,7 @@ class FairShare:
             queue.put(row)
 
     def _is_alone(self, account: int) -> bool:
-        """Return whether this is the one account, and of the owner that it had: its number may have been given anew."""
+        """Return whether this is the only account, with the same owner as before: its number may have been reused."""
         return len(self._queues) == 1 and self._owner_of(account) is self._holdings[account].owner
 
     def _open(self, account: int) -> InOrder:
@@ -130,7 +129,7 @@ class FairShare:
         return queue
 
     def put_back(self, ready: TaskReady) -> None:
-        """Put back the task that was yielded last: it is the next one, as if it had not been yielded."""
+        """Undo the last yield: the task is the next one again."""
         account, before = self._account_of(ready), self._before
         self.put((ready,))
         self._queues[account].put_back(ready)
@@ -150,10 +149,10 @@ class FairShare:
         return found
 
     def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[TaskReady]:
-        """Remove and yield one task after the other, until the caller stops.
+        """Remove and yield tasks in order, until the caller stops.
 
         Args:
-            expected_us: returns how long one more task of a function is expected to take.
+            expected_us: returns the expected duration of a task of a function.
         """
         if len(self._queues) == 1:  # most of the time there is one client
             self._before = None
@@ -185,7 +184,7 @@ class FairShare:
                 yield ready
 
     def _take_time(self, account: int, each_us: float, rows: int) -> bool:
-        """A task of an account has been taken. Return whether its turn is over."""
+        """Subtract a task from the turn of its account. Return whether the turn has ended."""
         if account != self._turn_of:
             self._turn_of, self._left_us = account, TURN_US
         self._left_us -= each_us * (rows or 1)
@@ -195,7 +194,7 @@ class FairShare:
         return True
 
     def _count_turn(self, holding: _Holding) -> None:
-        """An account of an owner has had its turn, and others wait."""
+        """Count a turn of one account of an owner while other accounts wait."""
         if holding.left > 1:
             holding.left -= 1
         else:
@@ -210,12 +209,12 @@ class FairShare:
         return next(filter(None, (self._queues[account].first() for account in self._in_turn())), None)
 
     def greatest(self, account: int) -> float:
-        """Return the greatest priority among the tasks of an account; -inf: none waits."""
+        """Return the greatest priority of an account's tasks; -inf if none waits."""
         queue = self._queues.get(account if self._has_turns else 0)
         return -inf if queue is None else queue.greatest()
 
     def pass_turn(self) -> None:
-        """Let the account of the first task come last."""
+        """Move the account of the first task to the end."""
         first = self.first()
         if first is not None:
             account = self._account_of(first)
@@ -225,7 +224,7 @@ class FairShare:
             self._end_turn(holding)
 
     def by_account(self) -> dict[int, int]:
-        """Return how many tasks of each account wait; nothing if accounts take no turns."""
+        """Return the number of waiting tasks by account; empty if accounts do not take turns."""
         return {account: len(queue) for account, queue in self._queues.items() if queue and self._has_turns}
 
     def clear(self) -> None:

@@ -1,9 +1,9 @@
 """InOrder: waiting tasks, first come, first served: the order within one client, or of all of them (`fifo`).
 
-The greatest priority goes first: the deepest, then by the user's wish. Within a priority retries go first, then the
-others. Nearly always all tasks have the same priority. Each operation takes constant time, except for a new priority.
+The greatest priority goes first: the depth of a task, then the priority that its user set. Within a priority, retries
+go first. Nearly always all tasks have the same priority. Each operation takes constant time, except for a new priority.
 
-`fair_share` has one of these for each client, or one for all.
+`fair_share` has one instance for each client, or one for all.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class _Level:
 
 
 class InOrder:
-    """Tasks in the order in which they are to be assigned. Numbers count each row of a range."""
+    """Tasks in the order of assignment. Each row of a range counts as a task."""
 
     def __init__(self) -> None:
         self._levels: PriorityRows[_Level] = PriorityRows(_Level)
         self.further_rows = 0
-        """how many rows ranges have beside their first ones"""
+        """number of rows of ranges, without the first row of each"""
 
     def __len__(self) -> int:
         return sum(map(len, self._levels.values())) + self.further_rows
@@ -55,7 +55,7 @@ class InOrder:
         return (ready for row in self._rows() for ready in row.values())
 
     def put(self, tasks: Iterable[TaskReady]) -> None:
-        """Add tasks. A task that reports again when asked waits once."""
+        """Add tasks. A task that reports again waits only once."""
         levels = self._levels
         for ready in tasks:
             spec = ready.spec
@@ -72,7 +72,7 @@ class InOrder:
                     level.ahead.pop(ready.task, None)
 
     def put_back(self, ready: TaskReady) -> None:
-        """Put back the task that was yielded last: it is the next one, as if it had not been yielded."""
+        """Undo the last yield: the task is the next one again."""
         self.put((ready,))
         level = self._levels[ready.spec.priority]
         (level.ahead if ready.goes_first else level.new).move_to_end(ready.task, last=False)
@@ -87,7 +87,7 @@ class InOrder:
         return found if found is None else self._left(found)
 
     def _left(self, ready: TaskReady) -> TaskReady:
-        """A task does not wait here any more."""
+        """Count a task that was removed, and return it."""
         if self.further_rows and ready.spec.rows:
             self.further_rows -= ready.spec.rows - 1
         return ready
@@ -98,7 +98,7 @@ class InOrder:
         return self._left(row.popitem(last=False)[1]) if row else None
 
     def drain(self) -> Iterator[TaskReady]:
-        """Remove and yield one task after the other, until the caller stops."""
+        """Remove and yield tasks in order, until the caller stops."""
         level = self._levels[self._levels.priorities[-1]]
         for row in self._rows() if len(self._levels) > 1 else (level.ahead, level.new):
             while row:
@@ -111,7 +111,7 @@ class InOrder:
         return next(iter(row.values())) if row else None
 
     def greatest(self) -> float:
-        """Return the priority of the first task; -inf: none waits."""
+        """Return the priority of the first task; -inf if none waits."""
         first = self.first()
         return -inf if first is None else first.spec.priority
 

@@ -1,7 +1,4 @@
-"""Interface: what the policy says: its decisions, and what tasks wait for.
-
-Must never: know an actor or a clock; the time comes with the question.
-"""
+"""Interface: the decisions of the policy, and its figures about waiting tasks."""
 
 from __future__ import annotations
 
@@ -17,21 +14,21 @@ if TYPE_CHECKING:
 
 
 class ResourceGroup(NamedTuple):
-    """Tasks that ask for the same resources."""
+    """The open tasks that ask for the same resources."""
 
     asks: str
-    """such as `gpu=1,memory=1024`; empty: nothing"""
+    """such as `gpu=1,memory=1024`; empty if they ask for nothing"""
     waiting: int
     running: int
     places: int
     """how many of them the connected workers can run at a time"""
     capacity: Capacity
     functions: Mapping[ObjectId, int]
-    """how many waiting ones call which function; empty if nobody counts"""
+    """number of waiting tasks by function; empty if they are not counted"""
     known_us: Callable[[ObjectId], float]
-    """how long a task of a function takes; 0: not known"""
+    """returns the duration of a function's tasks; 0 if unknown"""
     last_function: ObjectId | None
-    """of the last one that came, for those that run"""
+    """the function of the task that arrived last, taken for those that run"""
 
 
 @dataclass(slots=True)
@@ -39,34 +36,34 @@ class Decisions:
     """The decisions of one turn, to be carried out in this order."""
 
     assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = field(default_factory=dict)
-    """which worker gets which tasks, and for how many microseconds of work each counts until it is freed"""
+    """tasks by worker, with the microseconds of work that each counts for until it is freed"""
     refused: list[tuple[TaskReady, str]] = field(default_factory=list)
-    """tasks that will not wait, and why"""
+    """tasks to refuse, and why"""
     recalled: dict[ActorRef, int] = field(default_factory=dict)
-    """how many tasks to recall from which workers"""
+    """number of tasks to recall, by worker"""
     look_at: float | None = None
-    """when to ask again, at the latest"""
+    """the latest time of the next decision; None: when something happens"""
     split: list[TaskReady] = field(default_factory=list)
-    """ranges that are too long: each row is to report ready as a task of its own, and to go first"""
+    """ranges that are too long: each row is to report ready as a task of its own, and goes first"""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a policy says about a task that waits for a worker."""
+    """The figures about workers that explain why a task waits."""
 
     workers: int
-    """how many there are"""
+    """number of workers"""
     with_room: int
-    """how many get tasks now, of those where what it asks for is free"""
+    """how many workers accept tasks now, among those on hosts where the requested resources are free"""
     tasks: int
-    """how many tasks all workers have"""
+    """number of tasks at all workers"""
     asked: str = ""
-    """what the task asks for; empty: nothing"""
+    """the resources that the task asks for; empty if none"""
     able: int = 0
-    """how many workers could take it, if it asks for something"""
+    """how many workers could take the task, if it asks for resources"""
     has_free: bool = True
-    """whether what it asks for is free somewhere"""
+    """whether these resources are free on some host"""
     missing: str = ""
-    """what nobody has, as a sentence"""
+    """a sentence about the resources that no host has"""
     held: int = 0
-    """how many workers begin nothing, because there is no room for results on their hosts"""
+    """number of paused workers: their hosts have no memory for results"""

@@ -1,7 +1,7 @@
 """Needs: the resources that a task asks of its node; and offers, the resources that a node has.
 
-Made by tasks from their options and by agent sessions from hellos; read by the policy. A peer may name a capability
-twice: the last amount counts.
+Tasks make needs from their options, and agent sessions make offers from hellos. The policy reads both. If a peer names
+a capability twice, the last amount counts.
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ from typing import NamedTuple
 from scaler.amounts import CALL, amount_text
 
 Amounts = tuple[tuple[str, int], ...]
-"""Names and amounts, by name."""
+"""Pairs of name and amount, sorted by name."""
 
 ASKED_MOST = 64
-"""Our clients ask for no more; of other clients, only the first ones count."""
+"""The most resources of a task. This client asks for no more; of other clients' requests the rest is ignored."""
 
 _KEPT = 1024
 _SHOWN_MOST = 8
 
 
 class Needs(NamedTuple):
-    """What a task asks for."""
+    """The requests of a task."""
 
     amounts: Amounts = ()
-    """an amount of 0 only has to be there"""
+    """with the amount 0, the name is enough"""
     patience_ms: int = 0
-    """it fails when for so long no connected worker could have taken it; 0: it waits"""
+    """the task fails if no connected worker could have taken it for this long; 0: it waits"""
     worker: str = ""
-    """the name of the one worker that may run it; empty: any"""
+    """the name of the only worker that may run it; empty: any worker"""
 
     def __str__(self) -> str:
         return in_words(self.amounts)
 
     @property
     def is_call(self) -> bool:
-        """Whether it is for those who serve a function by its name."""
+        """Whether it needs a worker that serves a function by name."""
         return any(name.startswith(CALL) for name, _ in self.amounts)
 
 
 class Offer(NamedTuple):
-    """What a node has."""
+    """The resources of a node."""
 
     amounts: Amounts = ()
     workers: int = 0
-    """how many workers it has: before they all have joined, it is not known how much is free"""
+    """number of its workers; before all have joined, it is not known how much is free"""
     named_only: bool = False
-    """its workers run nothing but calls by name"""
+    """whether its workers run only calls by name"""
 
 
 NO_OFFER = Offer()
@@ -55,7 +55,7 @@ NO_OFFER = Offer()
 
 @lru_cache(_KEPT)
 def needs_of(amounts: Amounts, patience_ms: int, worker: str = "") -> Needs | None:
-    """Return the needs of a task with these options; None: any worker will do."""
+    """Return the needs of a task with these options; None if any worker may run it."""
     if not (amounts or patience_ms or worker):
         return None
     return Needs(tuple(sorted(dict(amounts[:ASKED_MOST]).items())), patience_ms, worker)

@@ -1,8 +1,8 @@
-"""Nodes: what each node has, and how much of it is free.
+"""Nodes: the resources of each node, and how much of them is free.
 
-Used by the policy. Resources of a task are taken from its assignment to its end, and counted by worker: one that
-leaves takes its share with it, and reports it when it comes back. More may be taken than there is: tasks that waited
-for others continue without asking.
+Used by the policy. A task takes resources from its assignment to its end. They are counted by worker: a worker that
+leaves takes its share with it, and reports it when it returns. More than the total may be taken, because blocked tasks
+resume without a request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scaler.kit import ActorRef
 
 
 class NodeResources:
-    """One node, with the workers of it that are here."""
+    """One node and its connected workers."""
 
     __slots__ = ("_awaited", "_running", "_taken", "_unsure", "free", "named_only", "total")
 
@@ -27,7 +27,7 @@ class NodeResources:
         self.named_only = offer.named_only
         self._taken: dict[ActorRef, Counter[Needs]] = {}
         self._unsure: set[ActorRef] = set()
-        """workers with runs whose needs are not known"""
+        """workers that have runs with unknown needs"""
 
     def __bool__(self) -> bool:
         return bool(self._taken)
@@ -50,14 +50,14 @@ class NodeResources:
         del self._taken[worker]
 
     def set_sure(self, worker: ActorRef, is_sure: bool) -> None:
-        """Note whether the needs of all runs of a worker are known."""
+        """Set whether the needs of all runs of a worker are known."""
         if is_sure:
             self._unsure.discard(worker)
         else:
             self._unsure.add(worker)
 
     def change(self, worker: ActorRef, needs: Needs, runs: int) -> None:
-        """Add so many runs of this class to those of a worker, or take them off."""
+        """Add runs of a class to those of a worker, or subtract them (negative `runs`)."""
         taken = self._taken[worker]
         runs = max(runs, -taken[needs])
         taken[needs] += runs
@@ -71,7 +71,7 @@ class NodeResources:
                 self.free[name] -= amount * runs
 
     def could_take(self, needs: Needs) -> bool:
-        """Return whether the node has that much, free or not."""
+        """Return whether the node has these resources, free or not."""
         total = self.total
         if self.named_only and not needs.is_call:
             return False
@@ -86,7 +86,7 @@ class NodeResources:
         return self._taken.keys()
 
     def can_take(self, needs: Needs) -> bool:
-        """Return whether so much is free, as far as that is known."""
+        """Return whether these resources are free; False while that is not known."""
         if self._unsure or len(self._taken) < self._awaited or (self.named_only and not needs.is_call):
             return False
         free = self.free
@@ -94,18 +94,18 @@ class NodeResources:
 
 
 class Nodes:
-    """All nodes with workers that are here."""
+    """All nodes with connected workers."""
 
     def __init__(self) -> None:
         self._nodes: dict[Hashable, NodeResources] = {}
         self._host_of: dict[ActorRef, Hashable] = {}
         self.running: Counter[Needs] = Counter()
-        """how many runs of each class there are on all of them"""
+        """number of runs of each class at all nodes"""
 
     def join(
         self, worker: ActorRef, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], is_unsure: bool
     ) -> NodeResources | None:
-        """Add a worker to its node. Returns the node if it is new."""
+        """Add a worker to its node. Return the node if it is new."""
         known = self._nodes.get(host)
         node = self._nodes[host] = NodeResources(offer, self.running) if known is None else known
         self._host_of[worker] = host
@@ -113,7 +113,7 @@ class Nodes:
         return node if known is None else None
 
     def leave(self, worker: ActorRef) -> NodeResources | None:
-        """Remove a worker. Returns its node if that has no workers any more."""
+        """Remove a worker. Return its node if it was the last worker there."""
         if worker not in self._host_of:
             return None
         host = self._host_of.pop(worker)
@@ -122,15 +122,15 @@ class Nodes:
         return None if node else self._nodes.pop(host)
 
     def host_of(self, worker: ActorRef) -> Hashable:
-        """Return the host of a worker; None: it is not here."""
+        """Return the host of a worker, or None if unknown."""
         return self._host_of.get(worker)
 
     def get(self, host: Hashable) -> NodeResources | None:
-        """Return the node of a host, if it is here."""
+        """Return the node of a host, or None if unknown."""
         return self._nodes.get(host)
 
     def of_worker(self, worker: ActorRef) -> NodeResources | None:
-        """Return the node of a worker, if it is here."""
+        """Return the node of a worker, or None if unknown."""
         return self._nodes.get(self._host_of[worker]) if worker in self._host_of else None
 
     def hosts(self) -> Iterable[Hashable]:
@@ -138,11 +138,11 @@ class Nodes:
         return self._nodes.keys()
 
     def able(self, needs: Needs) -> list[NodeResources]:
-        """Return the nodes that could take such a task if nothing of them were taken."""
+        """Return the nodes that could take such a task if all their resources were free."""
         return [node for node in self._nodes.values() if node.could_take(needs)]
 
     def most(self) -> Mapping[str, int]:
-        """Return the most of each capability that one node has."""
+        """Return the greatest amount of each capability on one node."""
         most: dict[str, int] = {}
         for node in self._nodes.values():
             for name, amount in node.total.items():

@@ -1,9 +1,7 @@
-"""Placement: the scheduler's policy: each task to the worker with the fewest.
+"""Placement: the scheduler's policy: each task goes to the worker with the fewest tasks.
 
-Which task is next is a separate value, `fair_share`. Here are durations, room, refusals and recalls.
-
-Called by the balancer, which turns mail into these calls and decisions into mail. A plain value, which is asked for
-decisions after all mail of a turn. Must never: know an actor or a clock; the time comes with the question.
+`fair_share` chooses the next task. This module has durations, capacities, refusals and recalls. The balancer turns mail
+into these calls, and asks for decisions after all mail of a turn. No actors, no clock: the time is a parameter.
 """
 
 from __future__ import annotations
@@ -35,11 +33,11 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 FUNCTIONS_REMEMBERED = 1024
-"""How many functions have known durations; the latest ones."""
+"""The most functions with known durations: the latest ones."""
 
 RANGE_MOST_US = 20_000
-"""A range that is expected to take longer is split before it is assigned: its client knows too little of its function,
-or wants more than its turn.
+"""A range with more expected work is split before it is assigned: its client misjudged the function, or exceeds its
+turn.
 """
 
 
@@ -53,10 +51,10 @@ def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owne
 
 
 class Placement:
-    """The policy. Each call takes constant time, however many tasks, clients and workers there are.
+    """The policy. Each call takes constant time for any number of tasks, clients and workers.
 
     Args:
-        new_order: makes what says which task is next; empty.
+        new_order: returns an empty queue, which orders tasks.
     """
 
     def __init__(self, config: SchedulerConfig, new_order: Callable[[], FairShare]) -> None:
@@ -67,20 +65,20 @@ class Placement:
         self._begin()
         self._turns = ClassTurns(self._queue)
         self._unplaceable: list[tuple[TaskReady, str]] = []
-        """tasks that can not even wait, and why"""
+        """tasks that are refused at once, and why"""
         self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
         self._rounds: Rounds = Rounds(config)
         self._rounds_of_calls: Rounds = Rounds(config)
         self._admission: Admission | None = Admission() if self._waiting_most >= 0 else None
         self._functions: Counter[ObjectId] | None = None
-        """while somebody watches: how many tasks of each function are in the queue"""
+        """number of tasks in the queue by function; None if no viewer needs it"""
 
     def _begin(self) -> None:
         self._loads: WorkerLoads = WorkerLoads()
         self._call_loads: WorkerLoads = WorkerLoads()
-        """those of workers that run nothing but calls by name"""
+        """loads of the workers that run only calls by name"""
         self._call_only: dict[ActorRef, WorkerLoads] = {}
-        """these workers"""
+        """the workers that run only calls by name"""
         self._constrained: ConstrainedQueue = ConstrainedQueue(self._loads, self._call_loads, self._new_order)
 
     def ready(self, tasks: Iterable[TaskReady]) -> None:
@@ -95,7 +93,7 @@ class Placement:
         self._queue.put(tasks)
 
     def ready_constrained(self, tasks: Iterable[TaskReady]) -> None:
-        """Add ready tasks that ask for something. The same holds for them."""
+        """Add ready tasks that ask for resources. A task may report again, with a higher attempt."""
         for task in tasks:
             refusal = self._constrained.put(task)
             if refusal:
@@ -104,7 +102,7 @@ class Placement:
                 self._admission.add(task, task.is_new and not depth_of(task.spec.priority))
 
     def held(self, host: Hashable, workers: int) -> None:
-        """So many workers of a host begin nothing, because there is no room for results there."""
+        """Set how many workers of a host are paused, because it has no memory for results."""
         self._loads.hold_at(host, workers)
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
@@ -114,8 +112,11 @@ class Placement:
         return self._remove(task, priority, account)
 
     def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[ActorRef, TaskReady] | None:
-        """Somebody waits for a task that asks for nothing. If hosts have no room for results, and no worker elsewhere
-        has room, withdraw it, and return one of their workers; there it counts when it is said to have resumed.
+        """Withdraw a task without requests that a client waits for, and choose a paused worker for it.
+
+        Done only if some workers are paused and no other worker has capacity. The load of the worker changes when
+        `resumed` is
+        called.
         """
         worker = self._loads.first_held()
         ready = None if worker is None else self._queue.remove(task, priority, account)
@@ -134,7 +135,7 @@ class Placement:
         return True
 
     def _count(self, tasks: Iterable[TaskReady], change: int) -> None:
-        """Tasks have come to the queue, or left it."""
+        """Count tasks that were added to the queue, or removed."""
         functions = self._functions
         if functions is not None:
             for ready in tasks:
@@ -151,12 +152,12 @@ class Placement:
         taken: Iterable[tuple[Needs, int]] = (),
         is_unsure: bool = False,
     ) -> None:
-        """Add a worker with its present load. A worker that has joined already is not changed.
+        """Add a worker with its current load. A known worker is not changed.
 
         Args:
-            offer: what its node has.
-            taken: how many of its tasks take what of that.
-            is_unsure: whether there may be more of these.
+            offer: the resources of its node.
+            taken: number of its runs by needs.
+            is_unsure: whether it has further runs with unknown needs.
         """
         if worker in self._loads or worker in self._call_only:
             return
@@ -171,8 +172,10 @@ class Placement:
         return self._constrained.leave(worker)
 
     def amounts_changed(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
-        """So many tasks of a worker that take this have come, or have ended if it is less than 0. Return whether to ask
-        for decisions. What `decide` assigns is counted without this.
+        """Add runs with these needs to a worker, or subtract them (negative numbers). Return whether to ask for
+        decisions.
+
+        Runs that `decide` assigns are counted there already.
         """
         return self._constrained.change(worker, changes, is_unsure)
 
@@ -192,8 +195,9 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting) or self._rounds.has_to_look(self._loads)
 
     def recalled(self, worker: ActorRef, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
-        """A worker gave tasks of these functions back. They will report ready again, unless they were cancelled. Return
-        whether there may be something to decide.
+        """Subtract recalled tasks of a worker, with their functions. Return whether to ask for decisions.
+
+        The tasks report ready again, unless they were cancelled.
         """
         for function_id in function_ids:
             self._durations.doubt(function_id)
@@ -203,11 +207,11 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting)
 
     def resumed(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Blocked tasks of a worker continue, or tasks come that only it may run, whether there is room or not."""
+        """Add blocked tasks of a worker that resume, or tasks that only it may run, regardless of its capacity."""
         self._call_only.get(worker, self._loads).take_again(worker, tasks, work_us)
 
     def forget(self) -> None:
-        """Forget everything: all workers and tasks will report again."""
+        """Forget everything. All workers and tasks will report again."""
         self._queue.clear()
         self._begin()
         self._unplaceable = []
@@ -216,8 +220,8 @@ class Placement:
             self._admission = Admission()
 
     def decide(self, now: float) -> Decisions:
-        """Return the decisions. Called when tasks are ready, workers have joined, `freed` returns True, or a check is
-        due.
+        """Return the decisions. To be called when tasks are ready, workers have joined, `freed` returns True, or a
+        check is due.
         """
         if self._constrained.waiting or self._unplaceable or self._call_only:
             decisions = self._decide_by_class(now)
@@ -261,13 +265,14 @@ class Placement:
         assigned: dict[ActorRef, list[tuple[TaskReady, int]]],
         split: list[TaskReady],
     ) -> bool:
-        """Assign tasks until none of those fits that ask for something, or there is no room. Return whether more tasks
-        may be assigned that ask for nothing.
+        """Assign tasks until no task with requests fits, or no worker has capacity. Return whether tasks without
+        requests may
+        still be assigned.
         """
         loads, call_loads, turns = self._loads, self._call_loads, self._turns
         classes = self._constrained.open_classes()
         is_open = True
-        """no range holds up what comes later"""
+        """whether no range blocks the tasks behind it"""
         while classes and ((is_open and loads.with_room) or call_loads.with_room):
             has_room = is_open and loads.with_room > 0
             if not has_room and not (
@@ -299,8 +304,9 @@ class Placement:
     def _assign(
         self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
     ) -> bool:
-        """Assign tasks that ask for nothing, until none waits or there is no room; or the next one. Return whether no
-        range holds up those behind it.
+        """Assign tasks without requests, until none waits or no worker has capacity; only the next one if `is_one`.
+
+        Returns: whether no range blocks the tasks behind it.
         """
         loads = self._loads
         take = loads.take
@@ -316,9 +322,9 @@ class Placement:
             if rows:
                 expected_us = round(mean * rows)
                 if expected_us > RANGE_MOST_US:
-                    split.append(ready)  # what waits behind it comes when its rows have
+                    split.append(ready)  # tasks behind it are next after its rows
                     return False
-                if loads.room_in_next() < rows:  # in a moment
+                if loads.room_in_next() < rows:  # it fits when tasks have ended
                     self._queue.put_back(ready)
                     return False
                 worker = take(expected_us, rows)
@@ -347,7 +353,7 @@ class Placement:
         return [(ready, sentence(was_let_in=not has_just_come)) for ready, has_just_come in surplus]
 
     def capacity(self, needs: Needs | None) -> Capacity:
-        """Return what a task that waits may have to wait for. `needs`: what it asks for."""
+        """Return what a task with these needs waits for."""
         loads = self._loads
         return (
             Capacity(len(loads), loads.with_room, loads.tasks, held=loads.held_workers)
@@ -356,10 +362,10 @@ class Placement:
         )
 
     def report_backlog(self, backlog: Backlog, functions: bool) -> None:
-        """Fill in what waits and what runs.
+        """Fill in the waiting and running tasks.
 
         Args:
-            functions: whether to count the functions of the tasks that wait, from now on.
+            functions: whether to count waiting tasks by function from now on.
         """
         self._count_functions(functions)
         backlog.waiting, backlog.running = self._waiting(), self._loads.tasks + self._call_loads.tasks
@@ -371,17 +377,19 @@ class Placement:
         backlog.groups = self._constrained.groups(plain)
 
     def _count_functions(self, is_wanted: bool) -> None:
-        """See to it that the functions of what waits in the queue are counted. Once, all that wait are looked at."""
+        """Start or stop to count the queue's tasks by function. Only the start iterates over the queue."""
         if not is_wanted:
             self._functions = None
-        elif self._functions is None or sum(self._functions.values()) != len(self._queue):  # one said "ready" twice
+        elif self._functions is None or sum(self._functions.values()) != len(
+            self._queue
+        ):  # a task reported ready twice
             self._functions = Counter([ready.spec.function_id for ready in self._queue])
         else:
-            self._functions += Counter()  # without those of which none waits
+            self._functions += Counter()  # drop functions without waiting tasks
 
     def _waiting(self) -> int:
         return len(self._queue) + len(self._constrained)
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: tasks that wait, workers."""
+        """Return the numbers of waiting tasks and of workers."""
         return {"ready_tasks": self._waiting(), "workers": len(self._loads) + len(self._call_only)}

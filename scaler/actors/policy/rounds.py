@@ -1,7 +1,7 @@
 """Rounds: decides when to recall tasks from workers, and how many.
 
-Two checks run from time to time, only while there is a reason: whether workers are idle while tasks wait at others, and
-whether tasks wait at a worker where none ends. The settings give the least time between two rounds.
+Two checks run periodically while there is a reason: whether workers are idle while tasks wait at others, and whether
+tasks wait at a worker where no task ends. The settings give the least time between two rounds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LOOK_SECONDS = 0.025
 """Interval between imbalance checks: half of WORK_AHEAD, enough for most workers to make progress."""
 
 EARLY_SECONDS = 1e-6
-"""A timer may fire this much too early, because the sum of two times is rounded."""
+"""A timer may fire this much early, because the sum of two times is rounded."""
 
 
 class Rounds:
@@ -26,25 +26,25 @@ class Rounds:
         self._config = config
         self._is_off = config.load_balance_seconds <= 0
         self._watch_at = math.inf
-        """the next check for idle workers; never, unless the last one found some"""
+        """the next check for idle workers; infinite unless the last one found some"""
         self._patrol_at = math.inf
-        """the next check for stuck workers; never, unless tasks wait at some"""
+        """the next check for stuck workers; infinite unless tasks wait at some worker"""
         self._looks = 0
         """how many checks in a row found an imbalance"""
         self._seen: dict[ActorRef, int] = {}
-        """the result of the first of them"""
+        """the counts at the first of these checks"""
         self._last_seen: dict[ActorRef, int] = {}
-        """the result of the last check for stuck workers"""
+        """the counts at the last check for stuck workers"""
         self._next_round = 0.0
         self.look_at: float | None = None
-        """when to look again; None: when something has happened"""
+        """the time of the next check; None: when something happens"""
 
     def has_to_look(self, loads: WorkerLoads) -> bool:
-        """Return whether there is a first reason to look now."""
+        """Return whether there is a new imbalance to check."""
         return self._watch_at == math.inf and not self._is_off and loads.is_uneven()
 
     def look(self, loads: WorkerLoads, now: float) -> dict[ActorRef, int]:
-        """Return how many tasks to recall from which workers now; usually none."""
+        """Return how many tasks to recall now, by worker; usually empty."""
         if self._is_off or (self.look_at is None and not loads.has_waiting()):
             return {}
         asked: dict[ActorRef, int] = {}
@@ -66,7 +66,7 @@ class Rounds:
         return asked
 
     def _watch(self, loads: WorkerLoads, now: float) -> dict[ActorRef, int]:
-        """Workers are idle while tasks wait at others: if that lasts, recall tasks. Check again soon."""
+        """Handle an imbalance: recall tasks if it has lasted, and check again soon."""
         config = self._config
         if not self._looks:
             self._seen = loads.ended()

@@ -1,4 +1,4 @@
-"""WorkerLoads: the queued work of each worker. It decides who has room and who gets the next task.
+"""WorkerLoads: the queued work of each worker: which workers have capacity, and which one gets the next task.
 
 Work is counted in whole microseconds, as on the wire. The work that a task adds when it is assigned is subtracted when
 it ends, and with whole numbers the sum stays exact.
@@ -13,14 +13,15 @@ from scaler.wire.messages.columns import ROWS_MOST
 
 WORK_AHEAD_US = 50_000
 """A worker with this much work gets no more. It hides the round trip to the scheduler, which takes about 1 ms when idle
-and some 10 ms under full load. Prefetched tasks cannot move to another worker at once."""
+and some 10 ms under full load. Prefetched tasks cannot move to another worker at once.
+"""
 
 
 def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
-    """Return how many tasks each worker should give back when some worker is idle; none, when none is.
+    """Return how many tasks to recall from each worker if some worker is idle; else zeros.
 
-    The work is levelled: of two workers, none keeps two tasks more than the other gets. A worker that seems stuck in a
-    long task keeps only that one.
+    The work is levelled: no worker keeps two tasks more than another one gets. A worker that seems stuck in a long task
+    keeps only that task.
 
     Args:
         loads: for each worker, how many tasks it has, and whether it is stuck.
@@ -50,11 +51,11 @@ class _Load:
 
 
 class WorkerLoads:
-    """Workers and what they have. Every operation takes constant time, however many workers there are.
+    """Workers and their loads. Every operation takes constant time for any number of workers.
 
-    A worker has room when it has no task, or less than `WORK_AHEAD_US` of work and fewer tasks than its queue allows.
+    A worker has capacity if it has no task, or less than `WORK_AHEAD_US` of work and fewer tasks than its queue allows.
     After a recall it gets no tasks until one of its tasks has ended. `_levels[n]` holds the workers with n tasks and
-    room.
+    capacity.
     """
 
     def __init__(self) -> None:
@@ -63,17 +64,17 @@ class WorkerLoads:
         """the workers of each host"""
         self._levels: list[dict[ActorRef, _Load]] = [{}]
         self._lowest = 0
-        """no level below has a worker"""
+        """all lower levels are empty"""
         self.with_room = 0
-        """how many workers have room: those in all levels"""
+        """how many workers have capacity: those in all levels"""
         self.tasks = 0
         """how many tasks all workers have"""
         self._queue_sizes = 0
-        """how many they may have, all queues together"""
+        """the sum of the sizes of all queues"""
         self._held: dict[Hashable, int] = {}
-        """how many workers of which host begin nothing, because there is no room for results"""
+        """number of paused workers by host"""
         self._overflow = 0
-        """how many tasks are more than their worker's queue may have: those that waited and go on"""
+        """number of tasks beyond the sizes of queues: blocked tasks that have resumed"""
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -82,7 +83,7 @@ class WorkerLoads:
         return worker in self._workers
 
     def join(self, worker: ActorRef, queue_size: int, tasks: int = 0, work_us: int = 0, host: Hashable = None) -> None:
-        """Add a worker of a host, or set it anew."""
+        """Add a worker of a host, or replace its load."""
         self.leave(worker)
         load = self._workers[worker] = _Load(queue_size, tasks, work_us, host)
         self._hosts.setdefault(host, {})[worker] = None
@@ -90,7 +91,7 @@ class WorkerLoads:
         self._put(worker, load)
 
     def leave(self, worker: ActorRef) -> None:
-        """Remove a worker, if it is there."""
+        """Remove a worker. Unknown workers are ignored."""
         load = self._workers.pop(worker, None)
         if load is not None:
             self._count(load, -1)
@@ -101,7 +102,7 @@ class WorkerLoads:
                 del self._hosts[load.host]
 
     def hold_at(self, host: Hashable, workers: int) -> None:
-        """Note how many workers of a host, which may be away, begin nothing. They get tasks as before."""
+        """Set how many workers of a host are paused; it may be disconnected. Paused workers get tasks as before."""
         if workers:
             self._held[host] = workers
         else:
@@ -109,11 +110,15 @@ class WorkerLoads:
 
     @property
     def held_workers(self) -> int:
-        """How many workers begin nothing, because there is no room for results."""
+        """The number of paused workers."""
         return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._held.items())
 
     def first_held(self) -> ActorRef | None:
-        """Return the worker with the fewest tasks on those hosts, unless one elsewhere has room; looks at all there."""
+        """Return the worker with the fewest tasks on hosts with paused workers, or None if a worker elsewhere has
+        capacity.
+
+        Iterates over all workers of these hosts.
+        """
         there = [worker for host in self._held for worker in self._hosts.get(host, ())]
         if self.with_room > sum(map(self.has_room, there)):
             return None
@@ -145,11 +150,14 @@ class WorkerLoads:
         self._put(worker, load)
 
     def take_again(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Add blocked tasks of a worker that continue. They need no room, so a queue may overflow."""
+        """Add blocked tasks of a worker that resume. They need no capacity, so a queue may overflow."""
         self.give_back(worker, -tasks, -work_us)
 
     def take(self, work_us: int, tasks: int = 1) -> ActorRef:
-        """Add a task, or so many, of this work to the worker with the fewest, and return it; one must have room."""
+        """Add `tasks` tasks of `work_us` work in total to the worker with the fewest tasks, and return it.
+
+        A worker must have capacity.
+        """
         levels, level = self._levels, self._lowest
         lowest = levels[level]
         while not lowest:
@@ -169,20 +177,26 @@ class WorkerLoads:
         return worker
 
     def room_in_next(self) -> int:
-        """Return how many more tasks the queue of the next worker takes, if it is idle any number. One has room."""
+        """Return how many more tasks the queue of the next worker takes; an idle one takes any number.
+
+        A worker must have capacity.
+        """
         level = self._lowest
         while not self._levels[level]:
             level += 1
         return next(reversed(self._levels[level].values())).queue_size - level if level else ROWS_MOST
 
     def take_near(self, near: ActorRef, work_us: int) -> ActorRef:
-        """The same, but a worker of the host of `near` comes first, if one has room; looks at all workers there."""
+        """Like `take` with one task, but prefer workers of the host of `near`. Iterates over all workers there."""
         known = self._workers.get(near)
         worker = self.take_at(known.host, work_us, near) if known is not None else None
         return self.take(work_us) if worker is None else worker
 
     def take_at(self, host: Hashable, work_us: int, first: ActorRef | None = None) -> ActorRef | None:
-        """The same at this host; None if no worker has room there. Among equals, `first` comes first."""
+        """Add a task to the worker with the fewest tasks on a host, preferring `first` among equals.
+
+        Returns: the worker; None if no worker there has capacity.
+        """
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
             return None
@@ -197,12 +211,12 @@ class WorkerLoads:
         return worker
 
     def has_room(self, worker: ActorRef) -> bool:
-        """Return whether a worker gets tasks now."""
+        """Return whether a worker has capacity."""
         tasks = self._workers[worker].tasks
         return tasks < len(self._levels) and worker in self._levels[tasks]
 
     def free_places(self) -> int:
-        """Return how many more tasks the workers' queues can hold, however long they are."""
+        """Return how many more tasks the workers' queues can hold, regardless of their work."""
         return self._queue_sizes - self.tasks + self._overflow
 
     def is_uneven(self) -> bool:
@@ -215,11 +229,11 @@ class WorkerLoads:
         return self.tasks > len(self._workers) - len(self._levels[0])
 
     def ended(self) -> dict[ActorRef, int]:
-        """Return, for each worker where tasks wait, a number that rises when one of its tasks ends."""
+        """Return, for each worker where tasks wait, the number of its ended tasks."""
         return {worker: load.ended for worker, load in self._workers.items() if load.tasks > 1}
 
     def level(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
-        """Return how many tasks to recall from which workers. These get none until one of their tasks has ended.
+        """Return how many tasks to recall, by worker. These workers get no tasks until one of theirs has ended.
 
         Args:
             ended: an earlier result of `ended`; a worker where no task has ended since is stuck.
@@ -241,12 +255,12 @@ class WorkerLoads:
         return asked
 
     def load(self, worker: ActorRef) -> tuple[int, int]:
-        """Return how many tasks the worker has, and how much work they are."""
+        """Return the number of a worker's tasks, and their work."""
         load = self._workers[worker]
         return load.tasks, load.work_us
 
     def _count(self, load: _Load, sign: int) -> None:
-        """Add what a worker has to what all have, or take it off."""
+        """Add the load of a worker to the totals, or subtract it."""
         self.tasks += sign * load.tasks
         self._queue_sizes += sign * load.queue_size
         self._overflow += sign * max(0, load.tasks - load.queue_size)

@@ -258,7 +258,7 @@ def test_a_task_that_nobody_can_take_says_what_is_missing(simulation: Simulation
     answer = ask(simulation, client, task_id)
     assert answer.waits_for == NOT_ABLE
     assert answer.sentence.startswith("no worker can take it: it asks for gpu=3")
-    assert "the most there is on one: gpu=2" in answer.sentence
+    assert "the most on one machine: gpu=2" in answer.sentence
 
 
 def test_a_task_whose_amounts_are_taken_says_so(simulation: Simulation) -> None:

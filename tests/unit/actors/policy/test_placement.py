@@ -138,7 +138,7 @@ def test_a_refusal_says_how_many_wait_now_and_whether_the_task_had_been_let_in()
     assert scene.decide(task("a"), task("b")).refused == []
     ((refused, sentence),) = scene.decide(task("c", 1)).refused
     assert refused.task == "b"
-    assert "it waited, and makes room" in sentence
+    assert "in favour of a client with fewer waiting tasks" in sentence
     assert "2 tasks wait" in sentence
     ((refused, sentence),) = scene.decide(task("d", 1)).refused
     assert refused.task == "d"

@@ -583,7 +583,7 @@ def test_the_newest_of_the_largest_client_makes_room_for_one_that_has_fewer(benc
     scene.ready(1, 2, 3)
     scene.ready(4, account=1)
     (message,) = scene.said()
-    assert "it waited, and makes room for a client that has fewer" in message.sentence
+    assert "in favour of a client with fewer waiting tasks" in message.sentence
     assert waiting(scene) == [1, 2, 4]
     scene.ready(5)
     scene.ready(6, account=1)

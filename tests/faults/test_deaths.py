@@ -163,7 +163,7 @@ def test_an_agent_of_this_machine_that_stood_still_before_it_was_killed_is_no_si
         os.kill(first.pid, signal.SIGSTOP)
         time.sleep(7.0)  # silent is who says nothing for five seconds, or three heartbeats
         os.kill(first.pid, signal.SIGKILL)
-        running.wait_for("it has 2 s to come back")
+        running.wait_for("it has 2 s to reconnect")
         with command("cluster", address, "-n", "1"):
             future.result(60)
 

@@ -108,7 +108,7 @@ def test_an_object_of_another_owner_is_no_input_of_a_graph(site: Site) -> None:
             GraphNode(graph_id, task_id, rival.function_id, rival.arguments, b"", bytes(4), 1),
         )
         assert result.status == TaskStatus.MISSING_OBJECTS
-        assert b"belongs to somebody else" in result.payload
+        assert b"belongs to another owner" in result.payload
         assert future.result(PATIENCE_SECONDS) == large(b"a")
 
 

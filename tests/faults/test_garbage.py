@@ -94,7 +94,7 @@ def test_bad_messages_of_those_who_have_a_key_stop_nothing(messages: int) -> Non
         assert ", 0 of its actors' handlers failed;" in ended
         assert "; 0 could not be read," not in ended
         errors = [line for line in running.output.splitlines() if line.startswith("[ERROR]")]
-        assert all("is given up: 5 times in a row" in line for line in errors), errors  # the one that had said hello
+        assert all("is ended: 5 times in a row" in line for line in errors), errors  # the one that had said hello
 
 
 def test_spoiled_hellos_of_workers_that_never_work_delay_tasks_and_lose_none() -> None:

@@ -50,7 +50,7 @@ def complaints(running: Command) -> list[str]:
     """Return what a command has logged of shared actors that failed, or of what went wrong in other ways."""
     bad = re.compile(r"restarting |failed again|^\[(ERROR|CRITICAL)\]")
     lines = list(running.lines)
-    found = [n for n, line in enumerate(lines) if bad.search(line) and "is given up: 5 times in a row" not in line]
+    found = [n for n, line in enumerate(lines) if bad.search(line) and "is ended: 5 times in a row" not in line]
     return ["\n".join(lines[n : n + 60]) for n in found]
 
 

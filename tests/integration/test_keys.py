@@ -488,7 +488,7 @@ def test_clients_in_tasks_have_the_key_of_their_cluster_and_end_with_it(site: Si
         wait_until(sign.exists, "a client in a task")
         site.revoke("node7")
         wait_until(
-            lambda: site.scheduler.output.count("is given up: the key of node7 is no longer valid") == 2,
+            lambda: site.scheduler.output.count("is ended: the key of node7 is no longer valid") == 2,
             "the sessions of the cluster and of the client in its task have ended",
         )
         assert cluster.process.wait(30) == 1

@@ -253,7 +253,7 @@ def test_what_is_deleted_while_a_node_is_cut_off_is_deleted_there_when_it_is_bac
         assert client.map(len, [(kept,), (deleted,)]) == [OBJECT_BYTES] * 2
         assert blocks_of(cluster.pid) == before + 2
         relay.cut()
-        running.wait_for("to come back")
+        running.wait_for("to reconnect")
         del deleted
         if not comes_back_in_time:
             running.wait_for("is gone")

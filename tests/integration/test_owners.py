@@ -203,7 +203,7 @@ def test_a_client_that_ignores_its_window_has_no_more_than_the_quota(site: Site)
         refused = raw.hear(TaskResult, 34)
         assert {each.status for each in refused} == {TaskStatus.NO_WORKER}
         assert {bytes(each.payload) for each in refused} == {
-            b"its client has 6 open tasks, more than the scheduler takes"
+            b"its client has 6 open tasks, as many as the scheduler accepts"
         }
         wait_until(lambda: len(list(notes.iterdir())) == 3, "three run")
         for number, task in enumerate(tasks[:6], 1):
@@ -382,7 +382,7 @@ def test_what_one_owner_has_stored_is_no_argument_of_another(site: Site) -> None
         own = of_alice.send_object(b"secret" * 1000)
         told = ObjectReference(own.name, own.object_id, own.size)  # as one that has heard of it can make it
         assert also_of_alice.submit(len, told).result(PATIENCE_SECONDS) == 6000
-        with pytest.raises(MissingObjects, match="belongs to somebody else, who alone may read it"):
+        with pytest.raises(MissingObjects, match="belongs to another owner, who alone may read it"):
             of_bob.submit(len, told).result(PATIENCE_SECONDS)
         assert of_bob.submit(len, b"own").result(PATIENCE_SECONDS) == 3
 

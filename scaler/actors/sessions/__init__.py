@@ -1,4 +1,4 @@
 """One actor for each client and each agent, from its first hello until it leaves or stays silent for too long.
 
-The acceptor starts them. They make actors of what their peer says, and end these with themselves. They decide nothing.
+The acceptor starts them. A session starts actors for the work of its peer, and ends them with itself.
 """

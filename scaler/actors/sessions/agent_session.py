@@ -1,7 +1,7 @@
 """AgentSession: one cluster's agent and its workers, from its first hello until it leaves or stays silent for too long.
 
 Written to by the edge (batches from the agent) and the acceptor; sends to its worker proxies, the sessions of the
-clients inside its processors, the object store and, through the outbox, to the agent. It supervises the proxies: when
+clients inside its processors, the object store and, through the outbox, to the agent. It supervises the proxies. When
 one fails, the whole session ends and the agent is asked for a new hello, so that both sides agree again on who has
 which task.
 """
@@ -94,30 +94,30 @@ from scaler.wire.session.streamed import PART_BYTES, SIZE_MOST, StreamedFrames
 logger = logging.getLogger(__name__)
 
 PROCESSORS_REMEMBERED = 1024
-"""The hello of a client may arrive after the news that its processor has ended, so the last ones are remembered."""
+"""The most ended processors that are remembered: the hello of a client may arrive after the end of its processor."""
 
 COME_BACK_SECONDS = 2.0
-"""How long an agent whose connection was cut has to come back before its tasks go to other workers."""
+"""How long an agent that has lost its connection may take to reconnect before its tasks go to other workers."""
 
 DEADLY_BYTES = 64 * 1024 * 1024
-"""If an agent is lost while a value of this size is on its way to it, it is taken for the cause."""
+"""If an agent is lost while a value of at least this size is being sent to it, the value counts as the cause."""
 
 OPENED_AT_ONCE = 1024
-"""How many workers begin in one turn: some ten milliseconds. Then all other peers have theirs."""
+"""How many workers start in one turn, which takes some ten milliseconds. Then other actors have their turns."""
 
 
 @message
 class _OpenMore:
-    """session -> itself, by a timer of no delay: more workers are to begin."""
+    """session -> itself, by a timer without delay: start more workers."""
 
 
 class AgentSession(Session):
-    """One agent. Its workers are addressed by their position in the hello's list of names.
+    """One agent. Its workers are numbered by their position in the hello's list of names.
 
     Args:
-        names: of all its workers; the identity has those that take tasks, the first ones.
+        names: of all its workers; the identity has only the first ones, which take tasks.
         held: the runs that the agent has.
-        agents: how many agents its last scheduler had; 0 if it had none, or does not know.
+        agents: how many agents its last scheduler had; 0 if it had no scheduler, or does not know.
         is_back: whether it had a scheduler before, or another session here.
     """
 
@@ -138,26 +138,26 @@ class AgentSession(Session):
         super().__init__(identity, title, peer, services, services.config.worker_timeout_seconds, COME_BACK_SECONDS)
         self._names = names
         self._n_open = len(identity.worker_names)
-        """how many of the workers, the first ones, take tasks"""
+        """number of workers that take tasks: the first ones"""
         self._n_held = 0
-        """how many workers begin nothing, because there is no room for results"""
+        """number of paused workers"""
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
         self._to_begin: deque[list[HeldRun]] = deque()
-        """the runs of each worker that begins when the slices get to it; what comes for it waits behind that"""
+        """the held runs of each worker that the slices have not started yet"""
         self._agents = agents
         self._is_back = is_back
         self._workers: list[ActorRef] = []
-        """those that have taken tasks, or have some; the others begin soon, or when they are opened"""
+        """the proxies that were started; further ones start soon, or when they are opened"""
         self._opening: Timer | None = None
         self._slices = Slices(self)
-        """what all workers are to hear; what comes later for one of them waits behind it"""
+        """messages for all workers; a later message for one of them waits behind these"""
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside its processors"""
         self._values: dict[ObjectId, weakref.ref[LocatedFrames]] = {}
-        """the results that its agent keeps: each is deleted there when nothing refers to it here"""
+        """the results that its agent keeps; each is deleted there when nothing refers to it here"""
         self._watcher: ActorRef | None = None
-        """who wants to hear what its agent reports"""
+        """the actor that receives the agent's reports"""
         self._is_draining = False
         self._gone: deque[int] = deque(maxlen=PROCESSORS_REMEMBERED)
 
@@ -176,7 +176,7 @@ class AgentSession(Session):
         self._all_may_have_begun()
 
     def _begin(self, index: int) -> None:
-        """Have a worker begin, with the runs that it has."""
+        """Start the next worker, with its held runs."""
         if not self._to_begin:
             return  # the session has ended
         held = self._to_begin.popleft()
@@ -201,7 +201,7 @@ class AgentSession(Session):
 
     @handles(_OpenMore)
     def _open_more(self, _more: _OpenMore) -> None:
-        """Have the next workers begin. While there is no connection they could take no tasks."""
+        """Start the next workers. Without a connection they could take no tasks."""
         if self._is_draining or not self._peer.connection:
             return
         known = len(self._workers)
@@ -240,7 +240,7 @@ class AgentSession(Session):
         self._news_of_runs(results)
 
     def _with_values(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Return results with frames that stand for those at its agent, without those that it has said again."""
+        """Return the results with placeholders for frames at the agent, without results that the agent has resent."""
         new = (result for result in results if not (result.location and self._is_here(result)))
         return Batch[RunResult](self._located(result) if result.location else result for result in new)
 
@@ -252,13 +252,13 @@ class AgentSession(Session):
     def _located(self, result: RunResult) -> RunResult:
         object_id, frames = ObjectId(result.task_id), LocatedFrames(result.location, self.actor_ref)
         if result.frames or not 0 < frames.size_bytes < SIZE_MOST:
-            status, text = TaskStatus.INTERNAL_ERROR, b"its worker's agent has sent a location that is none"
+            status, text = TaskStatus.INTERNAL_ERROR, b"the agent of its worker has sent an invalid location"
             return replace(result, status=status, payload=text, frames=(), location=b"")
         self._values[object_id] = weakref.ref(frames, partial(self._not_needed, object_id, result.location))
         return replace(result, frames=frames, location=b"")
 
     def _not_needed(self, object_id: ObjectId, location: bytes, reference: weakref.ref[LocatedFrames]) -> None:
-        if self._values.get(object_id) is reference:  # else the agent has another value in its place
+        if self._values.get(object_id) is reference:  # else the agent has replaced it
             del self._values[object_id]
             self.actor_ref.send(DeleteCopy(object_id, location))
 
@@ -286,13 +286,13 @@ class AgentSession(Session):
 
     def _tell(self, worker: int, batch: Batch[Any]) -> None:
         workers = self._workers
-        if self._slices:  # it may begin before that is its turn, and the session may end
+        if self._slices:  # the worker may start, or the session end, before this is sent
             self._tell_all((workers[worker] for _ in [batch] if worker < len(workers)), lambda _number: batch)
         elif worker < len(workers):
             workers[worker].send(batch)
 
     def _tell_all(self, workers: Iterable[ActorRef], message_to: Callable[[int], Any]) -> None:
-        """Tell workers something, in slices, behind what they are to hear already."""
+        """Send a message to workers, in slices, behind earlier messages for them."""
         self._slices.add(lambda pair: pair[1].send(message_to(pair[0])), enumerate(workers))
 
     @handles(NextSlice)
@@ -349,7 +349,7 @@ class AgentSession(Session):
 
     @handles(Batch[WorkersClosed])
     def _workers_closed(self, batch: Batch[WorkersClosed]) -> None:
-        """Its engine can run more tasks at once now, or fewer."""
+        """Change the number of workers that take tasks, since the engine has more or fewer slots now."""
         n_open = max(0, len(self._names) - batch[-1].closed)
         was_open, self._n_open = self._n_open, n_open
         if self._is_draining or n_open == was_open:
@@ -364,7 +364,7 @@ class AgentSession(Session):
 
     @handles(Batch[WorkersPaused])
     def _workers_held(self, batch: Batch[WorkersPaused]) -> None:
-        """There is no room for results at its host, or there is again."""
+        """Set the number of paused workers."""
         self._n_held = batch[-1].held
         self._tell_held()
 
@@ -372,13 +372,13 @@ class AgentSession(Session):
         self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_held))
 
     def _tell_changed(self, known: int) -> None:
-        """Tell the listener how many workers take tasks, and which workers it does not know."""
+        """Report to the listener which workers take tasks, and which are new to it: those from `known`."""
         listener = self._services.events.listener
         if listener is not None:
             names, workers = self._names[known : len(self._workers)], tuple(self._workers[known:])
             listener.send(PeerChanged(self.actor_ref, self._identity, names, workers))
 
-    # For those who watch
+    # For the monitor
 
     @handles(WatchAgent)
     def _watch(self, watch: WatchAgent) -> None:
@@ -455,7 +455,7 @@ class AgentSession(Session):
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
         super()._resumed(resumed)
-        self._is_back = False  # who had another scheduler, too, has come by now
+        self._is_back = False  # other peers of the last scheduler have returned by now
         if not resumed.goes_on:
             self._services.object_store.send(HostIsBack(self.actor_ref))
         held = {} if resumed.goes_on else runs_by_worker(resumed.held)
@@ -474,7 +474,7 @@ class AgentSession(Session):
 
     def _say_lost(self) -> None:
         self._stop_workers(was_lost=True)
-        # It must not go on with tasks that others have now.
+        # It must stop tasks that other workers run now.
         self._outbox.put_alone(self._peer, HelloRequest("you were silent for too long"))
 
     # Its end
@@ -523,13 +523,13 @@ class AgentSession(Session):
 
 
 def is_deadly(frames: Frames) -> bool:
-    """Return whether an agent may have found no memory for a value."""
+    """Return whether a value may have exhausted the memory of an agent."""
     size = frames.stream.n_bytes if type(frames) is StreamedFrames else size_of(frames)
     return size >= DEADLY_BYTES
 
 
 def orders_by_worker(orders: Iterable[RunTask]) -> dict[int, list[RunTask]]:
-    """Return orders to an agent by the number of the worker."""
+    """Return the orders to an agent, by number of the worker."""
     by_worker: dict[int, list[RunTask]] = {}
     for order in orders:
         by_worker.setdefault(order.worker, []).append(order)

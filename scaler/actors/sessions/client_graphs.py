@@ -1,6 +1,6 @@
-"""ClientGraphs: the graphs of one client that have not ended. Their owner has all their nodes open.
+"""ClientGraphs: the open graphs of one client. All nodes of an open graph count for its owner.
 
-Owned by the client session. Must never: know of results.
+Owned by the client session.
 """
 
 from __future__ import annotations
@@ -23,22 +23,17 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 
 REFUSED_MOST = 1024
-"""Of so many graphs it is known why they were refused: the last ones."""
+"""The most refused graphs that are remembered, with the reason: the last ones."""
 
 BARE_MOST = 65_536
-"""A client announces so many graphs at most before it sends a node of any of them. Their nodes follow at once, unless
-they wait behind large values."""
+"""The most graphs that a client may announce without a node of any of them. Nodes follow at once, unless they wait
+behind
+large values.
+"""
 
 
 class ClientGraphs:
-    """Those of one client, by id.
-
-    Args:
-        begin: starts the actor of a graph.
-        put: tells the client something.
-        say: has something kept about the client.
-        objects: what the client may read, and which ids other clients have.
-    """
+    """The open graphs of one client, by id."""
 
     def __init__(
         self,
@@ -51,11 +46,11 @@ class ClientGraphs:
         self._owner, self._begin, self._put, self._say, self._objects = owner, begin, put, say, objects
         self._graphs: dict[GraphId, ActorRef] = {}
         self._sizes: dict[GraphId, int] = {}
-        """how many nodes each of them has"""
+        """number of nodes by graph"""
         self._refused: OrderedDict[GraphId, tuple[TaskStatus, str]] = OrderedDict()
-        """those that were refused, and why"""
+        """refused graphs, and why"""
         self._bare: set[GraphId] = set()
-        """those that were announced, and of which no node has come yet"""
+        """announced graphs without a node so far"""
 
     def __len__(self) -> int:
         return len(self._graphs)
@@ -64,30 +59,30 @@ class ClientGraphs:
         return iter(self._graphs.values())
 
     def get(self, graph_id: GraphId) -> ActorRef | None:
-        """Return a graph, if it goes on."""
+        """Return a graph, or None if it is unknown or has ended."""
         graph = self._graphs.get(graph_id)
         return None if graph is None or graph.is_stopped() else graph
 
     def id_of(self, graph: ActorRef) -> GraphId | None:
-        """Return the id of a graph; None: it is none of these."""
+        """Return the id of a graph, or None if unknown."""
         return next((graph_id for graph_id, known in self._graphs.items() if known is graph), None)
 
     def announce(self, batch: Sequence[GraphTask], again: Resubmission | None) -> None:
-        """The client has graphs, whose nodes follow.
+        """Add graphs, whose nodes follow.
 
         Args:
-            again: while it says all again.
+            again: set while the client resubmits.
         """
         for spec in batch:
             graph = self.get(spec.graph_id)
             if graph is not None:
-                graph.send(spec)  # it was sent again after a cut
+                graph.send(spec)  # resent after a lost connection
                 continue
             if len(self._bare) >= BARE_MOST:
-                continue  # its nodes, should they come, are refused
+                continue  # if its nodes arrive, they are refused
             self._bare.add(spec.graph_id)
             if spec.node_count > self._owner.room():
-                # A graph is taken as a whole, or not at all.
+                # A graph is accepted as a whole, or not at all.
                 why = f"{self._owner.why_full()}; its graph has {spec.node_count:,} nodes: submit it again later"
                 self._say("over quota", why)
                 self._will_refuse(spec.graph_id, TaskStatus.NO_WORKER, why)
@@ -103,7 +98,7 @@ class ClientGraphs:
         return graph
 
     def hear_nodes(self, batch: Batch[GraphNode], again: Resubmission | None) -> None:
-        """Nodes have come."""
+        """Pass nodes to their graphs, or refuse them."""
         is_stored = self._objects.is_stored
         for graph_id, nodes in by_graph(batch).items():
             self._bare.discard(graph_id)
@@ -128,13 +123,13 @@ class ClientGraphs:
                 self._refuse(nodes)
 
     def _why_not(self, node: GraphNode) -> str:
-        """Return why a node may not run; empty: it may."""
+        """Return why a node may not run; empty if it may."""
         if node.object_ids and self._objects.is_foreign(node.object_ids):
             return FOREIGN
         return TAKEN if self._objects.is_of_another(node.task_id) else ""
 
     def hear_inputs(self, batch: Batch[GraphInput], again: Resubmission | None) -> None:
-        """Inputs have come: nodes that are results of other tasks."""
+        """Pass inputs to their graphs: nodes that are results of other tasks."""
         for graph_id, said in by_graph(batch).items():
             graph, inputs = self.get(graph_id), Batch[GraphInput](map(self._readable, said))
             if graph is not None:
@@ -143,7 +138,7 @@ class ClientGraphs:
                 again.hear_inputs(graph_id, inputs)
 
     def _readable(self, item: GraphInput) -> GraphInput:
-        """Return an input; as failed, if it is an object that the client may not read."""
+        """Return an input, marked as failed if it is an object that the client may not read."""
         if item.known != InputKnowledge.STORED or not self._objects.is_foreign(item.task_id):
             return item
         return replace(item, known=InputKnowledge.HERE, payload=FOREIGN.encode(), status=TaskStatus.MISSING_OBJECTS)
@@ -154,7 +149,7 @@ class ClientGraphs:
             self._refused.popitem(last=False)
 
     def _refuse(self, nodes: Sequence[GraphNode]) -> None:
-        """The rest of a graph that has failed here, was over the quota, or was never announced."""
+        """Refuse nodes of a graph that has failed here, was over the quota, or was never announced."""
         unknown = TaskStatus.NOT_FOUND, "the scheduler does not know the graph of this task"
         for node in nodes:
             if node.wanted:
@@ -162,10 +157,10 @@ class ClientGraphs:
                 self._put(TaskResult(node.task_id, status, sentence.encode(), 0))
 
     def cancel(self, batch: Sequence[GraphTaskCancel], again: Resubmission | None) -> None:
-        """The client does not want them any more."""
+        """Cancel graphs."""
         for cancel in batch:
             graph = self._graphs.get(cancel.graph_id)
-            if graph is not None:  # else its last result is on the way
+            if graph is not None:  # else its last result has been sent
                 graph.send(CancelGraph())
             if again is not None:
                 again.forget(cancel.graph_id)
@@ -173,7 +168,7 @@ class ClientGraphs:
                     self._bare.discard(cancel.graph_id)
 
     def end(self, graph_id: GraphId, graph: ActorRef) -> bool:
-        """A graph has ended. Return whether it was here."""
+        """Remove a graph that has ended. Return whether it was open."""
         if self._graphs.get(graph_id) is not graph:
             return False
         del self._graphs[graph_id]
@@ -182,7 +177,7 @@ class ClientGraphs:
         return True
 
     def take_all(self) -> list[ActorRef]:
-        """The client has left. Return them."""
+        """Remove and return all graphs."""
         graphs = list(self._graphs.values())
         self._owner.end(sum(self._sizes.values()))
         self._graphs, self._sizes = {}, {}

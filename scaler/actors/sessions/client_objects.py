@@ -1,7 +1,7 @@
-"""ClientObjects: what one client has stored, asks for, and may read.
+"""ClientObjects: what one client has stored, requests, and may read.
 
-Owned by the client session. The objects themselves are in the object store. Must never: read a frame but those of a
-function, whose id is their hash.
+Owned by the client session. The objects themselves are in the object store. It reads the frames of functions, to check
+that the id is their hash, and no others.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from scaler.wire.session.lost_frames import LostFrames
 
 logger = logging.getLogger(__name__)
 
-FOREIGN = "an object that it names belongs to somebody else, who alone may read it"
+FOREIGN = "an object that it names belongs to another owner, who alone may read it"
 
 
 class ClientObjects:
-    """Those of one client.
+    """The access of one client to the object store.
 
     Args:
         session: of the client.
-        payer: whose quota what it stores counts against; that of a client in a task changes.
-        reads_all: whether it may read what others have stored, as clients in tasks, which get references with the tasks
-            of several owners. Admins may, too.
+        payer: against whose quota its objects count. For a client in a task it changes.
+        reads_all: whether it may read objects of other owners. Clients in tasks may, since they get references with
+            tasks
+            of several owners, and so may admins.
     """
 
     def __init__(
@@ -39,40 +40,40 @@ class ClientObjects:
         self._session, self._client_id, self._peer, self._services = session, client_id, peer, services
         self.payer = payer
         self.is_stored = services.is_stored
-        """returns whether there is an object with an id: cheap, for each task"""
+        """returns whether an object with an id exists; cheap, since it is called for each task"""
         self._reads_all = reads_all
 
     @property
     def _reader(self) -> Owner | None:
-        """Whose objects it may read; None: those of everybody."""
+        """The owner whose objects the client may read; None if it may read all."""
         return None if self._reads_all or self._peer.is_admin else self.payer
 
     def is_foreign(self, object_ids: bytes) -> bool:
-        """Return whether any of these objects belongs to somebody else, and it may not read it."""
+        """Return whether any of these objects belongs to another owner, and the client may not read it."""
         payer_of, reader = self._services.payer_of, self._reader
         return reader is not None and any(
             payer_of(ObjectId(packed)) not in (None, reader) for packed in split_ids(object_ids)
         )
 
     def is_of_another(self, task_id: TaskId) -> bool:
-        """Return whether another client has an object with the id of a task, whose result would be taken for it."""
+        """Return whether another client has an object with the id of a task, which would be mistaken for the result."""
         return self._services.supplier_of(ObjectId(task_id)) not in (None, self._client_id)
 
     def instruct(self, instruction: ObjectInstruction) -> None:
-        """It stores or deletes an object."""
+        """Store or delete an object for the client."""
         store, object_id, frames = self._services.object_store, instruction.object_id, instruction.frames
         if instruction.kind == InstructionKind.DELETE:
             store.send(DeleteObject(object_id, self._client_id))
             return
         if not (frames or instruction.location) and type(frames) is not LostFrames:
             frames = LostFrames(0, "its client has sent neither its bytes nor a location")
-        # One that was lost on its way is only missing to this client: others may have the function.
+        # A function whose bytes were lost is missing for this client only: others may have stored it.
         is_function = instruction.kind == InstructionKind.CREATE_FUNCTION and type(frames) is not LostFrames
         what = instruction.name or ("a function" if is_function else "an argument")
         if type(frames) is LostFrames:
             logger.warning("client %s: %s is dropped: %s", self._client_id.hex()[:8], what, frames.reason)
         if is_function and (instruction.location or content_id(frames) != object_id):
-            # Tasks that name it find no function, unless another client has stored the right one.
+            # Tasks that name it fail, unless another client has stored the right function.
             why = "it has a location" if instruction.location else "its id is not the hash of its content"
             logger.warning("client %s: a function is dropped: %s", self._client_id.hex()[:8], why)
             return
@@ -91,7 +92,7 @@ class ClientObjects:
         )
 
     def keep_result(self, done: TaskDone | GraphNodeDone) -> None:
-        """A large result stays here, or with its agent, until the client drops it."""
+        """Keep a large result, here or at its agent, until the client drops it."""
         self._services.object_store.send(
             StoreObject(
                 ObjectId(done.result.task_id),
@@ -106,6 +107,6 @@ class ClientObjects:
         )
 
     def fetch(self, request: ObjectRequest) -> None:
-        """It asks for the content of an object."""
+        """Fetch an object for the client."""
         wish = FetchObject(request.object_id, self._peer, None, bool(request.by_value), self._reader)
         self._services.object_store.send(wish)

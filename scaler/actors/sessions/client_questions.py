@@ -1,6 +1,6 @@
-"""ClientQuestions: what the tasks of one client wait for, for those that ask: itself, its graphs, and admins.
+"""ClientQuestions: explains what the tasks of one client wait for, to that client, its graphs, and admins.
 
-Owned by the client session. Must never: answer for a task that has begun; that one does.
+Owned by the client session. It answers for held tasks, and forwards questions about other tasks to these.
 """
 
 from __future__ import annotations
@@ -22,14 +22,7 @@ from scaler.wire.messages.directions import SCHEDULER_TO_CLIENT
 
 
 class ClientQuestions:
-    """Those about the tasks of one client, and those that it has itself.
-
-    Args:
-        session: of the client.
-        put: tells the client something.
-        begun: its tasks that have begun.
-        held: those that wait for room in the quota.
-    """
+    """The questions of one client, and the questions of admins about its tasks."""
 
     def __init__(
         self,
@@ -45,7 +38,9 @@ class ClientQuestions:
         self._begun, self._held, self._graphs = begun, held, graphs
 
     def ask(self, request: ExplainRequest, now: float) -> None:
-        """The client asks about a task. An admin may ask about tasks of others, whose sessions are asked in turn."""
+        """Answer a client's question about a task. For an admin, ask the other sessions one by one if the task is not
+        here.
+        """
         task_id, is_wanted = request.task_id, bool(request.wanted)
         question = ExplainTask(self._session, task_id, asked_at=now, is_wanted=is_wanted)
         if self._peer.is_admin and request.graph_id == NO_ID and not self._has(task_id):
@@ -56,7 +51,7 @@ class ClientQuestions:
             self.hand_on(question, task_id, request.graph_id, request.position)
 
     def of_admin(self, asked: ExplainForAdmin) -> None:
-        """An admin asks about a task of whoever has it."""
+        """Answer an admin's question about a task, or forward it to the next session."""
         question = asked.question
         if question.task_id in self._held:
             question.asker.send(self._held.explain(question))
@@ -70,7 +65,7 @@ class ClientQuestions:
         return task_id in self._held or (task is not None and not task.is_stopped())
 
     def hand_on(self, question: ExplainTask, task_id: TaskId, graph_id: GraphId, position: int) -> None:
-        """Whoever knows the task answers: the task itself, or the graph whose node it is."""
+        """Forward a question to the task, or to the graph whose node it is."""
         is_node = graph_id != NO_ID
         asked = self._graphs.get(graph_id) if is_node else self._begun.get(task_id)
         if not is_node and task_id in self._held:

@@ -1,9 +1,9 @@
 """ClientSession: one client, from its first hello until it leaves or stays silent for too long.
 
-Written to by the edge (batches from the client), the acceptor (the client is back on another connection), its tasks,
-its graphs and the object store; sends to these, the acceptor and, through the outbox, to the client. It supervises its
-tasks and graphs: one that fails inside the scheduler is reported as failed, without other effects. Between graphs
-stands what one needs of another, or of a task: `AwaitedTasks`. Objects are in the object store.
+Written to by the edge (batches from the client), the acceptor (the client has reconnected), its tasks, its graphs and
+the object store; sends to these, the acceptor and, through the outbox, to the client. It supervises its tasks and
+graphs: one that fails inside the scheduler is reported as failed, without other effects. If a graph needs the result of
+another graph or of a task, the session passes it on (`AwaitedTasks`). Objects are in the object store.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ from scaler.wire.messages.common import LOST, HelloRequest, ObjectInstruction, O
 from scaler.wire.messages.rows import calls_of, row_ids
 
 COME_BACK_SECONDS = 5.0
-"""How long a client whose connection was cut has to come back; never longer than its time-out."""
+"""How long a client that has lost its connection may take to reconnect; at most its time-out."""
 
 _NO_JOBS = (
     "this scheduler keeps no jobs: start it with --keep FOLDER. The cluster of a client keeps none if its user has no "
@@ -97,22 +97,22 @@ _NO_JOBS = (
 )
 
 SEARCHED_MOST = 20_000
-"""Among so many open tasks the one is searched that a viewer has asked for; others are found when they move."""
+"""The most open tasks that are searched for one that a viewer watches. Other tasks are found with their next move."""
 
 
 class ClientSession(Session):
     """One client, its open tasks and graphs, and its objects.
 
     Args:
-        is_back: whether the client had another scheduler: then agents may have runs of its tasks.
+        is_back: whether the client had another scheduler, so that agents may have runs of its tasks.
     """
 
     role = CLIENT
     reads_all: ClassVar[bool] = False
-    """whether it may read what any owner has stored"""
+    """whether it may read objects of all owners"""
 
     _context: ClientContext
-    """of its tasks, from its start"""
+    """the context of its tasks; set in `on_start`"""
     _objects: ClientObjects
     _graphs: ClientGraphs
     _questions: ClientQuestions
@@ -133,13 +133,13 @@ class ClientSession(Session):
         self._slices = Slices(self)
         self._adoption = services.adoption if is_back else None
         self._says_again = is_back
-        """whether it may still say what it had stored at another scheduler"""
+        """whether it may still resubmit objects that it had stored at another scheduler"""
         self._awaited = AwaitedTasks()
         self._resubmission: Resubmission | None = None
-        """after its session began anew, until it has said all again"""
+        """set from the start of a new session until the client has resubmitted all"""
 
     def _payer(self, peer: Peer) -> Owner:
-        """Return whose quota its tasks and values count against."""
+        """Return the owner against whose quota its tasks and values count."""
         return peer.owner
 
     def on_start(self) -> None:
@@ -160,7 +160,7 @@ class ClientSession(Session):
 
     @handles(AgentsReturned)
     def _agents_are_back(self, _news: AgentsReturned) -> None:
-        """No agent has a run of its new tasks."""
+        """Stop searching for runs of new tasks at agents."""
         self._context.adoption = None
 
     @handles(RunsAreHeld)
@@ -170,7 +170,7 @@ class ClientSession(Session):
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
-        """The agents are back: the other tasks wait for room in the quota, behind those that agents have."""
+        """Queue for the quota with the held tasks that no agent runs: all agents have returned."""
         self._held.awaits_agents = False
         if self._held:
             self._owner.wait(self.actor_ref)
@@ -209,7 +209,7 @@ class ClientSession(Session):
 
     def _begin_one(self, spec: Task, context: ClientContext) -> None:
         if spec.task_id in self._tasks:
-            return  # it was sent again after a cut
+            return  # resent after a lost connection
         if self._objects.is_stored(spec.task_id) and self._objects.is_of_another(spec.task_id):
             self._bounds.refuse(spec, TaskStatus.MISSING_OBJECTS, TAKEN)
         else:
@@ -219,10 +219,10 @@ class ClientSession(Session):
     def _room_in_quota(self, _news: RoomInQuota) -> None:
         if self._held:
             self._begin(self._held.take(self.actor_ref))
-        self._owner.wake()  # others, if there is still room
+        self._owner.wake()  # further sessions, if there is capacity
 
     def _open_rows(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
-        """Called by a worker proxy or a task: see `ClientContext.split`."""
+        """Start a task for each row of a range. Called by a worker proxy or a task: see `ClientContext.split`."""
         if spec.task_id not in self._tasks.ranges:
             return ()
         rows = [self.spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
@@ -247,12 +247,12 @@ class ClientSession(Session):
         task = self._tasks.get(task_id)
         if task is not None:
             task.send(CancelTask(bool(cancel.waiting)))
-        elif task_id in self._held:  # else its result is on the way
+        elif task_id in self._held:  # else its result has been sent
             self._cancel_held(task_id)
 
     @handles(CancelForAdmin)
     def _cancel_as_admin(self, wish: CancelForAdmin) -> None:
-        """An admin has some tasks cancelled, and maybe these are among them."""
+        """Cancel those of the named tasks that are open here, on behalf of an admin."""
         found: dict[TaskId, TaskCancel] = {}
         task_ids, ranges = [*self._tasks, *self._held], dict(self._tasks.ranges)
 
@@ -281,7 +281,7 @@ class ClientSession(Session):
         if not self._held:
             self._owner.leave(self.actor_ref)
         result = TaskResult(task_id, TaskStatus.CANCELED, b"", 0)
-        if spec is not None and spec.object_ids:  # nobody has used them
+        if spec is not None and spec.object_ids:  # they were never used
             self._object_store.send(UseObjects(spec.object_ids))
             self._object_store.send(ReleaseObjects(spec.object_ids))
         if self._awaited:
@@ -366,7 +366,7 @@ class ClientSession(Session):
         self._awaited.tell(known.source, known.done)
 
     def _ask_for_result(self, task_id: TaskId) -> None:
-        """Its result is on its way to the client, and is not here any more."""
+        """Request a result from the client, to which it was sent already."""
         self._put(ObjectRequest(ObjectId(task_id), 1))
 
     # Its objects
@@ -419,7 +419,7 @@ class ClientSession(Session):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Ignored: it only matters for a client inside a task."""
+        """Ignored: only clients inside tasks can be stopped while they wait."""
 
     @handles(Batch[InfoRequest])
     def _ask_who_is_there(self, batch: Batch[InfoRequest]) -> None:
@@ -464,7 +464,7 @@ class ClientSession(Session):
     @handles(ChildFailed)
     def _child_failed(self, failed: ChildFailed) -> None:
         graph_id, task_id = self._graphs.id_of(failed.child), self._tasks.key_of(failed.child)
-        if graph_id is not None:  # it has said itself which tasks fail with it
+        if graph_id is not None:  # it has reported the failed tasks itself
             self._graphs.end(graph_id, failed.child)
         elif task_id is not None:
             sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
@@ -479,7 +479,7 @@ class ClientSession(Session):
 
     @handles(DismissClient)
     def _send_away(self, away: DismissClient) -> None:
-        """Its next hello is refused for the same reason."""
+        """Disconnect the client; its next hello will be refused for the same reason."""
         self._outbox.put_alone(self._peer, HelloRequest(away.reason))
         self._depart(SENT_AWAY, away.reason)
 
@@ -501,7 +501,7 @@ class ClientSession(Session):
             graph.notify(ask)
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: open tasks, open graphs."""
+        """Return the numbers of open tasks and open graphs."""
         return {"tasks": self._bounds.n_open, "graphs": len(self._graphs)}
 
     # Its end

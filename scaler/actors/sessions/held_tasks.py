@@ -1,10 +1,8 @@
-"""HeldTasks: the tasks of one client that wait because their owner has as much open as its quota allows.
+"""HeldTasks: the tasks of one client that wait because the quota of its owner is exhausted.
 
-Owned by the client session, which begins those that it is handed. Tasks of a client that had another scheduler wait
-until the agents are back. Those of which an agent has a run begin then, whatever the quota is, since they have begun
-already.
-
-Must never: hold a task that a task has submitted: its parent, which waits for it, would count against the same quota.
+Owned by the client session, which starts the tasks that it takes from here. Tasks of a client that had another
+scheduler are held until the agents have returned. If an agent has a run of a task, the task starts regardless of the
+quota. Nested tasks are never held: their parent waits for them and counts against the same quota.
 """
 
 from __future__ import annotations
@@ -21,17 +19,17 @@ from scaler.wire.messages.vocabulary import QUOTA
 
 
 class HeldTasks:
-    """Those of one session, in the order in which they came.
+    """The held tasks of one session, in order of submission.
 
     Args:
-        owner: whose quota it is.
+        owner: whose quota applies.
     """
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self.tasks: OrderedDict[TaskId, Task] = OrderedDict()
         self.awaits_agents = False
-        """whether agents that may have runs of its tasks are still to come back"""
+        """whether agents that may have runs of these tasks are still to return"""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -43,7 +41,7 @@ class HeldTasks:
         return task_id in self.tasks
 
     def admit(self, batch: Sequence[Task], open_tasks: Container[TaskId], session: ActorRef) -> Sequence[Task]:
-        """Return the tasks that may begin; the others wait until the session is told that there is room."""
+        """Return the tasks that may start, and hold the others until the session is notified."""
         new = [spec for spec in batch if spec.task_id not in open_tasks and spec.task_id not in self.tasks]
         room = 0 if self.tasks or self.awaits_agents else self._owner.room()
         for spec in new[room:]:
@@ -54,11 +52,11 @@ class HeldTasks:
         return new[:room]
 
     def take_begun(self, task_ids: Iterable[TaskId]) -> list[Task]:
-        """Return those of these tasks that wait: agents have runs of them."""
+        """Remove and return those of the tasks that are held: agents have runs of them."""
         return [spec for task_id in task_ids if (spec := self.drop(task_id)) is not None]
 
     def take(self, session: ActorRef) -> list[Task]:
-        """Return tasks that may begin now: a part of what there is room for, as other sessions may wait, too."""
+        """Remove and return tasks that may start now; other waiting sessions get a part of the quota."""
         count = min(len(self.tasks), self._owner.room_for_one())
         self._owner.held -= count
         taken = [self.tasks.popitem(last=False)[1] for _ in range(count)]
@@ -67,18 +65,18 @@ class HeldTasks:
         return taken
 
     def drop(self, task_id: TaskId) -> Task | None:
-        """Remove a task; None: it is not here."""
+        """Remove a task and return it, or None if it is not held."""
         spec = self.tasks.pop(task_id, None)
         self._owner.held -= spec is not None
         return spec
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all tasks."""
         self._owner.held -= len(self.tasks)
         self.tasks.clear()
 
     def explain(self, question: ExplainTask) -> ExplainResponse:
-        """Return what a task waits for that is here."""
+        """Return why a task is held."""
         sentence = f"{self._owner.why_full()}; it starts when some of that has ended or is dropped"
         if self.awaits_agents:
             sentence = "the scheduler has just started, and waits for agents that may run it already"

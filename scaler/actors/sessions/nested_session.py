@@ -1,14 +1,14 @@
 """NestedSession: the client inside a processor. It ends with the process, not after a time-out.
 
-Its tasks may hold the interpreter for minutes, or the process may be stopped while it waits, so silence means nothing.
-Its agent knows when it is dead. So the agent's session ends it, with the processor or with itself. Then its tasks are
-cancelled: the children of a task die with its process.
+The tasks may hold the interpreter for minutes, or the process may be stopped while it waits, so silence means nothing.
+The agent notices the end of the process. So the agent's session ends this one, with the processor or with itself. Then
+its tasks are cancelled: nested tasks end with the process of their parent.
 
 Its tasks name the account of their root client, so a recursion has the share of one client. Code in a task could name
 another account; it could also do anything else to a worker.
 
-It tells the agent when the process only waits and may be stopped, and when it must continue because an item for the
-client is on its way.
+It reports to the agent when the process only waits and may be stopped, and when it must continue because an item for
+the client is about to be sent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from scaler.wire.messages.worker import ProcessorNews
 logger = logging.getLogger(__name__)
 
 ACCOUNTS_REMEMBERED = 64
-"""Contexts are cheap to make again, and a process that lives for weeks may run tasks of many clients."""
+"""The most cached contexts. They are cheap to make again, and a process may run tasks of many clients over weeks."""
 
 
 class NestedSession(ClientSession):
@@ -41,7 +41,7 @@ class NestedSession(ClientSession):
 
     Args:
         agent: the session of the agent that runs the task.
-        processor: in which processor of it.
+        processor: the number of its processor at that agent.
     """
 
     role = NESTED_CLIENT
@@ -53,10 +53,10 @@ class NestedSession(ClientSession):
         self._wait = 0
         """the number of its task's current wait"""
         self._contexts: dict[int, ClientContext] = {}
-        """by account: its process runs tasks of several clients"""
+        """by account, since the process runs tasks of several clients"""
 
     def _payer(self, peer: Peer) -> Owner:  # noqa: ARG002 - that of a cluster, which does not pay
-        """Return somebody whose tasks are not bounded: parents, which are counted, wait for these."""
+        """Return an owner without a quota: the parents of these tasks are counted, and wait for them."""
         return Owner(NOBODY)
 
     def on_start(self) -> None:
@@ -74,12 +74,12 @@ class NestedSession(ClientSession):
             if len(self._contexts) >= ACCOUNTS_REMEMBERED:
                 self._contexts.clear()
             context = self._contexts[account] = self._context.of_account(account)
-        self._objects.payer = context.owner  # what it stores is for the task that its process works for now
+        self._objects.payer = context.owner  # what it stores counts for the task that runs now
         return context
 
     @handles(Batch[OutputRequest])
     def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
-        """Its process runs tasks of several clients, one after the other: it may ask about those that it works for."""
+        """Request output of tasks. The process works for several clients, and may ask about the tasks of each."""
         self._services.outputs.send(OutputRequested(self._peer, batch, frozenset(self._contexts), None))
 
     @handles(AgentsReturned)
@@ -88,14 +88,14 @@ class NestedSession(ClientSession):
         self._contexts.clear()
 
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
-        """Do nothing: its agent watches it."""
+        """Do nothing: the agent watches the process."""
 
     def _say_cut(self, reason: str, _seconds: float) -> None:
-        logger.log(self._level(), "%s: %s; it may come back as long as its process lives", self._title, reason)
+        logger.log(self._level(), "%s: %s; it may reconnect as long as its process lives", self._title, reason)
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """If an item is on its way, the client will report again that it only waits."""
+        """Report that the client only waits, unless an item for it is pending: then it will report again."""
         if self._outbox.await_news(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)

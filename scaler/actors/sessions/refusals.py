@@ -1,6 +1,6 @@
 """Refusals: the answers of the protocol to requests that a shared actor could not handle.
 
-Used by sessions, which hear of their own requests that were refused.
+Used by sessions, for requests of their peers.
 """
 
 from __future__ import annotations
@@ -31,6 +31,6 @@ _ANSWERS: dict[type, Callable[[Any, str], Sequence[Any]]] = {
 
 
 def answers_to(message: Any, reason: str) -> Sequence[Any]:
-    """Return the items that tell a peer that a request was refused; none if the protocol has no answer."""
+    """Return the items that tell a peer why its request was refused; empty if the protocol has no answer."""
     answer = _ANSWERS.get(type(message))
     return () if answer is None else answer(message, reason)

@@ -1,4 +1,4 @@
-"""Resubmission: what a client says again after its session began anew, so that nothing runs twice that has ended.
+"""Resubmission: what a client submits again after its session was reset, so that no ended task runs twice.
 
 Owned by the client session, until its client has said all. Must never: take a call for unknown that was open before.
 """

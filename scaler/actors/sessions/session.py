@@ -1,7 +1,7 @@
 """Session: the common part of the sessions of clients and agents: a connection that may be replaced, and an end.
 
-A peer is gone when it says so, when it is silent for its time-out, or when its connection is lost and it does not come
-back on another one within a few seconds.
+A session ends when its peer leaves, is silent for its time-out, or loses its connection and does not reconnect within a
+few seconds.
 """
 
 from __future__ import annotations
@@ -37,26 +37,29 @@ logger = logging.getLogger(__name__)
 
 
 SILENT_LEAST_SECONDS = 5.0
-"""A connection that ends after this silence and three missing heartbeats may have been ended by the network, and not by
-its peer: the peer may live, and has as long to come back as a silent one."""
+"""If a connection ends after this silence and three missing heartbeats, the network may have ended it. The peer may
+live,
+and may reconnect within its time-out.
+"""
 
 REFUSED_MOST = 10
-"""Number of messages that shared actors could not handle after which a session ends."""
+"""A session ends after this many messages that shared actors could not handle."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
-"""A timer that is later than the first may come after a stop of the process. What peers have said meanwhile may need
-the second to get through the socket."""
+"""A timer that is later than the first number shows that the process may have been stopped. Messages that arrived
+meanwhile may need the second number to get through the socket.
+"""
 
 
 class Session(Actor):
-    """One peer.
+    """The session of one peer.
 
     Args:
-        identity: the id in its hello.
-        peer: whom it speaks to, now or after a while.
+        identity: from its hello.
+        peer: the end of the session, to which it sends.
         title: its name in the log.
-        timeout_seconds: how long it may be silent.
-        come_back_seconds: how long it may be without a connection.
+        timeout_seconds: how long the peer may be silent.
+        come_back_seconds: how long the peer may be disconnected.
     """
 
     role: ClassVar[Role]
@@ -79,10 +82,12 @@ class Session(Actor):
         self._come_back_seconds = min(come_back_seconds, timeout_seconds)
         self._last_heard = 0.0
         self._last_beat_ns = 0
-        """when the peer has said its last heartbeat, by its own clock"""
+        """when the peer sent its last heartbeat, by its own clock"""
         self._first_beat_seconds = self._beat_seconds = 0.0
-        """the shortest time between two heartbeats: a longer one says that the peer was stopped, and so may the first
-        one, alone; 0: not known yet"""
+        """the first and the shortest interval between heartbeats; a longer one, or the first alone, may include a stop
+        of the
+        peer; 0 if unknown
+        """
         self._silence_timer: Timer | None = None
         self._n_refused = 0
         """number of its messages that shared actors could not handle"""
@@ -123,10 +128,10 @@ class Session(Actor):
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
         if lost.visit != self._peer.visit:
-            return  # it is back already
+            return  # it has reconnected already
         heard_at = max(self._last_heard, self._peer.heard_at)
         silent_seconds = self.now() - heard_at
-        # What was read just after the scheduler itself was stopped may have arrived at any time meanwhile.
+        # Messages that were read just after a stop of the scheduler may have arrived at any time during it.
         unseen_seconds = self._services.paused_since(heard_at - LATE_MAIL_SECONDS)
         is_silent = silent_seconds + unseen_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds)
         if is_silent and not lost.is_surely_closed:
@@ -141,7 +146,7 @@ class Session(Actor):
 
     @handles(CheckSilence)
     def _check_silence(self, check: CheckSilence) -> None:
-        if self._peer.connection:  # anything is news: a heartbeat may come late behind parts of something large
+        if self._peer.connection:  # any message counts: a heartbeat may be late behind parts of a large one
             self._last_heard = max(self._last_heard, self._peer.heard_at)
         left_seconds = self._last_heard + self._timeout_seconds - self.now()
         if left_seconds > 0:
@@ -149,20 +154,20 @@ class Session(Actor):
         elif left_seconds < -LATE_SECONDS and not check.is_again:
             self._silence_timer = self.schedule(LATE_MAIL_SECONDS, CheckSilence(check.departure, is_again=True))
         elif self._peer.is_in_parent and self._peer.connection:
-            self._check_silence_in(self._timeout_seconds, check.departure)  # code that holds the GIL may run there
+            self._check_silence_in(self._timeout_seconds, check.departure)  # code there may hold the GIL
         else:
-            logger.log(self._level(), "%s is gone", self._title)
+            logger.log(self._level(), "%s is lost", self._title)
             self._say_lost()
             self._depart(check.departure, "")
 
     @handles(EndSession)
     def _give_up(self, give_up: EndSession) -> None:
-        logger.error("%s is given up: %s", self._title, give_up.reason)
+        logger.error("the session of %s is ended: %s", self._title, give_up.reason)
         self._depart(FAILED, give_up.reason)
 
     @handles(MessageRefused)
     def _message_refused(self, refused: MessageRefused) -> None:
-        """Tell the peer; a peer that sends many such messages loses its session."""
+        """Answer the peer. End the session of a peer that sends many such messages."""
         self._n_refused += 1
         error, reason = refused.error, f"the scheduler failed at this request: {refused.error!r}"
         if self._n_refused == 1:
@@ -170,18 +175,18 @@ class Session(Actor):
         for answer in answers_to(refused.message, reason):
             self._outbox.put(self._peer, answer)
         if self._n_refused == REFUSED_MOST:
-            reason = f"{REFUSED_MOST} messages of it cannot be handled, the last one: {error!r}"
-            logger.error("%s is given up: %s", self._title, reason)
+            reason = f"{REFUSED_MOST} of its messages could not be handled, the last one: {error!r}"
+            logger.error("the session of %s is ended: %s", self._title, reason)
             self._outbox.put_alone(self._peer, HelloRequest(reason))
             self._depart(FAILED, reason)
 
     def _depart(self, departure: Departure, reason: str) -> None:
-        """The peer is gone, and so is its session."""
+        """Report that the peer has left or is lost, and end the session."""
         self._tell_went(departure, reason)
         self.stop_now()
 
     def _say(self, event: str, why: str = "") -> None:
-        """Have something kept about it."""
+        """Write a record to the audit log."""
         identity, permit = self._identity, self._peer.permit
         name, number = identity.label or ",".join(identity.worker_names[:1]), public_id(identity.peer_id).hex()
         key = "" if permit is None else permit.public[:KEY_SHOWN]
@@ -195,18 +200,19 @@ class Session(Actor):
             listener.send(PeerLeft(self.actor_ref, self.role, self._identity, departure, reason))
 
     def _level(self) -> int:
-        """Return how loud its end is said. A program that ends before its hello is answered cannot say goodbye, and has
-        said nothing: nobody misses it.
+        """Return the log level of its end: lower for a client that ended before it received the reply to its hello, and
+        so could
+        goodbye.
         """
         has_spoken = self.role is AGENT or self._peer.pipe.heard or self._last_beat_ns
         return logging.WARNING if has_spoken else logging.DEBUG
 
     def _say_cut(self, reason: str, seconds: float) -> None:
-        """Log that its connection is lost, and how long it has to come back."""
-        logger.log(self._level(), "%s: %s; it has %.3g s to come back", self._title, reason, seconds)
+        """Log that the connection is lost, and how long the peer may take to reconnect."""
+        logger.log(self._level(), "%s: %s; it has %.3g s to reconnect", self._title, reason, seconds)
 
     def _say_lost(self) -> None:
-        """Tell a peer, which may live after all, that its session has ended."""
+        """Notify a peer, which may be alive, that its session has ended."""
 
     def on_stop(self) -> None:
         self._leave()
@@ -222,11 +228,11 @@ class Session(Actor):
 
 
 class SessionTeardown(Actor):
-    """Tells the tasks, graphs or worker proxies of a session that has ended, a slice at a time, and then ends.
+    """Sends the last messages of an ended session to its tasks, graphs or worker proxies, in slices, and then ends.
 
     Args:
-        messages: whom to tell what, in this order.
-        before: what the session still had to tell them; it goes first.
+        messages: pairs of receiver and message, in this order.
+        before: unsent messages of the session; they go first.
     """
 
     def __init__(self, messages: Iterable[tuple[ActorRef, Any]], before: Slices | None = None) -> None:

@@ -1,6 +1,6 @@
-"""TaskBounds: how many tasks a client may have open. One that keeps to its window is refused none.
+"""TaskBounds: how many tasks a client may have open. No task of a client that keeps to its window is refused.
 
-Owned by the client session. Must never: hold a task up; the quota of the owner does (`HeldTasks`).
+Owned by the client session. Tasks over the quota of the owner are held elsewhere (`HeldTasks`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 
 TASKS_BEYOND_WINDOW = 2
-"""How many windows of open tasks a client may have before more are refused: some have ended for the client only."""
+"""How many windows of open tasks a client may have before more are refused. Tasks that the client already counts as
+ended
+may still be open here.
+"""
 
 
 class TaskBounds:
-    """Those of one client.
-
-    Args:
-        begun: its tasks that have begun.
-        held: those that wait for room in the quota.
-        say: has something kept about the client.
+    """The bounds of one client.
 
     Attributes:
         most: how many tasks it may have open without a quota.
@@ -53,14 +51,14 @@ class TaskBounds:
 
     @property
     def n_open(self) -> int:
-        """How many tasks are open; a row is one."""
+        """The number of open tasks; each row counts as one."""
         return self._begun.n_rows + len(self._held)
 
     def within(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Return the tasks that it may have open, and refuse the others.
+        """Return the tasks that the client may have open, and refuse the others.
 
         Args:
-            again: while it says all again: what has ended meanwhile is left out.
+            again: set while the client resubmits: tasks that have ended meanwhile are left out.
         """
         has_ranges = any(spec.rows for spec in batch)
         if has_ranges:
@@ -76,20 +74,20 @@ class TaskBounds:
             return batch
         taken = sum(size <= room for size in accumulate(sizes))
         refused = sum(sizes[taken:])
-        self._say("over quota", f"{refused:,} tasks were refused: its client has {most:,} open ones")
-        sentence = f"its client has {most} open tasks, more than the scheduler takes"
+        self._say("over quota", f"{refused:,} tasks were refused: the client has {most:,} open tasks")
+        sentence = f"its client has {most} open tasks, as many as the scheduler accepts"
         for spec in batch[taken:]:
             if spec.task_id not in self._begun and spec.task_id not in self._held:
                 self.refuse(spec, TaskStatus.NO_WORKER, sentence)
         return batch[:taken]
 
     def refuse(self, spec: Task, status: TaskStatus, sentence: str) -> None:
-        """Tell a client that a task is not taken."""
+        """Report to the client that a task is refused."""
         refusal = TaskResult(spec.task_id, status, sentence.encode(), 0, b"", spec.rows)
         self._services.outbox.put(self._peer, refusal)
 
     def _taken_apart(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Take ranges apart that are known in part, or longer than a bound in tasks; refuse what is none."""
+        """Split ranges that are known in part, or that are longer than the bound. Refuse invalid ones."""
         apart: list[Task] = []
         rows_most = 1 if self._owner.has_quota or self._held else self._rows_most
         for spec in batch:
@@ -97,9 +95,9 @@ class TaskBounds:
                 apart.append(spec)
             elif flaw := flaw_of(spec, not spec.options or self._services.read_options(spec.options).suit_rows):
                 why = f"the scheduler cannot take these rows: {flaw}"
-                self.refuse(replace(spec, rows=0), TaskStatus.INTERNAL_ERROR, why)  # which ids they have is not known
+                self.refuse(replace(spec, rows=0), TaskStatus.INTERNAL_ERROR, why)  # the ids of the rows are unknown
             elif spec.task_id in self._begun.ranges:
-                continue  # it was sent again after a cut
+                continue  # resent after a lost connection
             elif 1 < spec.rows <= rows_most and not (again and again.knows_any(row_ids(spec.task_id, spec.rows))):
                 apart.append(spec)
             else:

@@ -517,7 +517,7 @@ def test_five_unreadable_messages_in_a_row_end_a_session(caplog: pytest.LogCaptu
     reply = client.said(HelloReply)[-1]
     assert not reply.accepted
     assert "5 times in a row" in reply.reason
-    assert "is given up" in caplog.text
+    assert "is ended" in caplog.text
     assert simulation.sessions(ClientSession) == []
 
 

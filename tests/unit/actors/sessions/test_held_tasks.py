@@ -96,7 +96,7 @@ def test_a_client_that_ignores_its_window_is_refused(simulation: Simulation) -> 
     statuses = client.statuses()
     assert statuses.count(TaskStatus.NO_WORKER) == 1000 - TASKS_BEYOND_WINDOW * 10
     refused = client.results[client.submitted[-1]]
-    assert refused.payload == b"its client has 20 open tasks, more than the scheduler takes"
+    assert refused.payload == b"its client has 20 open tasks, as many as the scheduler accepts"
 
 
 def test_clients_of_one_owner_share_the_bytes_and_each_may_use_the_whole_quota_of_tasks(simulation: Simulation) -> None:

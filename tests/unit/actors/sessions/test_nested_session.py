@@ -45,8 +45,8 @@ def test_a_client_in_a_task_whose_connection_was_cut_has_all_the_time_to_come_ba
     nested.hangs = True
     simulation.close_connection(nested.connection)
     simulation.advance(600.0)
-    assert "it may come back as long as its process lives" in caplog.text
-    assert " s to come back" not in caplog.text
+    assert "it may reconnect as long as its process lives" in caplog.text
+    assert " s to reconnect" not in caplog.text
     assert set(agent.queued) == set(tasks)
     nested.hangs = False
     nested.connect()

@@ -228,7 +228,7 @@ def test_what_a_shared_actor_cannot_handle_is_answered_and_ends_its_peer_alone(
         assert [each.exc_info is not None for each in logged] == [True], "one line, with its traceback"
         hostile.say(request(REFUSED_MOST))
         simulation.run()
-    assert "10 messages of it cannot be handled" in hostile.said(HelloRequest)[-1].reason
+    assert "10 of its messages could not be handled" in hostile.said(HelloRequest)[-1].reason
     assert len(simulation.sessions(ClientSession)) == 1
     simulation.agent(1)
     simulation.advance(5.0)
@@ -250,7 +250,7 @@ def test_lines_of_an_agent_that_cannot_be_handled_end_its_session_alone(
         for number in range(REFUSED_MOST):
             hostile.say(RunOutput(run.task_id, run.worker, run.attempt, OutputStream.STANDARD_OUTPUT, number, 0, "x"))
             simulation.run()
-    assert "10 messages of it cannot be handled" in hostile.said(HelloRequest)[-1].reason
+    assert "10 of its messages could not be handled" in hostile.said(HelloRequest)[-1].reason
     assert simulation.sessions(AgentSession) == []
     simulation.agent(1)
     simulation.advance(5.0)

@@ -156,7 +156,7 @@ class Session(Actor):
         elif self._peer.is_in_parent and self._peer.connection:
             self._check_silence_in(self._timeout_seconds, check.departure)  # code there may hold the GIL
         else:
-            logger.log(self._level(), "%s is lost", self._title)
+            logger.log(self._level(), "%s is gone", self._title)
             self._say_lost()
             self._depart(check.departure, "")
 
@@ -200,9 +200,9 @@ class Session(Actor):
             listener.send(PeerLeft(self.actor_ref, self.role, self._identity, departure, reason))
 
     def _level(self) -> int:
-        """Return the log level of its end: lower for a client that ended before it received the reply to its hello, and
-        so could
-        goodbye.
+        """Return the log level of its end. It is lower for a client that ended before its hello was answered, since
+        such a client
+        can send no goodbye.
         """
         has_spoken = self.role is AGENT or self._peer.pipe.heard or self._last_beat_ns
         return logging.WARNING if has_spoken else logging.DEBUG

@@ -1,15 +1,15 @@
-"""Adoption: matches runs that agents came with to the tasks that they belong to, so that no task begins anew.
+"""Adoption: matches runs that agents already have with their tasks, so that no task starts twice after a restart.
 
-Written to by agent sessions (runs that an agent had when it came), worker proxies (runs that were lost with their
-agent), tasks (ask for their run), graphs (nodes that will ask), and sessions and jobs whose calls wait for room in a
-quota; sends offers to tasks, and cancels runs that no task has claimed in time.
+Written to by agent sessions (held runs of an agent), worker proxies (runs lost with their agent), tasks (request their
+run), graphs (nodes that will request theirs), and sessions and jobs with held tasks. Sends offers to tasks, and cancels
+runs that no task has claimed in time.
 
-A task is said again by its client to a new scheduler, while an agent may still run it. Such a task asks here before it
-waits for a worker. The answer is delayed while agents are still to come back: until as many have come as the last
-scheduler had, or for `HOLD_SECONDS`. A task that lost its run with its agent is remembered, too: it waits in the queue,
-and is adopted if the agent comes back before it was started elsewhere.
+A client resubmits its tasks to a new scheduler while agents may still run them. Such a task asks here before it waits
+for a worker. The answer is delayed while agents are still to return: until as many have come as the last scheduler had,
+or for `HOLD_SECONDS`. A task that lost its run with its agent is remembered, too. It waits in the queue, and adopts the
+run if the agent returns before the task was started elsewhere. The task decides whether it adopts a run.
 
-The table outlives the actor. Must never: decide whether a task adopts its run (the task does).
+The table outlives the actor.
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ from scaler.ids import PREFIX_BYTES, TaskId
 from scaler.kit import Actor, ActorRef, Timer, charged_to, handles
 
 HOLD_SECONDS = 2.5
-"""How long a young scheduler waits for agents: longer than their longest pause between two connections."""
+"""How long a new scheduler waits for agents: longer than their longest pause between two connections."""
 
 OFFER_SECONDS = 1.0
-"""How long a task waits for the worker proxy of a run that was offered to it. The proxy may have ended meanwhile."""
+"""How long a task waits for the worker proxy whose run was offered to it. The proxy may have ended meanwhile."""
 
 KNOWN_MOST = 200_000
-"""The most tasks that are remembered for agents that come late. What a client says again comes first."""
+"""The most tasks that are remembered for agents that return late. The first ones, which clients resubmit, have
+priority.
+"""
 
 RunKey: TypeAlias = tuple[int, TaskId]
-"""The tag of an owner, and a task: who names an id of another owner finds no run."""
+"""The tag of an owner, and a task. So a task id of another owner matches no run."""
 
 _NOT_HELD = NotHeld()
 
@@ -56,36 +58,40 @@ class AdoptionTable:
 
     def __init__(self) -> None:
         self.began = math.inf
-        """when the scheduler began"""
+        """when the scheduler started"""
         self.held: dict[RunKey, tuple[ActorRef, int, float]] = {}
         """runs that no task has claimed: worker, attempt, since when"""
         self.known: dict[RunKey, tuple[ActorRef, float]] = {}
-        """tasks of which an agent that is still to come may have a run, and since when they are known"""
+        """tasks whose run may be at an agent that is still to return, and since when they are known"""
         self.waiting: dict[ActorRef, set[RunKey]] = {}
-        """graph -> its nodes that cannot ask for their runs yet"""
+        """nodes that cannot request their runs yet, by graph"""
         self.early: dict[ActorRef, None] = {}
-        """tasks that wait until the agents are back: an ordered set, as the next one"""
+        """tasks that wait for `HOLD_SECONDS` at most: an ordered set"""
         self.patient: dict[ActorRef, None] = {}
-        """those of them that wait as long as an agent may come back"""
+        """tasks that wait as long as an agent may return: an ordered set"""
         self.asked: dict[RunKey, tuple[ActorRef, float]] = {}
-        """tasks that wait for room in a quota: who asks for their runs, and since when"""
+        """held tasks: who requests their runs, and since when"""
         self.prefixes: dict[RunKey, ActorRef] = {}
-        """the same for all tasks whose ids have a prefix: jobs"""
+        """who requests the runs of all tasks whose ids have a prefix: jobs"""
         self.promised: dict[RunKey, ActorRef] = {}
-        """runs in `held`, and which of these was told of them: the task that begins there will ask"""
+        """runs in `held`, and to whom each was reported; that session or job starts the task, which then requests the
+        run
+        """
         self.offered: deque[tuple[float, ActorRef]] = deque()
-        """tasks to which a run was offered, and until when it may take"""
+        """tasks to which a run was offered, and the time when the offer expires"""
         self.agents_back = 0
         self.agents_expected = 0
 
     @property
     def are_agents_back(self) -> bool:
-        """Whether as many agents have come back as the last scheduler had, as far as one of them has said that."""
+        """Whether as many agents have returned as the last scheduler had. False while no agent has reported that
+        number.
+        """
         return self.agents_back >= self.agents_expected > 0
 
 
 class Adoption(Actor):
-    """The one meeting point of runs and their tasks.
+    """The actor that matches runs and tasks.
 
     Args:
         keep_seconds: how long a run waits for its task, and a task for its run.
@@ -103,7 +109,7 @@ class Adoption(Actor):
         self._table.began = min(self._table.began, self.now())
         self._look_later()
 
-    # News
+    # Runs and tasks
 
     @handles(RunsHeld)
     def _runs_held(self, news: RunsHeld) -> None:
@@ -116,7 +122,7 @@ class Adoption(Actor):
                 self._offer(task_id, task, worker, attempt)
                 continue
             other = table.held.pop(key, None)
-            if other is not None:  # one of them is enough
+            if other is not None:  # one run is enough
                 other[0].send(CancelRun(task_id, other[1]))
             table.held[key] = (worker, attempt, now)
             new.append(key)
@@ -133,7 +139,7 @@ class Adoption(Actor):
         for owner, task_id, task in lost.runs:
             key = owner, task_id
             self._know(key, task)
-            if key in held:  # its agent is back already
+            if key in held:  # its agent has returned already
                 worker, attempt, _since = held.pop(key)
                 self._offer(task_id, task, worker, attempt)
         self._look_later()
@@ -165,7 +171,7 @@ class Adoption(Actor):
 
     @handles(FindRuns)
     def _ask_for_all(self, ask: FindRuns) -> None:
-        """Tasks that wait for room in a quota have begun if an agent has runs of them."""
+        """Look for the runs of held tasks: a task that an agent runs has started already, and is held no longer."""
         table, now = self._table, self.now()
         keys = [(ask.owner, task_id) for task_id in ask.task_ids]
         room = max(0, KNOWN_MOST - len(table.asked))
@@ -184,7 +190,7 @@ class Adoption(Actor):
         self._look_later()
 
     def _promise(self, keys: Iterable[RunKey]) -> None:
-        """Tell those who ask for these runs which of them agents have: each run to one of them, and once."""
+        """Report held runs to the sessions or jobs that request them: each run once, to one of them."""
         table, found = self._table, defaultdict[ActorRef, list[TaskId]](list)
         for key in keys:
             if key in table.held and _is_gone(table.promised.get(key)):
@@ -197,7 +203,7 @@ class Adoption(Actor):
             asker.send(RunsAreHeld(task_ids))
 
     def _is_time(self, patient: bool) -> bool:
-        """Return whether no more agents are waited for."""
+        """Return whether the wait for agents is over."""
         return self._table.are_agents_back or self.now() >= self._ends_at(patient)
 
     def _ends_at(self, patient: bool) -> float:
@@ -230,7 +236,7 @@ class Adoption(Actor):
         self._slices.go_on()
 
     def _look_later(self) -> None:
-        """Do what is due, and look again when the next thing is."""
+        """Do what is due, and set the timer for the next time."""
         table, now = self._table, self.now()
         if table.early and self._is_time(patient=False):
             self._say_not_held(table.early)
@@ -275,7 +281,7 @@ class Adoption(Actor):
             del known[key]
 
     def _times(self) -> Iterator[float]:
-        """Go through the times at which something is due."""
+        """Iterate over the times at which something is due."""
         table = self._table
         if table.early:
             yield self._ends_at(patient=False)

@@ -1,6 +1,6 @@
 """ClientContext: what the tasks of a client have in common.
 
-Made by its client session, and handed to all its tasks and graphs.
+Made by its client session, and passed to all its tasks and graphs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task
 
 Begun: TypeAlias = tuple["ActorRef | None", int]
-"""A worker, and the attempt that it has; None: it waits."""
+"""A worker (None while the task waits), and the attempt."""
 
 OpenRows: TypeAlias = Callable[["ClientContext", Task, Begun], Sequence[ActorRef]]
 
@@ -26,8 +26,8 @@ class ClientContext:
     """The collaborators of a client's tasks, the settings, their account, and so their owner.
 
     Args:
-        label: what their client calls itself.
-        adoption: asked first whether an agent has a run of a task; None if its client has had no other scheduler.
+        label: of the client.
+        adoption: asked whether an agent has a run of a task; None if the client has had no other scheduler.
     """
 
     __slots__ = (
@@ -56,38 +56,38 @@ class ClientContext:
         self.directory, self.next_attempt = services.directory, services.directory.next_attempt
         self.read_options = services.read_options
         self.graph_id: GraphId | None = None
-        """of the graph that the tasks are nodes of"""
+        """the graph whose nodes the tasks are"""
         self.open_rows: OpenRows = _no_rows
-        """opens a task for each row of a range, in place of the one that the range has"""
+        """starts a task for each row of a range, in place of the task of the range"""
         self.notes_begins = False
-        """whether the session notes of each of the tasks that it may begin, and their orders are held until it has"""
+        """whether the session records each start, and orders are held until the record is written"""
         self.has_begun = False
-        """whether a worker has had one of the tasks"""
+        """whether any of the tasks was assigned to a worker"""
         self.since = 0.0
-        """when the scheduler heard of that graph"""
+        """when the scheduler received the graph"""
 
     def split(self, spec: Task, begun: Begun = (None, 0)) -> Sequence[ActorRef]:
-        """A range that waits, or that a worker has, is a task for each row from now on. Return these; none if its
-        client has left.
+        """Replace a waiting or assigned range by one task for each row. Return these tasks; empty if the client has
+        left.
 
-        This is a call and no message, since client session and worker proxy must agree at any moment on which tasks
-        there are.
+        A direct call, not a message, because client session and worker proxy must agree at any moment on which tasks
+        exist.
         """
         return self.open_rows(self, spec, begun)
 
     def needs_of(self, options: bytes) -> Needs | None:
-        """Return what a task with these options asks for; None: any worker will do."""
+        """Return what a task with these options asks for; None if any worker may run it."""
         asked = self.read_options(options)
         return needs_of(asked.capabilities, asked.no_worker_timeout_ms, asked.worker)
 
     def of_graph(self, graph: ActorRef, graph_id: GraphId, since: float) -> ClientContext:
-        """Return the context of a graph's tasks, with the graph instead of the session."""
+        """Return the context of a graph's tasks, which report to the graph instead of the session."""
         context = copy(self)
         context.session, context.graph_id, context.since = graph, graph_id, since
         return context
 
     def of_account(self, account: int) -> ClientContext:
-        """Return the context of tasks with another account, which may be another owner's, and so another client's."""
+        """Return the context of tasks with another account, which may belong to another client and owner."""
         context, accounts = copy(self), self.directory.accounts
         context.account, context.owner, context.label = account, accounts.owner_of(account), accounts.label_of(account)
         return context

@@ -1,6 +1,6 @@
-"""OpenTasks: the tasks of one client or job that have not ended, by their ids or rows. Their owner has them open.
+"""OpenTasks: the open tasks of one client or job, by their ids or rows. They count for its owner.
 
-Used by client sessions and jobs. Must never: know what becomes of a task.
+Used by client sessions and jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Key = TypeVar("Key")
 
 
 class OpenTasks(Generic[Key]):
-    """Tasks by key; a range by that of its first row.
+    """Tasks by key. A range has the key of its first row.
 
     Args:
         owner: whose tasks they are.
@@ -27,7 +27,7 @@ class OpenTasks(Generic[Key]):
         self._owner = owner
         self._tasks: dict[Key, ActorRef] = {}
         self.ranges: dict[Key, int] = {}
-        """how many rows those of them have that are ranges"""
+        """number of rows of each range"""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -40,11 +40,11 @@ class OpenTasks(Generic[Key]):
 
     @property
     def n_rows(self) -> int:
-        """How many rows they have; a task that is no range is one."""
+        """The number of rows; a task that is no range counts as one."""
         return len(self._tasks) + sum(self.ranges.values()) - len(self.ranges)
 
     def add(self, key: Key, task: ActorRef, n_rows: int = 1) -> None:
-        """A task begins, or a range of so many rows."""
+        """Add a task, or a range of `n_rows` rows."""
         self._tasks[key] = task
         if n_rows > 1:
             self.ranges[key] = n_rows
@@ -54,36 +54,36 @@ class OpenTasks(Generic[Key]):
         return self._tasks[key]
 
     def get(self, key: Key) -> ActorRef | None:
-        """Return a task, or a range by its first row."""
+        """Return a task, or a range by its first row; None if unknown."""
         return self._tasks.get(key)
 
     def items(self) -> Iterator[tuple[Key, ActorRef]]:
-        """Go through them."""
+        """Iterate over (key, task)."""
         return iter(self._tasks.items())
 
     def end(self, key: Key) -> bool:
-        """A task has ended. Return whether there was one."""
+        """Remove a task that has ended. Return whether it was open."""
         if self._tasks.pop(key, None) is None:
             return False
         self._owner.end(self.ranges.pop(key, 1) if self.ranges else 1)
         return True
 
     def open(self, first: Key, rows: Mapping[Key, ActorRef]) -> None:
-        """Each row of a range is a task of its own from now on."""
+        """Replace a range by one task for each row."""
         del self.ranges[first]
         self._tasks.update(rows)
 
     def key_of(self, task: ActorRef) -> Key | None:
-        """Return the key of a task; None: it has ended."""
+        """Return the key of a task; None if it has ended."""
         return next((key for key, known in self._tasks.items() if known is task), None)
 
     def tell(self, message: Any) -> None:
-        """Send a message to all of them."""
+        """Send a message to all tasks."""
         for task in self._tasks.values():
             task.send(message)
 
     def take_all(self) -> list[ActorRef]:
-        """Their client or job ends before them. Return them."""
+        """Remove and return all tasks."""
         tasks = list(self._tasks.values())
         self._owner.end(self.n_rows)
         self._tasks, self.ranges = {}, {}

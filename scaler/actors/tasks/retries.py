@@ -1,6 +1,6 @@
-"""Repeats: whether a task whose run has ended badly is run again, and when.
+"""Retries: whether a task whose run has failed is run again, and when.
 
-Asked by a task whose run has failed. Functions only.
+Functions that a task calls when its run has failed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
 DELAY_MOST_SECONDS = 60.0
-"""The longest wait before a retry, unless the user asks for a longer first one."""
+"""The longest wait before a retry, unless the user sets a longer first one."""
 
 _DOUBLINGS_MOST = 32
 
 TIMED_OUT_NAMES = frozenset({"TimeoutError", "OSError", "Exception", "BaseException"})
-"""`TimeoutError`, which the client raises for a run that was ended by a limit, and what it is derived from."""
+"""`TimeoutError`, which the client raises for a run that exceeded its limit, and its base classes."""
 
 
 STARTED = {
@@ -25,17 +25,19 @@ STARTED = {
     STOPPED: TaskStatus.WORKER_DIED,
     UNKNOWN: TaskStatus.NOT_FOUND,
 }
-"""Ends of a run that may have been started, after which a task is run again: what a task becomes that must not be."""
+"""Events after which a task is usually run again although its run may have started, with the status of a task that must
+not run again.
+"""
 
 NOT_AGAIN = "; it may have been started, and it is not run again because of its option at_most_once"
-"""What follows the reason why such a task ends."""
+"""Appended to the reason why such a task fails."""
 
 
 def retry_reason(options: Options, result: RunResult, retries: int) -> str:
     """Return why a task is run again after `result`; empty if it is not.
 
     Args:
-        retries: how often it was run again before.
+        retries: number of earlier retries.
     """
     if retries >= options.retries:
         return ""
@@ -47,10 +49,10 @@ def retry_reason(options: Options, result: RunResult, retries: int) -> str:
 
 
 def delay_seconds(options: Options, retries: int) -> float:
-    """Return the wait before a retry: it doubles with each one.
+    """Return the wait before a retry. It doubles with each retry.
 
     Args:
-        retries: how often it was run again before.
+        retries: number of earlier retries.
     """
     first = options.retry_delay_ms / 1000
     return min(first * (1 << min(retries, _DOUBLINGS_MOST)), max(first, DELAY_MOST_SECONDS))

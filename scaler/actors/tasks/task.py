@@ -1,11 +1,10 @@
 """Task: one actor for each task, from its submission to its end.
 
 Written to by its client session (cancel), the balancer, and the worker proxy that runs it; sends to them, and to the
-object store when it needs objects. It alone counts the attempts of the task. Where its client had another scheduler
-before, an agent may have a run of it already, which it takes over: the adoption and worker proxies write to it then.
+object store when it needs objects. No other actor counts its attempts. If its client had another scheduler before, an
+agent may already have a run of it, which the task adopts. Then the adoption and worker proxies write to it, too.
 
-Must never: decide which state comes next (`task_states` does), accept news of any attempt but the current one, or have
-two runs go on.
+`task_states` decides which state comes next. Messages about any attempt but the current one are ignored.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ from scaler.wire.messages.rows import row_ids
 from scaler.wire.messages.worker import RunResult
 
 REASON_BYTES_MOST = 400
-"""The most bytes of a worker's text in an event; a peer may send anything."""
+"""The most bytes of a worker's text in an event; a peer may send a text of any length."""
 
 _SUCCESS = TaskStatus.SUCCESS
 _WITHOUT_SENTENCE = (TaskStatus.SUCCESS, TaskStatus.FAILED)
@@ -67,33 +66,37 @@ class TaskActor(Actor):
     """One task."""
 
     _retries = 0
-    """how often it was run again because it had raised"""
+    """number of retries after it raised"""
 
     _tries = FIRST_TRY
-    """which try this is, and why the earlier ones ended"""
+    """the number of the current try, and why earlier ones ended"""
 
     _crashes = 0
 
     _suspect = -1
-    """the attempt that counted last as a crash because its worker was lost: no crash, if that comes back"""
+    """the last attempt that counted as a crash because its worker was lost; not counted if the worker returns"""
 
     _lost_on_the_way = 0
-    """how many agents, one after the other, were lost while its order, or a large value for it, was on its way there"""
+    """number of agents in a row that were lost while its order, or a large value for it, was being sent to them"""
 
     _adopted = -1
     """the attempt that was adopted last"""
 
     _is_unstarted = False
-    """whether it was submitted before, and this scheduler knows that it was not started"""
+    """whether it was submitted before, and is known here as not started"""
 
     _only_waited = False
-    """whether it waited when it was cancelled, and was sure to wait still when the balancer was asked for it"""
+    """whether it waited when it was cancelled, and was certainly not assigned when the balancer was asked to withdraw
+    it
+    """
 
     _wanted: ExplainTask | None = None
-    """the last question of a client that waits for its result"""
+    """the last question of a client that waits for the result"""
 
     _unwanted: int | None = None
-    """the attempt that is cancelled if it comes back, which it does if it has not begun"""
+    """the attempt that was recalled for a cancel; the task is cancelled if it returns, which means that it has not
+    started
+    """
 
     def __init__(
         self,
@@ -103,7 +106,7 @@ class TaskActor(Actor):
         goes_first: bool = False,
         begun: Begun | None = None,
     ) -> None:
-        """`begun`: of a row of a range that was split."""
+        """Start a task. `begun`: set for a row of a split range."""
         self._near_worker = near_worker
         self._goes_first = goes_first
         self._spec = spec
@@ -117,11 +120,11 @@ class TaskActor(Actor):
             self._state = RUNNING
             self._worker, self._attempt = begun
         self._offer: RunFound | None = None
-        """the run that it has asked a worker proxy for, before the answer"""
+        """the run that it has requested from a worker proxy, until the answer"""
 
     def on_start(self) -> None:
         spec, context = self._spec, self._context
-        if self._was_in_range:  # which has said all this, but not for it
+        if self._was_in_range:  # the range has done all this, but not reported it for the row
             if context.events.followed is not None:
                 self._tell_if_followed(SUBMITTED)
             if self._worker is None:
@@ -142,7 +145,7 @@ class TaskActor(Actor):
         else:
             self._move(states.ASKED)
 
-    # News
+    # Events
 
     @handles(TaskAssigned)
     def _assigned(self, assigned: TaskAssigned) -> None:
@@ -167,15 +170,15 @@ class TaskActor(Actor):
         if result.attempt != self._attempt or worker is None:
             return
         event = EVENT_OF_STATUS[result.status]
-        if event is not FINISHED:  # a success is the end, which tells where it was
+        if event is not FINISHED:  # after a success, the end reports the worker
             self._worker = None
             event, result = self._failure(event, result)
         self._move(event, result, worker)
 
     def _failure(self, event: Event, result: RunResult) -> tuple[Event, RunResult]:
-        """Return the event, and what the client is told, of a run that has not succeeded."""
+        """Return the event of a run that has not succeeded, and the result that the client gets."""
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
-            return states.STOPPED, result  # the last scheduler had them: the task never began
+            return states.STOPPED, result  # only the last scheduler had them: the task did not start
         if event in STARTED and self._is_not_again():
             status = TaskStatus(result.status) if event is states.CRASHED else STARTED[event]
             return states.GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), status)
@@ -213,7 +216,7 @@ class TaskActor(Actor):
         if lost.was_running:
             self._suspect = lost.attempt
             event = states.LOST_TOO_OFTEN if self._count_crash() else states.LOST
-        elif self._lost_on_the_way >= TRIES_MOST:  # it may be what ends them
+        elif self._lost_on_the_way >= TRIES_MOST:  # it may be the cause
             event = states.LOST_TOO_OFTEN
             were_lost = f"{TRIES_MOST} agents, one after the other, were lost"
             sentence += f": {were_lost} while it, or a value for it, was on its way there"
@@ -240,7 +243,7 @@ class TaskActor(Actor):
 
     @handles(RangeTooLong)
     def _too_long(self, news: RangeTooLong) -> None:
-        """Split, but hear first what was said before its client session knows."""
+        """Split the range, but handle messages first that were sent before the client session knew of the rows."""
         if news.attempt == self._attempt and self._state is states.READY:
             rows = self._context.split(self._spec)
             if rows:  # else its client has left, and cancels it
@@ -248,12 +251,12 @@ class TaskActor(Actor):
 
     @handles(TaskSplit)
     def _split(self, split: TaskSplit) -> None:
-        """Its rows are tasks of their own. What was said to it before it knew concerns them."""
+        """End in favour of the rows. Messages received before the split apply to them."""
         if self._state in (states.CANCELING, states.WITHDRAWING):
             for row in split.rows:
                 row.send(CancelTask())
         if split.attempt != self._attempt:
-            self._withdraw()  # the balancer was started anew meanwhile
+            self._withdraw()  # the balancer was restarted meanwhile
         self.stop_now()
 
     @handles(CancelTask)
@@ -264,7 +267,7 @@ class TaskActor(Actor):
         elif self._worker is not None and self._state is RUNNING:
             self._unwanted = self._attempt
             self._worker.send(RecallRun(self._spec.task_id, self._attempt))
-        elif self._state in (states.RETURNING, states.LEAVING):  # a run that an agent has goes on
+        elif self._state in (states.RETURNING, states.LEAVING):  # a run at an agent may continue
             self._unwanted = self._attempt
 
     @handles(TaskWithdrawn)
@@ -286,16 +289,16 @@ class TaskActor(Actor):
         return RunResult(self._spec.task_id, 0, self._attempt, status, sentence.encode(), 0, ())
 
     def _count_crash(self) -> bool:
-        """Count one more death while this task ran. Return whether it was the last one allowed."""
+        """Count a crash of this task's processor or worker. Return whether the crash limit is reached."""
         self._crashes += 1
         return self._crashes >= self._context.services.config.crash_limit
 
-    # A run that an agent has already
+    # Adoption of a run
 
     @handles(RunFound)
     def _found(self, found: RunFound) -> None:
         task_id = self._spec.task_id
-        if self._spec.rows:  # it is a run of its first row, which was a task of its own for another scheduler
+        if self._spec.rows:  # it is a run of the first row, which was a task of its own at another scheduler
             found.worker.send(CancelRun(task_id, found.attempt))
             return
         self._lost_on_the_way = 0  # its agent lives
@@ -320,7 +323,7 @@ class TaskActor(Actor):
 
     @handles(NotHeld)
     def _not_held(self, _not_held: NotHeld) -> None:
-        self._has_no_run("its scheduler has ended, and no worker that has come back has it")
+        self._has_no_run("its scheduler has ended, and no worker that has returned has it")
 
     def _has_no_run(self, sentence: str) -> None:
         if self._state is states.RETURNING and self._may_have_been_started():
@@ -331,8 +334,9 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _enter_returning(self) -> None:
-        """Ask for the run that was offered, or whether there is one. At a scheduler that has no runs of former tasks of
-        its client, a task that may have been started has ended, and its result was lost with the session.
+        """Request the offered run, or ask whether there is one.
+
+        Without an adoption here, a task that may have been started has ended, and its result was lost with the session.
         """
         context, spec, offer = self._context, self._spec, self._offer
         if offer is not None:
@@ -361,7 +365,7 @@ class TaskActor(Actor):
         return bool(options) and self._context.read_options(options).at_most_once
 
     def _is_not_again(self) -> bool:
-        """Return whether it must not be started once more, or has ended, and only its result is asked for."""
+        """Return whether it must not be started again: it may run at most once, or only its result is requested."""
         return self._is_at_most_once() or self._may_have_been_started()
 
     def _may_have_been_started(self) -> bool:
@@ -375,7 +379,7 @@ class TaskActor(Actor):
     # States
 
     def _move(self, event: Event, result: RunResult | None = None, worker: ActorRef | None = None) -> None:
-        """Change the state as the table says. `worker`: the one that had this attempt."""
+        """Change the state according to the table. `worker`: the worker that had this attempt."""
         state = TRANSITIONS[self._state].get(event)
         if state is None:
             states.check_ignored(self._state, event)
@@ -420,7 +424,7 @@ class TaskActor(Actor):
 
     @handles(ExplainTask)
     def _explain(self, question: ExplainTask) -> None:
-        """Hand the question on to whoever has this task, if it has been given to somebody."""
+        """Forward the question to the worker proxy or the balancer; answer it here in other states."""
         if question.is_wanted:
             self._wanted = question
         if self._worker is not None:
@@ -457,7 +461,7 @@ class TaskActor(Actor):
             context.events.listener.send(TaskMoved(self.actor_ref, spec, context.client_id, *what))
 
     def _say_ready_again(self, goes_first: bool) -> None:
-        # A new attempt also when the balancer only asks: what the old one assigned last may still be on its way.
+        # A new attempt also after a restart of the balancer: an assignment of the old one may still arrive.
         self._attempt = self._context.next_attempt()
         self._say_ready(goes_first, False)
         if self._wanted is not None:
@@ -477,8 +481,8 @@ class TaskActor(Actor):
 
     def _leave_queue(self, event: Event) -> None:
         if event is states.NOT_WAITING or event is states.BALANCER_RESTARTED:
-            # The balancer does not know it. With a new attempt there it is sure to find it; and if the old one was
-            # assigned after all, that news now comes too late, and is cancelled at the worker.
+            # The balancer does not know the task. With a new attempt it finds it. If the old attempt was
+            # assigned after all, the task cancels it at the worker.
             self._only_waited = False
             self._say_ready_again(goes_first=False)
         self._withdraw()
@@ -522,7 +526,7 @@ class TaskActor(Actor):
         self.stop_now()
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        """Clean up: in the queue, at the worker, and in the store."""
+        """Clean up in the queue, at the worker, and in the object store."""
         context, spec = self._context, self._spec
         context.ended[TaskStatus.INTERNAL_ERROR] += spec.rows or 1
         self._tell_moved(BROKE, states.shown_state(states.FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))

@@ -1,7 +1,7 @@
 """The life of a task, as a table: state and event to the next state. `docs/reference/task-states.md` is drawn from it.
 
-An event that is not in the row of the state, and not among `IGNORED`, is a mistake in this program and raises; it
-changes nothing. News of an older attempt never gets here: the task drops it before.
+An event that is neither in the row of the state nor among `IGNORED` is a bug, and raises without changing anything. The
+task drops events of older attempts before.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ State = NewType("State", str)
 Event = NewType("Event", str)
 
 READY = State("ready")  # waits for a worker
-RETURNING = State("returning")  # may have a run already: an agent had it when it came, or is still to come
-LEAVING = State("leaving")  # an agent has a run of it: is it still in the queue, or on its way to another worker?
-RUNNING = State("running")  # sent to a worker: there it waits in the queue, or runs
-WITHDRAWING = State("withdrawing")  # cancelled while it waited: is it still there, or on its way to a worker?
-CANCELING = State("canceling")  # cancelled while it ran: the worker has been told
-DELAYED = State("delayed")  # has raised, and is run again after a while
+RETURNING = State("returning")  # may already have a run, at an agent that has returned or is still to return
+LEAVING = State("leaving")  # an agent has a run of it; the balancer is asked whether it is still in the queue
+RUNNING = State("running")  # assigned to a worker: there it is queued, or runs
+WITHDRAWING = State("withdrawing")  # cancelled while it waited; the balancer is asked whether it is still in the queue
+CANCELING = State("canceling")  # cancelled while it ran; the worker was told to stop it
+DELAYED = State("delayed")  # has raised, and is retried after a delay
 SUCCEEDED = State("succeeded")
 FAILED = State("failed")
 CANCELED = State("canceled")
@@ -28,26 +28,26 @@ FINAL = frozenset({SUCCEEDED, FAILED, CANCELED})
 
 ASSIGNED = Event("assigned")
 FINISHED = Event("finished")  # with a result
-RAISED = Event("raised")  # or failed in another way that trying again would not change
-RETRIED = Event("retried")  # it raised, and its options ask for another run
-DUE = Event("due")  # that run may begin
+RAISED = Event("raised")  # or failed in another way that a retry would not change
+RETRIED = Event("retried")  # it raised, and its options ask for a retry
+DUE = Event("due")  # the delay before the retry is over
 CRASHED = Event("crashed")  # its processor died
 CRASHED_TOO_OFTEN = Event("crashed too often")
-LOST = Event("lost")  # its worker is gone
+LOST = Event("lost")  # its worker was lost
 LOST_TOO_OFTEN = Event("lost too often")
-REFUSED = Event("refused")  # too many wait already, and no worker has a free place
+REFUSED = Event("refused")  # too many tasks wait, and no worker has a free place
 STOPPED = Event("stopped")  # the worker dropped it
-RECALLED = Event("returned")  # the worker gave it back before it started, because others are idle
+RECALLED = Event("returned")  # the worker returned it before it started, because other workers are idle
 UNKNOWN = Event("unknown")  # the worker does not have it
 CANCEL = Event("cancel")
 WITHDRAWN = Event("withdrawn")
-NOT_WAITING = Event("not waiting")  # in the queue: assigned before, or forgotten
+NOT_WAITING = Event("not waiting")  # not in the balancer's queue: assigned before, or forgotten
 BALANCER_RESTARTED = Event("balancer restarted")
-ASKED = Event("asked")  # whether an agent has a run of it: its client had another scheduler
+ASKED = Event("asked")  # its client had another scheduler, so an agent may have a run of it
 FOUND = Event("found")  # an agent has a run of it
-ADOPTED = Event("adopted")  # that run goes on as its own
+ADOPTED = Event("adopted")  # that run is now its own
 NOT_HELD = Event("not held")  # no agent has one
-GIVEN_UP = Event("given up")  # may have been started, and must not be started again
+GIVEN_UP = Event("given up")  # may have started, and must not be started again
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
     READY: {
@@ -174,7 +174,7 @@ _SHOWN_FAILURES: dict[int, str] = {status: name for status, name in OUTCOMES.ite
 
 
 def shown_state(state: State, status: int | None = None) -> str:
-    """Return a state in the words of users; the status says in which way a task failed."""
+    """Return a state in the words of users; the status shows how a task failed."""
     if state is FAILED and status is not None:
         return _SHOWN_FAILURES.get(status, _SHOWN[FAILED])
     return _SHOWN[state]

@@ -1,18 +1,14 @@
-"""Balancer: the mailbox of the policy, which knows the ready tasks and the free workers, and decides who gets which
-task.
+"""Balancer: the mailbox of the policy, which decides which worker runs which ready task.
 
 Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker
 proxies. It runs last: it asks for decisions once per turn, after all mail of all actors, and when a check is due.
 
-Recalled tasks wait here like retries. A task that only one worker may run goes there in any case, whether there is room
-or not; the policy only counts it.
+Recalled tasks wait here like retries. A task that only one worker may run is assigned to it regardless of its capacity;
+the policy only counts it.
 
-When it fails it loses everything: all tasks and workers report again, and the new balancer learns durations again. What
-tasks have reported before is still in its mailbox and does not count. An assignment that is on its way to its worker at
-that moment may come there after the task has reported "ready" again; then the task stops the older run. So a task may
-start twice then, but it ends once.
-
-Must never: decide anything.
+When it fails, it loses everything. All tasks and workers report again, and the new balancer measures durations again.
+Earlier reports of tasks in its mailbox are dropped. An assignment sent just before may reach its worker after the task
+has reported "ready" again. Then the task stops the older run: it may start twice, but ends once.
 """
 
 from __future__ import annotations
@@ -57,12 +53,11 @@ _FORGOTTEN = WorkerForgotten()
 
 
 class Balancer(Actor):
-    """The one balancer of the scheduler. When it starts, it asks all sessions, tasks and workers for the state of its
-    policy.
+    """The one balancer of the scheduler. At its start it asks all sessions, tasks and workers to report.
 
     Args:
-        policy: decides; it knows nothing yet.
-        next_attempt: gives each run a number of its own.
+        policy: decides; empty at the start.
+        next_attempt: returns a new number for a run.
     """
 
     runs_last = True
@@ -72,21 +67,21 @@ class Balancer(Actor):
         self._next_attempt = next_attempt
         self._policy = policy
         self._ready: list[TaskReady] = []
-        """the tasks of this turn"""
+        """tasks that reported ready in this turn"""
         self._constrained: list[TaskReady] = []
-        """those of them that ask for resources"""
+        """tasks of this turn that ask for resources"""
         self._pinned: dict[ActorRef, tuple[TaskReady, str]] = {}
-        """those that only one worker may run, and its name"""
+        """tasks that only one worker may run, and its name"""
         self._names: dict[ActorRef, str] = {}
         self._by_name: dict[str, ActorRef] = {}
-        """the workers that take any tasks"""
+        """the workers that run any task"""
         self._will_place = False
-        """when this turn ends"""
+        """whether to ask for decisions at the end of this turn"""
         self._timer: Timer | None = None
         self._look_at = math.inf
         """when the timer fires"""
         self._asked: int | None = None
-        """until older mail has been read: the number with which all were asked to report"""
+        """the number of the request to report, until older mail has been read; else None"""
 
     def on_start(self) -> None:
         self._ask_all()
@@ -98,7 +93,7 @@ class Balancer(Actor):
 
     @handles(ReportsRequested)
     def _all_asked(self, asked: ReportsRequested) -> None:
-        """Drop what tasks had reported before they were asked: they report it again."""
+        """Drop the reports of tasks from before the request: they report again."""
         if asked.attempt == self._asked:
             self._asked = None
             self._ready, self._constrained, self._pinned = [], [], {}
@@ -119,15 +114,15 @@ class Balancer(Actor):
         self._hand_over()
         waited = self._pinned.pop(withdraw.task, None) is not None
         waited = waited or self._policy.withdraw(withdraw.task, withdraw.priority, withdraw.account)
-        self._will_place |= waited  # rows that no worker has room for hold up those behind them
+        self._will_place |= waited  # a range that fits no worker blocks the tasks behind it
         withdraw.task.send(TaskWithdrawn() if waited else TaskNotWaiting())
 
     @handles(WorkerJoined)
     def _worker_joined(self, joined: WorkerJoined) -> None:
-        # It may have joined while it was asked: assignments on their way to it are counted here, not in its own load.
+        # If it has joined before, its load here also counts assignments that it has not received, so it is not changed.
         load = joined.queue_size, joined.tasks, joined.expected_us, joined.host
         self._policy.join(joined.worker, *load, joined.offer, joined.taken, joined.is_unsure)
-        if not joined.offer.named_only:  # what is for one worker is a pickled function
+        if not joined.offer.named_only:  # tasks for one worker are pickled functions
             self._names[joined.worker] = joined.name
             self._by_name[joined.name] = joined.worker
         self._will_place = True
@@ -143,7 +138,7 @@ class Balancer(Actor):
 
     @handles(WorkerFailed)
     def _worker_failed(self, _failed: WorkerFailed) -> None:
-        """Ask everyone again, because it is unknown which assignments were lost with the proxy's mail."""
+        """Request all reports again, since assignments may have been lost with the mail of the proxy."""
         self._names, self._by_name = {}, {}
         self._policy.forget()
         self._ask_all()
@@ -155,7 +150,7 @@ class Balancer(Actor):
 
     @handles(TasksRecalled)
     def _tasks_recalled(self, returned: TasksRecalled) -> None:
-        # They may have been cancelled meanwhile: then nothing else says that there is room for those that wait.
+        # If the tasks were cancelled meanwhile, no other message reports the free capacity.
         if self._policy.recalled(returned.worker, returned.count, returned.expected_us, returned.function_ids):
             self._will_place = True
 
@@ -203,7 +198,7 @@ class Balancer(Actor):
         for ready, name in pinned.values():
             worker = self._by_name.get(name)
             if worker is None:
-                sentence = f"the task was refused: it is for the worker {name} alone, which takes no tasks any more"
+                sentence = f"the task was refused: it is for the worker {name} alone, which no longer takes tasks"
                 ready.task.send(TaskRefused(ready.attempt, sentence))
             else:
                 self._policy.resumed(worker, 1, 0)
@@ -233,7 +228,9 @@ class Balancer(Actor):
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _begin_wanted(self, waiting: ExplainWaiting) -> None:
-        """Give a task to a worker that begins nothing else. Of a range, one row is wanted: that is asked for again."""
+        """Assign a task that a client waits for to a paused worker. A range is split first: the client asks again for
+        one row.
+        """
         self._hand_over()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:
@@ -257,5 +254,5 @@ class Balancer(Actor):
         ask.report.add("balancer", "", self.statistics())
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: tasks that wait, workers."""
+        """Return the numbers of waiting tasks and of workers."""
         return self._policy.statistics()

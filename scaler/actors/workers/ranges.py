@@ -1,4 +1,4 @@
-"""Ranges: what a worker proxy does when each row of a range becomes a task of its own.
+"""Ranges: how a worker proxy splits a range into one run for each of its rows, and checks the results of ranges.
 
 Used by the worker proxy only. Must never: send.
 """
@@ -59,7 +59,7 @@ def checked(rows: int, result: RunResult) -> RunResult:
     if result.rows == rows and n_statuses in (0, rows) and are_known:
         return result
     what = f"{n_statuses:,} statuses" if are_known else "unknown statuses"
-    text = f"its worker gave {result.rows:,} results and {what} for {rows:,} rows".encode()
+    text = f"its worker sent {result.rows:,} results and {what} for {rows:,} rows".encode()
     status = TaskStatus.INTERNAL_ERROR
     return RunResult(result.task_id, result.worker, result.attempt, status, text, 0, (), rows=rows)
 

@@ -1,7 +1,6 @@
-"""Runs: what a worker proxy knows of the runs at its worker: those of tasks, and those whose task has not come yet,
-and the resources that they occupy.
+"""Runs: what a worker proxy knows of the runs at its worker, with or without a task, and the resources that they take.
 
-Used by the worker proxy only. Must never: send.
+Used by the worker proxy only.
 """
 
 from __future__ import annotations
@@ -19,14 +18,16 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.worker import RunResult, RunTask
 
 RESULT_BYTES_MOST = 64 * 1024 * 1024
-"""The most bytes of results of a worker that are kept until their tasks come. The tasks of others run again."""
+"""The most bytes of a worker's results that are kept until their tasks come. Beyond that, results are dropped and their
+tasks run again.
+"""
 
 Measured: TypeAlias = dict[ObjectId, tuple[int, int]]
-"""Function -> how long its runs took in microseconds, and how many there were."""
+"""Function -> total duration of its runs in microseconds, and their number."""
 
 
 class Allocations:
-    """Runs that take something, and how often the balancer counts each."""
+    """The runs that take resources, and how often the balancer counts each."""
 
     def __init__(self) -> None:
         self._counted: dict[TaskId, tuple[Needs, int]] = {}
@@ -35,17 +36,18 @@ class Allocations:
         return bool(self._counted)
 
     def add(self, task_id: TaskId, needs: Needs, counted: int) -> None:
-        """A run takes something, and the balancer has counted it so often already."""
+        """Add a run that takes resources, and that the balancer has counted `counted` times."""
         before = self._counted[task_id][1] if task_id in self._counted else 0
         self._counted[task_id] = (needs, before + counted)
 
     def changes(
         self, runs: Mapping[TaskId, RunRecord], task_ids: Iterable[TaskId] | None = None
     ) -> tuple[tuple[Needs, int], ...]:
-        """Return by how much the balancer's counts differ from what these runs take now, and take them for told.
+        """Return by how much the balancer's counts differ from what these runs take now. The differences count as
+        reported.
 
         Args:
-            task_ids: those that may have changed; None: all.
+            task_ids: tasks that may have changed; None for all.
         """
         differences: Counter[Needs] = Counter()
         counted = self._counted
@@ -63,7 +65,7 @@ class Allocations:
         return tuple((needs, number) for needs, number in differences.items() if number)
 
     def counts(self) -> tuple[tuple[Needs, int], ...]:
-        """Return how many runs take what now."""
+        """Return the number of runs by needs."""
         counts: Counter[Needs] = Counter()
         for needs, number in self._counted.values():
             counts[needs] += number
@@ -95,30 +97,32 @@ class RunRecord:
         self.attempt = attempt
         self.account = account
         self.visit = visit
-        """the number of the connection on which its order was said last"""
+        """the number of the connection on which its order was last sent"""
         self.expected_us = expected_us
-        """the expected work that the balancer counts for it until it ends"""
+        """the work that the balancer counts for it until it ends"""
         self.counted = 1
-        """how often it occupies a place, or one for each row: 1, plus 1 for each later attempt assigned here before
-        this one ended. Otherwise the balancer would send the task here again at once, for ever"""
+        """how many places it takes (for a range, of each row): 1, plus 1 for each later attempt that was assigned here
+        before this
+        one ended. Otherwise the balancer would send the task here again at once, in a loop
+        """
         self.lent = self.lent_us = 0
-        """the work that it counted for when it began to wait for other tasks: free for others until it continues"""
+        """the places and the work that are free for other tasks while it is blocked"""
         self.canceled = False
-        """the worker was told to stop it; repeated when the agent comes back, because the order may be lost"""
+        """whether the worker was told to stop it; repeated when the agent reconnects, because the order may be lost"""
         self.context: Any = None
-        """of a range: the context of its task, to split it"""
+        """of a range: the context of its task, which can split it"""
         self.is_held = False
-        """the agent does not have the order: that it may begin is being noted"""
+        """whether the order is held until the start has been recorded"""
         self.was_adopted = False
-        """its agent had it already when it came"""
+        """whether its agent had it before its task came"""
 
     @property
     def load(self) -> tuple[int, int]:
-        """Places and work that it takes."""
+        """The places and the work that it takes."""
         return (self.counted - self.lent) * (self.spec.rows or 1), self.expected_us - self.lent_us
 
     def lend(self) -> tuple[int, int]:
-        """It waits for other tasks. Return places and work that are free now."""
+        """Mark it as blocked. Return the places and the work that become free."""
         if self.lent:
             return 0, 0
         freed = self.load
@@ -126,14 +130,14 @@ class RunRecord:
         return freed
 
     def take_back(self) -> tuple[int, int]:
-        """It continues. Return places and work that were free meanwhile."""
+        """Mark it as resumed. Return the places and the work that it takes again."""
         lent = self.lent * (self.spec.rows or 1), self.lent_us
         self.lent = self.lent_us = 0
         return lent
 
 
 class Orphan:
-    """A run that an agent had when it came, and whose task has not claimed it."""
+    """A run that an agent had at its hello, and that no task has claimed."""
 
     __slots__ = ("attempt", "canceled", "expected_us", "is_blocked", "result")
 
@@ -146,28 +150,29 @@ class Orphan:
 
     @property
     def load(self) -> tuple[int, int]:
-        """Places and work that it takes."""
+        """The places and the work that it takes."""
         return (0, 0) if self.is_blocked or self.result is not None else (1, self.expected_us)
 
     def lend(self) -> tuple[int, int]:
-        """It waits for other tasks. Return places and work that are free now."""
+        """Mark it as blocked. Return the places and the work that become free."""
         freed, self.is_blocked = self.load, True
         return freed
 
     def take_back(self) -> tuple[int, int]:
-        """It continues. Return places and work that were free meanwhile."""
+        """Mark it as resumed. Return the places and the work that it takes again."""
         before, self.is_blocked = self.load, False
         return (0, 0) if before[0] else self.load
 
 
 class Orphans:
-    """The runs of one worker that no task has claimed yet.
+    """The orphaned runs of one worker.
 
-    How long they take is unknown. The worker gets nothing behind the first one; the others were put behind it because
-    they are short.
+    Their durations are unknown. The first one counts as so much work that the worker gets no tasks behind it. The
+    others
+    count as short, since they were queued behind it.
 
     Args:
-        held: task and attempt of each.
+        held: task and attempt of each run.
     """
 
     def __init__(self, held: Iterable[tuple[TaskId, int]]) -> None:
@@ -187,17 +192,17 @@ class Orphans:
 
     @property
     def load(self) -> tuple[int, int]:
-        """Places and work that all take."""
+        """The places and the work that all take."""
         loads = [orphan.load for orphan in self._runs.values()]
         return sum(places for places, _ in loads), sum(expected_us for _, expected_us in loads)
 
     def find(self, task_id: TaskId, attempt: int) -> Orphan | None:
-        """Return a run that has no result."""
+        """Return a run without a result, or None."""
         orphan = self._runs.get(task_id)
         return orphan if orphan is not None and orphan.attempt == attempt and orphan.result is None else None
 
     def finish(self, result: RunResult) -> tuple[int, int]:
-        """A run has ended. Return places and work that are free now."""
+        """Keep the result of a run until its task comes. Return the places and the work that become free."""
         orphan = self.find(result.task_id, result.attempt)
         if orphan is None:
             return 0, 0
@@ -212,7 +217,7 @@ class Orphans:
         return load
 
     def claim(self, task_id: TaskId, attempt: int) -> Orphan | None:
-        """Take a run out for its task. None if it is not here, or was cancelled."""
+        """Remove a run for its task and return it; None if it is unknown or was cancelled."""
         orphan = self._runs.get(task_id)
         if orphan is None or orphan.attempt != attempt or orphan.canceled:
             return None
@@ -220,7 +225,7 @@ class Orphans:
         return orphan
 
     def cancel(self, task_id: TaskId, attempt: int) -> bool:
-        """No task wants a run. Return whether the agent must be told to stop it."""
+        """Cancel a run that no task wants. Return whether the agent must be told to stop it."""
         orphan = self._runs.get(task_id)
         if orphan is None or orphan.attempt != attempt:
             return False
@@ -231,7 +236,7 @@ class Orphans:
         return True
 
     def keep_only(self, held: dict[TaskId, int]) -> tuple[int, int]:
-        """Forget runs that the agent does not have any more. Return places and work that are free now."""
+        """Forget runs that the agent no longer has. Return the places and the work that become free."""
         places = expected_us = 0
         for task_id, orphan in list(self._runs.items()):
             if orphan.result is None and held.get(task_id) != orphan.attempt:
@@ -249,7 +254,7 @@ class Orphans:
 
 
 def add_measured(measured: Measured, function_id: ObjectId | None, duration_us: int, count: int) -> None:
-    """Count a row of runs of one function."""
+    """Add `count` runs of one function."""
     if function_id is not None:
         total_us, number = measured.get(function_id, (0, 0))
         measured[function_id] = (total_us + duration_us, number + count)

@@ -1,10 +1,9 @@
 """WorkerProxy: the scheduler's view of one worker: its tasks and their attempts.
 
-Written to by the balancer (assign), tasks (cancel, adopt, a client asks where it is) and its agent session (results,
-the agent is gone); sends to tasks, the balancer and, through the outbox, to the agent. It alone knows the tasks of its
-worker, so it gives them back when the worker is lost.
-
-Must never: have the balancer count a run twice, or keep counting one that has ended.
+Written to by the balancer (assign), tasks (cancel, adopt, questions of clients) and its agent session (results, the
+agent is lost); sends to tasks, the balancer and, through the outbox, to the agent. No other actor knows the tasks of
+its worker, so it returns them when the worker is lost. It reports each run to the balancer so that it is counted
+exactly once, and until it ends.
 """
 
 from __future__ import annotations
@@ -77,13 +76,13 @@ from scaler.wire.messages.worker import (
 )
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
-"""Only these runs measure how long tasks take: a run that was dropped from the queue took no time."""
+"""Statuses of runs that measure how long tasks take; a run that was dropped from the queue took no time."""
 
 
 ANSWER_SECONDS = 0.2
-"""How long the agent has to say where a run is; then the client hears what is known here."""
+"""How long the agent may take to report where a run is. Then the client is told what is known here."""
 QUESTIONS_MOST = 256
-"""So many questions wait for the agent; others are answered at once."""
+"""The most questions that wait for the agent; further ones are answered from what is known here."""
 
 
 class InBalancer(Enum):
@@ -92,7 +91,7 @@ class InBalancer(Enum):
     OUT = "out"
     IN = "in"
     LEAVING = "leaving"
-    """an assignment from before may be on its way"""
+    """an earlier assignment may still arrive"""
 
 
 class WorkerPhase(Enum):
@@ -100,7 +99,7 @@ class WorkerPhase(Enum):
 
     WORK = "work"
     DRAIN = "drain"
-    """it finishes its tasks, then its agent leaves"""
+    """it finishes its tasks and takes no new ones"""
     END = "end"
 
 
@@ -112,9 +111,9 @@ class WorkerProxy(Actor):
         index: its position at its agent.
         outbox: leads to the agent.
         recent_runs: remembers the tasks that end here.
-        held: the runs that it had when its agent came: task and attempt.
-        offer: what its node has.
-        takes_rows: whether its agent takes tasks of many rows.
+        held: the runs that it had at the hello of its agent: task and attempt.
+        offer: the resources of its node.
+        takes_rows: whether its agent accepts ranges.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ class WorkerProxy(Actor):
         self._runs: dict[TaskId, RunRecord] = {}
         self._orphans = Orphans(held)
         self._is_unsure = self._orphans.are_running
-        """whether it has runs whose needs are not known"""
+        """whether it has runs with unknown needs"""
         self._offer = offer
         self._takes_rows = takes_rows
         self._allocations = Allocations()
@@ -154,9 +153,9 @@ class WorkerProxy(Actor):
         self._phase = WorkerPhase.WORK
         self._in_balancer = InBalancer.OUT
         self._asked_back: list[tuple[TaskId, int]] = []
-        """the tasks that were asked for in the last recall"""
+        """the tasks of the last recall"""
         self._questions: list[ExplainRun] = []
-        """those that the agent has not answered"""
+        """questions that the agent has not answered"""
 
     def on_start(self) -> None:
         self._join()
@@ -175,7 +174,7 @@ class WorkerProxy(Actor):
     @handles(AssignTasks)
     def _assign(self, assign: AssignTasks) -> None:
         peer, runs, index = self._peer, self._runs, self._index
-        takes_tasks = self._in_balancer is InBalancer.IN and peer.connection  # else it was lost just now
+        takes_tasks = self._in_balancer is InBalancer.IN and peer.connection  # else the connection was lost just now
         visit, orders = peer.visit, []
         attempts: dict[ActorRef, int] = {}
         for ready, expected_us in assign.tasks:
@@ -213,7 +212,7 @@ class WorkerProxy(Actor):
         else:
             self._free(ready.spec.rows or 1, expected_us)
         if not self._peer.connection:
-            self._leave_balancer()  # the news of that comes when other workers have had theirs
+            self._leave_balancer()  # the report of the loss is still in the slices
 
     @handles(StartRun)
     def _begin(self, begin: StartRun) -> None:
@@ -227,7 +226,7 @@ class WorkerProxy(Actor):
         self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
 
     def _return_held(self, run: RunRecord) -> None:
-        """Give a run back that the agent has not heard of."""
+        """Return a held run, whose order was not sent, to its task."""
         del self._runs[run.spec.task_id]
         self._free(*run.load)
         self._tell_allocations([run.spec.task_id])
@@ -241,9 +240,9 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunTask])
     def _left_late(self, orders: Batch[RunTask]) -> None:
-        """These large orders have left just now: their runs are behind those of all smaller ones before this."""
+        """Move the runs of large orders, which have just been sent, behind those of all smaller orders."""
         for order in orders:
-            for task_id in row_ids(order.task_id, order.rows):  # they are one if it was not split
+            for task_id in row_ids(order.task_id, order.rows):  # one id if it was not split
                 run = self._runs.get(task_id)
                 if run is not None and run.attempt == order.attempt:
                     self._runs[task_id] = self._runs.pop(task_id)
@@ -282,7 +281,7 @@ class WorkerProxy(Actor):
         for result in results:
             run = runs.get(result.task_id)
             if run is None or run.attempt != result.attempt:
-                if self._orphans:  # else it was sent twice, or is of an attempt that was given up
+                if self._orphans:  # else it was sent twice, or is of a former attempt
                     places, work_us = self._orphans.finish(checked(0, result))
                     freed += places
                     expected_us += work_us
@@ -314,7 +313,9 @@ class WorkerProxy(Actor):
             self._tell_allocations([result.task_id for result in results])
 
     def _is_whole(self, run: RunRecord, result: RunResult, apart: list[RunResult]) -> bool:
-        """Return whether all rows of a range have ended. If some may be tried again, their results are put apart."""
+        """Return whether all rows of a range have ended. If some may be retried, split it and add their results to
+        `apart`.
+        """
         rows = retried(run, result)
         if rows:
             self._split(run)
@@ -323,15 +324,16 @@ class WorkerProxy(Actor):
 
     @handles(RecallTasks)
     def _recall_tasks(self, wish: RecallTasks) -> None:
-        """Ask for the tasks that the worker would run last. They stay here until it gives them back.
+        """Recall the tasks that the worker would run last. They stay here until it returns them.
 
-        The first one most probably runs. If the same tasks were asked for before, and none of them came, it may be one
-        that had to wait for its objects, and was overtaken.
+        The first task probably runs, and is not recalled. If the same tasks were recalled before and none was returned,
+        the
+        first one may have waited for its objects and been overtaken. Then it is recalled, too.
         """
         runs = [run for run in self._runs.values() if not (run.canceled or run.lent or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
         wanted, left = [], wish.count
-        while behind and left > 0:  # a range is given back as a whole
+        while behind and left > 0:  # a range is recalled as a whole
             run = behind.pop()
             wanted.append((run.spec.task_id, run.attempt))
             left -= run.spec.rows or 1
@@ -349,9 +351,9 @@ class WorkerProxy(Actor):
         for response in responses:
             run = self._runs.get(response.task_id)
             if run is None or run.attempt != response.attempt:
-                continue  # of another life of the scheduler
+                continue  # of a former scheduler
             del self._runs[response.task_id]
-            places, work_us = run.load  # none is lent by an agent that keeps to the rules
+            places, work_us = run.load  # agents do not return blocked runs
             count += places
             expected_us += work_us
             function_ids.add(run.spec.function_id)
@@ -363,7 +365,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunSplit])
     def _rows_apart(self, batch: Batch[RunSplit]) -> None:
-        """Something has happened to a row. Rows that are not wanted any more are cancelled one by one."""
+        """Split a range after an event of one row. Rows without a client are cancelled one by one."""
         for news in batch:
             run = self._runs.get(news.task_id)
             if run is not None and run.attempt == news.attempt and run.spec.rows:
@@ -372,7 +374,7 @@ class WorkerProxy(Actor):
                     self._outbox.put(self._peer, RunCancel(task_id, self._index, news.attempt))
 
     def _split(self, run: RunRecord) -> list[RunRecord]:
-        """Each row of a range is a run of its own from now on. Return these; none if nobody wants them."""
+        """Replace a range by one run for each row. Return these runs; empty if the client has left."""
         rows, news = split(self._runs, run, self.actor_ref)
         if news is None:
             self._free(*run.load)
@@ -382,7 +384,7 @@ class WorkerProxy(Actor):
         return rows
 
     def _split_all(self) -> None:
-        """What is said of runs in a hello, or of those of a lost agent, is said of single tasks."""
+        """Split all ranges, because hellos and losses of agents are about single tasks."""
         for run in [run for run in self._runs.values() if run.spec.rows]:
             self._split(run)
 
@@ -418,7 +420,7 @@ class WorkerProxy(Actor):
 
     @property
     def load(self) -> tuple[int, int]:
-        """How many places are taken, and by how much work."""
+        """The places and the work that its runs take."""
         loads = [self._orphans.load, *(run.load for run in self._runs.values())]
         return sum(places for places, _ in loads), sum(expected_us for _, expected_us in loads)
 
@@ -440,17 +442,19 @@ class WorkerProxy(Actor):
             self._tell_allocations([ready.spec.task_id for ready in takes])
 
     def _tell_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
-        """Tell the balancer what is taken and free now that was not before. `task_ids`: None: anything."""
+        """Report changes of the taken resources to the balancer. `task_ids`: tasks that may have changed; None for
+        all.
+        """
         changes = self._allocations.changes(self._runs, task_ids)
         was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
         if changes or was_unsure is not self._is_unsure:
             self._balancer.send(AmountsChanged(self.actor_ref, changes, self._is_unsure))
 
-    # Runs that the agent had when it came
+    # Orphaned runs
 
     @handles(AdoptRun)
     def _adopt(self, adopt: AdoptRun) -> None:
-        """The task of such a run has come."""
+        """Give an orphaned run to its task."""
         task, spec, attempt = adopt.task, adopt.spec, adopt.attempt
         is_here = self._phase is not WorkerPhase.END and spec.task_id not in self._runs
         orphan = self._orphans.claim(spec.task_id, attempt) if is_here else None
@@ -470,7 +474,7 @@ class WorkerProxy(Actor):
             run.lend()
         self._tell_allocations([spec.task_id])
 
-    # Clients that ask where a run is
+    # Questions of clients
 
     @handles(ExplainRun)
     def _explain(self, asked: ExplainRun) -> None:
@@ -491,7 +495,7 @@ class WorkerProxy(Actor):
             for asked in [asked for asked in self._questions if asked.task_id == status.task_id]:
                 self._explain_run(asked, where)
                 if asked.question.is_wanted and where is not None and status.state == RunState.NO_ROOM:
-                    self._recall_run(RecallRun(status.task_id, status.attempt))  # it is the next one when it is back
+                    self._recall_run(RecallRun(status.task_id, status.attempt))  # after its return it is assigned next
 
     @handles(AnswerOverdue)
     def _overdue(self, overdue: AnswerOverdue) -> None:
@@ -502,17 +506,20 @@ class WorkerProxy(Actor):
         self._questions = [each for each in self._questions if each is not asked]
         explain_run(asked, self.name, self._runs, not self._peer.connection, where)
 
-    # The agent is cut off, or back
+    # Connection
 
     @handles(Resumed)
     def _resumed(self, resumed: Resumed) -> None:
-        """The agent is back on a new connection. If its session goes on, it gets what was said meanwhile.
+        """Take tasks again, since the agent has reconnected.
 
-        Else send again what it never got, and stop what it should not have. `held` names the tasks that this worker
-        still has, or whose results its agent sends again. Which of them wait for others it says anew.
+        If its session was reset, send again the orders that the agent does not have, and cancel runs that it should not
+        have.
+        `held` names the runs that this worker still has, or whose results its agent resends. The agent reports again
+        which of
+        them are blocked.
         """
         if resumed.visit != self._peer.visit:
-            return  # it is back on yet another one
+            return  # it has reconnected once more
         if not resumed.goes_on:
             self._compare(resumed)
         if self._in_balancer is InBalancer.OUT and self._phase is WorkerPhase.WORK:
@@ -524,7 +531,7 @@ class WorkerProxy(Actor):
         held = {task_id: attempt for task_id, attempt, _worker in runs}
         for task_id, run in self._runs.items():
             self._take_back(run)
-            if run.canceled:  # if it never got the order, it says so
+            if run.canceled:  # if it has no such run, it reports that
                 self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt))
             elif held.get(task_id) != run.attempt and run.visit != resumed.visit and not run.is_held:
                 run.visit = resumed.visit
@@ -538,8 +545,8 @@ class WorkerProxy(Actor):
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
-        """The agent is cut off. Its tasks stay with it until it is known to be gone; it gets no new ones."""
-        if lost.visit == self._peer.visit:  # else it is back already
+        """Leave the balancer while the agent is disconnected. Its tasks stay until the agent is lost."""
+        if lost.visit == self._peer.visit:  # else it has reconnected already
             self._leave_balancer()
         freed = expected_us = 0
         for order in lost.unsent:
@@ -562,7 +569,7 @@ class WorkerProxy(Actor):
 
     @handles(DrainWorker)
     def _drain(self, _drain: DrainWorker) -> None:
-        """Take no new tasks. The worker finishes or gives back the tasks that it has."""
+        """Take no new tasks. The worker finishes or returns the tasks that it has."""
         if self._phase is WorkerPhase.WORK:
             self._phase = WorkerPhase.DRAIN
             self._leave_balancer()
@@ -583,7 +590,7 @@ class WorkerProxy(Actor):
 
     @handles(StopWorker)
     def _stop_worker(self, stop: StopWorker) -> None:
-        """Give all tasks back, and end when no more mail can arrive."""
+        """Return all tasks, and end when no more mail can arrive."""
         self._phase = WorkerPhase.END
         self._leave_balancer()
         unheard = {(order.task_id, order.attempt) for order in stop.unheard}
@@ -597,7 +604,7 @@ class WorkerProxy(Actor):
         if self._phase is WorkerPhase.END:
             self.stop_now()
         elif self._phase is WorkerPhase.WORK and self._peer.connection:
-            self._join()  # it was cut off, and is back
+            self._join()  # it has reconnected meanwhile
 
     def on_failure(self, *_error: object) -> None:
         self._balancer.send(WorkerFailed(self.actor_ref))
@@ -611,16 +618,16 @@ class WorkerProxy(Actor):
         awaited: frozenset[ObjectId] = frozenset(),
     ) -> None:
         suspects: set[ActorRef] = set()
-        if values:  # what needs one of them has not begun
+        if values:  # runs that need one of them have not started
             needing = (run for run in self._runs.values() if _needs(run, values))
             unheard.update((run.spec.task_id, run.attempt) for run in needing)
         runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unheard]
-        if was_lost and not values:  # what ran is the oldest of those that do not wait, or one that was put before it
+        if was_lost and not values:  # the oldest unblocked run was running, or one with the greatest priority
             suspects = {run.task for run in runs if run.lent}
             others = [run for run in runs if not (run.lent or run.is_held or (awaited and _needs(run, awaited)))]
             if others:
                 suspects |= {others[0].task, max(others, key=lambda run: run.spec.priority).task}
-        if was_lost:  # which row of a range ran is not known: none of them is to blame for this
+        if was_lost:  # it is unknown which row of a range ran, so no row counts as the cause
             ranges = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) in unheard]
             unheard.update((row, run.attempt) for run in ranges for row in row_ids(run.spec.task_id, run.spec.rows))
             self._split_all()
@@ -638,7 +645,7 @@ class WorkerProxy(Actor):
         ask.report.add("worker", self.name, self.statistics())
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: tasks at the worker, and those of them that wait for tasks of their own."""
+        """Return the numbers of tasks at the worker, and of blocked ones among them."""
         rows = sum(run.spec.rows or 1 for run in self._runs.values())
         return {"tasks": rows, "blocked_tasks": sum(run.lent > 0 for run in self._runs.values())}
 

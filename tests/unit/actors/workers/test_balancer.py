@@ -821,7 +821,7 @@ def test_a_task_for_a_worker_that_is_not_there_is_refused() -> None:
     bench.tell(scene.balancer, WorkerLeft(scene.worker_ref))
     scene.ready_for("w-1", 2)
     [refused] = scene.said()
-    assert "it is for the worker w-1 alone, which takes no tasks any more" in refused.sentence
+    assert "it is for the worker w-1 alone, which no longer takes tasks" in refused.sentence
     assert scene.worker.take(AssignTasks) == []
 
 

@@ -23,8 +23,6 @@ _DRAINS, _AWAY = 1, 2
 
 
 class _Agent:
-    """One agent and its last report."""
-
     __slots__ = ("bins", "identity", "is_draining", "peer", "short_id", "state")
 
     def __init__(self, peer: Peer, identity: PeerIdentity) -> None:

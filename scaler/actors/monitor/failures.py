@@ -1,7 +1,7 @@
 """Failures: the topic `failures`: failed tasks, grouped by type of the error, shape of its message, and function.
 
 The shape of a message leaves out numbers and the worker's name. The monitor adds each failed task, also without
-viewers. Tracebacks are expensive to read: one is read for the first failure of a kind, then at most one per second.
+viewers. A traceback is read for the first failure of a kind, then at most one per second, since reading is slow.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ _LOOK_US = 1_000_000
 
 
 class _Kind:
-    """Failures of one kind."""
-
     __slots__ = (
         "first_us", "function_id", "function_name", "last_us", "looked_us", "message", "short_id", "task_id", "times",
         "traceback", "type", "worker",

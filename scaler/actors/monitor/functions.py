@@ -112,10 +112,7 @@ class FunctionTotals:
         return items, len(known)
 
     def work(self, group: ResourceGroup) -> tuple[int, int]:
-        """Estimate the remaining work of a group: microseconds of the tasks whose functions were measured, and the
-        number of
-        the other tasks.
-        """
+        """Estimate the remaining microseconds of a group's tasks of measured functions, and count the other tasks."""
         waiting = [
             (count, self._mean_us(self._short_of(function_id)) or round(group.known_us(function_id)))
             for function_id, count in group.functions.items()
@@ -172,10 +169,7 @@ def _short_id(packed: bytes) -> bytes:
 
 
 def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:
-    """Extrapolate a sample of (count, mean duration) to `tasks` tasks. Return their microseconds, and how many tasks
-    call
-    functions of unknown duration.
-    """
+    """Extrapolate a sample of (count, mean duration) to all tasks. Return their microseconds, and the unmeasured."""
     known = sum(count for count, mean_us in means_us if mean_us)
     if not known:
         return 0, tasks

@@ -1,11 +1,8 @@
 """Monitor: publishes what the scheduler does: counters, agents and their workers, functions, clients, events.
 
 Written to by its edge (subscriptions), the source of events, and agent sessions (reports). Requests counts from the
-balancer and the client sessions, and reports from agents. At each tick it builds the topics that have subscribers and
-puts them on the board; between ticks it only collects.
-
-It listens to events and has a supervisor of its own. Its failure interrupts viewers for a moment, and no other actor
-depends on it.
+balancer and the client sessions, and reports from agents. At each tick it publishes the topics that have subscribers;
+between ticks it only collects. It has a supervisor of its own, and no other actor depends on it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Sampler: chooses the tasks whose moves the monitor receives: all of them at a low rate, else only the watched ones.
 
-Used by the monitor. It limits the number of moves that the monitor receives, and changes nothing but
-`Events.followed`.
+Used by the monitor. It changes nothing but `Events.followed`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ class Sampler:
         self._last: tuple[float, int] | None = None
         """the time of the last measurement, and how many tasks had ended then"""
         self._rate = 0.0
-        """ended tasks per second"""
         self._follows_all = False
         self._steps = 0
 

@@ -43,8 +43,6 @@ _OPEN = ("inactive", "running", "canceling")
 
 
 class _Record:
-    """The known facts about one task."""
-
     __slots__ = (
         "assigned", "attempt", "client_id", "client_label", "cpu_us", "duration_us", "ended_us", "function",
         "function_name", "graph_id", "name", "owner", "peak_bytes", "reason", "short_id", "started_us", "state",
@@ -95,16 +93,12 @@ class SampledTasks:
         self._moves: dict[bytes, list[StateMove]] = {}
         """moves of watched tasks that have not been published"""
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """open watched tasks: the actor that can explain what the task waits for, and the position of the node if that
-        actor is
-        a graph; -1 if it is the task itself
-        """
+        """open watched tasks: the actor that explains the task, and the node's position if that is a graph, else -1"""
         self._explained: set[bytes] = set()
         """tasks whose new explanation has not been published"""
         self.followed: set[TaskId] = set()
         """the tasks whose usual moves are reported to the monitor"""
         self.moves = 0
-        """number of received moves"""
 
     # Watched tasks
 

@@ -1,8 +1,8 @@
 """Located frames: a placeholder for a large result that stays at its agent: its location and its size.
 
-Agent sessions make them, other actors pass them on like any frames, and the object store keeps them. The agent keeps
-the value while anything in this process refers to them; then the session deletes it there. So a result that is dropped
-anywhere on its way leaves nothing behind. Reading them as bytes raises `TypeError`.
+Made by agent sessions, passed on like any frames, and kept by the object store. The agent keeps the value while
+anything in this process refers to them; then the session deletes it there. So a result that is dropped anywhere on its
+way leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -8,16 +8,15 @@ An object is kept while a client holds it or a task uses it. Then its bytes are 
 hosts with a copy. Copies of functions stay there for the retention time, because a function that is sent again has the
 same id. (docs/howto/objects.md is the user's view.)
 
-For a large result, or a large object of a client on this host, the store has only the location and its keeper: the
-session of the client or agent that has the bytes. A reader that can open the location gets the location. For other
-readers the store requests the bytes from the keeper and forwards them without keeping them: from an agent in parts, as
-fast as the readers take them. If the agent is lost, a host with a copy becomes the keeper. Without a copy the object is
-lost, and the store reports this to its owner, to the graphs that need it, and to later readers.
+Of a large result, or a large object of a client on this host, the store has only the location and the keeper: the
+session of the client or agent with the bytes. Readers that can open the location get that. For other readers the store
+requests the bytes from the keeper and forwards them: from an agent in parts, as fast as they are read. If the agent is
+lost, a host with a copy becomes the keeper. Without a copy the object is lost. Its owner, the graphs that need it, and
+later readers are notified.
 
 Clients may read the objects whose ids they know. Only the client that stored an object, or submitted the task whose
-result it is, may change it, also while the result is with an agent or lost. If another client stores a value with the
-same id, or a task with that id makes one, it is kept separately, for that client alone. Functions are shared by all
-clients that store them, since the session checks that the id is the hash of the content.
+result it is, may change it. A value of another client with the same id is kept separately, for that client alone.
+Functions are shared, since the session checks that the id is the hash of the content.
 """
 
 from __future__ import annotations
@@ -435,10 +434,7 @@ class ObjectStore(Actor):
             self._ask_for(fetch.object_id, stored)
 
     def _join(self, fetch: FetchObject, stored: StoredObject, stream: ValueStream) -> None:
-        """Add a reader to a stream. A host that joins late waits for a copy, so that the maker does not send the value
-        to each
-        of many hosts.
-        """
+        """Add a reader to a stream. A host that joins late waits for a copy, so the maker sends the value once."""
         before = [each for each in stream.readers if each.reader.peer is fetch.peer]
         if before:  # it has reconnected and starts again
             stream.leave(before)
@@ -548,10 +544,9 @@ def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
 
 
 def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
-    """Return whether a new value replaces the stored one, since the id was made for the new one. The id of a function
-    is the
-    hash of its content. A task is refused if an object has its id, so an object with the id of a result is the later
-    one.
+    """Return whether a new value replaces the stored one. The id of a function is its hash, so a function does. A task
+    is
+    refused if its id is in use. So an object of another client with the id of a result is newer than the task.
     """
     if stored.is_function or store.is_function:
         return store.is_function > stored.is_function

@@ -79,10 +79,7 @@ class StoredObject:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
     def begins_anew(self, host: ActorRef) -> bool:
-        """Drop the requests of a host that was lost or has reconnected, and what was requested from it.
-
-        Returns: whether the pending requests can be answered next.
-        """
+        """Drop requests of and to a host that was lost or has reconnected. Return whether the pending ones are next."""
         stream = self.stream
         if stream is None or self.source is None:
             return False
@@ -144,9 +141,7 @@ class ObjectTable:
         self.leaving: dict[ClientId, None] = {}
         """owners that have left and whose objects are being disowned: an ordered set"""
         self.users: dict[ObjectId, int] = {}
-        """number of tasks that use each object; kept separately, since a task may name an object that is stored later,
-        or never
-        """
+        """number of tasks that use each object, also of objects that are stored later or never"""
         self.copies = Copies()
         self.retained = Retained()
         self.located: dict[ActorRef, dict[ObjectId, None]] = {}
@@ -154,7 +149,6 @@ class ObjectTable:
         self.graphs: dict[ObjectId, dict[ActorRef, None]] = {}
         """graphs that need objects, and to which losses are reported"""
         self.functions: dict[ObjectId, StoredObject] = {}
-        """the objects that are functions"""
         self.early = PendingRequests()
         self.lost_last: dict[ObjectId, str] = {}
         """the results that were lost last, and why: a request may cross the report of the loss"""

@@ -24,9 +24,7 @@ class PendingRequests:
         self._asked: dict[ObjectId, list[FetchObject]] = {}
 
     def has_to_wait(self, fetch: FetchObject) -> bool:
-        """Keep a request for an unknown object if it is from an agent and the object may still come. Return whether it
-        is kept.
-        """
+        """Keep a request of an agent for an object that may still be resubmitted. Return whether it is kept."""
         is_early = fetch.host is not None and bool(self.owners)
         if is_early:
             self._asked.setdefault(fetch.object_id, []).append(fetch)
@@ -37,9 +35,7 @@ class PendingRequests:
         return self._asked.pop(object_id, [])
 
     def has_said_all(self, owner: ClientId | None) -> list[FetchObject]:
-        """Note that an owner has resubmitted all. If it was the last one, return all requests: their objects do not
-        exist.
-        """
+        """Note that an owner has resubmitted all. After the last owner, return all requests: none can be answered."""
         self.owners.discard(owner)
         asked = self._asked
         if not self.owners:

@@ -1,8 +1,8 @@
 """Acceptor: accepts or refuses each hello, and starts or finds its session.
 
 Written to by the edge (hellos), the balancer (restarted), sessions (ended, shutdown requested); sends to sessions and,
-through the outbox, replies to peers. It supervises the sessions: a session that fails is dropped, and its peer is asked
-for a new hello. An id in a hello proves nothing: it is random bytes, and belongs to the peer that showed it first.
+through the outbox, to peers. It supervises the sessions: a session that fails is dropped, and its peer is asked for a
+new hello. An id in a hello proves nothing: it is random bytes, and belongs to the peer that showed it first.
 """
 
 from __future__ import annotations
@@ -106,7 +106,6 @@ class Acceptor(Actor):
         self._waiting: list[AgentArrived] = []
         """hellos of agents that wait until the clients of another Python have left"""
         self._hello_error = ""
-        """the last error of a hello that could not be handled"""
         self._refusals: OrderedDict[bytes, str] = OrderedDict()
         """reasons of refused peers, which may retry, by their ids"""
 
@@ -265,10 +264,7 @@ class Acceptor(Actor):
             self._tell_how_many(peer)
 
     def _tell_former(self, session: ActorRef) -> None:
-        """Send the agent that joined before this one the new number of agents. Then one agent knows of the others even
-        if only
-        one of them is lost.
-        """
+        """Send the new number of agents to the agent that joined before this one, so that two agents know it."""
         others = (each for each in reversed(self._directory.agents_by_token.values()) if each is not session)
         for former in islice(others, 1):
             self._tell_how_many(self._directory.of_session(former))
@@ -280,10 +276,9 @@ class Acceptor(Actor):
 
     def _window(self, owner: Owner) -> tuple[int, int]:
         """Return how many open tasks and bytes a client may have: the least of its own bound, its part of the bound of
-        all
-        clients, and the quota of its owner.
-
-        Of the quota of bytes it gets a part, because a value cannot wait in the session as tasks do.
+        all, and
+        the quota of its owner. Of a quota of bytes it gets a part, because a value cannot wait in the session as tasks
+        do.
         """
         config, count = self._config, len(self._directory.peers)
         terms, clients = owner.terms, max(1, owner.clients)
@@ -321,11 +316,9 @@ class Acceptor(Actor):
         )
 
     def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
-        """Return why the Python of a peer does not fit; empty if it does.
+        """Return why the Python of a peer does not fit the connected workers; empty if it does, or without workers.
 
-        Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash. The
-        connected
-        workers decide. Without any, clients of all Pythons may wait.
+        Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash.
         """
         own = python_of(hello)
         known = self._directory.peers.get(key)
@@ -334,9 +327,7 @@ class Acceptor(Actor):
         return wrong_python(key[0], own, next(iter(pythons))) if own and pythons and own not in pythons else ""
 
     def _must_wait(self, arrived: AgentArrived) -> bool:
-        """Dismiss clients of another Python before the first workers join. Return whether the agent has to wait for
-        that.
-        """
+        """Dismiss clients of another Python before the first workers join. Return whether the agent has to wait."""
         python = python_of(arrived.hello)
         if not python or not self._directory.pythons_of("client") - {python}:
             return False

@@ -16,8 +16,6 @@ from scaler.wire.messages.accounts import account_of, number_of, owner_of
 
 
 class _Numbers:
-    """The numbers of one owner."""
-
     def __init__(self) -> None:
         self._taken: set[int] = set()
         """numbers that no new account may have"""
@@ -51,11 +49,8 @@ class _Numbers:
 class Accounts:
     """The open accounts. A new account has the lowest free number of its owner; a single client has 0.
 
-    With the policy `fifo`, clients do not take turns, and all clients of an owner have number 0.
-
-    A closed number is not reused while there are clients inside tasks. Their tasks may still have it, and since they
-    are
-    deeper, they would precede the tasks of the new client.
+    Without turns (policy `fifo`) all clients of an owner have number 0. A closed number is not reused while there are
+    clients inside tasks. Their tasks may still have it and, being deeper, would precede the tasks of the new client.
     """
 
     def __init__(self, owners: Owners, has_turns: bool = True) -> None:

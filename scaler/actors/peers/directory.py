@@ -220,7 +220,5 @@ class Directory:
         return None if peer is None or peer.connection else peer
 
     def is_spent(self, connection: Connection) -> bool:
-        """Return whether a connection belongs, or has belonged, to a peer. It may not become the connection of another
-        one.
-        """
+        """Return whether a connection belongs, or has belonged, to a peer; it may not become another one."""
         return connection in self.connected or connection in self._spent

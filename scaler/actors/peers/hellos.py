@@ -134,11 +134,10 @@ def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> st
 
 
 def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> bool:
-    """Return whether a peer may do what affects other owners.
+    """Return whether a peer may do what affects other owners: it can read the scheduler's keys, or enter its ipc
+    folder.
 
-    Admins can read the keys in the folder of the scheduler, or can enter its ipc folder. Code in a task is never an
-    admin,
-    since any client may have submitted it.
+    Code in a task may not, since any client may have submitted it.
     """
     is_in_task = hello.agent_token != NO_ID
     return isinstance(hello, ClientHello) and not is_in_task and (permit is None or permit.role == ADMIN)

@@ -2,12 +2,10 @@
 
 Tasks with equal requests form one resource class with a queue of its own. A class is considered only while some node
 may fit it. So a task that no node can take blocks no other task. Each step takes constant time for any number of tasks,
-clients and nodes; it grows with the number of classes, which is bounded.
+clients and nodes; it grows with the number of classes, which is bounded. A node that did not fit a class is rechecked
+only after a worker or an amount was freed there.
 
-A node that did not fit a class is rechecked only after a worker or an amount was freed there.
-
-Tasks without requests wait elsewhere. `ClassTurns` alternates between the classes and these, so neither delays the
-other.
+Tasks without requests wait elsewhere. `ClassTurns` alternates between both, so neither delays the other.
 """
 
 from __future__ import annotations
@@ -163,9 +161,7 @@ class ConstrainedQueue:
         return bool(self._impatient)
 
     def change(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], unsure: bool) -> bool:
-        """Add runs to a worker, or subtract them (negative numbers). Return whether there are waiting tasks that may
-        fit now.
-        """
+        """Add runs to a worker, or subtract them (negative numbers). Return whether waiting tasks may fit now."""
         node = self._nodes.of_worker(worker)
         if node is None:
             return False
@@ -226,11 +222,7 @@ class ConstrainedQueue:
     # Patience
 
     def give_up(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
-        """Remove the tasks that have waited too long without a node that could take them.
-
-        Returns:
-            these tasks with the reason for each, and the time of the next call.
-        """
+        """Remove tasks that waited too long for an able node. Return them with reasons, and the time of the next call."""
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
         for resource_class in list(self._impatient.values()):

@@ -78,7 +78,6 @@ class FairShare:
         self._queues: dict[int, InOrder] = {}
         """by account; a queue may be empty only if it is the only one"""
         self._holdings: dict[int, _Holding] = {}
-        """the entry of the ring, by account"""
         self._ring: OrderedDict[Owner, _Holding] = OrderedDict()
         """by owner, the next one first"""
         self._spare: list[InOrder] = []

@@ -22,8 +22,6 @@ Row: TypeAlias = "OrderedDict[Hashable, TaskReady]"
 
 
 class _Level:
-    """The tasks of one priority."""
-
     __slots__ = ("ahead", "new")
 
     def __init__(self) -> None:

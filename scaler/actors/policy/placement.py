@@ -36,9 +36,7 @@ FUNCTIONS_REMEMBERED = 1024
 """The most functions with known durations: the latest ones."""
 
 RANGE_MOST_US = 20_000
-"""A range with more expected work is split before it is assigned: its client misjudged the function, or exceeds its
-turn.
-"""
+"""A range of more expected work is split before it is assigned: its client misjudged the function or its turn."""
 
 
 def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owner_of_all) -> Placement:
@@ -112,11 +110,10 @@ class Placement:
         return self._remove(task, priority, account)
 
     def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[ActorRef, TaskReady] | None:
-        """Withdraw a task without requests that a client waits for, and choose a paused worker for it.
+        """Withdraw a task without requests that a client waits for, and choose a paused worker for it, if no worker has
+        capacity.
 
-        Done only if some workers are paused and no other worker has capacity. The load of the worker changes when
-        `resumed` is
-        called.
+        The load of the worker changes when `resumed` is called.
         """
         worker = self._loads.first_held()
         ready = None if worker is None else self._queue.remove(task, priority, account)
@@ -172,10 +169,8 @@ class Placement:
         return self._constrained.leave(worker)
 
     def amounts_changed(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
-        """Add runs with these needs to a worker, or subtract them (negative numbers). Return whether to ask for
+        """Add runs of a worker, or subtract them, except those that `decide` assigns. Return whether to ask for
         decisions.
-
-        Runs that `decide` assigns are counted there already.
         """
         return self._constrained.change(worker, changes, is_unsure)
 
@@ -195,10 +190,7 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting) or self._rounds.has_to_look(self._loads)
 
     def recalled(self, worker: ActorRef, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
-        """Subtract recalled tasks of a worker, with their functions. Return whether to ask for decisions.
-
-        The tasks report ready again, unless they were cancelled.
-        """
+        """Subtract recalled tasks of a worker, which will report ready again. Return whether to ask for decisions."""
         for function_id in function_ids:
             self._durations.doubt(function_id)
         self._call_only.get(worker, self._loads).give_back(worker, tasks, work_us)
@@ -220,9 +212,7 @@ class Placement:
             self._admission = Admission()
 
     def decide(self, now: float) -> Decisions:
-        """Return the decisions. To be called when tasks are ready, workers have joined, `freed` returns True, or a
-        check is due.
-        """
+        """Return the decisions. Call it when tasks are ready, workers have joined, `freed` is True, or a check is due."""
         if self._constrained.waiting or self._unplaceable or self._call_only:
             decisions = self._decide_by_class(now)
         else:
@@ -265,10 +255,7 @@ class Placement:
         assigned: dict[ActorRef, list[tuple[TaskReady, int]]],
         split: list[TaskReady],
     ) -> bool:
-        """Assign tasks until no task with requests fits, or no worker has capacity. Return whether tasks without
-        requests may
-        still be assigned.
-        """
+        """Assign tasks of all classes in turns. Return whether tasks without requests may still be assigned."""
         loads, call_loads, turns = self._loads, self._call_loads, self._turns
         classes = self._constrained.open_classes()
         is_open = True
@@ -304,10 +291,7 @@ class Placement:
     def _assign(
         self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
     ) -> bool:
-        """Assign tasks without requests, until none waits or no worker has capacity; only the next one if `is_one`.
-
-        Returns: whether no range blocks the tasks behind it.
-        """
+        """Assign tasks without requests (one if `is_one`) while possible. Return whether no range blocks the others."""
         loads = self._loads
         take = loads.take
         function_id: ObjectId | None = None

@@ -114,11 +114,7 @@ class WorkerLoads:
         return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._held.items())
 
     def first_held(self) -> ActorRef | None:
-        """Return the worker with the fewest tasks on hosts with paused workers, or None if a worker elsewhere has
-        capacity.
-
-        Iterates over all workers of these hosts.
-        """
+        """Return the worker with the fewest tasks on hosts with paused workers; None if another has capacity."""
         there = [worker for host in self._held for worker in self._hosts.get(host, ())]
         if self.with_room > sum(map(self.has_room, there)):
             return None
@@ -154,10 +150,7 @@ class WorkerLoads:
         self.give_back(worker, -tasks, -work_us)
 
     def take(self, work_us: int, tasks: int = 1) -> ActorRef:
-        """Add `tasks` tasks of `work_us` work in total to the worker with the fewest tasks, and return it.
-
-        A worker must have capacity.
-        """
+        """Add `tasks` tasks of `work_us` work in total to the worker with the fewest tasks. One must have capacity."""
         levels, level = self._levels, self._lowest
         lowest = levels[level]
         while not lowest:
@@ -177,10 +170,7 @@ class WorkerLoads:
         return worker
 
     def room_in_next(self) -> int:
-        """Return how many more tasks the queue of the next worker takes; an idle one takes any number.
-
-        A worker must have capacity.
-        """
+        """Return how many more tasks the queue of the next worker takes; an idle one takes any number."""
         level = self._lowest
         while not self._levels[level]:
             level += 1
@@ -193,10 +183,7 @@ class WorkerLoads:
         return self.take(work_us) if worker is None else worker
 
     def take_at(self, host: Hashable, work_us: int, first: ActorRef | None = None) -> ActorRef | None:
-        """Add a task to the worker with the fewest tasks on a host, preferring `first` among equals.
-
-        Returns: the worker; None if no worker there has capacity.
-        """
+        """Like `take` with one task, but on this host, preferring `first` among equals; None without capacity."""
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
             return None
@@ -260,7 +247,6 @@ class WorkerLoads:
         return load.tasks, load.work_us
 
     def _count(self, load: _Load, sign: int) -> None:
-        """Add the load of a worker to the totals, or subtract it."""
         self.tasks += sign * load.tasks
         self._queue_sizes += sign * load.queue_size
         self._overflow += sign * max(0, load.tasks - load.queue_size)

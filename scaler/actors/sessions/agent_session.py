@@ -1,6 +1,6 @@
 """AgentSession: one cluster's agent and its workers, from its first hello until it leaves or stays silent for too long.
 
-Written to by the edge (batches from the agent) and the acceptor; sends to its worker proxies, the sessions of the
+Written to by the edge (batches from the agent) and the acceptor. Sends to its worker proxies, the sessions of the
 clients inside its processors, the object store and, through the outbox, to the agent. It supervises the proxies. When
 one fails, the whole session ends and the agent is asked for a new hello, so that both sides agree again on who has
 which task.

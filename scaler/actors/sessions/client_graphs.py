@@ -48,7 +48,6 @@ class ClientGraphs:
         self._sizes: dict[GraphId, int] = {}
         """number of nodes by graph"""
         self._refused: OrderedDict[GraphId, tuple[TaskStatus, str]] = OrderedDict()
-        """refused graphs, and why"""
         self._bare: set[GraphId] = set()
         """announced graphs without a node so far"""
 

@@ -38,9 +38,7 @@ class ClientQuestions:
         self._begun, self._held, self._graphs = begun, held, graphs
 
     def ask(self, request: ExplainRequest, now: float) -> None:
-        """Answer a client's question about a task. For an admin, ask the other sessions one by one if the task is not
-        here.
-        """
+        """Answer a client's question about a task. For an admin, ask the other sessions one by one."""
         task_id, is_wanted = request.task_id, bool(request.wanted)
         question = ExplainTask(self._session, task_id, asked_at=now, is_wanted=is_wanted)
         if self._peer.is_admin and request.graph_id == NO_ID and not self._has(task_id):

@@ -1,7 +1,7 @@
 """ClientSession: one client, from its first hello until it leaves or stays silent for too long.
 
 Written to by the edge (batches from the client), the acceptor (the client has reconnected), its tasks, its graphs and
-the object store; sends to these, the acceptor and, through the outbox, to the client. It supervises its tasks and
+the object store. Sends to these, the acceptor and, through the outbox, to the client. It supervises its tasks and
 graphs: one that fails inside the scheduler is reported as failed, without other effects. If a graph needs the result of
 another graph or of a task, the session passes it on (`AwaitedTasks`). Objects are in the object store.
 """

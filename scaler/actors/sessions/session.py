@@ -84,10 +84,7 @@ class Session(Actor):
         self._last_beat_ns = 0
         """when the peer sent its last heartbeat, by its own clock"""
         self._first_beat_seconds = self._beat_seconds = 0.0
-        """the first and the shortest interval between heartbeats; a longer one, or the first alone, may include a stop
-        of the
-        peer; 0 if unknown
-        """
+        """the first and the shortest interval between heartbeats, which may include a stop of the peer; 0 if unknown"""
         self._silence_timer: Timer | None = None
         self._n_refused = 0
         """number of its messages that shared actors could not handle"""
@@ -200,10 +197,7 @@ class Session(Actor):
             listener.send(PeerLeft(self.actor_ref, self.role, self._identity, departure, reason))
 
     def _level(self) -> int:
-        """Return the log level of its end. It is lower for a client that ended before its hello was answered, since
-        such a client
-        can send no goodbye.
-        """
+        """Return the log level of its end: low for a client that ended before its hello was answered."""
         has_spoken = self.role is AGENT or self._peer.pipe.heard or self._last_beat_ns
         return logging.WARNING if has_spoken else logging.DEBUG
 

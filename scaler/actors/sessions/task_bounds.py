@@ -87,7 +87,7 @@ class TaskBounds:
         self._services.outbox.put(self._peer, refusal)
 
     def _taken_apart(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Split ranges that are known in part, or that are longer than the bound. Refuse invalid ones."""
+        """Split ranges that are known in part, or longer than the bound. Refuse invalid ones."""
         apart: list[Task] = []
         rows_most = 1 if self._owner.has_quota or self._held else self._rows_most
         for spec in batch:

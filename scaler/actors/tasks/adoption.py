@@ -1,15 +1,13 @@
 """Adoption: matches runs that agents already have with their tasks, so that no task starts twice after a restart.
 
-Written to by agent sessions (held runs of an agent), worker proxies (runs lost with their agent), tasks (request their
-run), graphs (nodes that will request theirs), and sessions and jobs with held tasks. Sends offers to tasks, and cancels
-runs that no task has claimed in time.
+Written to by agent sessions (held runs), worker proxies (runs lost with their agent), tasks (request their run), graphs
+(nodes that will request theirs), and sessions and jobs with held tasks. Sends offers to tasks, which decide whether to
+adopt, and cancels runs that no task has claimed in time.
 
 A client resubmits its tasks to a new scheduler while agents may still run them. Such a task asks here before it waits
 for a worker. The answer is delayed while agents are still to return: until as many have come as the last scheduler had,
-or for `HOLD_SECONDS`. A task that lost its run with its agent is remembered, too. It waits in the queue, and adopts the
-run if the agent returns before the task was started elsewhere. The task decides whether it adopts a run.
-
-The table outlives the actor.
+or for `HOLD_SECONDS`. A task that lost its run with its agent is remembered, too: it may adopt the run if the agent
+returns before the task has started elsewhere. The table outlives the actor.
 """
 
 from __future__ import annotations
@@ -43,9 +41,7 @@ OFFER_SECONDS = 1.0
 """How long a task waits for the worker proxy whose run was offered to it. The proxy may have ended meanwhile."""
 
 KNOWN_MOST = 200_000
-"""The most tasks that are remembered for agents that return late. The first ones, which clients resubmit, have
-priority.
-"""
+"""The most tasks that are remembered for agents that return late; resubmitted tasks come first."""
 
 RunKey: TypeAlias = tuple[int, TaskId]
 """The tag of an owner, and a task. So a task id of another owner matches no run."""
@@ -58,7 +54,6 @@ class AdoptionTable:
 
     def __init__(self) -> None:
         self.began = math.inf
-        """when the scheduler started"""
         self.held: dict[RunKey, tuple[ActorRef, int, float]] = {}
         """runs that no task has claimed: worker, attempt, since when"""
         self.known: dict[RunKey, tuple[ActorRef, float]] = {}
@@ -74,9 +69,7 @@ class AdoptionTable:
         self.prefixes: dict[RunKey, ActorRef] = {}
         """who requests the runs of all tasks whose ids have a prefix: jobs"""
         self.promised: dict[RunKey, ActorRef] = {}
-        """runs in `held`, and to whom each was reported; that session or job starts the task, which then requests the
-        run
-        """
+        """runs in `held`, and the session or job to which each was reported, whose task will request it"""
         self.offered: deque[tuple[float, ActorRef]] = deque()
         """tasks to which a run was offered, and the time when the offer expires"""
         self.agents_back = 0
@@ -84,9 +77,7 @@ class AdoptionTable:
 
     @property
     def are_agents_back(self) -> bool:
-        """Whether as many agents have returned as the last scheduler had. False while no agent has reported that
-        number.
-        """
+        """Whether as many agents have returned as the last scheduler had; False while that number is unknown."""
         return self.agents_back >= self.agents_expected > 0
 
 
@@ -102,7 +93,6 @@ class Adoption(Actor):
         self._keep_seconds = keep_seconds
         self._timer: Timer | None = None
         self._look_at = math.inf
-        """when the timer fires"""
         self._slices = Slices(self)
 
     def on_start(self) -> None:

@@ -25,9 +25,7 @@ STARTED = {
     STOPPED: TaskStatus.WORKER_DIED,
     UNKNOWN: TaskStatus.NOT_FOUND,
 }
-"""Events after which a task is usually run again although its run may have started, with the status of a task that must
-not run again.
-"""
+"""Events after which a task that may run more than once is retried, with the status of a task that may not."""
 
 NOT_AGAIN = "; it may have been started, and it is not run again because of its option at_most_once"
 """Appended to the reason why such a task fails."""

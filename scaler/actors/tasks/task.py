@@ -80,23 +80,18 @@ class TaskActor(Actor):
     """number of agents in a row that were lost while its order, or a large value for it, was being sent to them"""
 
     _adopted = -1
-    """the attempt that was adopted last"""
 
     _is_unstarted = False
     """whether it was submitted before, and is known here as not started"""
 
     _only_waited = False
-    """whether it waited when it was cancelled, and was certainly not assigned when the balancer was asked to withdraw
-    it
-    """
+    """whether it was cancelled while it waited, and not assigned since"""
 
     _wanted: ExplainTask | None = None
     """the last question of a client that waits for the result"""
 
     _unwanted: int | None = None
-    """the attempt that was recalled for a cancel; the task is cancelled if it returns, which means that it has not
-    started
-    """
+    """the attempt that was recalled for a cancel: if it returns, it has not started, and the task is cancelled"""
 
     def __init__(
         self,
@@ -334,10 +329,7 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _enter_returning(self) -> None:
-        """Request the offered run, or ask whether there is one.
-
-        Without an adoption here, a task that may have been started has ended, and its result was lost with the session.
-        """
+        """Request the offered run, or ask whether there is one. Without an adoption, a former run is lost."""
         context, spec, offer = self._context, self._spec, self._offer
         if offer is not None:
             offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, context.account, self._needs()))
@@ -475,7 +467,6 @@ class TaskActor(Actor):
         context.balancer.send(TaskReady(self._actor_ref, *what))
 
     def _needs(self) -> Needs | None:
-        """Return the resources that it asks for."""
         options = self._spec.options
         return self._context.needs_of(options) if options else None
 

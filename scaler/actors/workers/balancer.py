@@ -79,7 +79,6 @@ class Balancer(Actor):
         """whether to ask for decisions at the end of this turn"""
         self._timer: Timer | None = None
         self._look_at = math.inf
-        """when the timer fires"""
         self._asked: int | None = None
         """the number of the request to report, until older mail has been read; else None"""
 
@@ -228,9 +227,7 @@ class Balancer(Actor):
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _begin_wanted(self, waiting: ExplainWaiting) -> None:
-        """Assign a task that a client waits for to a paused worker. A range is split first: the client asks again for
-        one row.
-        """
+        """Assign a task that a client waits for to a paused worker. A range is split; the client asks again for a row."""
         self._hand_over()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:

@@ -18,9 +18,7 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.worker import RunResult, RunTask
 
 RESULT_BYTES_MOST = 64 * 1024 * 1024
-"""The most bytes of a worker's results that are kept until their tasks come. Beyond that, results are dropped and their
-tasks run again.
-"""
+"""The most bytes of a worker's results that are kept until their tasks come; tasks of further results run again."""
 
 Measured: TypeAlias = dict[ObjectId, tuple[int, int]]
 """Function -> total duration of its runs in microseconds, and their number."""
@@ -101,9 +99,9 @@ class RunRecord:
         self.expected_us = expected_us
         """the work that the balancer counts for it until it ends"""
         self.counted = 1
-        """how many places it takes (for a range, of each row): 1, plus 1 for each later attempt that was assigned here
-        before this
-        one ended. Otherwise the balancer would send the task here again at once, in a loop
+        """how many places it (or each of its rows) takes: 1, plus 1 for each later attempt assigned here before this
+        one ended.
+        Otherwise the balancer would send the task here again at once, in a loop
         """
         self.lent = self.lent_us = 0
         """the places and the work that are free for other tasks while it is blocked"""
@@ -150,7 +148,6 @@ class Orphan:
 
     @property
     def load(self) -> tuple[int, int]:
-        """The places and the work that it takes."""
         return (0, 0) if self.is_blocked or self.result is not None else (1, self.expected_us)
 
     def lend(self) -> tuple[int, int]:
@@ -165,11 +162,9 @@ class Orphan:
 
 
 class Orphans:
-    """The orphaned runs of one worker.
+    """The orphaned runs of one worker, of unknown duration.
 
-    Their durations are unknown. The first one counts as so much work that the worker gets no tasks behind it. The
-    others
-    count as short, since they were queued behind it.
+    The first one counts as enough work to keep further tasks away; the others count as short, since they were queued.
 
     Args:
         held: task and attempt of each run.

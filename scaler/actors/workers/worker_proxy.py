@@ -1,9 +1,8 @@
 """WorkerProxy: the scheduler's view of one worker: its tasks and their attempts.
 
 Written to by the balancer (assign), tasks (cancel, adopt, questions of clients) and its agent session (results, the
-agent is lost); sends to tasks, the balancer and, through the outbox, to the agent. No other actor knows the tasks of
-its worker, so it returns them when the worker is lost. It reports each run to the balancer so that it is counted
-exactly once, and until it ends.
+agent is lost). Sends to tasks, the balancer and, through the outbox, to the agent. No other actor knows the tasks of
+its worker, so it returns them when the worker is lost.
 """
 
 from __future__ import annotations
@@ -153,7 +152,6 @@ class WorkerProxy(Actor):
         self._phase = WorkerPhase.WORK
         self._in_balancer = InBalancer.OUT
         self._asked_back: list[tuple[TaskId, int]] = []
-        """the tasks of the last recall"""
         self._questions: list[ExplainRun] = []
         """questions that the agent has not answered"""
 
@@ -313,9 +311,7 @@ class WorkerProxy(Actor):
             self._tell_allocations([result.task_id for result in results])
 
     def _is_whole(self, run: RunRecord, result: RunResult, apart: list[RunResult]) -> bool:
-        """Return whether all rows of a range have ended. If some may be retried, split it and add their results to
-        `apart`.
-        """
+        """Return whether a range has ended. If some rows may be retried, split it and add the results to `apart`."""
         rows = retried(run, result)
         if rows:
             self._split(run)
@@ -326,9 +322,9 @@ class WorkerProxy(Actor):
     def _recall_tasks(self, wish: RecallTasks) -> None:
         """Recall the tasks that the worker would run last. They stay here until it returns them.
 
-        The first task probably runs, and is not recalled. If the same tasks were recalled before and none was returned,
-        the
-        first one may have waited for its objects and been overtaken. Then it is recalled, too.
+        The first task, which probably runs, is recalled only if the same tasks were recalled before and none was
+        returned.
+        Then it may have waited for its objects and been overtaken.
         """
         runs = [run for run in self._runs.values() if not (run.canceled or run.lent or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
@@ -442,9 +438,7 @@ class WorkerProxy(Actor):
             self._tell_allocations([ready.spec.task_id for ready in takes])
 
     def _tell_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
-        """Report changes of the taken resources to the balancer. `task_ids`: tasks that may have changed; None for
-        all.
-        """
+        """Report changes of the taken resources to the balancer, for these tasks, or for all if None."""
         changes = self._allocations.changes(self._runs, task_ids)
         was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
         if changes or was_unsure is not self._is_unsure:
@@ -512,11 +506,9 @@ class WorkerProxy(Actor):
     def _resumed(self, resumed: Resumed) -> None:
         """Take tasks again, since the agent has reconnected.
 
-        If its session was reset, send again the orders that the agent does not have, and cancel runs that it should not
-        have.
-        `held` names the runs that this worker still has, or whose results its agent resends. The agent reports again
-        which of
-        them are blocked.
+        If its session was reset, send orders again that are not in `held`, and cancel runs that should not be there.
+        `held` has
+        runs of this worker, also those whose results the agent resends. The agent reports again which ones are blocked.
         """
         if resumed.visit != self._peer.visit:
             return  # it has reconnected once more

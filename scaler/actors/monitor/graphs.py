@@ -1,7 +1,6 @@
 """Graphs: the topics `graphs` and `graph/ID`: the graphs of all clients, and the nodes of those that viewers watch.
 
-Used by the monitor. Graphs report their state on request, and when they end. An ended graph is kept until it has been
-published once.
+Used by the monitor. Graphs report their state on request, and when they end. An ended graph is published once.
 """
 
 from __future__ import annotations

@@ -290,8 +290,6 @@ def _some(items: Sequence[Any], total: int) -> Shown:
 
 
 def _interval_ms(agents: int, present_ms: int) -> int:
-    """Return the interval of agents' reports. It changes only if the number of agents has changed by a factor of about
-    two.
-    """
+    """Return the interval of agents' reports. It changes only when the number of agents has about doubled or halved."""
     wanted_ms = int(1000 * max(WATCH_SECONDS, agents / AGENTS_PER_SECOND))
     return present_ms if present_ms and wanted_ms / 2 < present_ms < wanted_ms * 2 else wanted_ms

@@ -273,9 +273,7 @@ class ObjectStore(Actor):
         self._tell_lost(object_id, stored)
 
     def _tell_lost(self, object_id: ObjectId, stored: StoredObject) -> None:
-        """Report a loss to the graphs and the owner, which can have the value made again. Remember it while tasks need
-        it.
-        """
+        """Report a loss to the graphs and the owner, which can have the value made again."""
         lost = ObjectLost(object_id, stored.lost)
         for graph in self._table.graphs.get(object_id, ()):
             graph.send(lost)
@@ -544,9 +542,9 @@ def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
 
 
 def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
-    """Return whether a new value replaces the stored one. The id of a function is its hash, so a function does. A task
-    is
-    refused if its id is in use. So an object of another client with the id of a result is newer than the task.
+    """Return whether a new value replaces the stored one: a function does, since its id is its hash, and a result.
+
+    A task is refused if its id is in use. So another client's object with the id of a result came later.
     """
     if stored.is_function or store.is_function:
         return store.is_function > stored.is_function

@@ -40,9 +40,7 @@ class StoredObject:
         """the transfer of the bytes from their agent to readers that cannot open their location"""
         self.put(frames)
         self.owners: set[ClientId] = set()
-        """clients that sent it and have neither deleted it nor left; it is dropped with the last one unless a task uses
-        it
-        """
+        """clients that sent it and have neither deleted it nor left; without any, it stays while tasks use it"""
         self.holders: set[ClientId] = set()
         """the owners that hold it; without any, it is dropped with the last task that uses it"""
         self.owner_session: ActorRef | None = None
@@ -55,9 +53,7 @@ class StoredObject:
         """values that other clients have stored with the same id, each for itself"""
 
     def put(self, frames: Frames, location: bytes = b"", source: ActorRef | None = None) -> None:
-        """Set where the bytes are: here, at a location of a client or an agent, or at an agent that shares no
-        location.
-        """
+        """Set where the bytes are: here, at a location of a client or agent, or at an agent without a location."""
         self.end_stream()
         self.lost = ""
         """why the bytes are lost; empty if they are not"""

@@ -275,10 +275,10 @@ class Acceptor(Actor):
             self._outbox.put_alone(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
-        """Return how many open tasks and bytes a client may have: the least of its own bound, its part of the bound of
-        all, and
-        the quota of its owner. Of a quota of bytes it gets a part, because a value cannot wait in the session as tasks
-        do.
+        """Return how many open tasks and bytes a client may have: the least of three bounds.
+
+        They are its own bound, its part of the bound of all, and the quota of its owner. Of a quota of bytes it gets a
+        part, because a value cannot wait in the session as tasks do.
         """
         config, count = self._config, len(self._directory.peers)
         terms, clients = owner.terms, max(1, owner.clients)

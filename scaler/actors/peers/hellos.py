@@ -134,8 +134,7 @@ def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> st
 
 
 def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> bool:
-    """Return whether a peer may do what affects other owners: it can read the scheduler's keys, or enter its ipc
-    folder.
+    """Return whether a peer may do what affects others: it can read the scheduler's keys, or enter its ipc folder.
 
     Code in a task may not, since any client may have submitted it.
     """

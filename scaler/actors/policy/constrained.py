@@ -222,7 +222,7 @@ class ConstrainedQueue:
     # Patience
 
     def give_up(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
-        """Remove tasks that waited too long for an able node. Return them with reasons, and the time of the next call."""
+        """Remove tasks that waited too long for an able node. Return them with reasons, and when to call again."""
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
         for resource_class in list(self._impatient.values()):
@@ -249,10 +249,9 @@ class ConstrainedQueue:
     # For viewers and clients
 
     def groups(self, plain: ResourceGroup) -> list[ResourceGroup]:
-        """Return the waiting and running tasks by requested resources: `plain` first, which ask for nothing, then the
-        largest
-        groups. If there are too many groups, the last two sum up the rest: those that some worker could take, and the
-        others.
+        """Return the open tasks by requested resources: `plain` first, which ask for nothing, then the largest groups.
+
+        Beyond `GROUPS_MOST`, the last two sum up the rest: those that some worker could take, and the others.
         """
         classes: dict[Amounts, list[ResourceClass]] = {}
         running: Counter[Amounts] = Counter()

@@ -110,10 +110,9 @@ class Placement:
         return self._remove(task, priority, account)
 
     def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[ActorRef, TaskReady] | None:
-        """Withdraw a task without requests that a client waits for, and choose a paused worker for it, if no worker has
-        capacity.
+        """Withdraw a task without requests that a client waits for, and return a paused worker for it.
 
-        The load of the worker changes when `resumed` is called.
+        Done only if no worker elsewhere has capacity. The load of the worker changes when `resumed` is called.
         """
         worker = self._loads.first_held()
         ready = None if worker is None else self._queue.remove(task, priority, account)
@@ -169,9 +168,7 @@ class Placement:
         return self._constrained.leave(worker)
 
     def amounts_changed(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
-        """Add runs of a worker, or subtract them, except those that `decide` assigns. Return whether to ask for
-        decisions.
-        """
+        """Add runs of a worker that `decide` has not assigned, or subtract them. Return whether to decide now."""
         return self._constrained.change(worker, changes, is_unsure)
 
     def freed(self, worker: ActorRef, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
@@ -212,7 +209,7 @@ class Placement:
             self._admission = Admission()
 
     def decide(self, now: float) -> Decisions:
-        """Return the decisions. Call it when tasks are ready, workers have joined, `freed` is True, or a check is due."""
+        """Return the decisions. Call it when tasks are ready, workers joined, `freed` is True, or a check is due."""
         if self._constrained.waiting or self._unplaceable or self._call_only:
             decisions = self._decide_by_class(now)
         else:

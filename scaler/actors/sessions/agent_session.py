@@ -2,8 +2,7 @@
 
 Written to by the edge (batches from the agent) and the acceptor. Sends to its worker proxies, the sessions of the
 clients inside its processors, the object store and, through the outbox, to the agent. It supervises the proxies. When
-one fails, the whole session ends and the agent is asked for a new hello, so that both sides agree again on who has
-which task.
+one fails, the session ends and the agent is asked for a new hello, so that both sides agree on who has which task.
 """
 
 from __future__ import annotations

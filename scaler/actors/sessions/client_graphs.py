@@ -26,10 +26,7 @@ REFUSED_MOST = 1024
 """The most refused graphs that are remembered, with the reason: the last ones."""
 
 BARE_MOST = 65_536
-"""The most graphs that a client may announce without a node of any of them. Nodes follow at once, unless they wait
-behind
-large values.
-"""
+"""The most graphs that a client may announce without a node of any. Nodes follow at once, or behind large values."""
 
 
 class ClientGraphs:

@@ -29,9 +29,7 @@ class ClientObjects:
     Args:
         session: of the client.
         payer: against whose quota its objects count. For a client in a task it changes.
-        reads_all: whether it may read objects of other owners. Clients in tasks may, since they get references with
-            tasks
-            of several owners, and so may admins.
+        reads_all: whether it may read objects of all owners: clients in tasks may, since they work for several owners.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """Session: the common part of the sessions of clients and agents: a connection that may be replaced, and an end.
 
-A session ends when its peer leaves, is silent for its time-out, or loses its connection and does not reconnect within a
-few seconds.
+A session ends when its peer leaves, is silent for its time-out, or loses its connection and does not reconnect soon.
 """
 
 from __future__ import annotations
@@ -37,9 +36,8 @@ logger = logging.getLogger(__name__)
 
 
 SILENT_LEAST_SECONDS = 5.0
-"""If a connection ends after this silence and three missing heartbeats, the network may have ended it. The peer may
-live,
-and may reconnect within its time-out.
+"""If a connection ends after this silence and three missing heartbeats, the network may have ended it. Then the peer
+may reconnect within its time-out.
 """
 
 REFUSED_MOST = 10

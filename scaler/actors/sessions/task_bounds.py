@@ -21,10 +21,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 
 TASKS_BEYOND_WINDOW = 2
-"""How many windows of open tasks a client may have before more are refused. Tasks that the client already counts as
-ended
-may still be open here.
-"""
+"""How many windows of open tasks a client may have before more are refused: it may count some as ended already."""
 
 
 class TaskBounds:

@@ -67,11 +67,9 @@ class ClientContext:
         """when the scheduler received the graph"""
 
     def split(self, spec: Task, begun: Begun = (None, 0)) -> Sequence[ActorRef]:
-        """Replace a waiting or assigned range by one task for each row. Return these tasks; empty if the client has
-        left.
+        """Replace a waiting or assigned range by one task for each row. Return these; empty if the client has left.
 
-        A direct call, not a message, because client session and worker proxy must agree at any moment on which tasks
-        exist.
+        A direct call, not a message, because client session and worker proxy must always agree on which tasks exist.
         """
         return self.open_rows(self, spec, begun)
 

@@ -227,7 +227,7 @@ class Balancer(Actor):
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _begin_wanted(self, waiting: ExplainWaiting) -> None:
-        """Assign a task that a client waits for to a paused worker. A range is split; the client asks again for a row."""
+        """Assign a task that a client waits for to a paused worker. Split a range: the client asks again for a row."""
         self._hand_over()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:

@@ -41,8 +41,7 @@ class Allocations:
     def changes(
         self, runs: Mapping[TaskId, RunRecord], task_ids: Iterable[TaskId] | None = None
     ) -> tuple[tuple[Needs, int], ...]:
-        """Return by how much the balancer's counts differ from what these runs take now. The differences count as
-        reported.
+        """Return by how much the balancer's counts differ from what these runs take now, and update the counts.
 
         Args:
             task_ids: tasks that may have changed; None for all.
@@ -99,9 +98,8 @@ class RunRecord:
         self.expected_us = expected_us
         """the work that the balancer counts for it until it ends"""
         self.counted = 1
-        """how many places it (or each of its rows) takes: 1, plus 1 for each later attempt assigned here before this
-        one ended.
-        Otherwise the balancer would send the task here again at once, in a loop
+        """how many places it (or each of its rows) takes: 1, plus 1 for each later attempt assigned here before its
+        end. Otherwise the balancer would send the task here again at once, in a loop
         """
         self.lent = self.lent_us = 0
         """the places and the work that are free for other tasks while it is blocked"""

@@ -322,9 +322,8 @@ class WorkerProxy(Actor):
     def _recall_tasks(self, wish: RecallTasks) -> None:
         """Recall the tasks that the worker would run last. They stay here until it returns them.
 
-        The first task, which probably runs, is recalled only if the same tasks were recalled before and none was
-        returned.
-        Then it may have waited for its objects and been overtaken.
+        The first task probably runs. It is recalled only if the same tasks were recalled before and none was returned:
+        then it may have waited for its objects and been overtaken.
         """
         runs = [run for run in self._runs.values() if not (run.canceled or run.lent or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
@@ -507,8 +506,7 @@ class WorkerProxy(Actor):
         """Take tasks again, since the agent has reconnected.
 
         If its session was reset, send orders again that are not in `held`, and cancel runs that should not be there.
-        `held` has
-        runs of this worker, also those whose results the agent resends. The agent reports again which ones are blocked.
+        `held` has runs of this worker, and runs whose results the agent resends. Blocked runs are reported again.
         """
         if resumed.visit != self._peer.visit:
             return  # it has reconnected once more

@@ -359,7 +359,7 @@ class Record:
             ViolationError: if that is not so.
         """
         n_lost = sum(name.startswith("agent") for _, name in self.losses)
-        if n_lost >= TRIES_MOST and f": {TRIES_MOST} agents, one after the other, were lost" in str(error):
+        if n_lost >= TRIES_MOST and f": {TRIES_MOST} agents in a row were lost" in str(error):
             self.excused.add(key)
             return
         if all(self.hits[each] < self.crash_limit for each in (key, *needed)):

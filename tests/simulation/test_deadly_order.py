@@ -80,7 +80,7 @@ def test_a_large_value_that_ends_five_agents_is_the_end_of_its_task_and_no_mark_
         assert futures[0].exception(0) is None
         error = futures[1].exception(0)
         assert isinstance(error, WorkerDiedError)
-        assert f"{TRIES_MOST} agents, one after the other, were lost while it, or a value for it," in str(error)
+        assert f"{TRIES_MOST} agents in a row were lost while it, or a value for it," in str(error)
         assert sum(not agent.is_alive for agent in system.agents) == TRIES_MOST
         system.close()
 
@@ -100,9 +100,8 @@ def test_a_task_whose_order_ends_five_agents_that_have_it_fails_and_others_run()
         world.run(60.0, lambda: len(futures) == 5 and all(future.done() for future in futures))
         error = futures[0].exception(0)
         assert isinstance(error, WorkerDiedError)
-        assert (
-            f"{TRIES_MOST} agents, one after the other, were lost while it, or a value for it, was on its way there"
-            in str(error)
+        assert f"{TRIES_MOST} agents in a row were lost while it, or a value for it, was being sent to them" in str(
+            error
         )
         assert [future.exception(0) for future in futures[1:]] == [None] * len(USUAL)
         assert sum(not agent.is_alive for agent in system.agents) == TRIES_MOST

@@ -417,7 +417,7 @@ class Acceptor(Actor):
         if reason:
             self._outbox.put(asked.peer, ClientShutdownResponse(0, reason))
             return
-        logger.info("shutting down: a client asked for it")
+        logger.info("shutting down: a client requested it")
         self._outbox.put(asked.peer, ClientShutdownResponse(1, ""))
         for peer in self._directory.peers.values():
             if peer.outgoing is SCHEDULER_TO_AGENT:

@@ -101,7 +101,7 @@ def offer_of(identity: PeerIdentity, workers: int) -> Offer:
 def wrong_python(kind: str, own: str, of_workers: str) -> str:
     """Return the sentence that refuses a peer whose Python differs from that of the workers."""
     return (
-        f"this {kind} runs Python {own}, the workers that are connected run Python {of_workers}: functions cannot "
+        f"this {kind} runs Python {own}, the connected workers run Python {of_workers}: functions cannot "
         f"travel between them; run both with the same minor version of Python"
     )
 

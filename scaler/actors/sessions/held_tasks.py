@@ -77,7 +77,7 @@ class HeldTasks:
 
     def explain(self, question: ExplainTask) -> ExplainResponse:
         """Return why a task is held."""
-        sentence = f"{self._owner.why_full()}; it starts when some of that has ended or is dropped"
+        sentence = f"{self._owner.why_full()}; it starts when other tasks end or values are dropped"
         if self.awaits_agents:
             sentence = "the scheduler has just started, and waits for agents that may run it already"
         return ExplainResponse(question.task_id, "inactive", QUOTA, sentence)

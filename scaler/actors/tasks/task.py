@@ -213,8 +213,8 @@ class TaskActor(Actor):
             event = states.LOST_TOO_OFTEN if self._count_crash() else states.LOST
         elif self._lost_on_the_way >= TRIES_MOST:  # it may be the cause
             event = states.LOST_TOO_OFTEN
-            were_lost = f"{TRIES_MOST} agents, one after the other, were lost"
-            sentence += f": {were_lost} while it, or a value for it, was on its way there"
+            were_lost = f"{TRIES_MOST} agents in a row were lost"
+            sentence += f": {were_lost} while it, or a value for it, was being sent to them"
         self._move(event, self._bad_end(sentence, status), worker)
 
     @handles(RunRecalled)

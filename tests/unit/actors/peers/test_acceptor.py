@@ -155,7 +155,7 @@ def newcomer(simulation: Simulation, role: str, python: str) -> Any:
 
 
 REASON = (
-    "runs Python 3.12, the workers that are connected run Python 3.11: functions cannot travel between them; run both "
+    "runs Python 3.12, the connected workers run Python 3.11: functions cannot travel between them; run both "
     "with the same minor version of Python"
 )
 

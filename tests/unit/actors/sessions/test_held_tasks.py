@@ -82,7 +82,7 @@ def test_the_owner_of_a_task_that_waits_is_told_why(simulation: Simulation) -> N
     answer = told(simulation, client, second)
     assert (answer.state, answer.waits_for) == ("inactive", QUOTA)
     assert answer.sentence == (
-        "its owner, alice, has 1 open tasks, and may have 1; it starts when some of that has ended or is dropped"
+        "its owner, alice, has 1 open tasks, and may have 1; it starts when other tasks end or values are dropped"
     )
 
 

@@ -193,8 +193,7 @@ def test_a_task_whose_order_was_on_its_way_to_five_lost_agents_fails(scene: Scen
     for attempt in range(1, 6):
         scene.run_and(attempt, on_its_way(attempt))
     assert scene.end().payload == (
-        b"its worker alpha was lost: 5 agents, one after the other, were lost "
-        b"while it, or a value for it, was on its way there"
+        b"its worker alpha was lost: 5 agents in a row were lost while it, or a value for it, was being sent to them"
     )
 
 

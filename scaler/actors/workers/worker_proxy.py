@@ -311,7 +311,7 @@ class WorkerProxy(Actor):
             self._tell_allocations([result.task_id for result in results])
 
     def _is_whole(self, run: RunRecord, result: RunResult, apart: list[RunResult]) -> bool:
-        """Return whether a range has ended. If some rows may be retried, split it and add the results to `apart`."""
+        """Return whether a range has ended. If some rows may be retried, split it and add results to `apart`."""
         rows = retried(run, result)
         if rows:
             self._split(run)

@@ -36,7 +36,8 @@ SLAB_BYTES = 64 << 20
 """The size of a slab, which values of up to an eighth of it share. Only written pages take memory."""
 OPEN_MEMORIES_MOST = 128
 """The maximum number of slabs and large blocks of a client, and of the ones that it maps from other processes. Each
-takes two descriptors."""
+takes two descriptors.
+"""
 NEW_MEMORY_BYTES = 32 << 20
 """From this size on, `malloc` of glibc takes new memory from the system for each value."""
 REMEMBERED_BLOCKS_MOST = 64

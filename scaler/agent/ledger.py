@@ -83,8 +83,7 @@ class Ledger:
 
     def held(self) -> bytes:
         """Return the open runs and kept results for a hello, at most `HELD_MOST`. Add runs with stored values, for
-        another
-        scheduler, unless a newer attempt may replace that value.
+        another scheduler, unless a newer attempt may replace that value.
         """
         runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._values_held()]
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
@@ -101,8 +100,7 @@ class Ledger:
 
     def results(self) -> list[RunResult]:
         """Return the results that may not have arrived, in order, and then those with stored values, for another
-        scheduler.
-        Results that are too large for the scheduler become failures.
+        scheduler. Results that are too large for the scheduler become failures.
         """
         for run, result in self._kept.items():
             if self._is_too_large(result):
@@ -267,8 +265,7 @@ class Ledger:
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
         """Sort runs that their worker did not have. Return cancels to send again, since the worker has the task now,
-        and open runs
-        that are lost.
+        and open runs that are lost.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []
@@ -299,8 +296,7 @@ class Ledger:
 
     def finish(self, results: Batch[RunResult]) -> Batch[RunResult]:
         """Keep the results of runs, open or not. Return the results to send: a large one has its location, and one that
-        is too
-        large for the scheduler is a failure.
+        is too large for the scheduler is a failure.
         """
         are_as_before = True
         known, kept, owners, tally = self._open, self._kept, self._owners, self.tally

@@ -1,8 +1,7 @@
 """Tally: counts the runs of an agent by worker and function while it is watched, and the time that workers are busy.
 
 The ledger adds each run that ends; each report empties it (`watch.py`). There is a tally only while a scheduler
-requests
-reports. The busy time includes runs that have not ended.
+requests reports. The busy time includes runs that have not ended.
 """
 
 from __future__ import annotations

@@ -38,8 +38,7 @@ class NodeValues:
 
     def take(self, result: RunResult, account: int) -> RunResult:
         """Store the frames of a result, in place of an earlier one of its task, and return the result with their
-        location. Return
-        it unchanged if they cannot be stored, or if a copy or a result of another account has this id.
+        location. Return it unchanged if they cannot be stored, or if a copy or a result of another account has this id.
 
         Args:
             account: the account of its task.

@@ -1,8 +1,7 @@
 """AgentWatch: periodic reports of what the workers of an agent do, while the scheduler is watched.
 
 The scheduler requests reports (`WatchRequest`); the link keeps the watch and sends its reports. In each interval it
-asks
-the workers for their runs and processes, the ledger for their tasks, and the system for processor time and memory.
+asks the workers for their runs and processes, the ledger for their tasks, and the system for processor time and memory.
 Workers of an executor without `ExecutorFeature.WATCH` are not asked, and the report has only their tasks. Without a
 request it does nothing.
 """

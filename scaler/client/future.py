@@ -58,7 +58,8 @@ _NOT_HERE: Any = None
 
 CANCELS = 3
 """How often `cancel_waiting` sends its request. An answer may overtake the end of the task. A task that was prefetched
-by a processor is returned, or starts, some milliseconds later."""
+by a processor is returned, or starts, some milliseconds later.
+"""
 
 _NO_CALLBACKS: Any = ()
 """replaced by a list with the first callback"""

@@ -327,7 +327,8 @@ class ProfilingInfo:
     peak_memory: int
     """the greatest rise of the resident set above its size before the call, in bytes; on Linux measured by the kernel,
     elsewhere sampled every few milliseconds; exact to a few hundred KiB. Memory that Python reuses for small objects of
-    earlier tasks does not count"""
+    earlier tasks does not count
+    """
 
     @property
     def duration_s(self) -> float:

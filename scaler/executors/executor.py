@@ -150,8 +150,7 @@ class Executor(Protocol):
     @property
     def capacity(self) -> int | None:
         """How many tasks it can run at once; None if unknown. It is the number of workers if the settings name none;
-        for None, the
-        node has one worker for each core. With `ExecutorFeature.ELASTIC`, it is the initial number.
+        for None, the node has one worker for each core. With `ExecutorFeature.ELASTIC`, it is the initial number.
         """
 
     @property
@@ -174,8 +173,7 @@ def load_executor(config: ClusterConfig) -> Executor:
     """Return the executor that runs the tasks of a node.
 
     Its name is an entry point in the group `scaler.engines`, which is called with the whole text of the setting
-    `engine`:
-    `NAME` or `NAME://REST`.
+    `engine`: `NAME` or `NAME://REST`.
 
     Raises:
         ConfigError: if no engine has this name (the text lists the installed ones), if it cannot be loaded, or if it

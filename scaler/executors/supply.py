@@ -21,8 +21,7 @@ from scaler.wire.messages.worker import RunTask
 
 AWAITED_OBJECTS = 4
 """How many objects are requested ahead. Tasks behind one that lacks an object continue meanwhile, since an object may
-take
-long to arrive; but each takes memory.
+take long to arrive; but each takes memory.
 """
 
 

@@ -370,8 +370,7 @@ class JobRecord:
 
         Raises:
             RowsDiffer: if known rows have different arguments, the job is sealed and has fewer rows, or the rows do not
-                follow
-                the known ones.
+                follow the known ones.
             ValueError: if the digests do not match the number of rows.
         """
         n_new = self._ranges.add(SubmittedRange(first, count, digest, row_digests, block), is_sealed=self.is_sealed)

@@ -23,7 +23,8 @@ VARIABLE = "SCALER_KEY_FOLDER"
 SCHEDULER_KEY = "scheduler.key"
 FITTING = {CLIENT: (ADMIN, CLIENT), WORKER: (WORKER,), MONITOR: (MONITOR, ADMIN)}
 """The kinds of key that a peer of each role may use, the preferred one first. A user who can read the folder of a
-scheduler may do everything with it, but code in tasks gets only the key of its cluster."""
+scheduler may do everything with it, but code in tasks gets only the key of its cluster.
+"""
 
 
 def home() -> Path:

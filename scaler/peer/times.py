@@ -13,14 +13,16 @@ from scaler.peer.states import GOODBYE_OVER, HEARTBEAT_DUE, PAUSE_OVER, SILENCE,
 SILENT_HEARTBEATS = 3
 SILENCE_LEAST_SECONDS = 5.0
 """The peer opens a new connection if the scheduler answers nothing for this time, or for `SILENT_HEARTBEATS` if that is
-longer."""
+longer.
+"""
 
 HEARTBEATS_IN_TIMEOUT = 4
 """A peer sends at least this many heartbeats in the time after which the scheduler takes a silent peer for dead."""
 
 PAUSE_LEAST_SECONDS, PAUSE_MOST_SECONDS = 0.05, 2.0
 """Limits of the pause before the next connection, from the second loss in a row on. Each pause is twice the last one.
-It has no random part: ZeroMQ itself spreads the attempts to reach a host that does not answer."""
+It has no random part: ZeroMQ itself spreads the attempts to reach a host that does not answer.
+"""
 
 GOODBYE_SECONDS = 1.0
 """How long a goodbye waits for its answer."""

@@ -20,7 +20,8 @@ Message: TypeAlias = tuple[bytes, list[memoryview]]
 
 FRAME_BYTES_MOST = 64 * 1024 * 1024
 """The most bytes of a frame. A connection that announces a larger one is closed before it takes memory: large messages
-travel in chunks."""
+travel in chunks.
+"""
 UNREAD_BYTES_MOST = 2 * FRAME_BYTES_MOST
 """The most bytes of one connection that may wait to be read."""
 

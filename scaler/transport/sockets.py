@@ -47,7 +47,8 @@ _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMOR
 GIVEN_UP_AFTER_MS = 20_000
 """The system closes a connection without answers after the longest time-out plus this time. ZeroMQ's own heartbeats
 could detect that too, but libzmq aborts the process (`!_io_error`) when a heartbeat is due on a connection that was
-reset while it was held back."""
+reset while it was held back.
+"""
 KEEPALIVE_SECONDS = 5
 """The time between two keep-alive probes of the system, after 30 s of silence."""
 HANDSHAKE_MS = 10_000
@@ -61,7 +62,8 @@ CONNECT_MS = 2_000
 
 MESSAGES_WAITING = 256
 """How many messages of one connection the scheduler's socket takes before they are read, if the system does not count
-their bytes (`unread.py`). Beyond that, the network holds the peer back."""
+their bytes (`unread.py`). Beyond that, the network holds the peer back.
+"""
 _ROUTING_ID_BYTES = 5
 MESSAGES_UNSENT = 250_000
 """The most messages that wait for a peer that does not read. Numbered messages are bounded elsewhere, echoes only here.

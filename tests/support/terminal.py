@@ -52,8 +52,7 @@ class Terminal:
     A program may write a frame as one update, as scaler_top does: only whole frames are read here.
 
     Args:
-        command: program and arguments.
-        width, height: in cells.
+        command: program and arguments. width, height: in cells.
         env: environment variables in addition to those of the tests.
     """
 

@@ -1,7 +1,7 @@
 """TextHashes: which clusters hash texts alike, to warn if tasks cannot partition by `hash(key)`.
 
-Used by the acceptor, for new agents, and by the directory, when their session has ended.
-Agents that differ are accepted, because most tasks do not use hashes of texts.
+Used by the acceptor, for new agents, and by the directory, when their session has ended. Agents that differ are
+accepted, because most tasks do not use hashes of texts.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ class Dependents:
         self._inputs: WeakValueDictionary[TaskId, Input] = WeakValueDictionary()
         self._held: dict[GraphId, set[TaskId]] = {}
         """the graphs that were not sent, and the tasks that they wait for: these were not sent either, or their results
-        are claimed"""
+        are claimed
+        """
         self._by_task: dict[TaskId, list[GraphEntry]] = {}
         """the same by task"""
         self._unanswered: set[TaskId] = set()

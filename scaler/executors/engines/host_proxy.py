@@ -1,10 +1,8 @@
 """EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
 
 Workers write to it (`SubmitRun`, `DropRun`, `DropHostObjects`), and the host, over the channel. It reports to each
-worker
-how its runs ended (`TaskEnded`), and to the link which processes of clients have ended. A host that dies is started
-again
-after a pause; its running tasks have died with it. The proxy never blocks on the host, and reads no task.
+worker how its runs ended (`TaskEnded`), and to the link which processes of clients have ended. A host that dies is
+started again after a pause; its running tasks have died with it. The proxy never blocks on the host, and reads no task.
 
     STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
        +--EngineDown, final, and none was ever UP--> the end of the agent

@@ -74,8 +74,7 @@ class ContextByThread(TaskContext):
     @property
     def task(self) -> int:
         """The number of the task of this thread; in a thread without one, 1 while any thread here runs a task, which
-        may have
-        started this thread.
+        may have started this thread.
         """
         return self._here().task or int(any(context.task for context in list(self._inline)))
 

@@ -8,8 +8,7 @@ results to the link.
                                  +----------------+-- cancelled --+--> ABANDONED
 
 One task at a time has the slot: RUNS. While it waits for other tasks, another thread runs another task. No thread can
-be
-stopped: a cancelled task is answered at once and abandoned, and its thread finishes it without the slot. The worker
+be stopped: a cancelled task is answered at once and abandoned, and its thread finishes it without the slot. The worker
 answers each task once, and never waits for a thread that runs a task.
 """
 

@@ -1,8 +1,7 @@
 """SymphonyEngine: sends each call as a task of a session to a Symphony service, and receives the answers.
 
 Called by the engine host. Answers arrive in threads of `soamapi`, in any order, also before `send_task_input` returns.
-A
-session that fails loses its tasks, which return to the scheduler. The next one is opened after a pause, which grows
+A session that fails loses its tasks, which return to the scheduler. The next one is opened after a pause, which grows
 until a session has answered; meanwhile calls wait.
 
     CLOSED --connect, create_session--> OPEN --on_exception, a send that fails--> CLOSED

@@ -4,11 +4,9 @@ SIGINT raises `KeyboardInterrupt` in the running task, as in any program, and do
 terminal of a cluster does not arrive here, because each processor has its own process group. Handlers are Python
 functions, which `exec` resets, so programs that a task starts have the usual signals.
 
-    SIGINT            KeyboardInterrupt in the task
-    SIGTERM           ends the process at once
-    INTERRUPT_SIGNAL  TaskInterrupt in the task that was cancelled
-    SIGCONT           with hard suspension: the task continues to wait, if it was waiting
-    SIGALRM ...       ignored: the timer of an earlier task, whose handler was removed
+    SIGINT            KeyboardInterrupt in the task SIGTERM           ends the process at once INTERRUPT_SIGNAL
+    TaskInterrupt in the task that was cancelled SIGCONT           with hard suspension: the task continues to wait, if
+    it was waiting SIGALRM ...       ignored: the timer of an earlier task, whose handler was removed
 
 Handlers raise only in the code of a task.
 """

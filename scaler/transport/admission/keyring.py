@@ -18,11 +18,13 @@ from scaler.transport.admission.listener_probe import ListenerProbe
 
 LISTED_NO_MORE, NOT_LISTED = 500, 400
 """The answers of a scheduler to a key that it accepted before, and to one that it does not know. They are ZAP status
-codes because only those reach a peer."""
+codes because only those reach a peer.
+"""
 
 SILENT_REFUSALS = 3
 """A scheduler disconnects silently from a peer that took its key for another one. So does one that is just ending, but
-not this many times in a row."""
+not this many times in a row.
+"""
 
 _SAID_BY_SCHEDULER = 2
 """From this weight on, a failure answers something that only the scheduler with the key in the file can read."""

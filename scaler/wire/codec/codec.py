@@ -32,7 +32,8 @@ from scaler.wire.messages.directions import DIRECTIONS, Direction
 
 MESSAGE_ITEMS = 2048
 """The most items in one message, all batches together. Further items get their own message; a larger message is
-refused."""
+refused.
+"""
 
 # A numbered message of one segment: the number of segments less one, their size, the pointer to the root (which follows
 # directly and has three words and a pointer), the direction, `number`, `heard`.

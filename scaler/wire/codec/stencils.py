@@ -27,7 +27,8 @@ ITEMS_MOST = 4
 """The most items of a message with a stencil."""
 SEEN_BEFORE_CUT = 8
 """The number of messages of a shape, for each item in it, before a stencil is cut. That costs as much as about ten
-messages without a stencil for each item, so only repeated shapes get one."""
+messages without a stencil for each item, so only repeated shapes get one.
+"""
 SEEN_BEFORE_CUT_TWICE = 128
 """The number of messages of a shape that already has a stencil for any length, before it gets one of its own."""
 SHAPES_MOST = 1024
@@ -64,7 +65,8 @@ class Stencils:
         self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
         """by the shape without the length of its value of any length: the stencil, or the count of such messages, which
-        is negative if no stencil can be cut"""
+        is negative if no stencil can be cut
+        """
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}

@@ -80,7 +80,8 @@ class RunOptions(NamedTuple):
     """the resources that the worker must have, and the amount of each that the task takes"""
     was_submitted: bool = False
     """an earlier scheduler had the task, and may have started or even ended it: it continues only as a run that an
-    agent has"""
+    agent has
+    """
     retry_on: tuple[str, ...] = ()
     """names of exception classes, as in `TaskFailure`; derived classes count too"""
     retry_delay_ms: int = 0

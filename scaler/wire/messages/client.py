@@ -63,17 +63,20 @@ class JobVerb(IntEnum):
 
     OPEN = 0
     """find or create the job with the terms in the body; `amount`: the bits of `JobOpenFlags`; with any of them `first`
-    is the revision that the client has compared"""
+    is the revision that the client has compared
+    """
     ROWS = 1
     """store `amount` rows from `first` on; the frames: their digests and their block; the body: the token of the call,
-    8 bytes, and the digest of the range"""
+    8 bytes, and the digest of the range
+    """
     OBJECT = 2
     """store an object; the body: its id, `amount`: its `InstructionKind`"""
     SEAL = 3
     """complete the rows: the job has `first` rows"""
     READ = 4
     """return the outcomes of the rows from `first` on, at most `amount`, when the first of them has ended. The body
-    `a`: this client needs the job to run; `s`: answer at once, with the next ended rows"""
+    `a`: this client needs the job to run; `s`: answer at once, with the next ended rows
+    """
     READ_NEW = 5
     """return outcomes in the order in which they reached the disk; the body is the id of that order"""
     SHOW = 6
@@ -98,7 +101,8 @@ class JobVerb(IntEnum):
     """return the digests of the rows of the range at `first`, and which of them have ended"""
     REPLACE = 16
     """replace a stored range, as `ROWS`; rows whose digests differ lose their results and run again. `amount`: the
-    revision that the client has compared; the body begins with a token of the request"""
+    revision that the client has compared; the body begins with a token of the request
+    """
     ARGUMENTS = 17
     """return the arguments of the row `first`, and the facts of its call"""
     TRUNCATE = 18
@@ -168,7 +172,8 @@ class ClientHello:
     """random, known only to the client and the scheduler: a client resumes its session with it on a new connection"""
     agent_token: Id = NO_ID
     """of a client inside a task: the token of the agent's hello, which proves where the client runs; it ends with its
-    processor"""
+    processor
+    """
     processor: U32 = 0
     """of a client inside a task: the number of its processor, which the agent never reuses"""
     resumes: U8 = 0
@@ -506,7 +511,8 @@ class JobRequest:
     body: Bytes = b""
     record: Bytes = b""
     """the id of the record, 8 bytes; empty: the job that has the name now. In requests for results, the number of the
-    work follows, 4 bytes"""
+    work follows, 4 bytes
+    """
     frames: FrameColumn = ()
 
 
@@ -519,7 +525,8 @@ class JobResponse:
     status: JobStatusColumn
     first: U64 = 0
     """with rows: the first one; for `READ_NEW`, and for a `READ` of rows in the order in which they end: where to
-    continue"""
+    continue
+    """
     amount: U32 = 0
     """with rows: their number"""
     body: Bytes = b""

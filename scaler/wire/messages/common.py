@@ -169,7 +169,8 @@ class Chunk:
 NOT_FOUND, FOUND, LOST = 0, 1, 2
 """Whether an object is stored. `LOST` means that it was lost with its host: a peer that has the call that made it may
 submit that again. For the id of a graph, a value that its open nodes need was lost: the whole graph must be
-resubmitted."""
+resubmitted.
+"""
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT)
@@ -233,7 +234,8 @@ class ObjectInstruction:
     frames: FrameColumn
     location: Bytes = b""
     """the location of its memory, instead of the frames, which the client sends on request; in a delete: only that
-    result, and not a newer one"""
+    result, and not a newer one
+    """
 
 
 @travels(AGENT_TO_SCHEDULER)

@@ -15,25 +15,31 @@ from scaler.wire.messages.directions import SCHEDULER_TO_MONITOR, travels
 
 WORKER_ROW = struct.Struct("<IIIHHQ8sII")
 """A worker: CPU time in permille of a core, number of its tasks, queued tasks, suspended tasks, flags, memory in bytes,
-short id of the running function, milliseconds since that started, number of ended runs."""
+short id of the running function, milliseconds since that started, number of ended runs.
+"""
 PROCESSOR_ROW = struct.Struct("<IHHIIQQ8s8s")
 """A process: its id, position of its worker, flags, CPU time in permille of a core, milliseconds since its task
-started, memory in bytes, peak memory, short ids of task and function."""
+started, memory in bytes, peak memory, short ids of task and function.
+"""
 BIN_ROW = struct.Struct("<IIIIII8s")
 """The recent work of a worker: its position, milliseconds that it was busy, also with unfinished runs, ended runs:
-success, failed, canceled, other; short id of the function that kept it busy longest."""
+success, failed, canceled, other; short id of the function that kept it busy longest.
+"""
 FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
 """The work of an agent on the tasks of a function since the previous row: its short id, tasks that are here now, number
 of ended runs: success, failed, canceled, other; microseconds of those that succeeded or failed, and their histogram
-(`StateFunction.durations`). Not on the stream: the scheduler adds the rows up."""
+(`StateFunction.durations`). Not on the stream: the scheduler adds the rows up.
+"""
 DURATIONS = struct.Struct("<32I")
 """A histogram of the durations of a function's runs, see `StateFunction.durations`."""
 RUN_ROW = struct.Struct("<16sHHI8s")
 """A running task: id of the task, position of the worker, flags, milliseconds since it started, short id of the
-function. Not on the stream."""
+function. Not on the stream.
+"""
 INITIALIZED, HAS_TASK, SUSPENDED, TASK_LOCK, REPORTS = 1, 2, 4, 8, 16
 """Flags of workers and processors: ready for tasks; runs a task; stopped; the task is blocked and holds no slot. Of
-workers also: the task has recently reported its progress."""
+workers also: the task has recently reported its progress.
+"""
 ENDED, SENT, RECEIVED = range(3)
 """Groups of `StateCount`."""
 

@@ -193,7 +193,8 @@ class RunResult:
     """the location of the result, instead of the frames: the agent keeps it until a delete"""
     rows: RowCount = 0
     """as in the task: this many of its rows have ended, from the one with this id on; if they succeeded, the payload
-    has a block for each"""
+    has a block for each
+    """
     statuses: Bytes = b""
     """if the status is success: the status of each row as a byte; empty: all succeeded"""
 

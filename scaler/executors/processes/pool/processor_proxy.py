@@ -85,8 +85,7 @@ CHANNEL_BYTES = 1024 * 1024
 """How much the system buffers for a process that does not read yet, unless its own limit is lower: one portion."""
 READY_SECONDS = 60.0
 """A processor that is not ready after this time is killed, which counts as a failure. Preloaded modules and an
-initializer
-of the user have no limit.
+initializer of the user have no limit.
 """
 
 

@@ -136,8 +136,7 @@ class Recall:
         """Take back the withheld tasks behind the executing one.
 
         If that one has just ended, the processor still holds the others and answers for each. It may have started the
-        next one
-        before that was withheld.
+        next one before that was withheld.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED:

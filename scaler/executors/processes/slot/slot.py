@@ -236,8 +236,7 @@ class Slot(Actor):
         """Return the results for the scheduler, and the tasks that were not started and must run again.
 
         A result for another task than the one at its place ends the processor: user code has written to the channel, or
-        a fork
-        of a task has returned from it. The following results cannot be trusted.
+        a fork of a task has returned from it. The following results cannot be trusted.
         """
         held = processor.held
         ends = self._cancellation.ends(processor) if self._cancellation.stops else None
@@ -279,8 +278,7 @@ class Slot(Actor):
 
     def _as_held(self, processor: ProcessorRecord, results: Batch[RunResult]) -> Iterator[RunResult]:
         """Yield results as the processor holds their tasks: for whole ranges, or for single tasks. A range is split if
-        a row was
-        not started, or if its results arrive in parts.
+        a row was not started, or if its results arrive in parts.
         """
         for result in results:
             if not result.rows:

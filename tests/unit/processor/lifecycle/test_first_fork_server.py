@@ -1,4 +1,4 @@
-"""The first_fork_server fork server of programs of their own: it is there before its settings are, and ends if nobody tells it."""
+"""First fork server: a fork server that starts before its settings are known, and ends if it never gets them."""
 
 from __future__ import annotations
 

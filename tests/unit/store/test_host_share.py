@@ -72,14 +72,15 @@ def test_a_file_that_a_cleaner_has_removed_is_made_again_with_its_folder(tmp_pat
 def test_what_a_killed_process_held_counts_no_more(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from scaler.store.host_share import HostShare; "
-        "HostShare(Path(sys.argv[1])).say(50 << 20, 4 << 20); print('said', flush=True); sys.stdin.read()"
+        f"HostShare(Path(sys.argv[1])).{HostShare.say.__name__}(50 << 20, 4 << 20); "
+        "print('ready', flush=True); sys.stdin.read()"
     )
     share = HostShare(tmp_path)
     with subprocess.Popen(
         [sys.executable, "-c", program, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None
-        assert other.stdout.readline() == "said\n"
+        assert other.stdout.readline() == "ready\n"
         share.look()
         assert share.others == StoredBytes(52 * MIB, 4 * MIB)
         other.send_signal(signal.SIGKILL)

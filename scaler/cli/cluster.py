@@ -23,7 +23,7 @@ examples:
   scaler_cluster tcp://10.0.0.5:2345 -n 4            four workers, for a scheduler on another machine
   scaler_cluster ipc:///srv/me/s -wn left,right      two workers with names
   scaler_cluster tcp://10.0.0.5:2345 -n 8 --engine concurrent.futures:ProcessPoolExecutor
-                                                     hands its tasks to that engine, eight at once
+                                                     runs its tasks with that engine, eight at once
 """
 
 
@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
     return options.make_parser(
         "scaler_cluster",
         ClusterConfig,
-        "Run workers on this machine: they take tasks from the scheduler at ADDRESS, one at a time each. "
+        "Run workers on this machine. Each runs one task at a time for the scheduler at ADDRESS. "
         "The scheduler may be started later.",
         EXAMPLES,
     )

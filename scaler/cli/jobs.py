@@ -29,8 +29,7 @@ from scaler.wire.messages.client import JobVerb
 
 DESCRIPTION = """\
 Show the jobs of a scheduler (scaler_scheduler --keep FOLDER), wait for them, and end them. With --file, the
-commands `list`, `check` and `give` use the folder itself, with or without a running scheduler; only `give` changes it,
-and only while no scheduler runs.
+commands `list`, `check` and `give` read the folder itself. Only `give` changes it, and only while no scheduler runs.
 """
 EXAMPLES = """\
 examples:
@@ -39,7 +38,7 @@ examples:
   scaler_jobs tcp://127.0.0.1:2345 wait prices         wait for its end; exit code 1 unless all rows are done
   scaler_jobs tcp://127.0.0.1:2345 results prices --start 100    a line for each row, from row 100 on
   scaler_jobs tcp://127.0.0.1:2345 export prices prices.csv    a table with a line for each row that has ended
-  scaler_jobs tcp://127.0.0.1:2345 give bob/prices alice    transfer a job of bob to alice; admins only
+  scaler_jobs tcp://127.0.0.1:2345 give bob/prices alice    transfer a job of bob to alice; for admins
   scaler_jobs --file /var/lib/scaler/jobs              list jobs without a scheduler
   scaler_jobs --file /var/lib/scaler/jobs check        read all values, report damage; exit code 1 if there is any
   scaler_jobs --file /var/lib/scaler/jobs give bob/prices alice    transfer a job while no scheduler uses the folder
@@ -330,10 +329,10 @@ COMMANDS = {
     "results": _Command("print the results in row order, each as soon as it is available", ("NAME",), _results),
     "export": _Command("write the rows that have ended into a file", ("NAME", "FILE"), _export),
     "retry": _Command("run failed rows again, and resume a cancelled or stopped job", ("NAME",), _do),
-    "cancel": _Command("cancel a job; results of ended rows are kept", ("NAME",), _do),
+    "cancel": _Command("cancel a job, and keep the results of ended rows", ("NAME",), _do),
     "forget": _Command("cancel a job, and delete its results", ("NAME",), _do),
     "give": _Command(
-        "transfer a job that is not running to another owner, as an admin, or with --file",
+        "transfer a stopped job to another owner, as an admin or with --file",
         ("NAME", "OWNER"),
         _give,
         _give_files,

@@ -1,4 +1,4 @@
-"""scaler_keys: make, hand out and take back the keys of a scheduler that listens on TCP."""
+"""scaler_keys: create, grant and revoke the keys of a scheduler that listens on TCP."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, ROLES, WORKER, KeyFile
 
 DESCRIPTION = """\
-Make, hand out and take back the keys of a scheduler that listens on TCP. A scheduler that has keys lets in nobody else,
-and what is said on its connections cannot be read on the way.
+Create, grant and revoke the keys of a scheduler on TCP. Only programs with one of its keys can connect; connections are
+encrypted.
 """
 EPILOG = """\
 roles:
   client     submits tasks
-  worker     is a cluster: it gets the tasks of all clients, and its results are unpickled by them
+  worker     is a cluster: runs the tasks of all clients, and they unpickle its results
   monitor    watches
   admin      is a client that may also end the scheduler and all workers
 
 examples:
-  scaler_keys new tcp://10.0.0.5:2345                keys for a scheduler there, in ~/.scaler; its user is done
-  scaler_keys allow alice --role client              prints the file to hand to Alice: .../alice.json
+  scaler_keys new tcp://10.0.0.5:2345                keys for a scheduler at that address, in ~/.scaler
+  scaler_keys allow alice --role client              prints the path of a key file for Alice: .../alice.json
   scaler_keys allow bob --role client --share 2      Bob gets two tasks for one of Alice
   scaler_keys allow eve --role client --tasks 1000 --bytes 20G
-                                                     Eve has no more than that at a time; her other tasks wait
+                                                     Eve has at most that at a time; her other tasks wait
   scaler_keys revoke alice                           ends her sessions within a second
-  scaler_keys check alice.json                       says what a file is good for
+  scaler_keys check alice.json                       describes the key file
 
-Who has such a file is let in: hand it over as you would a password. Alice puts it anywhere and names it:
+Anyone who has such a file can connect: treat it like a password. Alice stores it anywhere and names it:
 Client("alice.json"), scaler_cluster ADDRESS --key-file FILE, or SCALER_KEY_FILE.
 """
 
@@ -55,33 +55,48 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
     parser = options.new_parser("scaler_keys", DESCRIPTION, EPILOG)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    new = commands.add_parser("new", help="make the keys of a scheduler, before it is started")
+    new = commands.add_parser("new", help="create the keys of a scheduler, before it is started")
     new.add_argument(
-        "addresses", metavar="ADDRESS", nargs="+", help="where it listens, its other names, and its monitor if on TCP"
+        "addresses",
+        metavar="ADDRESS",
+        nargs="+",
+        help="where the scheduler listens; then its other addresses, and that of its monitor if that is on TCP",
     )
-    allow = commands.add_parser("allow", help="let somebody in; prints the file to hand over")
-    allow.add_argument("name", metavar="NAME", help="of whoever gets the file, as lists and logs show it")
-    allow.add_argument("--role", choices=ROLES, required=True, help="what they may be")
+    allow = commands.add_parser("allow", help="create a key, and print the path of its file")
+    allow.add_argument("name", metavar="NAME", help="the owner of the key, as lists and logs show it")
+    allow.add_argument("--role", choices=ROLES, required=True, help="what the owner may do")
     allow.add_argument(
-        "--share", type=_share, default=1, metavar="N", help="twice as many tasks of a share of 2 as of 1 (default: 1)"
+        "--share",
+        type=_share,
+        default=1,
+        metavar="N",
+        help="relative number of tasks per turn: an owner with 2 gets twice as many as one with 1 (default: 1)",
     )
     allow.add_argument(
-        "--tasks", type=_amount, default=0, metavar="N", help="of this owner at a time (default: any number)"
+        "--tasks",
+        type=_amount,
+        default=0,
+        metavar="N",
+        help="the most open tasks of this owner at a time (default: no limit)",
     )
     allow.add_argument(
-        "--bytes", type=_amount, default=0, metavar="N", help="of its values, such as 20G (default: any number)"
+        "--bytes",
+        type=_amount,
+        default=0,
+        metavar="N",
+        help="the most bytes of values of this owner at a time, such as 20G (default: no limit)",
     )
-    allow.add_argument("--until", type=_day, metavar="YYYY-MM-DD", help="the last day on which the key is good")
-    revoke = commands.add_parser("revoke", help="let somebody in no more, and end their sessions")
-    revoke.add_argument("name", metavar="NAME", help="as it was given to allow")
-    commands.add_parser("list", help="show who is let in")
-    commands.add_parser("rotate", help="give the scheduler a new key from its next start on")
-    check = commands.add_parser("check", help="say what a file is good for")
-    check.add_argument("file", metavar="FILE", type=Path, help="that was handed over")
+    allow.add_argument("--until", type=_day, metavar="YYYY-MM-DD", help="the last day on which the key is valid")
+    revoke = commands.add_parser("revoke", help="revoke a key, and end its sessions")
+    revoke.add_argument("name", metavar="NAME", help="the owner, as named with allow")
+    commands.add_parser("list", help="list the keys")
+    commands.add_parser("rotate", help="replace the key of the scheduler; used from its next start")
+    check = commands.add_parser("check", help="describe a key file")
+    check.add_argument("file", metavar="FILE", type=Path, help="the key file")
     for each in commands.choices.values():
         text = "the folder of keys (default: the only one in ~/.scaler, or in SCALER_KEY_FOLDER)"
-        text = "where to make them (default: in ~/.scaler, or in SCALER_KEY_FOLDER)" if each is new else text
-        text = "look, too, whether it is on the list in this folder of keys" if each is check else text
+        text = "where to create them (default: in ~/.scaler, or in SCALER_KEY_FOLDER)" if each is new else text
+        text = "also check that the key is on the list in this folder" if each is check else text
         each.add_argument("--folder", type=Path, metavar="FOLDER", help=text)
     return parser
 
@@ -128,25 +143,27 @@ def _folder(arguments: argparse.Namespace) -> KeyFolder:
         return KeyFolder(found[0])
     if found:
         names = ", ".join(str(each) for each in found)
-        raise ConfigError(f"there are keys of several schedulers, so say whose with --folder: {names}")
-    raise ConfigError(f"there are no keys in {home}: make some with scaler_keys new ADDRESS, or say --folder")
+        raise ConfigError(f"there are keys of several schedulers: name the folder with --folder: {names}")
+    raise ConfigError(
+        f"there are no keys in {home}: create some with scaler_keys new ADDRESS, or name their folder with --folder"
+    )
 
 
 def _new(arguments: argparse.Namespace) -> int:
     for address in arguments.addresses:
         endpoint = check_address(address)
         if endpoint.scheme != TCP:
-            raise ConfigError(f"keys are for TCP: {address} is guarded by the permissions of its file")
+            raise ConfigError(f"keys are for TCP addresses; the permissions of its file guard {address}")
     endpoint = check_address(arguments.addresses[0])
     path = arguments.folder.absolute() if arguments.folder is not None else finding.folder_for(endpoint)
     folder = KeyFolder.make(path, [finding.reachable(Endpoint.parse(each)) for each in arguments.addresses])
     says = "" if arguments.folder is None else f" --keys {path}"
-    say(f"made the keys of the scheduler at {endpoint} in {path}")
+    say(f"created the keys of the scheduler at {endpoint} in {path}")
     say(f"start it: scaler_scheduler {endpoint}{says}")
-    say("hand over, to others than your own user:")
+    say("files to give to other users:")
     for role, whom in ((CLIENT, "clients"), (WORKER, "clusters"), (MONITOR, "viewers"), (ADMIN, "admins")):
         say(f"  {whom + ':':9} {folder.path / f'{role}.json'}")
-    say("one file for each person can be taken back alone: scaler_keys allow NAME --role client")
+    say("to revoke access one by one, create a key for each person: scaler_keys allow NAME --role client")
     return 0
 
 
@@ -158,7 +175,7 @@ def _allow(arguments: argparse.Namespace) -> int:
 
 def _revoke(arguments: argparse.Namespace) -> int:
     count = _folder(arguments).revoke(arguments.name, _today())
-    say(f"took back {count} key{'s' if count > 1 else ''} of {arguments.name}; a running scheduler ends its sessions")
+    say(f"revoked {count} key{'s' if count > 1 else ''} of {arguments.name}; a running scheduler ends its sessions")
     return 0
 
 
@@ -174,7 +191,9 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _rotate(arguments: argparse.Namespace) -> int:
     files = _folder(arguments).rotate()
-    say("the scheduler has a new key from its next start on; these files know both, so hand them over again before:")
+    say(
+        "the scheduler uses a new key from its next start; before that, give their owners these files, which know both:"
+    )
     for file in files:
         say(f"  {file}")
     return 0
@@ -188,13 +207,15 @@ def _check(arguments: argparse.Namespace) -> int:
     folder = _folder(arguments)
     known = folder.allowed().get(key.public)
     if known is None:
-        raise ConfigError(f"it is not on the list {folder.list_path}")
+        raise ConfigError(f"the key is not on the list {folder.list_path}")
     reason = known.why_not(_today())
     if reason:
-        raise ConfigError(f"it is not good any more: {reason}")
+        raise ConfigError(f"the key is no longer valid: {reason}")
     if not {pair.public for pair in folder.pairs()} & {*key.servers}:
-        raise ConfigError(f"it is for another key of the scheduler than the one in {folder.path}: copy it again")
-    say(f"it is on the list of {folder.path}")
+        raise ConfigError(
+            f"the file is for an earlier key of the scheduler, not for the one in {folder.path}: copy the file again"
+        )
+    say(f"the key is on the list of {folder.path}")
     return 0
 
 

@@ -25,11 +25,10 @@ from scaler.scaling.scaling_client import ScalingClient
 
 DESCRIPTION = """\
 Start clusters with a command of yours when a scheduler has work for more workers, and drain them when they are idle.
-The command runs for as long as its cluster. In it, {address} is the scheduler's, {n} the number of workers (--each)
-and {names} their names, which SCALER_WORKER_NAMES has as well. The scheduler tells a cluster to leave; it ends after
-the tasks that it runs.
-Clusters that others have started are counted, and left alone; those of a scaler_scale that is gone are taken over.
-Ctrl-C drains all that it has started.
+The command runs for as long as its cluster. In it, {address} is the address of the scheduler, {n} the number of workers
+(--each) and {names} their names, which are also in SCALER_WORKER_NAMES. The scheduler asks a cluster to drain: it
+finishes its running tasks, and ends. Clusters that were started otherwise are counted, but never drained. Clusters
+whose scaler_scale has ended are taken over. Ctrl-C drains all clusters of this scaler_scale.
 """
 EXAMPLES = """\
 examples:
@@ -45,20 +44,24 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
     workers_or_none = partial(_workers, least=0)
     parser = options.new_parser("scaler_scale", DESCRIPTION, EXAMPLES)
-    parser.add_argument("address", metavar="ADDRESS", help="of the scheduler")
-    parser.add_argument("-ma", "--monitor-address", help="of its monitor stream, if it runs on another machine")
-    options.add_trust(parser, "that of an admin")
-    parser.add_argument("--up", required=True, metavar="COMMAND", help="starts a cluster")
+    parser.add_argument("address", metavar="ADDRESS", help="the address of the scheduler")
+    parser.add_argument(
+        "-ma", "--monitor-address", help="the address of its monitor stream, if the scheduler runs on another machine"
+    )
+    options.add_trust(parser, "it must be the key of an admin")
+    parser.add_argument("--up", required=True, metavar="COMMAND", help="the command that starts a cluster")
     parser.add_argument("--each", type=_workers, default=1, metavar="N", help="workers of one cluster (default: 1)")
     parser.add_argument(
         "--capabilities",
         default="",
         metavar="NAME=N,...",
-        help="what one cluster has that tasks ask for, as its command says it; tasks that ask for more do not count",
+        help="the capabilities of one cluster, as in its command; tasks that request others are not counted",
     )
-    parser.add_argument("--only-asked", action="store_true", help="tasks that ask for nothing do not count either")
-    parser.add_argument("--min", type=workers_or_none, default=0, metavar="N", help="workers at least (default: 0)")
-    parser.add_argument("--max", type=_workers, required=True, metavar="N", help="workers at most")
+    parser.add_argument("--only-asked", action="store_true", help="count only tasks that request capabilities")
+    parser.add_argument(
+        "--min", type=workers_or_none, default=0, metavar="N", help="the least number of workers (default: 0)"
+    )
+    parser.add_argument("--max", type=_workers, required=True, metavar="N", help="the greatest number of workers")
     _add_times(parser)
     return parser
 
@@ -69,14 +72,14 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
         type=_SECONDS,
         default=60.0,
         metavar="SECONDS",
-        help="drain a cluster that had no task for this time (default: 60)",
+        help="drain a cluster that has had no task for this time (default: 60)",
     )
     parser.add_argument(
         "--target",
         type=_SECONDS,
         default=TARGET_SECONDS,
         metavar="SECONDS",
-        help=f"in what time the open work should be done (default: {TARGET_SECONDS:g})",
+        help=f"the time in which the open work should be done (default: {TARGET_SECONDS:g})",
     )
     parser.add_argument(
         "--start-timeout",
@@ -101,7 +104,7 @@ def _check_admin(file: Path) -> None:
     """Raise `ConfigError` unless it is the key of an admin: nobody else may have clusters leave."""
     key = KeyFile.read(whole_path(file))
     if key.role != ADMIN:
-        raise ConfigError(f"{key.path} is the key of a {key.role}, and only an admin may have clusters leave")
+        raise ConfigError(f"{key.path} is the key of a {key.role}, and only an admin may drain clusters")
 
 
 @ends_in_order

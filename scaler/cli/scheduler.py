@@ -15,9 +15,9 @@ from scaler.settings import SchedulerConfig
 EXAMPLES = """\
 examples:
   scaler_scheduler ipc://$HOME/scaler.sock           for yourself on this machine
-  scaler_scheduler tcp://0.0.0.0:2345                for other machines: makes keys in ~/.scaler once, and says where
-                                                     they are; clusters and clients of this user find them there
-  scaler_keys allow alice --role client              a key for somebody else
+  scaler_scheduler tcp://0.0.0.0:2345                for other machines: creates keys in ~/.scaler once, and prints
+                                                     where; clusters and clients of this user find them there
+  scaler_keys allow alice --role client              a key for another user
 then, in other terminals:
   scaler_cluster ipc://$HOME/scaler.sock -n 4
   export SCALER_ADDRESS=ipc://$HOME/scaler.sock
@@ -30,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     return options.make_parser(
         "scaler_scheduler",
         SchedulerConfig,
-        "Run a scheduler: clients send it tasks, and it hands them to the workers of clusters.",
+        "Run a scheduler: it assigns the tasks of clients to the workers of clusters.",
         EXAMPLES,
     )
 

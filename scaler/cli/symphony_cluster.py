@@ -28,7 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
     return options.make_parser(
         "scaler_symphony_cluster",
         SymphonyConfig,
-        "Take tasks from the scheduler at ADDRESS and run them in the service SERVICE of IBM Spectrum Symphony. "
+        "Run tasks of the scheduler at ADDRESS in the service SERVICE of IBM Spectrum Symphony. "
         "The Python module soamapi of the Symphony client must be in PYTHONPATH.",
         EXAMPLES,
     )

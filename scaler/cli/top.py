@@ -19,15 +19,15 @@ from scaler.monitor.top.screen import Screen, can_show
 from scaler.texts import escaped
 
 DESCRIPTION = """\
-Watch what a cluster does: its scheduler, workers, functions, clients and failures. Nothing is changed in it.
-Press ? for help and q to quit. Where the output is no terminal, one page is printed.
+Watch what a cluster does: its scheduler, workers, functions, clients and failures. It changes nothing.
+Press ? for help and q to quit. If the output is not a terminal, it prints one page.
 """
 EXAMPLES = """\
 examples:
   scaler_top tcp://127.0.0.1:2345                    the scheduler's address, on its machine
   scaler_top ipc:///tmp/127.0.0.1_2345_monitor       the monitor address that scaler_scheduler prints
   scaler_top tcp://127.0.0.1:2345 --once             one page
-  scaler_top tcp://127.0.0.1:2345 --once --json      one page for programs; exit code 1 if nothing is heard
+  scaler_top tcp://127.0.0.1:2345 --once --json      one page for programs; exit code 1 if the scheduler does not answer
   scaler_top tcp://127.0.0.1:2345 --trace run.json --seconds 30    a trace for ui.perfetto.dev
 """
 _SECONDS = options.seconds(0.1, 3600)
@@ -42,7 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="MONITOR_ADDRESS",
         nargs="?",
         default=os.environ.get("SCALER_ADDRESS"),
-        help="of the monitor stream, or of its scheduler; otherwise SCALER_ADDRESS of the environment",
+        help="the address of the monitor stream, or of its scheduler; by default SCALER_ADDRESS of the environment",
     )
     parser.add_argument(
         "-t",
@@ -50,7 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
         type=_SECONDS,
         default=5.0,
         metavar="SECONDS",
-        help="after this time without news, say what to check (default: 5)",
+        help="after this time without a message, show what to check (default: 5)",
     )
     options.add_trust(parser)
     parser.add_argument("--once", action="store_true", help="print one page and end")
@@ -60,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--seconds",
         type=_SECONDS,
         metavar="N",
-        help="with --trace: how long, from the first news on (default: 10; Ctrl-C ends it before)",
+        help="with --trace: how long, from the first message (default: 10; Ctrl-C ends it earlier)",
     )
     return parser
 
@@ -110,7 +110,7 @@ def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
     kind = os.environ.get("TERM", "")
     if not can_show(kind):
         return (
-            f"scaler_top: a terminal {kind!r} cannot show a screen that changes. Set TERM to what it is, such as "
+            f"scaler_top: a terminal {kind!r} cannot show a changing screen. Set TERM to its type, such as "
             f"xterm, or print one page: scaler_top {arguments.address} --once"
         )
     TopProgram(subscriber, Screen(), arguments.timeout).run()

@@ -15,8 +15,8 @@ examples:
   scaler_ui tcp://127.0.0.1:2345                     prints the address to open in a browser of this machine
   scaler_ui tcp://127.0.0.1:2345 --store ~/night.db  history is kept in a file for a week
   ssh -L 50001:127.0.0.1:50001 HOST                  then that address also works in a browser of your own machine
-The page shows and changes nothing. Whoever has its address with the token can look; close to it is the file with the
-token, for programs: curl -H "Authorization: Bearer $(cat FILE)" http://127.0.0.1:50001/metrics
+The page only shows. Anyone who has its address with the token can see it. Programs read the token from the printed
+file: curl -H "Authorization: Bearer $(cat FILE)" http://127.0.0.1:50001/metrics
 """
 
 
@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
         else:
             say(f"scaler_ui shows {config.address} at")
             say(f"  {site.url}")
-        say(f"The token is in {site.token_file}. Ctrl-C ends the page, never the cluster.", flush=True)
+        say(f"The token is in {site.token_file}. Ctrl-C ends the page, not the cluster.", flush=True)
         if not is_loopback(config.host):
             say("The page is open to your network and unencrypted: put a proxy with TLS in front of it.", flush=True)
 

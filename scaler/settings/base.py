@@ -33,15 +33,15 @@ DEATH_TIMEOUT = entry(
     "a cluster ends after this time without a scheduler", "-ds", "--death-timeout-seconds", unit="s", least=0.1
 )
 KEY_FILE = entry(
-    "the file with the key that the scheduler asks for (scaler_keys), never named by scaler.toml",
+    "the file with the key for the scheduler (scaler_keys); never taken from scaler.toml",
     "--key-file",
     metavar="FILE",
     default="the one for that address in ~/.scaler, if there is one",
     in_file=False,
 )
 TRUST_USERS = entry(
-    "the users who may run the scheduler at an ipc:// address besides this user and root: names or uids, never named "
-    "by scaler.toml",
+    "the users who may run the scheduler at an ipc:// address besides this user and root: names or uids; never taken "
+    "from scaler.toml",
     "--trust-users",
     check=uid_of,
     metavar="A,B",
@@ -49,8 +49,8 @@ TRUST_USERS = entry(
     in_file=False,
 )
 TRANSFER_WINDOW = entry(
-    "how much of its large values may be on the way to each peer; more is faster over long distances, less lets small "
-    "messages through sooner",
+    "the most bytes of large values in transfer to each peer; more is faster over long distances, less delays small "
+    "messages less",
     "--transfer-window-bytes",
     unit="bytes",
     least=262144,
@@ -108,7 +108,7 @@ class LoggingConfig(_Checked):
     )
     config_file: str | None = setting(
         None,
-        "a file in the format of Python's logging.config.fileConfig, never named by scaler.toml; replaces the "
+        "a file in the format of Python's logging.config.fileConfig; never taken from scaler.toml; replaces the "
         "paths and the level",
         "-lc",
         "--logging-config-file",
@@ -118,7 +118,7 @@ class LoggingConfig(_Checked):
     )
     text_characters: int = setting(
         256,
-        "names, versions and reasons of other processes are cut to this length in the log",
+        "the length to which the log cuts names, versions and reasons of other processes",
         "--logging-text-characters",
         least=16,
     )

@@ -34,7 +34,7 @@ class ClientConfig(Settings):
     )
     heartbeat_interval_seconds: float = setting(2, "the time between two heartbeats", unit="s", least=0.001)
     stream_output: bool = setting(
-        False, "whether to print here what its tasks write, each line with worker and task name"
+        False, "whether the client prints what its tasks write, each line with worker and task name"
     )
     key_file: str | None = field(default=None, metadata={**KEY_FILE, "flags": ()})
     trust_users: tuple[int, ...] = field(default=(), metadata={**TRUST_USERS, "flags": ()})

@@ -84,7 +84,7 @@ class ClusterConfig(Settings):
         "--num-of-workers",
         least=1,
         most=WORKERS_MOST,
-        default="as many as there are names, else as the engine can run at once, else one for each core",
+        default="the number of names, else of the tasks that the engine can run at once, else of cores",
     )
     worker_names: tuple[str, ...] = setting(
         (),
@@ -92,7 +92,7 @@ class ClusterConfig(Settings):
         "-wn",
         "--worker-names",
         metavar="A,B",
-        default="made of the name of the host and the process id",
+        default="made from the host name and the process id",
     )
     io_threads: int = setting(1, IO_THREADS, "-it", "--io-threads", least=1)
     heartbeat_interval_seconds: float = field(default=2, metadata=HEARTBEAT)
@@ -102,7 +102,7 @@ class ClusterConfig(Settings):
     death_timeout_seconds: float = field(default=300, metadata=DEATH_TIMEOUT)
     drain_seconds: float = setting(
         0,
-        "how long to wait for running tasks on SIGTERM, while no new ones are taken; 0: end at once",
+        "on SIGTERM, how long to let running tasks finish, while no new ones start; 0: end at once",
         "--drain",
         unit="s",
     )
@@ -131,42 +131,42 @@ class ClusterConfig(Settings):
     )
     preload: tuple[str, ...] = setting(
         (),
-        "modules that are imported once for all worker processes, which share their memory",
+        "modules to import once for all worker processes, which share their memory",
         "--preload",
         metavar="A,B",
         default="none",
     )
     initializer: str = setting(
         "",
-        "what each new worker process calls before its first task; in code also a function",
+        "the function that each new worker process calls before its first task; in code also the function itself",
         "--initializer",
         check=check_initializer,
         metavar="MODULE:FUNCTION",
         default="none",
     )
     max_tasks_per_processor: int = setting(
-        0, "a worker process is replaced by a fresh one after this many tasks; 0: never", "--max-tasks-per-processor"
+        0, "replace a worker process after this many tasks; 0: never", "--max-tasks-per-processor"
     )
     max_waiting_per_worker: int | None = setting(
         None,
-        "how many tasks of one worker may wait at once for tasks that they have submitted, each in a process of its "
-        "own; one more fails with TaskFailedError",
+        "the most tasks of one worker that wait at once for nested tasks, each in a process of its own; one more fails "
+        "with TaskFailedError",
         "--max-waiting-per-worker",
         least=1,
-        default="as many as half of the memory that is free at the start has room for, 100 at least",
+        default="as many as fit into half of the memory that is free at the start, but at least 100",
     )
     processor_memory_bytes: int = setting(
         0,
-        "a task whose process has this much memory of its own gets MemoryError; a process still above 75 % of it "
-        "between tasks is replaced; 0: no limit",
+        "a task fails with MemoryError when its process uses this much private memory; a process still above 75 % of "
+        "it between tasks is replaced; 0: no limit",
         "--processor-memory-bytes",
         unit="bytes",
         most=2**63,
     )
     object_memory_bytes: int | None = setting(
         None,
-        "how much shared memory the objects of all clusters of this user on this host may take; what is not read "
-        "beyond that goes to the disk",
+        "the most shared memory for the objects of all clusters of this user on this host; beyond it, objects that no "
+        "task reads are spilled to disk",
         "--object-memory-bytes",
         unit="bytes",
         least=1048576,
@@ -175,14 +175,14 @@ class ClusterConfig(Settings):
     )
     spill_folder: str = setting(
         "",
-        "a folder on a disk, in which each cluster has a private folder for the objects that are too much for memory",
+        "a folder on a disk, in which each cluster creates a private folder for spilled objects",
         "--spill-folder",
         metavar="FOLDER",
         default="/var/tmp",  # noqa: S108 - a private folder is made in it
     )
     spill_bytes: int | None = setting(
         None,
-        "how much the objects of all clusters of this user on this host may take there; 0: none, they stay in memory",
+        "the most disk space for the spilled objects of all clusters of this user on this host; 0: never spill",
         "--spill-bytes",
         unit="bytes",
         most=2**62,
@@ -190,8 +190,8 @@ class ClusterConfig(Settings):
     )
     capabilities: tuple[str, ...] = setting(
         (),
-        "what this machine has that tasks may ask for, and how much of each; NAME alone means NAME=1, and K, M, G, "
-        "T are powers of 1024; in code also a dict",
+        "what this machine offers to tasks that request it, and how much of each; NAME alone means NAME=1, and K, M, "
+        "G, T are powers of 1024; in code also a dict",
         "--capabilities",
         metavar="NAME=AMOUNT,...",
         default="none",
@@ -206,14 +206,14 @@ class ClusterConfig(Settings):
     )
     task_output_lines_per_second: int = setting(
         500,
-        "limit per worker for the output lines of tasks that travel to future.logs() and viewers; a cluster as a "
-        "whole sends at most twice as many; 0: none, they are in the log only",
+        "the most output lines of tasks per worker that are sent to future.logs() and viewers; a cluster as a whole "
+        "sends at most twice as many; 0: lines are only logged",
         "--task-output-lines-per-second",
         most=100_000,
     )
     task_output_in_log: bool = setting(
         True,
-        "whether what tasks write is also in the log of their worker; off: only clients and viewers get it",
+        "whether to log what tasks write at their worker, too; off: only clients and viewers receive it",
         "--task-output-in-log",
     )
     engine: str = setting(

@@ -63,14 +63,14 @@ class SchedulerConfig(Settings):
     io_threads: int = setting(1, IO_THREADS, "--io-threads", least=1)
     max_number_of_tasks_waiting: int = setting(
         -1,
-        "refuse new tasks with NoWorkerError while this many wait and no worker has room; -1: no limit",
+        "refuse new tasks with NoWorkerError while this many wait and no worker has a free place; -1: no limit",
         "-mt",
         "--max-number-of-tasks-waiting",
         least=-1,
     )
     client_timeout_seconds: float = setting(
         60,
-        "a client that is silent for this time is dead: its tasks are cancelled",
+        "after this time without a message from a client, it is lost: its tasks are cancelled",
         "-ct",
         "--client-timeout-seconds",
         unit="s",
@@ -78,7 +78,7 @@ class SchedulerConfig(Settings):
     )
     worker_timeout_seconds: float = setting(
         60,
-        "a cluster that is silent for this time is dead: its tasks go to other workers",
+        "after this time without a message from a cluster, it is lost: its tasks are assigned to other workers",
         "-wt",
         "--worker-timeout-seconds",
         unit="s",
@@ -121,38 +121,38 @@ class SchedulerConfig(Settings):
     )
     rows_per_task: int = setting(
         500,
-        "the most rows of a map that travel as one task, once it is known how long they take; 1: each row is a task",
+        "the most rows of a map that are sent as one task, once their duration is known; 1: each row is a task",
         "--rows-per-task",
         least=1,
         most=4096,
     )
     client_tasks: int = setting(
         250_000,
-        "most open tasks that the scheduler accepts from one client; the client holds back the rest",
+        "the most open tasks that the scheduler accepts from one client; the client holds back the rest",
         "--client-tasks",
         least=1,
     )
     client_bytes: int = setting(
         128 * 1024 * 1024,
-        "most bytes of arguments of open tasks that the scheduler accepts from one client; the client holds back the "
-        "rest",
+        "the most bytes of arguments of open tasks that the scheduler accepts from one client; the client holds back "
+        "the rest",
         "--client-bytes",
         unit="bytes",
         least=1,
     )
     open_tasks: int = setting(
-        4_000_000, "most open tasks of all clients together, in equal shares", "--open-tasks", least=1
+        4_000_000, "the most open tasks of all clients together, in equal shares", "--open-tasks", least=1
     )
     open_bytes: int = setting(
         4 * 1024 * 1024 * 1024,
-        "most bytes of arguments of open tasks of all clients together, in equal shares",
+        "the most bytes of arguments of open tasks of all clients together, in equal shares",
         "--open-bytes",
         unit="bytes",
         least=1,
     )
     frame_bytes: int = setting(
         64 * 1024 * 1024,
-        "a connection that begins a larger frame is closed; Scaler itself sends none of more than 1 MiB",
+        "close a connection that sends a larger frame; Scaler itself sends at most 1 MiB",
         "--frame-bytes",
         unit="bytes",
         least=1024 * 1024,
@@ -160,20 +160,20 @@ class SchedulerConfig(Settings):
     )
     kept_bytes: int = setting(
         256 * 1024 * 1024,
-        "most bytes kept for a client or a cluster whose connection was lost; beyond that it gets a new session, and "
-        "tasks whose results were dropped run again",
+        "the most bytes kept for a disconnected client or cluster; beyond that it gets a new session, and tasks whose "
+        "results were dropped run again",
         "--kept-bytes",
         unit="bytes",
         least=1,
     )
     value_bytes: int = setting(
         0,
-        "the most bytes of one argument, object, function or result, unless it lies in shared memory; a larger one "
-        "is refused with ObjectTooLargeError before it is sent",
+        "the most bytes of one argument, object, function or result outside of shared memory; a larger one fails with "
+        "ObjectTooLargeError before it is sent",
         "--value-bytes",
         unit="bytes",
         most=2**62,
-        default="four fifths of the memory that the scheduler has free at the time",
+        default="four fifths of the memory that is free at the scheduler at the time",
     )
     crash_limit: int = setting(
         3, "a task fails when its process or host has died this many times while it ran", "--crash-limit", least=1
@@ -181,41 +181,41 @@ class SchedulerConfig(Settings):
     transfer_window_bytes: int = field(default=1048576, metadata=TRANSFER_WINDOW)
     keys: str | None = setting(
         None,
-        "the folder of keys (scaler_keys new): over TCP, nobody without one of them can connect; never named by "
+        "the folder of keys (scaler_keys new): over TCP, only programs with one of them can connect; never taken from "
         "scaler.toml",
         "--keys",
         metavar="FOLDER",
-        default="the one for that address in ~/.scaler, where the scheduler makes them if there are none",
+        default="the one for that address in ~/.scaler, which the scheduler creates if there is none",
         in_file=False,
     )
     insecure_let_everybody_run_code: bool = setting(
         False,
-        "listen on TCP without keys: whoever can connect runs code as the user of the workers; never named by "
-        "scaler.toml",
+        "listen on TCP without keys: any program that can connect runs code as the user of the workers; never taken "
+        "from scaler.toml",
         "--insecure-let-everybody-run-code",
         in_file=False,
     )
     audit_file: str | None = setting(
         None,
-        "append a line of JSON for each connection that is let in or refused, each session that begins or ends, and "
-        "each owner who is over a quota",
+        "append a line of JSON for each connection that is accepted or refused, each session that starts or ends, and "
+        "each owner over a quota",
         "--audit-file",
         metavar="FILE",
-        default="none; the logger scaler.audit has them",
+        default="none; the logger scaler.audit receives the lines",
     )
     keep: str | None = setting(
         None,
-        "the folder where jobs are kept, so that they outlive programs and schedulers; it is for this user alone",
+        "the folder where jobs are kept, so that they outlive programs and schedulers; only this user may have access",
         "--keep",
         metavar="FOLDER",
         default="no jobs are kept",
     )
     keep_shared: bool = setting(
-        False, "whether other schedulers may use that folder, too, each job by one at a time", "--keep-shared"
+        False, "whether other schedulers may use that folder, too; each job is open in one at a time", "--keep-shared"
     )
     keep_bytes: int = setting(
         64 * 1024 * 1024 * 1024,
-        "the most bytes that all jobs take there; beyond that new ones are refused, and running ones pause",
+        "the most bytes of all jobs; beyond that new ones are refused, and running ones pause",
         "--keep-bytes",
         unit="bytes",
         least=1,

@@ -40,7 +40,7 @@ class SymphonyConfig(Settings):
     )
     base_concurrency: int = field(
         metadata=entry(
-            "how many tasks are at the service at once; nested tasks start beside their parents, and do not count",
+            "how many tasks the service has at once; nested tasks start beside their parents, and are not counted",
             "-n",
             "--base-concurrency",
             least=1,
@@ -49,11 +49,11 @@ class SymphonyConfig(Settings):
     )
     worker_name: str = setting(
         "",
-        "the name of the workers, which get a number each",
+        "the name of the workers; each also gets a number",
         "-w",
         "--worker-name",
         metavar="NAME",
-        default="made of the name of the host and the process id",
+        default="made from the host name and the process id",
     )
     heartbeat_interval_seconds: float = field(default=2, metadata=HEARTBEAT)
     death_timeout_seconds: float = field(default=300, metadata=DEATH_TIMEOUT)

@@ -24,11 +24,11 @@ class UiConfig(Settings):
     )
     host: str = setting(
         "127.0.0.1",
-        "where browsers connect; 0.0.0.0: from all networks, unencrypted, so put a proxy with TLS in front",
+        "the host where browsers connect; 0.0.0.0: all networks, unencrypted, so put a proxy with TLS in front",
         "--host",
         metavar="HOST",
     )
-    port: int = setting(50001, "where browsers connect; 0: any free port", "--port", least=0, most=65535)
+    port: int = setting(50001, "the port where browsers connect; 0: any free port", "--port", least=0, most=65535)
     store: str | None = setting(
         None,
         "a file that keeps history, events and failures for a week, so that they outlive this server",
@@ -39,14 +39,14 @@ class UiConfig(Settings):
     metrics_only: bool = setting(False, "serve /metrics and /healthz, and no page", "--metrics-only")
     token_file: str | None = setting(
         None,
-        "the file with the token that browsers need, made if there is none",
+        "the file with the token that browsers need; created if it does not exist",
         "--token-file",
         metavar="FILE",
         default="~/.local/state/scaler/ui-PORT.token",
     )
     names: tuple[str, ...] = setting(
         (),
-        "further host names under which browsers ask for the page, such as that of a proxy in front",
+        "further host names under which browsers request the page, such as that of a proxy in front",
         "--names",
         metavar="NAME",
         default="none",

@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(str(error))
     if not arguments.address:
         parser.error(
-            "the address of the scheduler must be given, as an argument or as SCALER_ADDRESS, or in --key-file"
+            "the address of the scheduler is required: give it as an argument, as SCALER_ADDRESS, or in --key-file"
         )
     if arguments.json and not arguments.once:
         parser.error("--json is for one page: add --once")

@@ -166,9 +166,9 @@ class RunningProcess:
         try:
             if self.reports.next(START_SECONDS if _has_usual_name() else UNUSUAL_SECONDS) is not None:
                 return
-            how = f"ended with {how_it_ended(self.process.wait(STOP_SECONDS))} and has not run any Python"
+            how = f"ended with {how_it_ended(self.process.wait(STOP_SECONDS))} and did not run Python"
         except (TimeoutError, subprocess.TimeoutExpired):
-            how = "has not run any Python in time"
+            how = "did not run Python in time"
         self.kill()
         raise StartError(_about_program(self.title, how))
 
@@ -261,11 +261,11 @@ class ChildProcess:
             StartError: if it was started before, or `sys.executable` is no Python interpreter.
         """
         if self._running is not None:
-            raise StartError(f"this {self._title} was started before; make a new one")
+            raise StartError(f"this {self._title} was already started; create a new one")
         if not sys.executable:
             raise StartError(_about_program(self._title, "is not set, as in a program that embeds Python"))
         if getattr(sys, "frozen", False) and not _has_usual_name():  # it would start this whole program again
-            raise StartError(_about_program(self._title, "is this frozen program and no Python"))
+            raise StartError(_about_program(self._title, "is this frozen program, not a Python interpreter"))
         self._running = RunningProcess(self._title)
         self._finalizer = weakref.finalize(self, RunningProcess.end, self._running)
 
@@ -297,7 +297,7 @@ class ChildProcess:
         self.join(STOP_SECONDS)
         if report:
             raise StartError(report["error"])
-        raise StartError(f"the {self._title} ended at its start with exit code {self.exitcode}; its log says why")
+        raise StartError(f"the {self._title} ended while starting, with exit code {self.exitcode}; its log says why")
 
     # As of a `multiprocessing.Process`
 

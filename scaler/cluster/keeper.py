@@ -74,14 +74,14 @@ def _watch(running: RunningProcess, config: ClusterConfig | SchedulerConfig, par
                     _give_up(config.address, part, why, code, running.reports.error())
                     return
                 logger.warning(
-                    "the %s of the local cluster for %s died (%s): it is started again, and its tasks run again",
+                    "the %s of the local cluster for %s died (%s): it is restarted, and its tasks run again",
                     part,
                     config.address,
                     how_it_ended(code),
                 )
                 running.restart(config.to_json())
     except OSError as error:
-        _give_up(config.address, part, f"its {part} has died and cannot be started again: {error.strerror}", code)
+        _give_up(config.address, part, f"its {part} has died and cannot be restarted: {error.strerror}", code)
     finally:
         if part == "agent":
             _clusters[config.address] -= 1
@@ -96,7 +96,9 @@ def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> N
     """
     text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
     memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
-    text += f": {error}" if error else f". The log of the cluster says why{memory}. Mend that, then make a new one"
+    text += (
+        f": {error}" if error else f". The log of the cluster says why{memory}. Fix that, then create a new one"
+    )
     logger.critical(text)
     _fail_clients(address, part, text)
 

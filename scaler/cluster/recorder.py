@@ -62,8 +62,8 @@ class Recorder:
         if not has_begun:
             self._process.kill()
             _, complaint = self._end()
-            silence = f"nothing was heard from the scheduler at {endpoint} for {BEGIN_SECONDS:g} seconds"
-            raise StartError(f"the trace cannot begin: {complaint or silence}")
+            silence = f"the scheduler at {endpoint} sent nothing for {BEGIN_SECONDS:g} seconds"
+            raise StartError(f"the trace cannot start: {complaint or silence}")
 
     def _has_begun(self) -> bool:
         output = self._process.stdout
@@ -89,5 +89,5 @@ class Recorder:
         self._process.terminate()
         said, complaint = self._end()
         if self._process.returncode:
-            raise OSError(complaint or f"the process that records has ended with code {self._process.returncode}")
+            raise OSError(complaint or f"the recording process ended with code {self._process.returncode}")
         return said

@@ -123,6 +123,6 @@ def _run_agent(config: ClusterConfig, on_started: Started, line: int) -> None:
 def _fail_if(code: int, address: str) -> None:
     """After a failure that is ours, leave no future without an end."""
     if code:
-        text = "the scheduler or the agent in this process has failed, see the log; make a new client"
+        text = "the scheduler or the agent in this process failed: see the log, and create a new client"
         logger.critical(text)
         fail_links(address, partial(WorkerDiedError, text))

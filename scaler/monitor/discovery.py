@@ -79,7 +79,7 @@ def _not_allowed(place: Endpoint) -> ConfigError:
     except OSError:  # it has just gone
         owner = "its owner"
     return ConfigError(
-        f"this user may not connect to {place}: {closed} belongs to {owner}. Ask {owner} to start the scheduler with "
+        f"this user has no access to {place}: {closed} belongs to {owner}. Ask {owner} to start the scheduler with "
         "--monitor-address tcp://HOST:PORT, and for a key of the role monitor (scaler_keys allow NAME --role monitor)"
     )
 

@@ -50,7 +50,7 @@ class _Scrape(Collector):
     def collect(self) -> Iterator[Metric]:
         model = self._model
         is_heard = model.scheduler is not None and model.silent_seconds(self._now) is None
-        yield _gauge("scaler_up", "Whether the scheduler is heard: 1, or 0", int(is_heard))
+        yield _gauge("scaler_up", "1 if the scheduler answers, else 0", int(is_heard))
         text = "Messages of the monitor stream that were lost"
         yield CounterMetricFamily("scaler_monitor_missed_messages", text, value=model.missed)
         if model.scheduler is None or not is_heard:
@@ -88,31 +88,33 @@ def _of_scheduler(scheduler: StateScheduler) -> Iterator[Metric]:
     version = scheduler.package_version
     yield _gauges("scaler_build_info", "Version of the scheduler", ["version"], [([version], 1)])
     started = scheduler.started_us / 1e6
-    yield _gauge("scaler_scheduler_start_time_seconds", "When the scheduler began: seconds since 1970", started)
+    yield _gauge("scaler_scheduler_start_time_seconds", "Start time of the scheduler, in seconds since 1970", started)
     cpu = scheduler.cpu_permille / 1000
-    yield _gauge("scaler_scheduler_cpu_cores", "Cores that the scheduler uses; it can use one", cpu)
+    yield _gauge("scaler_scheduler_cpu_cores", "Cores that the scheduler uses, at most one", cpu)
     memory = scheduler.rss_bytes
     yield _gauge("scaler_scheduler_resident_memory_bytes", "Resident memory of the scheduler", memory)
     free = scheduler.free_bytes
-    yield _gauge("scaler_scheduler_host_free_memory_bytes", "Memory that the host of the scheduler has left", free)
+    yield _gauge("scaler_scheduler_host_free_memory_bytes", "Free memory of the host of the scheduler", free)
     lags = [(["0.5"], scheduler.lag_us / 1e6), (["0.95"], scheduler.lag_most_us / 1e6)]
-    yield _gauges("scaler_scheduler_loop_lag_seconds", "How late the scheduler's loop is", ["quantile"], lags)
+    yield _gauges("scaler_scheduler_loop_lag_seconds", "Delay of the event loop of the scheduler", ["quantile"], lags)
     yield _gauge("scaler_objects", "Objects that are stored", scheduler.objects)
-    yield _gauge("scaler_object_bytes", "Bytes of these", scheduler.object_bytes)
-    yield _gauge("scaler_object_shared_bytes", "Those in memory that clients share", scheduler.shared_bytes)
-    yield _gauge("scaler_agents", "Agents that are connected or awaited", scheduler.agents)
-    yield _gauge("scaler_workers", "Their workers", scheduler.workers)
-    yield _gauge("scaler_clients", "Clients outside of tasks that are connected or awaited", scheduler.clients)
+    yield _gauge("scaler_object_bytes", "Bytes of stored objects", scheduler.object_bytes)
+    yield _gauge(
+        "scaler_object_shared_bytes", "Bytes of stored objects in shared memory of clients", scheduler.shared_bytes
+    )
+    yield _gauge("scaler_agents", "Agents that are connected, or disconnected and not lost", scheduler.agents)
+    yield _gauge("scaler_workers", "Workers of connected or disconnected agents", scheduler.workers)
+    yield _gauge("scaler_clients", "Root clients that are connected, or disconnected and not lost", scheduler.clients)
 
 
 def _of_tasks(model: Model, scheduler: StateScheduler) -> Iterator[Metric]:
-    yield _gauge("scaler_tasks_waiting", "Tasks that no worker has", scheduler.waiting)
-    yield _gauge("scaler_tasks_running", "Tasks that workers have", scheduler.running)
+    yield _gauge("scaler_tasks_waiting", "Tasks that are not assigned to a worker", scheduler.waiting)
+    yield _gauge("scaler_tasks_running", "Tasks that are assigned to workers", scheduler.running)
     wanted = [([asked], number) for asked, number in wanted_by_capabilities(model.waiting).items()]
-    text = "How many workers the open tasks could use, by what they ask for"
+    text = "Workers that the open tasks could use, by requested capabilities"
     yield _gauges("scaler_wanted_workers", text, ["capabilities"], wanted)
     reasons = [([reason], amount) for reason, amount in model.reasons.items()]
-    yield _gauges("scaler_tasks_waiting_by_reason", "Waiting tasks, by what they wait for", ["reason"], reasons)
+    yield _gauges("scaler_tasks_waiting_by_reason", "Waiting tasks, by reason", ["reason"], reasons)
     ended = [([state], amount) for state, amount in model.ended.items()]
     yield _counters("scaler_tasks_ended", "Tasks that have ended, by state", ["state"], ended)
     for way, counts in (("sent", model.sent), ("received", model.received)):
@@ -126,11 +128,9 @@ def _of_functions(model: Model) -> Iterator[Metric]:
     opened = [([*_names(each), state], getattr(each, state)) for each in functions for state in ("waiting", "running")]
     yield _gauges("scaler_function_open_tasks", "Open tasks of a function, by state", [*labels, "state"], opened)
     ends = [([*_names(each), end], float(getattr(each, end))) for each in functions for end in _ENDS]
-    text = "Tasks of a function that have ended, since somebody watches"
+    text = "Tasks of a function that have ended since the first viewer connected, by state"
     yield _counters("scaler_function_tasks_ended", text, [*labels, "state"], ends)
-    family = HistogramMetricFamily(
-        "scaler_function_duration_seconds", "How long runs of a function take", labels=labels
-    )
+    family = HistogramMetricFamily("scaler_function_duration_seconds", "Duration of runs of a function", labels=labels)
     for each in functions:
         if counts := run_counts(each.durations):
             buckets, count = _buckets(counts)
@@ -159,7 +159,7 @@ def _of_clients(model: Model) -> Iterator[Metric]:
     opened = [(names, each.open) for names, each in rows]
     yield _gauges("scaler_client_open_tasks", "Tasks of a client that have not ended", labels, opened)
     waiting = [(names, each.waiting) for names, each in rows]
-    yield _gauges("scaler_client_waiting_tasks", "Those of them that no worker has", labels, waiting)
+    yield _gauges("scaler_client_waiting_tasks", "Tasks of a client that are not assigned to a worker", labels, waiting)
 
 
 def _of_agents(model: Model) -> Iterator[Metric]:
@@ -168,26 +168,26 @@ def _of_agents(model: Model) -> Iterator[Metric]:
     values: tuple[tuple[str, str, Callable[..., float]], ...] = (
         ("scaler_agent_cpu_cores", "Cores that an agent uses", lambda each: each.cpu_permille / 1000),
         ("scaler_agent_resident_memory_bytes", "Resident memory of an agent", lambda each: each.rss_bytes),
-        ("scaler_agent_host_free_memory_bytes", "Memory that its host has left", lambda each: each.free_bytes),
-        ("scaler_agent_values_memory_bytes", "Shared memory that counts for its values", lambda each: each.hot_bytes),
+        ("scaler_agent_host_free_memory_bytes", "Free memory of the host of an agent", lambda each: each.free_bytes),
+        ("scaler_agent_values_memory_bytes", "Shared memory of the values of an agent", lambda each: each.hot_bytes),
         (
             "scaler_agent_values_memory_limit_bytes",
-            "How much all agents of its user on its host may have",
+            "Limit of the shared memory of values, for all agents of a user on a host",
             lambda each: each.hot_most_bytes,
         ),
-        ("scaler_agent_values_disk_bytes", "Its values on disk", lambda each: each.cold_bytes),
+        ("scaler_agent_values_disk_bytes", "Bytes of the spilled values of an agent", lambda each: each.cold_bytes),
         (
             "scaler_agent_values_disk_limit_bytes",
-            "How much all agents of its user on its host may have there",
+            "Limit of the spilled values, for all agents of a user on a host",
             lambda each: each.cold_most_bytes,
         ),
         (
             "scaler_agent_held_workers",
-            "Its workers that begin nothing, because memory and disk for values are full",
+            "Workers that are paused, because memory and disk for values are full",
             lambda each: each.held_workers,
         ),
-        ("scaler_agent_lag_seconds", "How long a message takes to it and back", lambda each: each.lag_us / 1e6),
-        ("scaler_agent_seen_seconds", "How long ago it was heard last", lambda each: each.seen_ms / 1000),
+        ("scaler_agent_lag_seconds", "Round-trip time of a message to an agent", lambda each: each.lag_us / 1e6),
+        ("scaler_agent_seen_seconds", "Time since the last message of an agent", lambda each: each.seen_ms / 1000),
     )
     for name, text, value in values:
         yield _gauges(name, text, ["agent", "host"], [(names, value(each)) for names, each in rows])
@@ -195,7 +195,7 @@ def _of_agents(model: Model) -> Iterator[Metric]:
     text = "Bytes of values that an agent has written to its disk"
     yield _counters("scaler_agent_values_spilled_bytes", text, ["agent", "host"], spilled)
     read = [(names, each.read_bytes) for names, each in rows]
-    text = "Bytes of values that it has read back from there"
+    text = "Bytes of values that an agent has read from its disk"
     yield _counters("scaler_agent_values_read_bytes", text, ["agent", "host"], read)
 
 
@@ -204,11 +204,15 @@ def _of_workers(model: Model) -> Iterator[Metric]:
     rows = [((each.agent.agent.hex(), each.host, each.name), each) for each in workers]
     values: tuple[tuple[str, str, Callable[..., float]], ...] = (
         ("scaler_worker_busy", "Whether a worker executes a task", lambda each: int(each.is_busy)),
-        ("scaler_worker_tasks", "Tasks that it has", lambda each: each.sent),
-        ("scaler_worker_queued_tasks", "Those that wait in its queue", lambda each: each.queued),
-        ("scaler_worker_suspended_tasks", "Those that wait for other tasks", lambda each: each.suspended),
-        ("scaler_worker_cpu_cores", "Cores that its process uses", lambda each: each.cpu_permille / 1000),
-        ("scaler_worker_resident_memory_bytes", "Memory of its process", lambda each: each.rss_bytes),
+        ("scaler_worker_tasks", "Tasks that are assigned to a worker", lambda each: each.sent),
+        ("scaler_worker_queued_tasks", "Tasks in the queue of a worker", lambda each: each.queued),
+        ("scaler_worker_suspended_tasks", "Tasks of a worker that wait for nested tasks", lambda each: each.suspended),
+        ("scaler_worker_cpu_cores", "Cores that the process of a worker uses", lambda each: each.cpu_permille / 1000),
+        (
+            "scaler_worker_resident_memory_bytes",
+            "Resident memory of the process of a worker",
+            lambda each: each.rss_bytes,
+        ),
     )
     for name, text, value in values:
         yield _gauges(name, text, _WORKER_LABELS, [(names, value(each)) for names, each in rows])

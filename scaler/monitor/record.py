@@ -24,7 +24,7 @@ LAST_SECONDS = 1.3
 """After a signal it waits for the next message, which has the last tasks: one comes each second."""
 GRAPHS_SECONDS = 3.0
 """The same for nodes of known graphs that have not come."""
-BEGAN = "the recording has begun"
+BEGAN = "the recording has started"
 
 
 def record(
@@ -81,7 +81,7 @@ def _ended_by_signals() -> Iterator[list[float]]:
 
 def told(trace: Trace, path: str) -> str:
     """Return what to tell about a trace that was written."""
-    rest = f"; {trace.left_out:,} more tasks are not in it" if trace.left_out else ""
+    rest = f"; {trace.left_out:,} more tasks were left out" if trace.left_out else ""
     return f"{len(trace):,} tasks are in {path}{rest}. Open it at https://ui.perfetto.dev or chrome://tracing."
 
 

@@ -93,7 +93,7 @@ class Clusters:
         except (ValueError, KeyError, IndexError) as error:
             places = ", ".join(f"{{{place}}}" for place in _PLACES)
             raise ConfigError(
-                f"the command {self._command!r} cannot be read: {error}; it may contain {places}, and a brace is {{{{"
+                f"the command {self._command!r} cannot be read: {error}; it may contain {places}; write a brace as {{{{"
             ) from None
         if not arguments:
             raise ConfigError("the command of --up is empty")

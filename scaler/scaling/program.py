@@ -89,9 +89,9 @@ class ScaleProgram:
             self._model.take(news, now)
         if self._subscriber.problem not in ("", self._problem):
             self._problem = self._subscriber.problem
-            self._say(f"nothing is heard: {self._problem}")
+            self._say(f"no messages of the scheduler: {self._problem}")
         if self._model.restarts != restarts:
-            self._say(f"another scheduler answers; its workers have {RESTART_SECONDS:.0f} s to come back")
+            self._say(f"the scheduler was restarted; its workers have {RESTART_SECONDS:.0f} s to reconnect")
             self._hold_until = now + RESTART_SECONDS
             self._clusters.wait_again(now)
         self._note_ended(now)
@@ -111,20 +111,22 @@ class ScaleProgram:
             self._is_heard = silent is None
             self._clusters.wait_again(now)
             self._say(
-                "the scheduler is heard again" if self._is_heard else "the scheduler is silent: nothing is changed"
+                "the scheduler answers again"
+                if self._is_heard
+                else "the scheduler is silent: no cluster is started or drained"
             )
         return self._is_heard and self._model.heads.keys() >= TOPICS
 
     def _note_ended(self, now: float) -> None:
         for name, code, was_told in self._clusters.ended(now):
             if was_told or code == 0:
-                self._say(f"{name} has ended")
+                self._say(f"{name} ended")
                 self._pause_seconds = PAUSE_SECONDS
             else:
-                self._failed(now, f"the command of {name} has ended with exit code {code}")
+                self._failed(now, f"the command of {name} ended with exit code {code}")
 
     def _failed(self, now: float, what: str) -> None:
-        self._say(f"{what}; the next one starts in {self._pause_seconds:.0f} s at the earliest")
+        self._say(f"{what}; the next one starts in at least {self._pause_seconds:.0f} s")
         self._hold_until = now + self._pause_seconds
         self._pause_seconds = min(PAUSE_SECONDS_MOST, 2 * self._pause_seconds)
 
@@ -135,7 +137,7 @@ class ScaleProgram:
             return
         workers = [worker for worker in model.workers if self._pool.may_have(worker)]
         for name in self._clusters.adopt(workers, labels, now):
-            self._say(f"{name} has lost the scaler_scale that has started it: taken over")
+            self._say(f"{name} has lost the scaler_scale that started it: taken over")
 
     def _decide(self, now: float) -> None:
         model = self._model
@@ -146,7 +148,7 @@ class ScaleProgram:
         decision = self._plan.decide(now, wanted, there, clusters)
         for name in decision.drain:
             is_there = any(each.workers for each in clusters if each.name == name)
-            self._say(f"{name} is not needed any more: drained" if is_there else f"{name} has not come in time: ended")
+            self._say(f"{name} is no longer needed: drained" if is_there else f"{name} did not connect in time: ended")
             self._clusters.drain(name)
         for _ in range(decision.start):
             try:
@@ -159,14 +161,14 @@ class ScaleProgram:
     def _say_who_waits(self, now: float, clusters: Sequence[ScaledCluster]) -> None:
         waiting = {each.name for each in clusters if not each.workers and now - each.started_at >= WAITING_SECONDS}
         for name in sorted(waiting - self._waiting):
-            self._say(f"{name} waits: its command runs, and no worker is there; in a queue it keeps its place")
+            self._say(f"{name} waits: its command runs, and no worker has connected; in a queue it keeps its place")
         self._waiting = waiting
 
     def _reason(self, wanted: int, there: int) -> str:
         target = self._plan.target(wanted)
         if target > wanted:
-            return f"{there:,} workers are there, {target:,} should be at least"
-        return f"{self._model.open_tasks:,} open tasks could use {wanted:,} workers, {there:,} are there"
+            return f"{there:,} workers are connected, the minimum is {target:,}"
+        return f"{self._model.open_tasks:,} open tasks could use {wanted:,} workers, {there:,} are connected"
 
     def _drain_all(self) -> None:
         self._is_ending, told = True, self._n_signals

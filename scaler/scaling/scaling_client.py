@@ -62,7 +62,7 @@ class ScalingClient:
 def _say_refusal(asked: Future[None]) -> None:
     error = None if asked.cancelled() else asked.exception()
     if isinstance(error, NotAllowedError):
-        logger.error("no cluster leaves: %s", error)
+        logger.error("the scheduler refuses to drain clusters: %s", error)
 
 
 def owners_in(labels: Iterable[str]) -> set[str]:

@@ -282,7 +282,7 @@ class SchedulerEdge:
         """The session of this peer cannot go on: the same message must not come again."""
         self.bad_messages += 1
         logger.debug("a message from %s cannot be read: %s", peer.connection.hex(), error)
-        refusal = HelloRequest(f"a message of yours cannot be read: {error}")
+        refusal = HelloRequest(f"a message from you cannot be read: {error}")
         self._outbox.put_to_stranger(peer.connection, peer.outgoing, refusal)
         peer.garbled += 1
         self._disconnect(peer, f"sent a message that cannot be read ({error})")
@@ -353,7 +353,7 @@ class SchedulerEdge:
             peer.window_closed = (pipe.acknowledged, now)
         elif now - since > DEAF_SECONDS and pipe.size_bytes() > self._kept_bytes:
             reason = f"more than {self._kept_bytes} bytes wait, and nothing was acknowledged for {DEAF_SECONDS:g} s"
-            logger.warning("the session of %s begins anew: %s", peer.connection.hex(), reason)
+            logger.warning("reset the session of %s: %s", peer.connection.hex(), reason)
             self._begin_anew(peer, reason)
 
     def _send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
@@ -365,7 +365,7 @@ class SchedulerEdge:
         if peer.is_spoilt:
             peer.spoil()  # what was put since then would be dropped later
         elif peer.pipe.size_bytes() > self._kept_bytes:
-            logger.warning("more than %d bytes wait for a peer that is away: they are dropped", self._kept_bytes)
+            logger.warning("more than %d bytes wait for a disconnected peer: they are dropped", self._kept_bytes)
             peer.spoil()
 
     def _say_last(self, peer: Peer, connection: Connection) -> None:
@@ -376,7 +376,7 @@ class SchedulerEdge:
         except PeerGoneError:
             self.undeliverable += 1
         except Exception:  # as above
-            logger.exception("the last items for %s cannot be written", connection.hex())
+            logger.exception("the last items for %s cannot be encoded", connection.hex())
 
     def _send_to_stranger(self, parcel: Parcel) -> None:
         try:
@@ -387,8 +387,8 @@ class SchedulerEdge:
 
     def _give_up(self, peer: Peer, error: Exception) -> None:
         """What is for this peer cannot be written: its session cannot go on, and no other peer is affected."""
-        logger.error("what is for %s cannot be written", peer.connection.hex(), exc_info=error)
-        self._begin_anew(peer, "the scheduler failed to write to you")
+        logger.error("items for %s cannot be encoded", peer.connection.hex(), exc_info=error)
+        self._begin_anew(peer, "the scheduler could not encode a message to you")
 
     def _begin_anew(self, peer: Peer, reason: str) -> None:
         connection = peer.connection

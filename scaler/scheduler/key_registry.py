@@ -98,14 +98,14 @@ class KeyRegistry:
             self._read_again()  # it may have been made just now
         key = self._allowed.get(public)
         if key is None:
-            self._say_refused(address, "its key is not on the list" if public else "it showed no key")
+            self._say_refused(address, "its key is not on the list" if public else "it has no key")
             return NOT_LISTED
         reason = key.why_not(_today())
         if reason:
             self._say_refused(address, f"the key of {key.name} is no longer valid: {reason}")
             return LISTED_NO_MORE
         if key.role not in roles:
-            self._say_refused(address, f"the key of {key.name} is that of a {key.role}")
+            self._say_refused(address, f"the key of {key.name} has the role {key.role}")
             return NOT_LISTED
         about = {"address": address, "owner": key.name, "role": key.role, "key": public[:KEY_SHOWN]}
         self._tell("admitted", address, **about)
@@ -117,7 +117,7 @@ class KeyRegistry:
         if not self._lines.take(1):
             self._unsaid += 1
             return
-        more = f"; {self._unsaid} refusals before were not logged" if self._unsaid else ""
+        more = f"; {self._unsaid} earlier refusals were not logged" if self._unsaid else ""
         logger.warning("refused a connection from %s: %s%s", address, reason, more)
         self._unsaid = 0
 
@@ -140,7 +140,7 @@ class KeyRegistry:
         try:
             allowed = self._folder.allowed()
             if not allowed:
-                raise ConfigError(f"{self._folder.list_path} has no key; scaler_keys revoke takes one back")
+                raise ConfigError(f"{self._folder.list_path} has no key; to revoke a key, use scaler_keys revoke")
         except Exception as error:  # noqa: BLE001 - whatever it is, the list must be looked at again
             self._seen = state
             self._report(str(error) if isinstance(error, ConfigError) else repr(error))
@@ -161,7 +161,7 @@ class KeyRegistry:
         now = time.monotonic()
         if trouble != self._trouble or now - self._reported >= TROUBLE_SECONDS:
             self._trouble, self._reported = trouble, now
-            logger.error("the list of keys stays as it was: %s", trouble)
+            logger.error("the list of keys is unchanged: %s", trouble)
 
     def _good_at(self, day: date) -> dict[str, tuple[str, str]]:
         return {public: (key.role, key.name) for public, key in self._allowed.items() if not key.why_not(day)}

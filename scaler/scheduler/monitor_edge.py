@@ -150,5 +150,5 @@ def open_publisher(
         return Publisher(usual)
     except OSError as error:
         publisher = Publisher(None)
-        say(f"the monitor is at {publisher.endpoint}, and not where viewers expect it: {error.strerror or error}")
+        say(f"the monitor listens at {publisher.endpoint}, not where viewers expect it: {error.strerror or error}")
         return publisher

@@ -39,7 +39,9 @@ class OwnKeys:
         self.are_new = False
         self._goes_with_scheduler = False
         if config.insecure_let_everybody_run_code and config.keys is not None:
-            raise ConfigError(f"keys={config.keys!r} lets in those with a key, and {OPEN_OPTION} all: leave one out")
+            raise ConfigError(
+                f"keys={config.keys!r} accepts only programs with a key, and {OPEN_OPTION} accepts all: leave one out"
+            )
         places = [each for each in (self.endpoint, self.monitor) if each is not None and each.scheme == TCP]
         if not places or config.insecure_let_everybody_run_code:
             return
@@ -69,10 +71,10 @@ class OwnKeys:
             return
         path = self.folder.path
         if self.are_new and not self._goes_with_scheduler:
-            yield f"made keys in {path}; this user's clients, clusters and viewers find them there"
+            yield f"created keys in {path}; this user's clients, clusters and viewers find them there"
         yield (
-            "who has a key can connect; make one for another user or machine: scaler_keys allow NAME --role client "
-            f"--folder {shlex.quote(str(path))} (a cluster: --role worker)"
+            "only programs with a key can connect; create one for another user or machine: scaler_keys allow NAME "
+            f"--role client --folder {shlex.quote(str(path))} (a cluster: --role worker)"
         )
 
     def forget(self, *, has_failed: bool = False) -> None:
@@ -89,8 +91,8 @@ def remove_keys(endpoint: Endpoint) -> None:
 
 def _cannot(reason: str, endpoint: Endpoint) -> str:
     return (
-        f"the scheduler has no keys for {endpoint}, and can make none ({reason}): name a folder of your own for them "
-        f"with {VARIABLE}, or one that has them with --keys; {OPEN_OPTION} lets everybody in who can connect"
+        f"the scheduler has no keys for {endpoint}, and cannot create them ({reason}): name a folder for new keys with "
+        f"{VARIABLE}, or one with keys with --keys; {OPEN_OPTION} accepts every program without a key"
     )
 
 

@@ -79,7 +79,7 @@ def who_listens_at(endpoint: Endpoint) -> str:
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN and connection.laddr and str(connection.laddr[1]) == port
             if listens and connection.pid == os.getpid():
-                return "this scheduler itself listens there, for clients and workers; choose another port"
+                return "this scheduler itself listens there for clients and workers; choose another port"
             if listens and connection.pid:
                 name = psutil.Process(connection.pid).name()
                 return f"process {connection.pid} ({name}) listens there; end it or choose another port"

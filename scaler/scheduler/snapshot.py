@@ -36,7 +36,7 @@ def ended(counts: dict[str, int]) -> str:
     return (
         f"scheduler: ended: it has received {counts['messages_received']:,} messages "
         f"({size(counts['bytes_received'])}) and sent {counts['messages_sent']:,} ({size(counts['bytes_sent'])}); "
-        f"{counts['bad_messages']:,} could not be read, {counts['undeliverable']:,} were for peers that had gone, "
+        f"{counts['bad_messages']:,} could not be read, {counts['undeliverable']:,} were for lost peers, "
         f"{counts['failures']:,} of its actors' handlers failed; left at the end: {left}"
     )
 
@@ -48,7 +48,7 @@ def _tasks(report: Report) -> str:
     text = f"{waiting:,} wait for a worker, {running:,} are at workers"
     blocked = report.total("worker", "blocked_tasks")
     if blocked:
-        text += f", {blocked:,} of these wait for tasks of their own"
+        text += f", {blocked:,} of these wait for nested tasks"
     graphs = report.total("graph", "open_nodes") - report.total("graph", "running_nodes")
     return f"{text}; {graphs:,} calls of {len(report.of('graph')):,} graphs wait for others" if graphs else text
 
@@ -74,7 +74,7 @@ def _objects(report: Report) -> str:
     (_, counts) = report.of("object store")[0]
     return (
         f"{counts['objects']:,} ({size(counts['object_bytes'])}) of {counted(counts['object_owners'], 'client')}; "
-        f"{counts['retained_objects']:,} functions kept by clusters only"
+        f"{counts['retained_objects']:,} functions kept only by clusters"
     )
 
 

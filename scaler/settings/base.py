@@ -154,7 +154,7 @@ class Settings(_Checked):
         for row in cls.rows():
             if row.default is dataclasses.MISSING and row.name not in known:
                 option = f" ({', '.join(row.flags)})" if row.flags[0].startswith("-") else ""
-                raise ConfigError(f"{row.name}{option} must be given, as an argument or as {row.variable}")
+                raise ConfigError(f"{row.name}{option} is required: give it as an argument or as {row.variable}")
         own = {name: value for name, value in known.items() if not name.startswith(_LOGGING)}
         logging = {name.removeprefix(_LOGGING): value for name, value in known.items() if name not in own}
         return cls(**own, **({"logging": LoggingConfig(**logging)} if logging else {}))

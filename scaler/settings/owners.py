@@ -10,8 +10,8 @@ import stat
 from scaler.config import ConfigError
 
 _WHY = (
-    "settings can run code, so those in the working directory count only if nobody but you and root can write them. "
-    "If you trust them, {}; if not, run elsewhere, where settings can be arguments or variables of the environment"
+    "settings can run code, so those in the working directory are used only if you and root alone can write them. "
+    "If you trust them, {}; if not, run elsewhere, with settings as arguments or environment variables"
 )
 
 
@@ -46,7 +46,7 @@ def _check_owner(name: str, status: os.stat_result) -> None:
     if others_can_write(name, status):
         raise ConfigError(
             f"{name}, of {_user(owner)}, can be written by others: its mode is {stat.S_IMODE(mode):o}; "
-            f"{_WHY.format(f'take that away (chmod go-w {name})')}"
+            f"{_WHY.format(f'remove that permission (chmod go-w {name})')}"
         )
 
 

@@ -18,7 +18,7 @@ _check_listening_address = partial(check_address, may_be_any_port=True)
 
 def _check_monitor_address(address: str) -> None:
     if _check_listening_address(address).is_in_process:
-        raise ConfigError(f"the monitor cannot be at {address!r}: viewers are other processes; take ipc:///path")
+        raise ConfigError(f"the monitor cannot be at {address!r}, because viewers are other processes; use ipc:///path")
 
 
 class SchedulerOptions(TypedDict, total=False):

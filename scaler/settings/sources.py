@@ -38,8 +38,8 @@ _FOREIGN = {
     **dict.fromkeys(("job_folder", "jobs_folder", "keep_folder", "keep_jobs"), "write keep=, the folder of jobs"),
     **dict.fromkeys(("job", "jobs"), "write job=, an argument of map, map_unordered and start"),
     **dict.fromkeys(("key", "keyfile"), "write key_file="),
-    "object_storage_address": "leave it out, since the scheduler keeps objects",
-    "per_worker_capabilities": "write capabilities=, of the machine, for all of its workers",
+    "object_storage_address": "leave it out: the scheduler keeps the objects",
+    "per_worker_capabilities": "write capabilities=: those of the machine, for all of its workers",
     "per_worker_task_queue_size": "write per_worker_queue_size=",
 }
 """Arguments of other systems of this kind, and what to do here."""
@@ -222,7 +222,7 @@ def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
             option = "".join(f", with {flag}" for flag in rows[key].flags[-1:])
             raise ConfigError(
                 f"{where}: {key} is not taken from a file that is found in the working directory, because what it "
-                f"names can run code; say it as an argument{option}, or as {rows[key].variable}"
+                f"names can run code; give it as an argument{option}, or as {rows[key].variable}"
             )
     return where, table
 

@@ -35,7 +35,7 @@ def warn_of_unknown_variables() -> None:
     ignored = [] if MARK_OF_PROCESSORS in os.environ else unknown(os.environ)
     if ignored:
         logger.warning(
-            "no setting has this environment variable, so it is ignored: %s", ", ".join(map(_with_similar, ignored))
+            "these environment variables are not settings, and are ignored: %s", ", ".join(map(_with_similar, ignored))
         )
 
 

@@ -139,7 +139,7 @@ class HostShare:
             _make_private(file.parent)
             descriptor = new_locked(file)
         except OSError as error:
-            logger.warning("other clusters of this user do not see what this one holds: %s", error)
+            logger.warning("other clusters of this user do not see what this one stores: %s", error)
             return
         os.close(self._descriptor)
         self._descriptor = descriptor

@@ -47,7 +47,9 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
             remove_abandoned(base)
             folder = SpillFolder(base, keeps_free=spill_bytes is None)
             where = f"{free_for_values(base) if spill_bytes is None else spill_bytes:,} on disk in {base}"
-    logger.info("objects: at most %s bytes in memory, %s; the clusters of a user share that", f"{hot_most:,}", where)
+    logger.info(
+        "objects: at most %s bytes in memory, %s; all clusters of the user share these limits", f"{hot_most:,}", where
+    )
     return ValueStore(_share(hot_most // LOOKS), hot_most, folder, NO_LIMIT if spill_bytes is None else spill_bytes)
 
 
@@ -64,9 +66,9 @@ def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
 def _why_not(base: Path) -> str:
     """Return why values cannot be written to a folder; nothing if they can."""
     if not base.is_dir():
-        return f"{base} is not a folder" if base.exists() else f"there is no folder {base.absolute()}"
+        return f"{base} is not a folder" if base.exists() else f"the folder {base.absolute()} does not exist"
     if is_in_memory(base):
-        return f"{base} is in memory (tmpfs), as are the values themselves; name a folder on a disk"
+        return f"{base} is in memory (tmpfs), like the values themselves; name a folder on a disk"
     return "" if os.access(base, os.W_OK | os.X_OK) else f"{base} cannot be written to"
 
 
@@ -74,5 +76,5 @@ def _share(look_bytes: int) -> HostShare:
     try:
         return HostShare(folder_of_user(), look_bytes)
     except OSError as error:
-        logger.warning("this cluster does not know what others of its user hold here: %s", error)
+        logger.warning("this cluster does not see what other clusters of this user store on this host: %s", error)
         return HostShare(None)

@@ -158,14 +158,14 @@ class SpillFolder:
         """Forget a folder that was removed, and make the folder again in which it was."""
         if self._folder is not None:
             logger.warning(
-                "%s was removed by another program, with the values in it: a new folder is made", self._folder
+                "%s was removed by another program, with the values in it: a new folder is created", self._folder
             )
         self._close()
         if not self.base.exists():
             new_private_folder(self.base)
             if is_in_memory(self.base):
                 raise OSError(
-                    errno.ENODEV, f"{self.base} was removed, and its place is in memory (tmpfs), not on a disk"
+                    errno.ENODEV, f"{self.base} was removed, and its parent is in memory (tmpfs), not on a disk"
                 )
 
     def add(self, object_id: ObjectId, n_bytes: int) -> None:
@@ -191,7 +191,7 @@ class SpillFolder:
         finally:
             os.close(descriptor)
         if at != block.end or found != checksum:
-            raise OSError(errno.EIO, f"the file of the value {object_id.hex()} is not what was written")
+            raise OSError(errno.EIO, f"the file of the value {object_id.hex()} differs from what was written")
 
     def remove(self, object_id: ObjectId) -> None:
         """Have the file of a value unlinked by `unlink_some`. Ignored for values that went with a removed folder."""
@@ -229,7 +229,7 @@ class SpillFolder:
 
     def _put_off(self, object_id: ObjectId, error: OSError, now: float) -> None:
         if not self._stuck:
-            text = "%s of %s cannot be removed: %s; its %s bytes still count, and it is tried again later"
+            text = "%s of %s cannot be removed: %s; its %s bytes still count, and removal is tried again later"
             name, size = object_id.hex(), f"{self._sizes[object_id]:,}"
             logger.warning(text, name, self._folder, error.strerror, size)
         self._removed.pop(object_id, None)
@@ -241,7 +241,7 @@ class SpillFolder:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             if self._folder.exists():
-                logger.warning("%s cannot be removed as a whole: remove what is left of it", self._folder)
+                logger.warning("%s cannot be removed completely: remove the rest", self._folder)
         self._close()
 
     def _close(self) -> None:

@@ -37,7 +37,7 @@ DISK_REST_SECONDS = 5.0
 """After an error of the disk nothing is written to it for so long."""
 FREE_SECONDS = 0.005
 """Limit of the time for which memory and files of dropped values are freed in one go."""
-RAISE_IT = "use less at a time, or raise the setting object_memory_bytes of its cluster"
+RAISE_IT = "use less at a time, or raise the setting object_memory_bytes of the cluster"
 
 
 class StoreGauges(NamedTuple):
@@ -400,7 +400,7 @@ class ValueStore:
         """Leave the disk alone for some time. What is hot stays so."""
         assert self._folder is not None
         reason = str(error)  # a log record that somebody keeps would keep the value, too, in the frames of the error
-        logger.warning("values stay in memory, because none can be written to %s: %s", self._folder.base, reason)
+        logger.warning("values stay in memory, because %s cannot be written: %s", self._folder.base, reason)
         self._disk_rests_until = self._now() + DISK_REST_SECONDS
 
     def _bring_back(self, object_id: ObjectId) -> None:

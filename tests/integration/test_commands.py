@@ -175,7 +175,7 @@ def test_a_scheduler_that_lets_everybody_in_says_so(tmp_path: Path) -> None:
     with scheduler(None, OPEN) as (_, running):
         running.wait_for("every user of this machine can connect")
     with scheduler() as (_, running):
-        running.wait_for("who has a key can connect")
+        running.wait_for("only programs with a key can connect")
         assert "can run code" not in running.output
     with scheduler(f"ipc://{tmp_path}/s") as (_, running):
         running.signal(signal.SIGTERM)

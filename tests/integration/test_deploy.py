@@ -94,7 +94,7 @@ def test_the_probes_of_kubernetes_say_whether_the_scheduler_is_there(secret: Pat
     assert address == f"tcp://{service['metadata']['name']}:2345"
     assert clusters["terminationGracePeriodSeconds"] > int(options[-1])
     with command(name.removeprefix("scaler_"), *arguments, prefix=here(container["command"])) as running:
-        running.wait_for("who has a key can connect")
+        running.wait_for("only programs with a key can connect")
         assert all(map(is_there, probes))
         places["/tmp/keys"] = str(tmp_path / "of-a-worker")
         with command(

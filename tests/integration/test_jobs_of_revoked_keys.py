@@ -189,7 +189,7 @@ def test_jobs_of_others_go_on_while_the_list_cannot_be_read_and_an_admin_gives_a
     allowed = place.folder / "allowed"
     text = allowed.read_text()
     write_private(allowed, "client eve\n")
-    place.scheduler.wait_for("the list of keys stays as it was")
+    place.scheduler.wait_for("the list of keys is unchanged")
     n_begun = len(place.noted("begin"))
     wait_until(lambda: len(place.noted("begin")) > n_begun + WORKERS, "rows that begin")
     write_private(allowed, text)

@@ -76,7 +76,7 @@ class Site:
         self.elsewhere = home / "elsewhere"
         self.elsewhere.mkdir()
         self.scheduler = self.start("scheduler", self.address, "--no-protected", "--monitor-address", self.monitor)
-        self.scheduler.wait_for("who has a key can connect")
+        self.scheduler.wait_for("only programs with a key can connect")
 
     def start(self, module: str, *arguments: str, **options: Any) -> Command:
         command = Command(module, *arguments, **options)
@@ -262,7 +262,7 @@ def test_revocation_works_after_the_list_could_not_be_read_and_holds_nothing_up(
             put_list(site, f"{text}client zed {'a' * 40} tasks={'9' * 5000}\n")
         else:
             place.chmod(0o640)
-        site.scheduler.wait_for("the list of keys stays as it was")
+        site.scheduler.wait_for("the list of keys is unchanged")
         assert hers.submit(pow, 2, 10).result(timeout=60) == use(file) == 1024, "the last good list holds"
         if place.is_dir():
             place.rmdir()
@@ -434,7 +434,7 @@ def test_viewers_on_tcp_need_a_key_that_may_watch(site: Site, monkeypatch: pytes
     sizes = ("--max", "1", "--each", "1", "--up", "true")
     page = site.start("ui", site.monitor, "--port", "0")
     scale = site.start("scale", site.address, *sizes, "--monitor-address", site.monitor)
-    for command, text in ((page, "nothing is shown"), (scale, "nothing is heard")):
+    for command, text in ((page, "nothing is shown"), (scale, "no messages of the scheduler")):
         command.wait_for(f"{text}: the scheduler at {site.monitor} accepts only peers with a key")
 
 
@@ -504,7 +504,7 @@ def test_a_new_key_of_the_scheduler_loses_no_task(site: Site) -> None:
         site.scheduler.signal(signal.SIGTERM)
         assert site.scheduler.end() == 0
         again = site.start("scheduler", site.address)
-        again.wait_for("who has a key can connect")
+        again.wait_for("only programs with a key can connect")
         assert [future.result(timeout=60) for future in futures] == ["done"] * 50
         assert client.submit(pow, 2, 10).result(timeout=60) == 1024
     assert use(site.address) == 1024

@@ -293,7 +293,7 @@ with Client({site.address!r}, key_file={alice!r}, stream_output=True) as client:
         site.scheduler.process.wait()
         before = notes.stat().st_size
         restarted = site.start("scheduler", site.address, "--no-protected", "--monitor-address", site.monitor)
-        restarted.wait_for("who has a key can connect")
+        restarted.wait_for("only programs with a key can connect")
         spies = [RawClient(site.address, eve, stack, resumes=IS_BACK, account=number) for number in (0, 0, 1)]
         for spy in spies:
             spy.say(OutputRequest(1, TaskId(NO_ID)))
@@ -329,7 +329,7 @@ def test_the_audit_has_a_line_for_each_event_and_no_secret(site: Site) -> None:
     refused = [line for line in found if line["event"] == "refused"]
     assert all(line["address"] == "127.0.0.1" for line in refused)
     reasons = {line["why"].split(":")[0] for line in refused}
-    assert reasons <= {"its key is not on the list", "the key of alice is no longer valid", "it showed no key"}
+    assert reasons <= {"its key is not on the list", "the key of alice is no longer valid", "it has no key"}
     assert "the key of alice is no longer valid" in reasons
     text = (site.elsewhere.parent / "audit.log").read_text()
     for file in site.folder.glob("*.json"):

@@ -45,7 +45,7 @@ def test_clusters_come_with_the_work_and_go_without_it() -> None:
     ):
         assert client.map(time.sleep, [(0.2,)] * 30) == [None] * 30
         assert scale.output.count(": started scale-") == 2
-        wait_until(lambda: scale.output.count("is not needed any more: drained") == 2, "both are drained")
+        wait_until(lambda: scale.output.count("is no longer needed: drained") == 2, "both are drained")
         wait_until(lambda: scale.output.count("has ended") == 2, "both have ended")
         assert client.info().workers == 0
         assert finished(scale) == 0
@@ -83,8 +83,8 @@ def test_the_least_number_is_there_until_the_end() -> None:
 def test_a_command_that_fails_is_tried_again_later() -> None:
     options = ("--min", "1", "--max", "1", "--up", f"{sys.executable} -c 'exit(3)'")
     with scheduler(None) as (address, _running), command("scale", address, *options) as scale:
-        scale.wait_for("has ended with exit code 3; the next one starts in 2 s at the earliest")
-        scale.wait_for("has ended with exit code 3; the next one starts in 4 s at the earliest")
+        scale.wait_for("ended with exit code 3; the next one starts in at least 2 s")
+        scale.wait_for("ended with exit code 3; the next one starts in at least 4 s")
         assert finished(scale) == 0
 
 
@@ -104,10 +104,10 @@ def test_a_cluster_whose_scaler_scale_was_killed_is_taken_over_and_no_other_one(
             wait_until(lambda: log.exists() and log.read_text().count("begun") == 2, "both clusters work")
             killed.process.kill()
             with command("scale", address, *options, "--down-idle", "1") as second:
-                second.wait_for(f"{owner_of(killed)}-1 has lost the scaler_scale that has started it: taken over")
+                second.wait_for(f"{owner_of(killed)}-1 has lost the scaler_scale that started it: taken over")
                 gate.touch()
                 assert [future.result(timeout=30) for future in futures] == [None, None]
-                second.wait_for(f"{owner_of(killed)}-1 is not needed any more: drained")
+                second.wait_for(f"{owner_of(killed)}-1 is no longer needed: drained")
                 wait_until(lambda: client.info().workers == 1, "it has left")
                 assert owner_of(other) not in second.output
                 assert finished(second) == 0

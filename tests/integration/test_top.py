@@ -54,7 +54,7 @@ def test_keys_show_views_details_and_help(top: Terminal) -> None:
     top.press("4" + ENTER)
     top.wait_for('raise ValueError("bad strike")')
     top.press(ENTER)
-    top.wait_for("history, since it is watched")
+    top.wait_for("history, while it is watched")
     top.wait_for("state     failed: bad strike")
     top.press(ESCAPE)
     top.wait_for("count     180")
@@ -67,7 +67,7 @@ def test_keys_show_views_details_and_help(top: Terminal) -> None:
     top.wait_for("[1 workers]")
     top.press("/gpu")
     top.wait_for("/gpu_")
-    top.wait_for("Nothing passes the filter.")
+    top.wait_for("Nothing matches the filter.")
     top.press(ESCAPE)
     top.wait_for(TOTAL)
     top.press("nj" + ENTER)
@@ -84,7 +84,7 @@ def test_keys_show_views_details_and_help(top: Terminal) -> None:
 def test_keys_that_are_typed_before_there_is_a_screen_or_a_row_are_not_lost(address: str) -> None:
     with terminal(*TOP, address) as shown:
         shown.press("4" + ENTER)  # the terminal still keeps lines
-        shown.wait_for("Waiting for the first news")
+        shown.wait_for("Waiting for the first message")
         with publishing(address):
             shown.wait_for('raise ValueError("bad strike")')
             shown.press("q")
@@ -218,7 +218,7 @@ def test_a_dumb_terminal_is_refused_politely(stream: Stream) -> None:
 def test_a_wrong_address_gives_advice_in_time_and_the_right_one_later(address: str) -> None:
     def wait() -> float:
         with terminal(*TOP, address, "-t", "2") as shown:
-            shown.wait_for("Waiting for the first news")
+            shown.wait_for("Waiting for the first message")
             began = time.monotonic()
             shown.wait_for("Is scaler_scheduler running?")
             seconds = time.monotonic() - began
@@ -309,7 +309,7 @@ def test_a_stopped_process_and_a_task_that_nobody_can_take_are_named(tmp_path: P
         try:
             shown.wait_for("look stuck: 1 [*]")
             shown.press("*" + ENTER)
-            shown.wait_for("* stuck? its process is stopped")
+            shown.wait_for("* stuck? its process has been stopped")
             shown.press("2")
             shown.wait_for("tpu=1: nobody")
         finally:

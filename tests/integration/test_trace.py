@@ -71,7 +71,7 @@ def test_what_cannot_be_recorded_says_why(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("scaler.cluster.recorder.BEGIN_SECONDS", 0.5)
     with (
         Client("tcp://127.0.0.1:1") as client,
-        pytest.raises(StartError, match="the trace cannot begin"),
+        pytest.raises(StartError, match="the trace cannot start"),
         client.trace(tmp_path / "t"),
     ):
         pass

@@ -60,7 +60,7 @@ def _without_work(model: Model, now: float) -> Verdict | None:
     if silent is not None:
         return Verdict(NO_NEWS, f"no news for {silent:.0f} s: is the scheduler running?")
     if scheduler is None:
-        return Verdict(NO_NEWS, "nothing was heard yet")
+        return Verdict(NO_NEWS, "the scheduler has sent nothing yet")
     if not model.worker_count:
         return Verdict(NO_WORKERS, f"start scaler_cluster {scheduler.address or 'ADDRESS'}")
     if not model.open_tasks:
@@ -80,7 +80,7 @@ def _with_work(model: Model) -> Verdict:
     if longest is not None and longest.asks:
         return Verdict(longest.asks, _why(longest))
     if model.busy_share >= _FULL:
-        usual = "the workers have all that they can take: more workers would help"
+        usual = "all workers are busy: more workers would help"
         return Verdict(WORKERS, _why(longest) if longest else usual)
     nodes = sum(each.waiting for each in able if each.waits_for == vocabulary.INPUTS)
     return _with_idle_workers(longest, nodes, model.agents.values())
@@ -91,7 +91,7 @@ def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterabl
     if nodes > (waiting.waiting if waiting is not None else 0):
         return Verdict(INPUTS, "most tasks wait for the results of others")
     if waiting is None or waiting.waits_for != vocabulary.NO_ROOM:
-        return Verdict(CLIENTS, "there are free workers and nothing waits for one: the clients submit no faster")
+        return Verdict(CLIENTS, "workers are free and no task waits for one: the clients do not submit faster")
     if any(agent.held_workers for agent in agents):
         return Verdict(VALUES, _why(waiting))
     measured = waiting.waiting + waiting.running - waiting.unmeasured
@@ -99,8 +99,8 @@ def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterabl
         return Verdict(TRIPS, "tasks are so short that workers wait for the next ones: larger tasks would help")
     return Verdict(
         STARTS,
-        "all workers have tasks, and not all execute one: processes start, arguments are on their way, or tasks wait "
-        "for tasks of their own",
+        "all workers have tasks, but not all execute one: processes start, arguments are in transfer, or tasks wait "
+        "for nested tasks",
     )
 
 

@@ -162,16 +162,16 @@ class Stuck:
 
 def _reason(worker: WorkerView, function: StateFunction | None, quiet_seconds: float) -> str:
     if worker.seen_seconds > SEEN_SECONDS:
-        return f"not heard for {worker.seen_seconds:.0f} s"
+        return f"no message for {worker.seen_seconds:.0f} s"
     if not worker.is_busy or (worker.reports and not worker.is_stopped):
         return ""
     seconds = worker.running_ms / 1000
     if worker.is_stopped and seconds > SEEN_SECONDS:
-        return f"its process is stopped since {seconds:.0f} s or less: kill -CONT lets it go on"
+        return f"its process has been stopped for up to {seconds:.0f} s: kill -CONT resumes it"
     usual_us = percentile_us(function.durations, 0.95) if function else None
     usual = (usual_us or 0.0) / 1e6
     if usual_us is not None and seconds > max(STUCK_SECONDS, 10 * usual):
-        return f"its task runs for {seconds:.0f} s, 95 % of them take under {usual:.1f} s"
+        return f"its task has run for {seconds:.0f} s, 95 % of them take less than {usual:.1f} s"
     if seconds > usual and quiet_seconds >= QUIET_SECONDS:
-        return f"its task runs for {seconds:.0f} s and has used no processor time for {quiet_seconds:.0f} s"
+        return f"its task has run for {seconds:.0f} s and used no processor time for {quiet_seconds:.0f} s"
     return ""

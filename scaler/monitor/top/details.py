@@ -17,7 +17,7 @@ from scaler.monitor.top.view import Target
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK, StateTask
 
-_NOTHING_OF_IT = "The scheduler says nothing of this task. It may have ended; those that failed or take long are kept."
+_NOTHING_OF_IT = "The scheduler reports nothing of this task. It may have ended; only failed and long tasks are kept."
 _FLAGS = ((INITIALIZED, "ready"), (HAS_TASK, "has a task"), (SUSPENDED, "suspended"), (TASK_LOCK, "waits for tasks"))
 
 
@@ -115,7 +115,7 @@ def _function(model: Model, key: Any) -> Found:
             f"ended     {each.success:,} success, {each.failed:,} failed, {each.canceled:,} canceled, "
             f"{each.other:,} other"
         ),
-        "          (since somebody first watched)",
+        "          (since the first viewer connected)",
         f"duration  mean {units.duration(each.mean_us or None)}, half of them under {halves[0]}",
         f"          95 % under {halves[1]}, 99 % under {halves[2]}",
     ]
@@ -172,7 +172,7 @@ def _failure(model: Model, key: Any) -> Found:
         "",
     ]
     if each.times > 1:
-        lines.append(DetailLine("traceback of one of them, numbers in its message may differ", grid.BOLD))
+        lines.append(DetailLine("traceback of one task; numbers in the messages of others may differ", grid.BOLD))
     lines += (each.traceback or "no traceback was kept").splitlines()
     return f"failure {each.type}", lines
 
@@ -186,7 +186,7 @@ def _task(model: Model, key: Any) -> Found:
     moves = model.moves.get(key, ())
     lines: list[Text] = _facts_of(model, task) if task else [_NOTHING_OF_IT]
     if moves:
-        lines += ["", DetailLine("history, since it is watched", grid.BOLD)]
+        lines += ["", DetailLine("history, while it is watched", grid.BOLD)]
     lines += [
         (
             f" {units.clock(move.time_us)} {move.event:<14} {move.state:<12} {move.worker}"
@@ -243,14 +243,14 @@ def _facts_of(model: Model, task: StateTask) -> list[Text]:
 
 
 def _values(values: HostValues) -> Iterator[str]:
-    yield f"values    {units.size(values.hot)} in memory of {units.size(values.hot_most or None)} that they may have"
+    yield f"values    {units.size(values.hot)} in memory of at most {units.size(values.hot_most or None)}"
     if values.cold_most:
         on_disk = f"{units.size(values.cold)} on disk of {units.size(values.cold_most)}"
         yield f"          {on_disk}, {units.size(values.spilled)} written, {units.size(values.read)} read"
     else:
-        yield "          no disk for values: --spill-folder of its cluster names a place"
+        yield "          no disk for values: set --spill-folder of its cluster"
     if values.held:
-        yield f"          all of it is full: {units.count(values.held)} workers begin nothing until results are read"
+        yield f"          memory and disk full: {units.count(values.held)} workers paused until results are read"
 
 
 def _host(model: Model, key: Any) -> Found:
@@ -293,7 +293,7 @@ def _job(model: Model, key: Any) -> Found:
     rate = units.rate(model.job_rates.per_second(each))
     lines: list[Text] = [
         f"state     {state_of(each)}" + (f": {each.reason}" if each.reason else ""),
-        f"rows      {each.rows:,}{'' if each.all_rows_known else ' so far: not all are here'}",
+        f"rows      {each.rows:,}{'' if each.all_rows_known else ' so far: more will be submitted'}",
         f"          {each.done:,} done, {each.failed:,} failed, {n_open:,} open, {each.said:,} at workers",
         f"rate      {rate} rows/s, left {model.job_rates.left(each)}",
         f"function  {each.function_name}",
@@ -325,14 +325,14 @@ def _object(model: Model, key: Any) -> Found:
 
 
 _MAKERS: dict[str, tuple[Callable[[Model, Any], Found], str]] = {
-    "worker": (_worker, "This worker is not there any more."),
-    "function": (_function, "This function has no tasks any more."),
-    "client": (_client, "This client is not there any more."),
-    "failure": (_failure, "This failure is not kept any more."),
+    "worker": (_worker, "This worker is no longer connected."),
+    "function": (_function, "This function no longer has tasks."),
+    "client": (_client, "This client is no longer connected."),
+    "failure": (_failure, "This failure is no longer kept."),
     "task": (_task, ""),
     "host": (_host, ""),
-    "event": (_event, "This event is not kept any more."),
-    "job": (_job, "This job is not kept any more."),
-    "object": (_object, "This object is not kept any more, or it is not one of the largest."),
+    "event": (_event, "This event is no longer kept."),
+    "job": (_job, "This job was deleted."),
+    "object": (_object, "This object was deleted, or it is not one of the largest."),
 }
 """What makes the details of a thing of each kind, and what is said of one that is gone."""

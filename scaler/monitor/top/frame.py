@@ -60,9 +60,9 @@ def silence_advice(endpoint: Endpoint, problem: str = "") -> list[str]:
     ]
     if endpoint.file is not None:
         if endpoint.file.exists():
-            lines.append("Its socket is there: the scheduler may have died, or be stopped.")
+            lines.append("Its socket exists: the scheduler may have died, or be stopped.")
         else:
-            lines.append(f"There is no socket {endpoint.file}. May you enter that folder?")
+            lines.append(f"There is no socket {endpoint.file}. Do you have access to that folder?")
     else:
         lines.append(f"Does a firewall let you reach port {endpoint.port} of {endpoint.host}?")
     return lines
@@ -154,10 +154,10 @@ def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, tab
 def _draw_total(canvas: Grid, y: int, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> None:
     silent = model.silent_seconds(moment.now)
     if model.heard_at is None:
-        canvas.put(0, y, fit(f"Waiting for the first news from {moment.endpoint}", canvas.width), grid.REVERSE)
+        canvas.put(0, y, fit(f"Waiting for the first message from {moment.endpoint}", canvas.width), grid.REVERSE)
         return
     if silent is not None:
-        text = f"NO NEWS for {silent:.0f}s, shown as of {units.clock(model.heard_us)}, trying again"
+        text = f"NO NEWS for {silent:.0f}s, shown as of {units.clock(model.heard_us)}, reconnecting"
         canvas.put(0, y, fit(text, canvas.width), grid.REVERSE)
         return
     parts = _total_parts(model, view, moment, table)
@@ -189,7 +189,7 @@ def _total_parts(model: Model, view: TopView, moment: FrameInput, table: Table |
     restarted = model.restarted_us and model.heard_us - model.restarted_us < RESTART_SECONDS * 1_000_000
     if restarted:
         back = f"{model.worker_count} of {model.workers_before} workers back"
-        return [f"Scheduler restarted {units.clock(model.restarted_us)}, counters began anew", back]
+        return [f"Scheduler restarted {units.clock(model.restarted_us)}, counters started from 0", back]
     word, sentence, warning = verdict(model, moment.now)
     count = f"Total {model.worker_count} worker(s)"
     if view.filter and table is not None:

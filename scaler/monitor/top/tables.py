@@ -125,7 +125,7 @@ def _workers_table(model: Model, view: TopView, width: int) -> Table:
     ]
     address = model.scheduler.address if model.scheduler else "ADDRESS"
     return Table(
-        fields, lines, len(rows), ("No worker is connected. On each host that shall work:", f"scaler_cluster {address}")
+        fields, lines, len(rows), ("No worker is connected. Run this on each host:", f"scaler_cluster {address}")
     )
 
 
@@ -176,7 +176,7 @@ def functions_table(model: Model, width: int) -> Table:
     """Tasks by function, the most open ones first."""
     ranked = sorted(model.functions.values(), key=lambda each: (not each.function, -(each.waiting + each.running)))
     things = [RowSubject(each.function, each, "!" if each.failed + each.other else " ") for each in ranked]
-    empty = ("No function has open tasks, and none had since this began to watch.",)
+    empty = ("No function has had open tasks since scaler_top started.",)
     return _spread(model, _FUNCTIONS, things, width, empty, ("running", "done", "p95", "waits for", "fail"))
 
 
@@ -216,7 +216,7 @@ def failures_table(model: Model, width: int) -> Table:
     """Failures by kind, the latest first."""
     ranked = sorted(model.failures.values(), key=lambda each: -each.last_us)
     things = [RowSubject(each.failure, each, "!", grid.FAILED) for each in ranked]
-    empty, less = ("No task has failed since the scheduler began.",), ("worker", "example", "function", "last")
+    empty, less = ("No task has failed since the scheduler started.",), ("worker", "example", "function", "last")
     return _spread(model, _FAILURES, things, width, empty, less)
 
 
@@ -234,7 +234,7 @@ def events_table(model: Model, width: int) -> Table:
         RowSubject((each.time_us, each.kind, each.subject), each, "!" if each.kind in _BAD_EVENTS else " ")
         for each in reversed(model.events)
     ]
-    return _spread(model, _EVENTS, things, width, ("Nothing has happened since the scheduler began.",))
+    return _spread(model, _EVENTS, things, width, ("Nothing has happened since the scheduler started.",))
 
 
 _JOBS = (
@@ -253,7 +253,7 @@ _JOBS = (
     DrawnField("program", 14, lambda _, each: each.program or "-", right=False),
 )
 _NO_JOBS = (
-    "No job is kept: client.map(price, rows, job=...) and client.start(...) make one",
+    "There are no jobs: client.map(price, rows, job=...) and client.start(...) create one",
     "at a scheduler with --keep FOLDER.",
 )
 
@@ -296,7 +296,7 @@ def objects_table(model: Model, width: int) -> Table:
     """The largest objects."""
     ranked = sorted(model.objects.values(), key=lambda each: -each.size_bytes)
     things = [RowSubject(each.object, each, "x" if place_of(each) == "lost" else " ") for each in ranked]
-    empty = ("No objects are stored." if "objects" in model.heads else "They are asked for, and come in a moment.",)
+    empty = ("No objects are stored." if "objects" in model.heads else "Loading.",)
     return _spread(model, _OBJECTS, things, width, empty, ("owner", "readers", "copies", "where"))
 
 
@@ -362,7 +362,7 @@ def draw_table(canvas: Grid, table: Table, y: int, rows: int, top: int, chosen: 
         if top + number == chosen:
             canvas.fill_part(row, 0, x - 1, grid.REVERSE)
     if not table.lines:
-        words = table.empty if not table.total else ("Nothing passes the filter.",)
+        words = table.empty if not table.total else ("Nothing matches the filter.",)
         for number, text in enumerate(words[:rows]):
             canvas.put(1, y + 1 + number, text)
 

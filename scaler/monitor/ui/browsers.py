@@ -85,7 +85,7 @@ class Browser:
             return  # the page has gone
         except Exception:  # a page that stays open would wait for ever; it connects again
             logger.exception("a page cannot be made")
-            await self._socket.close(code=1011, message=b"it failed, see the log of scaler_ui")
+            await self._socket.close(code=1011, message=b"internal error, see the log of scaler_ui")
 
     async def _send(self) -> None:
         seen = (-1, -1, 0.0)

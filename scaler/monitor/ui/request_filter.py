@@ -49,7 +49,7 @@ def token_file(port: int) -> Path:
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     except RuntimeError:
         raise ConfigError(
-            "this user has no home for the token of the page: name a file with --token-file, or set XDG_STATE_HOME"
+            "this user has no home folder for the token: name a file with --token-file, or set XDG_STATE_HOME"
         ) from None
     return state / "scaler" / f"ui-{port}.token"
 
@@ -70,7 +70,7 @@ def read_or_make_token(file: Path) -> str:
         raise ConfigError(f"the token cannot be kept in {file}: {error.strerror or error}") from None
     token = read_private(file).strip()
     if len(token) not in _TOKEN_CHARACTERS or not token.isascii() or not token.isprintable():
-        raise ConfigError(f"{file} has no token of 16 to 256 characters: remove that file, and a new one is made")
+        raise ConfigError(f"{file} has no token of 16 to 256 characters: remove that file, and a new one is created")
     return token
 
 

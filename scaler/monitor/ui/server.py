@@ -85,8 +85,8 @@ def _refusal(request: web.Request) -> web.Response | None:
     if not gate.is_for_us(request.host, request.headers.get("Origin")):
         return web.Response(
             status=403,
-            text="This server is not asked under this name. Use the address that scaler_ui printed; for a proxy in "
-            "front of it, start scaler_ui with --names NAME.\n",
+            text="This server has another name. Use the address that scaler_ui printed; for a proxy in front of it, "
+            "start scaler_ui with --names NAME.\n",
         )
     is_of_page = request.path in OF_PAGE or request.path.startswith(OF_PAGE[-1])
     given = (
@@ -100,7 +100,7 @@ def _refusal(request: web.Request) -> web.Response | None:
     return web.Response(
         status=403,
         text="Open the whole address that scaler_ui printed at its start, with ?token=... at its end. This browser "
-        "keeps it from then on.\n",
+        "then remembers it.\n",
     )
 
 

@@ -52,7 +52,7 @@ class HistoryStore:
         except OSError as error:
             raise ConfigError(f"the store {file} cannot be opened: {error.strerror or error}") from None
         except sqlite3.Error as error:
-            raise ConfigError(f"{file} is no store of scaler_ui, or another one uses it: {error}") from None
+            raise ConfigError(f"{file} is not a store of scaler_ui, or another scaler_ui uses it: {error}") from None
 
     def _open(self) -> None:
         database = self._database

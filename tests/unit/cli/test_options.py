@@ -128,7 +128,7 @@ def test_a_bad_value_ends_the_command_and_says_where_it_is(
     option = "argument -qs/--per-worker-queue-size: per_worker_queue_size must be"
     assert refusal(capsys, ADDRESS, "-qs", "many") == f"{error}{option} a number, not 'many'"
     assert refusal(capsys, ADDRESS, "-qs", "0") == f"{error}{option} at least 1, not 0"
-    assert "address must be given" in refusal(capsys)
+    assert "address is required" in refusal(capsys)
     monkeypatch.setenv("SCALER_LOGGING_LEVEL", "loud")
     assert refusal(capsys, ADDRESS).startswith(f"{error}environment variable SCALER_LOGGING_LEVEL: logging_level must")
 

@@ -53,7 +53,7 @@ def test_the_address_may_come_from_the_environment(
 ) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
     assert run("--once") == 2
-    assert "must be given, as an argument or as SCALER_ADDRESS" in capsys.readouterr().err
+    assert "is required: give it as an argument, as SCALER_ADDRESS" in capsys.readouterr().err
     monkeypatch.setenv("SCALER_ADDRESS", address)
     with publishing(address):
         assert run("--once") == 0

@@ -22,8 +22,8 @@ BLOCKED = {signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGURG}
 @pytest.mark.parametrize(
     ("script", "how"),
     [
-        ("exit 1", "ended with exit code 1 and has not run any Python"),
-        ("exec sleep 600", "has not run any Python in time"),
+        ("exit 1", "ended with exit code 1 and did not run Python"),
+        ("exec sleep 600", "did not run Python in time"),
         (None, "cannot be executed: No such file or directory"),
     ],
     ids=["ends", "stays", "missing"],

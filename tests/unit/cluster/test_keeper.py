@@ -51,7 +51,7 @@ def test_the_agent_of_an_embedded_client_is_started_again(caplog: pytest.LogCapt
         assert future.result(30) is None
         assert cluster.pid != first
         assert cluster.is_alive()
-    assert "died (signal SIGKILL): it is started again" in caplog.text
+    assert "died (signal SIGKILL): it is restarted" in caplog.text
     assert children() <= before
     wait_until(lambda: open_descriptors() <= descriptors, "no descriptor is left")
     assert not cluster.is_alive()

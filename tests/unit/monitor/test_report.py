@@ -22,7 +22,7 @@ def test_everything_is_plain_data() -> None:
     }
     assert len(said["workers"]) == said["workers_total"] == 16
     assert said["workers"][0]["name"] == "rome07:0"
-    assert said["workers"][15]["stuck"].startswith("its task runs for 190 s")
+    assert said["workers"][15]["stuck"].startswith("its task has run for 190 s")
     assert [each["name"] for each in said["functions"]] == ["price", "load", "calibrate", ""]
     assert said["failures"][0]["traceback"].endswith("ValueError: bad strike")
 

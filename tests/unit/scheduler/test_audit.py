@@ -88,7 +88,7 @@ def test_many_addresses_of_strangers_have_a_bound_in_all_and_silence_no_owner(
     audit = AuditLog(str(file), goes_on=False)
     for second in range(10):
         for address in addresses:
-            audit.say("refused", address, address=address, why="it showed no key")
+            audit.say("refused", address, address=address, why="it has no key")
             audit.say("refused", address, address=address, owner="", why="it is of another version")
         for event in ("admitted", "began", "revoked"):
             audit.say(event, f"{event} {second}", owner="alice")

@@ -102,9 +102,9 @@ def test_what_cannot_be_written_costs_its_peer_a_connection_and_others_nothing(
         simulation.advance(1.0)
     assert good.statuses() == [TaskStatus.SUCCESS]
     assert good.results[task_id].status == TaskStatus.SUCCESS
-    assert bad.said(HelloRequest)[-1].reason == "the scheduler failed to write to you"
+    assert bad.said(HelloRequest)[-1].reason == "the scheduler could not encode a message to you"
     assert bad.connection != before
-    assert "cannot be written" in caplog.text
+    assert "cannot be encoded" in caplog.text
     bad.submit()
     simulation.advance(1.0)
     assert bad.statuses() == [TaskStatus.SUCCESS]
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_for_whatever_reason_costs_its_peer_a_connection_and
         bad.submit()
         (task_id,) = good.submit()
         simulation.run()
-    assert "a message of yours cannot be read" in bad.said(HelloRequest)[-1].reason
+    assert "a message from you cannot be read" in bad.said(HelloRequest)[-1].reason
     assert "MemoryError" in caplog.text
     simulation.agent()
     simulation.advance(1.0)

@@ -194,7 +194,7 @@ def test_the_log_tells_of_some_refusals_and_counts_the_others(
     assert caplog.messages[0] == "refused a connection from 10.0.0.9: its key is not on the list"
     now += 60
     judge("x" * 40, "10.0.0.9")
-    assert caplog.messages[-1].endswith("; 9980 refusals before were not logged")
+    assert caplog.messages[-1].endswith("; 9980 earlier refusals were not logged")
 
 
 def test_a_start_ends_the_old_key_of_the_scheduler(folder: KeyFolder) -> None:

@@ -28,7 +28,7 @@ def test_an_idle_scheduler() -> None:
         "tasks": "0 wait for a worker, 0 are at workers",
         "workers": "0 in 0 clusters, 0 of them have tasks",
         "clients": "0, 0 of them in tasks; 0 open tasks, 0 open graphs",
-        "objects": "0 (0 B) of 0 clients; 0 functions kept by clusters only",
+        "objects": "0 (0 B) of 0 clients; 0 functions kept only by clusters",
         "received": "nothing; 0 messages, 0 B",
         "sent": "nothing; 0 messages, 0 B",
         "process": "0 peers, 0 sessions, 0 objects, 0 object bytes, 0 object owners, 0 retained objects",
@@ -49,8 +49,7 @@ def test_a_busy_scheduler() -> None:
     simulation.run()
     told = lines(simulation)
     assert told["tasks"] == (
-        "4 wait for a worker, 4 are at workers, 1 of these wait for tasks of their own; "
-        "2 calls of 1 graphs wait for others"
+        "4 wait for a worker, 4 are at workers, 1 of these wait for nested tasks; 2 calls of 1 graphs wait for others"
     )
     assert told["workers"].startswith("3 in 1 cluster, 3 of them have tasks; most tasks: ")
     assert all(name in told["workers"] for name in names)
@@ -87,6 +86,6 @@ def test_the_last_line_is_a_sentence() -> None:
     counts = {**simulation.dispatcher.statistics(), **simulation.edge.statistics(), **simulation.tree.statistics()}
     assert ended({**counts, "messages_sent": 1_234, "bytes_sent": 2_048}) == (
         "scheduler: ended: it has received 0 messages (0 B) and sent 1,234 (2.0 KiB); 0 could not be read, 0 were for "
-        "peers that had gone, 0 of its actors' handlers failed; left at the end: sessions 0, objects 0, "
+        "lost peers, 0 of its actors' handlers failed; left at the end: sessions 0, objects 0, "
         "object bytes 0, object owners 0, retained objects 0, actors with mail 0"
     )

@@ -166,7 +166,7 @@ def test_no_file_names_a_logging_configuration_which_can_run_code(folder: Path, 
     write(folder / "scaler.toml", f"{kind.TABLE}.logging_config_file = '{folder}/logging.ini'\n")
     assert refusal(kind) == (
         f"[{kind.TABLE}] of scaler.toml: logging_config_file is not taken from a file that is found in the working "
-        "directory, because what it names can run code; say it as an argument, with --logging-config-file, or as "
+        "directory, because what it names can run code; give it as an argument, with --logging-config-file, or as "
         "SCALER_LOGGING_CONFIG_FILE"
     )
 
@@ -178,4 +178,4 @@ def test_no_file_names_users_to_trust_whose_answers_can_run_code(folder: Path, k
     assert refusal(kind).startswith(
         f"[{kind.TABLE}] of scaler.toml: trust_users is not taken from a file that is found"
     )
-    assert refusal(kind).endswith(f"say it as an argument{option}, or as SCALER_TRUST_USERS")
+    assert refusal(kind).endswith(f"give it as an argument{option}, or as SCALER_TRUST_USERS")

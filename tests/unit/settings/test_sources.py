@@ -159,7 +159,7 @@ def test_a_file_that_is_no_toml_is_refused_by_name(folder: Path) -> None:
 
 
 def test_what_must_be_given_is_asked_for() -> None:
-    with pytest.raises(ConfigError, match="address must be given, as an argument or as SCALER_ADDRESS"):
+    with pytest.raises(ConfigError, match="address is required: give it as an argument or as SCALER_ADDRESS"):
         gather(SchedulerConfig, {})
 
 
@@ -194,7 +194,7 @@ def test_the_signature_has_the_defaults_of_the_table() -> None:
 
 
 def test_an_argument_of_another_system_is_answered_with_what_to_do_here() -> None:
-    with pytest.raises(TypeError, match="'object_storage_address'; leave it out, since the scheduler keeps objects"):
+    with pytest.raises(TypeError, match="'object_storage_address'; leave it out: the scheduler keeps the objects"):
         Thing(object_storage_address="tcp://127.0.0.1:1")  # type: ignore[call-arg]
 
 

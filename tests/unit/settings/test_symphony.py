@@ -20,7 +20,7 @@ def test_each_place_at_the_service_is_a_worker() -> None:
 
 
 def test_a_required_option_that_is_not_given_is_named_as_one_writes_it() -> None:
-    with pytest.raises(ConfigError, match=r"base_concurrency \(-n, --base-concurrency\) must be given"):
+    with pytest.raises(ConfigError, match=r"base_concurrency \(-n, --base-concurrency\) is required"):
         SymphonyConfig.of({"address": "tcp://127.0.0.1:1", "service": "Service"})
 
 

@@ -33,7 +33,7 @@ def test_an_unknown_variable_is_named_once_with_the_nearest_known_one(
         said(ClientConfig, ["timeout_seconds"])
     (record,) = caplog.records
     assert record.getMessage() == (
-        "no setting has this environment variable, so it is ignored: "
+        "these environment variables are not settings, and are ignored: "
         "SCALER_CRASH_LIMT (did you mean SCALER_CRASH_LIMIT?), SCALER_COLOUR"
     )
 

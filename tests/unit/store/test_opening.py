@@ -47,7 +47,7 @@ def test_no_disk_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_folder_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ConfigError, match="spill_folder: there is no folder /nonexistent"):
+    with pytest.raises(ConfigError, match="spill_folder: the folder /nonexistent does not exist"):
         open_store(None, "/nonexistent", None)
 
 
@@ -74,5 +74,5 @@ def test_without_a_private_folder_each_keeps_to_its_budget_alone(
 ) -> None:
     (tmp_path / "run" / "scaler").write_text("in the way")
     store = open_store(None, "", 0)
-    assert "does not know what others of its user hold" in caplog.text
+    assert "does not see what other clusters of this user store" in caplog.text
     store.close()

@@ -411,7 +411,7 @@ def test_file_that_is_not_what_was_written_is_an_error_and_the_others_go_on(benc
     with file.open("r+b") as stream:
         stream.seek(1000)
         stream.write(b"x")
-    with pytest.raises(OSError, match="is not what was written") as caught:
+    with pytest.raises(OSError, match="differs from what was written") as caught:
         b.store.find(name(0))
     assert caught.value.errno == errno.EIO
     assert name(0) not in b.store

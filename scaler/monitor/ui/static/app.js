@@ -80,8 +80,8 @@ function showStrip(said) {
   strip.classList.toggle("bad", isOld);
   document.body.classList.toggle("old", isOld);
   const [title, sentence, mark] = {
-    never: ["Waiting for the scheduler", "nothing was heard yet", "\u25cb waiting"],
-    old: [`No news for ${seconds(Math.floor(said.silent))}`, `shown as of ${clock(said.at)}, trying again`,
+    never: ["Waiting for the scheduler", "the scheduler has sent nothing yet", "\u25cb waiting"],
+    old: [`No news for ${seconds(Math.floor(said.silent))}`, `shown as of ${clock(said.at)}, reconnecting`,
       `\u25cb as of ${clock(said.at)}`],
     live: [said.title, said.sentence, `\u25cf live ${clock(said.at)}`],
   }[said.news];
@@ -109,12 +109,12 @@ function advice(said) {
   const address = h("code", {}, said.address);
   if (said.news === "never") {
     return ["Is scaler_scheduler running, and is ", address,
-      " the monitor address that it printed? This page waits and comes alive by itself."];
+      " the monitor address that it printed? This page connects by itself."];
   }
   if (said.news === "old") return ["Is scaler_scheduler still running at ", address, "?"];
   if (said.restart) {
     const back = `${count(said.restart.back)} of ${count(said.restart.of)} workers are back`;
-    return [`The scheduler was restarted at ${clock(said.restart.at)}, its counters began anew; ${back}.`];
+    return [`The scheduler was restarted at ${clock(said.restart.at)}, its counters started from 0; ${back}.`];
   }
   if (said.warning) return ["\u26a0 ", said.warning];
   return [];
@@ -218,7 +218,7 @@ app.socket = new Socket(show, (state) => {
   strip.classList.add("bad");
   document.body.classList.add("old");
   say(parts.verdict, "No connection");
-  say(parts.sentence, "to the server of this page, trying again");
+  say(parts.sentence, "to the server of this page, reconnecting");
   fill(parts.advice,
     "Is scaler_ui still running? If it was restarted with another token, open the address that it printed.");
   parts.advice.hidden = false;
@@ -233,13 +233,13 @@ fill(document.getElementById("nav"), shown.map((name) => nav(name)));
 fill(document.getElementById("tabs"), onPhones.map((name) => nav(name, { failures: "Failed", settings: "More" }[name])));
 
 const keys = [
-  ["1-9", "pages"], ["/", "search"], ["Space", "pause, and go on"], ["j k, arrows", "rows of a table"],
+  ["1-9", "pages"], ["/", "search"], ["Space", "pause, resume"], ["j k, arrows", "rows of a table"],
   ["Enter", "open the row"], ["Esc", "back"], ["[ ]", "earlier, later"], ["+ -", "shorter, longer window"],
-  ["0", "now"], ["t", "light, dark, as the system"], ["?", "these keys"],
+  ["0", "now"], ["t", "light, dark, or as the system"], ["?", "these keys"],
 ];
 const dialog = document.getElementById("keys");
 fill(dialog, h("h2", {}, "Keys"), plainTable("Keys", [], keys.map(([key, what]) => [h("kbd", {}, key), what])),
-  muted("This page shows and changes nothing."), h("button", { onclick: () => dialog.close() }, "Close"));
+  muted("This page only shows; it changes nothing in the cluster."), h("button", { onclick: () => dialog.close() }, "Close"));
 document.getElementById("help").addEventListener("click", () => dialog.showModal());
 document.getElementById("skip").addEventListener("click", () => main.focus());
 const theme = () => set("theme", { system: "light", light: "dark", dark: "system" }[prefs.theme]);

@@ -22,7 +22,7 @@ def stuck_after(*snapshots: tuple[float, bytes], known: bool = True, **fields: i
 
 def test_a_task_that_runs_far_longer_than_usual_is_stuck() -> None:
     assert stuck_after((0, row(running_ms=59_000))) == ""
-    assert stuck_after((0, row(running_ms=61_000))) == "its task runs for 61 s, 95 % of them take under 0.1 s"
+    assert stuck_after((0, row(running_ms=61_000))) == "its task has run for 61 s, 95 % of them take less than 0.1 s"
 
 
 def test_what_usually_takes_long_may_take_long() -> None:
@@ -54,7 +54,7 @@ def test_a_task_that_waits_for_others_is_not_stuck() -> None:
 
 def test_a_stopped_process_is_said_to_be_that() -> None:
     assert stuck_after((0, row(running_ms=4_000, flags=BUSY | SUSPENDED))) == ""
-    assert stuck_after((0, row(running_ms=6_000, flags=BUSY | SUSPENDED))).startswith("its process is stopped")
+    assert stuck_after((0, row(running_ms=6_000, flags=BUSY | SUSPENDED))).startswith("its process has been stopped")
 
 
 def test_the_marks_say_initialized_task_and_task_lock() -> None:
@@ -65,7 +65,7 @@ def test_the_marks_say_initialized_task_and_task_lock() -> None:
 
 
 def test_a_worker_that_is_not_heard_is_stuck_whatever_it_does() -> None:
-    assert stuck_after((0, row(flags=1)), seen_ms=12_000) == "not heard for 12 s"
+    assert stuck_after((0, row(flags=1)), seen_ms=12_000) == "no message for 12 s"
 
 
 def test_percentiles_come_from_the_buckets() -> None:

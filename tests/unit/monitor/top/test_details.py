@@ -31,7 +31,7 @@ def test_what_is_not_there_any_more_is_said_to_be_gone(kind: str) -> None:
 def test_a_stuck_worker_says_why_first() -> None:
     model = model_of(loaded())
     (key,) = model.stuck.reasons
-    assert details_of(model, Target("worker", key)).lines[0].text.startswith("* stuck? its task runs for 190 s")
+    assert details_of(model, Target("worker", key)).lines[0].text.startswith("* stuck? its task has run for 190 s")
 
 
 def test_a_worker_leads_to_the_task_of_its_process() -> None:
@@ -45,7 +45,7 @@ def test_a_failure_leads_to_its_example_and_that_has_its_traceback() -> None:
     targets = [line.target for line in details_of(model, Target("failure", FAILURE)).lines if line.target]
     assert targets == [Target("task", EXAMPLE), Target("function", PRICE)]
     said = text_of(model, "task", EXAMPLE)
-    assert "history, since it is watched" in said
+    assert "history, while it is watched" in said
     assert said.endswith("ValueError: bad strike")
 
 

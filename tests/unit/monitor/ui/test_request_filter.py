@@ -58,7 +58,7 @@ def test_each_port_has_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("homeless")
 def test_a_user_without_a_home_hears_where_a_token_may_be() -> None:
-    with pytest.raises(ConfigError, match="no home for the token of the page: name a file with --token-file, or set"):
+    with pytest.raises(ConfigError, match="no home folder for the token: name a file with --token-file, or set"):
         token_file(1)
 
 

@@ -72,7 +72,7 @@ def test_a_busy_port_is_a_sentence(taken: int) -> None:
         ({"host": "no.such.host.invalid"}, "not a host name"),
         ({"host": "192.0.2.1"}, "not a host name or an address of this machine"),
         ({"store": "/no/such/folder/night.db"}, "cannot be opened"),
-        ({"store": "pyproject.toml"}, "no store of scaler_ui"),
+        ({"store": "pyproject.toml"}, "not a store of scaler_ui"),
         ({"token_file": "/proc/nothing"}, "cannot be kept"),
     ],
 )

@@ -78,7 +78,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes |
         content = file.read_bytes()
     else:
         file.write_bytes(content)
-    with pytest.raises(ConfigError, match="no store of scaler_ui") as caught:  # whose traceback keeps the store
+    with pytest.raises(ConfigError, match="not a store of scaler_ui") as caught:  # whose traceback keeps the store
         HistoryStore(file)
     assert not [what for what in held() if str(file) in what], caught
     assert file.read_bytes() == content

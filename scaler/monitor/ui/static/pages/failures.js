@@ -26,9 +26,9 @@ export function failureEntry(app, isOpen = false) {
           ", for instance ", link("task", row.task, "this task"));
       }
       const isOfOne = row.traceback && row.times > 1;
-      say(which, isOfOne ? "The traceback is of one of them; numbers in its message may differ." : "");
+      say(which, isOfOne ? "The traceback is of one of these tasks; numbers in the messages of others may differ." : "");
       say(trace, row.traceback
-        || "No traceback came with it: the process ended, or the failure was not raised by the function.");
+        || "There is no traceback: the process ended, or the function did not raise the failure.");
     },
   };
 }
@@ -58,8 +58,8 @@ export default function failures(app) {
 }
 
 function nothing(failed) {
-  const before = `${count(failed)} tasks failed before this server began, or their kinds have not been said yet.`;
+  const before = `${count(failed)} tasks failed before this server started, or are not reported yet.`;
   return empty(failed ? before : "Nothing has failed.", null,
-    "Tasks that raise, lose their worker too often or find no worker are grouped here by type, message and function.");
+    "Tasks that raised, lost their worker too often or found no worker are grouped here by type, message and function.");
 }
 failures.title = "Failures";

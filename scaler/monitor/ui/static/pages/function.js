@@ -16,12 +16,12 @@ export default function func(app) {
   function update(data) {
     const row = data.function;
     body.hidden = !row;
-    fill(missing, row ? null : empty("The scheduler has no tasks of this function now, and shows none of it.", null,
-      "It shows the functions with the most tasks."));
+    fill(missing, row ? null : empty("The scheduler has no tasks of this function now.", null,
+      "It reports the functions with the most tasks."));
     if (!row) return;
     document.querySelector("h1").textContent = `Function ${row.name}`;
     const wait = `${count(row.waiting)} ${row.waiting === 1 ? "task waits" : "tasks wait"}: ${data.why}.`;
-    say(waits, row.waiting ? wait : row.open ? "None of its tasks waits." : "All of its tasks have ended.");
+    say(waits, row.waiting ? wait : row.open ? "No task of this function waits." : "All tasks of this function have ended.");
     fill(about, facts([["Waiting", count(row.waiting)], ["Running", count(row.running)], ["Succeeded", count(row.success)],
       ["Failed", count(row.failed)], ["Canceled", count(row.canceled)], ["Mean duration", seconds(row.mean)],
       ["95 % take less than", seconds(row.p95)]]));

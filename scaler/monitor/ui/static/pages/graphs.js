@@ -42,7 +42,7 @@ function list(app) {
       const more = data.all > data.total ? `, ${count(data.all)} in all` : "";
       pages.update(data.offset, data.rows.length, data.total, more);
       fill(none, data.total ? null
-        : empty("No graph runs, and none has run lately.", 'client.get({"a": 1, "b": (inc, "a")}, ["b"])'));
+        : empty("No graph is running, and none has run lately.", 'client.get({"a": 1, "b": (inc, "a")}, ["b"])'));
     },
   };
 }
@@ -50,23 +50,23 @@ function list(app) {
 const factsOf = (row) => [
   ["Done", `${count(row.success)} of ${count(row.nodes)}`], ["Ready, running", count(row.running)],
   ["Waiting", count(row.waiting)], ["Failed", count(row.failed)], ["Canceled", count(row.canceled)],
-  ["Submitted", clock(row.submitted, true)], ["Ended", row.ended ? clock(row.ended, true) : "it has not"],
+  ["Submitted", clock(row.submitted, true)], ["Ended", row.ended ? clock(row.ended, true) : "not yet"],
   ["Client", row.client_label || unknown], ["Owner", row.owner || unknown],
 ];
 const legend = [
-  "Select a node for its task. What needs nothing is on the left.",
-  "Each box is all nodes of one function at one depth.",
+  "Select a node to see its task. Nodes without inputs are on the left.",
+  "Each box stands for all nodes of one function at one depth.",
 ];
 const missing = (row) => (row.nodes > 2000
   ? `Graphs of more than 2,000 nodes are not drawn node by node; this one has ${count(row.nodes)}.`
-  : "Its nodes are asked for, and come in a moment.");
+  : "Loading its nodes.");
 const marks = { success: "\u2713", failed: "\u2717", canceled: "/", running: ">" };
 
 function one(app) {
   let edges = [], nodes = [], places = new Map(), boxes = false, first = 0;
   const about = h("div"), note = muted(), readout = h("div", { class: "readout" });
   const { canvas, later } = sheet(
-    (context) => draw(context), "The graph, from what needs nothing on the left to what needs all on the right");
+    (context) => draw(context), "The graph, from nodes without inputs on the left to the last results on the right");
   const box = h("div", { class: "chart" }, canvas), scroller = h("div", { class: "scroll", tabIndex: 0 }, box);
   const element = h("div", {}, h("p", {}, h("a", { href: "#/graphs" }, "All graphs")), about, readout, scroller, note);
 
@@ -142,7 +142,7 @@ function one(app) {
     update(data) {
       const row = data.graph;
       fill(about, row ? facts(factsOf(row))
-        : empty("This graph is not known any more.", null, "Graphs that ended are forgotten after a while."));
+        : empty("This graph is no longer known.", null, "The scheduler forgets graphs some time after their end."));
       if (data.edges) edges = data.edges;
       (nodes = data.nodes), (boxes = data.boxes);
       layout();

@@ -44,7 +44,7 @@ function list(app) {
       rows.element.hidden = !data.total;
       const more = data.all > data.total ? `, ${count(data.all)} in all` : "";
       pages.update(data.offset, data.rows.length, data.total, more);
-      fill(none, data.total ? null : empty("No job is kept.", 'client.start(price, rows, name="prices")',
+      fill(none, data.total ? null : empty("There are no jobs.", 'client.start(price, rows, name="prices")',
         "A scheduler keeps jobs if it is started with --keep FOLDER."));
     },
   };
@@ -67,7 +67,7 @@ function one() {
     update({ job }) {
       about.hidden = !job;
       box.hidden = !job?.failed;
-      fill(none, job ? null : muted("This job is not kept any more, or not shown: the page has the latest 100."));
+      fill(none, job ? null : muted("This job was deleted, or is not shown: the page has the latest 100 jobs."));
       if (!job) return;
       fill(about, h("h2", {}, job.name), facts(factsOf(job)));
       say(failures, job.failures.join("\n"));

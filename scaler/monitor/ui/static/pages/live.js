@@ -102,7 +102,7 @@ export default function live(app) {
     const some = `: ${data.functions.length} of ${count(data.functions_total)}, the most open first`;
     say(functionTitle, `Functions${data.functions_total > data.functions.length ? some : ""}`);
     const waits = data.waiting.map((row) => `${count(row.tasks)} for ${row.for}`).join(", ");
-    const untried = data.functions.length ? "" : "No function has run yet: client.submit(fn, ...) shows here.";
+    const untried = data.functions.length ? "" : "No function has run yet. Tasks of client.submit(fn, ...) appear here.";
     say(more, waits ? `Waiting tasks: ${waits}.` : untried);
     const { rows, offset, total, all, claimed, flagged } = data.workers;
     say(title, `Workers: ${count(all || claimed)}${flagged ? `, \u26a0 ${count(flagged)} look stuck` : ""}`);
@@ -110,10 +110,10 @@ export default function live(app) {
     workers.update(rows, { sorted: data.workers.sort, reverse: data.workers.reverse, total, offset });
     pages.update(offset, rows.length, total, filter ? ` (${count(all)} in all)` : "");
     workerPart.hidden = !total && !filter;
-    fill(none, all || total ? null : claimed ? muted("Their rows come in a moment.") : noWorkers(data, strip));
+    fill(none, all || total ? null : claimed ? muted("Loading.") : noWorkers(data, strip));
     fill(clients, data.clients.length ? clientTable(data.clients) : muted("No clients are connected."));
     fill(events, data.events.length ? eventTable(data.events)
-      : muted("Nothing has come, gone or been refused since this page's server began."));
+      : muted("Nothing has connected, disconnected or been refused since the server of this page started."));
     fill(details, data.scheduler
       ? [facts(factsOf(data.scheduler)),
         h("div", { class: "grid" }, messages("Sent", data.sent), messages("Received", data.received))]
@@ -128,9 +128,9 @@ function noWorkers(data, strip) {
     const address = data.scheduler?.address || "SCHEDULER_ADDRESS";
     return empty("No workers are connected, so tasks wait.", `scaler_cluster ${address} -n 4`);
   }
-  return empty("There is nothing to show before the scheduler is heard. If none runs yet, start one:",
+  return empty("There is nothing to show until the scheduler answers. If none is running, start one:",
     "scaler_scheduler tcp://127.0.0.1:2345",
-    "If one runs, end scaler_ui and start it with the monitor address that your scheduler printed.");
+    "If one is running, restart scaler_ui with the monitor address that the scheduler printed.");
 }
 
 function clientTable(clients) {

@@ -37,7 +37,7 @@ export default function memory(app) {
     { title: "On disk", num: true, cell: (row) => (row.cold_most ? part(row.cold, row.cold_most) : "no disk") },
     { title: "Written", num: true, narrow: false, cell: (row) => bytes(row.spilled) },
     { title: "Read back", num: true, narrow: false, cell: (row) => bytes(row.read) },
-    { title: "Workers that wait for room", num: true, cell: (row) => count(row.held) }] });
+    { title: "Workers paused", num: true, cell: (row) => count(row.held) }] });
   const objects = table({ label: "Objects", key: (row) => row.id, columns: [
     { title: "Object", cell: (row) => `${kinds[row.kind]} ${row.name || row.id}` },
     { title: "Size", num: true, cell: (row) => bytes(row.size) },
@@ -47,7 +47,7 @@ export default function memory(app) {
     { title: "Readers", num: true, narrow: false, cell: (row) => count(row.users) }] });
   const hostTitle = h("h2"), objectTitle = h("h2"), none = muted();
   const element = h("div", {}, bar(buttons, scale), chart.element,
-    panel(h("h2", {}, "Values on hosts, of what they may keep"), values.element),
+    panel(h("h2", {}, "Values on hosts, and their limits"), values.element),
     h("div", { class: "grid" }, panel(hostTitle, hosts.element), panel(objectTitle, objects.element, none)));
   function label() {
     press(window);
@@ -66,7 +66,7 @@ export default function memory(app) {
     say(objectTitle, `Objects${data.objects_total > data.objects.length ? largest : ""}`);
     const nothing = data.heard
       ? "No objects are stored: client.send_object(value) stores one for many tasks."
-      : "They are asked for while this page is open, and come in a moment.";
+      : "Loading.";
     say(none, data.objects.length ? "" : nothing);
   }
   label();

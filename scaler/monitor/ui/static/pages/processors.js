@@ -35,7 +35,7 @@ export default function processors(app) {
 }
 
 function nothing(workers) {
-  if (workers) return muted("Agents report their processes while somebody looks: the first report takes a moment.");
+  if (workers) return muted("Agents report their processes while a page shows them. The first report takes a moment.");
   return empty("No workers are connected, so there are no processes.", "scaler_cluster SCHEDULER_ADDRESS -n 4");
 }
 processors.title = "Processors";

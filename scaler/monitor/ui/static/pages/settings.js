@@ -24,7 +24,7 @@ export default function settings(app) {
   }));
   const links = others.map(([name, text]) => h("a", { href: `#/${name}` }, text));
   const element = h("div", {}, h("p", { class: "bar phones" }, links), form,
-    muted("Kept in this browser; they change nothing in the cluster."),
+    muted("These settings are stored in this browser, and change nothing in the cluster."),
     muted(`Times are those of this computer, in the zone ${Intl.DateTimeFormat().resolvedOptions().timeZone}.`));
   return { element, update() {} };
 }

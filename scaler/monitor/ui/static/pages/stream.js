@@ -9,7 +9,7 @@ const windows = [300, 600, 1800];
 const marks = {
   success: "busy", failed: "some failed: mark on top", canceled: "some canceled: mark below", running: "runs now",
 };
-const singles = "Bars with an edge are single tasks that were sampled and are long enough to see. Select one for its page.";
+const singles = "Bars with an edge are sampled tasks that are long enough to see. Select one for its page.";
 
 export default function stream(app) {
   let window = windows.includes(prefs.window) ? prefs.window : 300, end = 0, turned = 0;
@@ -49,11 +49,11 @@ export default function stream(app) {
     together.update({ ...data, tasks: [], lanes: [lane] });
     pages.update(data.offset, data.lanes.length, data.total, " workers");
     lanes.element.hidden = !data.total;
-    say(note, lanes.areIdle ? `No worker has run anything in these ${window / 60} minutes.`
+    say(note, lanes.areIdle ? `No worker has run a task in these ${window / 60} minutes.`
       : data.tasks.length ? singles : "Select a worker for its page.");
     note.hidden = !data.total;
-    fill(none, data.total ? null : empty("No worker has done anything since this server began.",
-      "scaler_cluster SCHEDULER_ADDRESS -n 4", "What workers do is recorded from the start of scaler_ui on."));
+    fill(none, data.total ? null : empty("No worker has run a task since this server started.",
+      "scaler_cluster SCHEDULER_ADDRESS -n 4", "The history starts when scaler_ui starts."));
   }
   function pan(by) {
     end = Math.floor((end || lanes.end) + (by * window) / 2);

@@ -11,8 +11,8 @@ export default function task(app) {
   function update(data) {
     const row = data.task;
     if (!row && !data.moves.length && !data.output.length && !data.failure) {
-      return fill(about, empty("Nothing is known of this task yet. From now on the scheduler is asked for it; one that "
-        + "ended long ago is not known there any more.", null, `Its short id is ${app.id}.`));
+      return fill(about, empty("Nothing is known of this task yet. The page requests it from the scheduler, which "
+        + "forgets tasks some time after their end.", null, `Its short id is ${app.id}.`));
     }
     if (row) {
       fill(head, state(row.state), row.reason ? `  ${row.reason}` : row.state === "running" ? `  on ${row.worker}` : "");
@@ -23,11 +23,11 @@ export default function task(app) {
     fill(moves, data.moves.length
       ? plainTable("History", ["num", "", "", "cut"], data.moves.map(cellsOf))
       : muted(row?.ended
-        ? "It had ended before this page was opened; its times are above."
-        : "Its steps are recorded from now on, because somebody looks; there was none yet."));
+        ? "The task ended before this page was opened; its times are above."
+        : "The steps of this task are recorded while this page is open; there is none yet."));
     fill(output, data.output.length
       ? h("pre", { tabindex: "0", "aria-label": "Output" }, data.output.map(lineText))
-      : muted("It has written nothing that is kept."));
+      : muted("The task has written nothing, or its output is no longer kept."));
     if (!data.failure) return fill(why);
     failure.update(data.failure);
     const title = data.is_example ? "Why it failed" : "Tasks of this function fail like this";
@@ -40,7 +40,7 @@ const factsOf = (row) => [
   ["Function", row.function_name || unknown], ["Client", row.client_label || unknown], ["Owner", row.owner || unknown],
   ["Worker", row.worker || "none yet"], ["Attempt", row.attempt || unknown],
   ["Submitted", clock(row.submitted, true)], ["Started", clock(row.started, true)],
-  ["Ended", row.ended ? clock(row.ended, true) : "it has not"], ["Duration", seconds(row.duration)],
+  ["Ended", row.ended ? clock(row.ended, true) : "not yet"], ["Duration", seconds(row.duration)],
   ["Processor time", seconds(row.cpu)], ["Peak memory", bytes(row.peak)],
   ["Waited", row.started && row.submitted ? seconds(row.started - row.submitted) : unknown],
 ];

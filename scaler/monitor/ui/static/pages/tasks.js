@@ -51,13 +51,13 @@ export default function tasks(app) {
     rows.update(data.rows, { total: data.total, offset: data.offset });
     pages.update(data.offset, data.rows.length, data.total);
     fill(none, data.total ? null : filter || only || app.range() ? muted("No task that is kept matches.")
-      : empty("No task has been seen yet. Tasks that this server heard of since its start show here.",
+      : empty("No tasks yet. Tasks that were reported since this server started appear here.",
         "client.submit(fn, ...)"));
   }
   function update(data) {
     newest = data;
-    say(says, `${count(data.kept)} of ${count(data.ended)} that ended are kept: all that were heard of, failed and canceled `
-      + "ones for longest. The counters above are exact, these rows are a sample.");
+    say(says, `${count(data.kept)} of ${count(data.ended)} ended tasks are kept: all that were reported, failed and canceled `
+      + "ones for longest. The counters above are exact; these rows are a sample.");
     const first = kept?.rows[0]?.id, at = data.rows.findIndex((row) => row.id === first);
     const isRead = scrollY > 120 || element.contains(document.activeElement?.closest?.("tbody"));
     if (!kept || !isRead || (at === 0 && kept.total === data.total)) return take(data);

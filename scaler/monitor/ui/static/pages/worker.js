@@ -18,7 +18,7 @@ export default function worker(app) {
     const row = data.worker;
     body.hidden = !row;
     fill(missing, row ? null : empty("No worker of this name is connected, and none left in the last hour.", null,
-      "Workers show here from their first report on."));
+      "Workers appear here with their first report."));
     if (!row) return;
     document.querySelector("h1").textContent = `Worker ${row.name}`;
     fill(head, row.flag ? h("span", { class: "failed" }, `\u26a0 ${row.flag}`) : doing(row),
@@ -28,7 +28,7 @@ export default function worker(app) {
     const { end, busy, ends, tasks } = data.lane;
     lanes.update({ full: true, end, count: 300, step: 1, points: 300, lanes: [["", row.name, row.host, busy, ends]], tasks });
     const functions = data.ran.map(([name, n]) => `${name} (${n} s)`).join(", ");
-    say(ran, functions ? `Kept busy by ${functions}.` : "No run has ended there in this time.");
+    say(ran, functions ? `Kept busy by ${functions}.` : "No run ended there in this time.");
     processes.update(data.processors);
     rows.update(data.tasks);
     say(none, data.tasks.length ? "" : "None of the kept tasks ran here.");
@@ -37,12 +37,12 @@ export default function worker(app) {
 }
 
 function doing(row) {
-  if (row.gone !== null) return `It left ${ago(row.gone)}.`;
-  return row.running === null ? "It runs nothing now." : `It runs ${row.function} for ${seconds(row.running)}.`;
+  if (row.gone !== null) return `This worker left ${ago(row.gone)}.`;
+  return row.running === null ? "It runs no task now." : `It runs ${row.function} for ${seconds(row.running)}.`;
 }
 
 const factsOf = (row, about) => [
-  ["Host", row.host], ["CPU", percent(row.cpu)], ["Memory", bytes(row.rss)], ["Tasks here", count(row.sent)],
+  ["Host", row.host], ["CPU", percent(row.cpu)], ["Memory", bytes(row.rss)], ["Tasks", count(row.sent)],
   ["Queued", count(row.queued)], ["Places free", count(row.free)], ["Suspended", count(row.suspended)],
   ["Runs ended", count(about.ended)], ["Seen", ago(row.seen)], ["Lag", seconds(row.lag)],
   ["Agent", `${about.agent_pid || unknown}, ${percent(row.agent_cpu)}, ${bytes(row.agent_rss)}`],

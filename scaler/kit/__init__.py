@@ -1,7 +1,7 @@
 """The kernel: actors, their dispatcher, timers and supervisors, on Pykka's hooks. It knows nothing of tasks.
 
-All actors of schedulers, agents and executors inherit from its `Actor`. What it promises is on one page:
-docs/explanation/actor-semantics.md. Never here: a word of what Scaler does.
+All actors of schedulers, agents and executors inherit from its `Actor`. docs/explanation/actor-semantics.md documents
+what it promises.
 """
 
 from scaler.kit.actor import Actor, ActorRef, SupervisedRef, charged_to, handles

@@ -1,8 +1,8 @@
 """Actor and ActorRef: Pykka's actor model on a runtime that can afford one actor for every task.
 
 Pykka's `ThreadingActor` costs a thread. This runtime gives each actor a mailbox only while it has mail, and one
-dispatcher runs them all in turn. What Pykka calls from other threads (`tell`, `ask`, `stop`, `proxy`) works as Pykka
-documents it; inside the system there is `send`, which is one list append.
+dispatcher runs all actors in turn. What Pykka calls from other threads (`tell`, `ask`, `stop`, `proxy`) works as Pykka
+documents it. Inside the system there is `send`, which is one list append.
 
     send ------------------+
     tell, ask (threads) ---+--> ActorRef: mailbox --> Dispatcher --> Actor: handler for the message's type
@@ -34,11 +34,11 @@ N = TypeVar("N")
 R = TypeVar("R")
 
 ActorStop = pykka_messages._ActorStop
-"""What Pykka's `stop` sends. It has no public name: tests/architecture/test_pykka_contract.py pins it."""
+"""What Pykka's `stop` sends. It has no public name; tests/architecture/test_pykka_contract.py pins it."""
 
 
 class Question:
-    """A message from another thread that waits for an answer. It gets exactly one: a value or an exception."""
+    """A message from another thread that waits for an answer. It receives exactly one: a value or an exception."""
 
     __slots__ = ("_future", "message")
 
@@ -53,7 +53,7 @@ class Question:
         self._future.set_exception((type(error), error, error.__traceback__))
 
     def refuse(self) -> None:
-        """Answer for an actor that is gone. A request to stop has succeeded then."""
+        """Answer for an actor that has ended. A request to stop has then succeeded."""
         if type(self.message) is ActorStop:
             self.answer(None)
         else:
@@ -61,7 +61,7 @@ class Question:
 
 
 class _Inbox:
-    """The inbox for other threads, into which Pykka puts envelopes."""
+    """The inbox into which Pykka puts the envelopes of other threads."""
 
     __slots__ = ("_ref",)
 
@@ -95,7 +95,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
     """The address of an actor. It stays valid; mail to a stopped actor is a counted dead letter.
 
     `send` and `notify` are for the dispatcher's own thread. Other threads use what Pykka documents (`tell`, `ask`,
-    `stop`, `proxy`); to block on an answer in the dispatcher's own thread is to wait for ever.
+    `stop`, `proxy`). Blocking on an answer in the dispatcher's own thread deadlocks.
     """
 
     __slots__ = ("_actor", "_actor_type", "_dispatcher", "_handlers", "_mailbox", "_parent", "_queue", "supervised")
@@ -122,11 +122,11 @@ class ActorRef(pykka.ActorRef["Actor"]):
             mailbox.append(message)
 
     def notify(self, message: Any) -> None:
-        """Send `message` in the urgent lane: handled before all work that waits in any mailbox."""
+        """Send `message` in the urgent lane: it is handled before the mail of any mailbox."""
         self._dispatcher._urgent.append((self, message))
 
     def is_stopped(self) -> bool:
-        """Return whether the actor has ended for good. True from the moment that no further mail can reach it."""
+        """Return whether the actor has ended for good, so that no further mail can reach it."""
         return self._mailbox is self._dispatcher.dead_letters or self._dispatcher.is_closed
 
     # What Pykka's own methods (tell, ask, stop, proxy) read:
@@ -159,7 +159,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
 
 
 class SupervisedRef(ActorRef):
-    """The address of a child of a supervisor: its mail waits while there is no actor behind it."""
+    """The address of a supervisor's child. Its mail waits while there is no actor behind it."""
 
     __slots__ = ()
 
@@ -169,7 +169,7 @@ class SupervisedRef(ActorRef):
 
 
 class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
-    """Message type -> handler, of one actor class."""
+    """The handlers of one actor class, by message type."""
 
     def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
         super().__init__(known)
@@ -192,7 +192,7 @@ def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[
 def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[[A, Any], R]]:
     """Mark a method as the handler of messages of exactly these types. A method that overrides it inherits the mark.
 
-    What the handler returns is the answer to an `ask`, and nothing otherwise.
+    The return value of a handler is the answer to an `ask`, and ignored otherwise.
     """
 
     def mark(method: Callable[[A, Any], R]) -> Callable[[A, Any], R]:
@@ -203,13 +203,14 @@ def handles(*message_types: type) -> Callable[[Callable[[A, Any], R]], Callable[
 
 
 def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A, M], R]]:
-    """Charge a failure of the marked handler to the sender of the message: this actor goes on, and the sender is told.
+    """Charge a failure of the marked handler to the sender of the message: this actor continues, and the sender is
+    notified.
 
     The handler checks a message before it changes anything, or changes only what a restart keeps as well.
 
     Args:
-        sender: the path to the address of the sender in the message, such as `session` or `peer.session`; empty: the
-            sender is no actor, and this actor is told instead.
+        sender: the path to the address of the sender in the message, such as `session` or `peer.session`; empty if the
+            sender is not an actor: then this actor is notified instead.
     """
 
     def mark(method: Callable[[A, M], R]) -> Callable[[A, M], R]:
@@ -222,21 +223,22 @@ def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A,
 class Actor(pykka.Actor):
     """An entity with a mailbox. It handles one message at a time and changes nothing but itself.
 
-    A subclass takes its collaborators as constructor arguments (Pykka's own constructor is not called: its three
-    allocations are replaced by the reference) and declares handlers with `@handles(MessageType)`; Pykka's `on_receive`
-    is not used. `actor_ref`, `spawn`, `now` and `schedule` exist from `on_start` on.
+    A subclass takes its collaborators as constructor arguments. Pykka's own constructor is not called, because the
+    reference replaces its three allocations. Handlers are declared with `@handles(MessageType)`; Pykka's `on_receive`
+    is
+    not used. `actor_ref`, `spawn`, `now` and `schedule` exist from `on_start` on.
 
-    Every life ends with exactly one of `on_stop` (in good order) and `on_failure` (it raised).
+    Every life ends with exactly one of `on_stop` (in order) and `on_failure` (a handler raised).
     """
 
     handlers: ClassVar[HandlerTable] = HandlerTable()
-    """Message type -> handler; collected once per class."""
+    """Handlers by message type; collected once per class."""
 
     has_on_stop: ClassVar[bool] = False
-    """whether the class has such a method of its own: to call an empty one costs time in each task"""
+    """whether the class has its own `on_stop`: calling an empty one would cost time in each task"""
 
     runs_last: ClassVar[bool] = False
-    """whether it has its turn when no other actor has mail, for all that it got meanwhile"""
+    """whether it has its turn only when no other actor has mail, and then handles all mail that has arrived"""
 
     _actor_ref: ActorRef
 
@@ -272,7 +274,7 @@ class Actor(pykka.Actor):
         return pykka.ThreadingFuture()
 
     def _start_actor_loop(self) -> None:
-        """Have `on_start` run before any mail."""
+        """Run `on_start` before any mail."""
         try:
             self.on_start()
         except BaseException as error:
@@ -287,27 +289,28 @@ class Actor(pykka.Actor):
         return self._actor_ref
 
     def spawn(self, actor: Actor) -> ActorRef:
-        """Start `actor` as a child: its failure arrives here as `ChildFailed`."""
+        """Start `actor` as a child. Its failure arrives at this actor as `ChildFailed`."""
         return self._actor_ref._dispatcher.spawn(actor, self._actor_ref)
 
     def now(self) -> float:
-        """Return the clock's seconds."""
+        """Return the clock's time in seconds."""
         return self._actor_ref._dispatcher.clock()
 
     def schedule(self, delay_seconds: float, message: Any) -> Timer:
-        """Send `message` to this actor after `delay_seconds`, if it still lives then; a restarted one sets its own."""
+        """Send `message` to this actor after `delay_seconds`, unless it has ended or was restarted by then."""
         ref = self._actor_ref
         return ref._dispatcher.schedule(delay_seconds, ref, message, self if ref.supervised else None)
 
     def stop(self) -> None:
-        """End in good order, when the mail that waits now has been handled."""
+        """End in order, after the mail that waits now has been handled."""
         self._actor_ref.send(ActorStop())
 
     def stop_now(self) -> None:
-        """End in good order: `on_stop` runs at once, the current handler is the last one.
+        """End in order: `on_stop` runs at once, and the current handler is the last one.
 
-        Mail that still waits becomes dead letters; at the address of a supervisor's child it waits for what the
-        supervisor decides.
+        Mail that still waits becomes dead letters. At the address of a supervisor's child it waits for the decision of
+        the
+        supervisor.
         """
         ref = self._actor_ref
         if ref._actor is self:
@@ -320,7 +323,7 @@ class Actor(pykka.Actor):
         self.stop_now()
 
     def on_turn_end(self) -> None:
-        """Act on all mail of a turn at once. Only for actors that run last; urgent mail is no turn."""
+        """Act on all mail of a turn at once. Called only for actors that run last, and not after urgent mail."""
 
     def on_failure(
         self,
@@ -328,7 +331,7 @@ class Actor(pykka.Actor):
         exception_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Clean up after a handler raised; runs before the parent hears of it."""
+        """Clean up after a handler raised. Runs before the parent is notified."""
 
     # What Pykka sends.
 
@@ -336,7 +339,7 @@ class Actor(pykka.Actor):
     def _answer(self, question: Question) -> None:
         """Handle a question. The answer or the exception goes only to the thread that asked.
 
-        An exception that is not an `Exception` (`SystemExit` and the like) goes there too, and is this actor's failure.
+        An exception that is not an `Exception`, such as `SystemExit`, is also raised here, as a failure of this actor.
         """
         message = question.message
         try:

@@ -1,7 +1,7 @@
-"""Time, as actors know it: a function that says how many seconds have passed, and timers that are messages.
+"""Time, as actors know it: a function that returns monotonic seconds, and timers that are messages.
 
-No actor reads a clock of its own. The shell of a process passes `time.monotonic`; a test passes a clock that it
-moves by hand, so that a whole scheduler runs without a sleep.
+No actor reads a clock of its own. The shell of a process passes `time.monotonic`. A test passes a clock that it moves
+by hand, so that a whole scheduler runs without a sleep.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Clock: TypeAlias = Callable[[], float]
 
 
 SWEEP_FROM = 1024
-"""So many cancelled timers are not worth a sweep."""
+"""The number of cancelled timers up to which the heap is not swept."""
 
 
 class Timer:
-    """A message that will be sent at a given time, unless it is cancelled first or its actor has ended by then."""
+    """A message that is sent at a given time, unless it is cancelled or its actor has ended by then."""
 
     __slots__ = ("_owner", "_timers", "message", "ref")
 
@@ -35,11 +35,11 @@ class Timer:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the message is still to be sent."""
+        """Whether the message has neither been sent nor cancelled."""
         return self.ref is not None
 
     def cancel(self) -> None:
-        """Never send the message. Any number of times, also after it was sent."""
+        """Cancel the message. Idempotent; ignored after it was sent."""
         if self.ref is not None:
             self.ref = self.message = self._owner = None
             self._timers.count_cancelled()
@@ -57,8 +57,9 @@ class Timer:
 class Timers:
     """All timers of one dispatcher, the earliest first.
 
-    A cancelled timer stays in the heap, because finding it there would cost more; when most of them are cancelled, the
-    heap is swept. So timers may be time-outs that hardly ever come, at any rate, and the heap stays small.
+    A cancelled timer stays in the heap, because finding it there would cost more. When most timers are cancelled, the
+    heap
+    is swept, so the heap stays small even if timers are created and cancelled at a high rate.
     """
 
     def __init__(self) -> None:
@@ -71,13 +72,13 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def add(self, deadline: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` at `deadline`; only if `owner`, when given, is still the actor behind `ref` then."""
+        """Send `message` to `ref` at `deadline`. If `owner` is given, only if it is still the actor behind `ref` then."""
         timer = Timer(self, ref, message, owner)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         return timer
 
     def next_deadline(self) -> float | None:
-        """Return when the earliest live timer is due, or None when there is none."""
+        """Return when the earliest timer that is not cancelled is due, or None if there is none."""
         heap = self._heap
         while heap and heap[0][2].ref is None:
             heapq.heappop(heap)
@@ -95,7 +96,7 @@ class Timers:
                 timer.fire()
 
     def count_cancelled(self) -> None:
-        """Remember that one more timer in the heap is dead, and sweep the heap when most are."""
+        """Count a cancelled timer in the heap, and sweep the heap when most are cancelled."""
         self._cancelled += 1
         if self._cancelled > SWEEP_FROM and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].ref is not None]

@@ -1,11 +1,9 @@
 """The dispatcher: one thread that runs all actors of a process, one turn after the other.
 
-A turn takes the mail of one actor and runs it to completion, at most `TURN_MESSAGES` messages, then the next actor has
-its turn. Actors that run last have theirs when no other one has mail, with all that they got meanwhile. Urgent mail
-(failures, supervision) goes before every turn. The shell of the process calls `run` whenever something arrived, and
-sleeps until `next_deadline` when no mail waits.
-
-Must never: block, sleep, read a clock of its own, or let an exception of an actor reach the caller of `run`.
+A turn takes the mail of one actor and runs it to completion, at most `TURN_MESSAGES` messages; then the next actor has
+its turn. Actors that run last have their turns when no other one has mail, with all mail that has arrived. Urgent mail
+(failures, supervision) is handled before every turn. The shell of the process calls `run` whenever something arrived,
+and sleeps until `next_deadline` when no mail waits. The dispatcher never blocks and reads no clock of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from scaler.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped, E
 logger = logging.getLogger(__name__)
 
 TURN_MESSAGES = 256
-"""The most messages that one actor handles before the others have their turn."""
+"""The most messages that one actor handles in a turn."""
 
 RUN_MESSAGES = 8192
 """The most messages handled in one call of `run`, so that the shell gets to its sockets."""
@@ -52,9 +50,10 @@ class Dispatcher:
     """Runs actors.
 
     Args:
-        clock: seconds, monotonic.
-        wake: called, from any thread, when mail came from another thread; it must make the shell call `run` soon. It
-            must not raise, also not when it is called once more after `close`.
+        clock: returns monotonic seconds.
+        wake: called, from any thread, when another thread has sent mail; it must make the shell call `run` soon. It
+            must
+            not raise, not even if it is called once more after `close`.
         on_escalation: called with the error when an actor without a parent fails, which cannot be restarted. It must
             not raise.
     """
@@ -85,7 +84,7 @@ class Dispatcher:
     # Life of an actor
 
     def spawn(self, actor: Actor, parent: ActorRef | None = None) -> ActorRef:
-        """Start `actor`; its failure is reported to `parent`. Its `on_start` has run when this returns."""
+        """Start `actor`. Its failure is reported to `parent`. Its `on_start` has run when this returns."""
         ref = ActorRef(type(actor), self, parent)
         ref._actor = actor
         actor._actor_ref = ref
@@ -100,7 +99,7 @@ class Dispatcher:
         return ref
 
     def put_behind(self, ref: SupervisedRef, actor: Actor) -> None:
-        """Start `actor` behind an address that has none. It gets the mail that waited.
+        """Start `actor` behind an address that has none. It receives the mail that waited.
 
         Raises:
             ActorStoppedError: if the address has ended, or has an actor.
@@ -119,7 +118,7 @@ class Dispatcher:
             ref._mailbox = None
 
     def stop(self, ref: ActorRef) -> None:
-        """End the actor now, in good order. Only a supervisor is told, and decides about the address."""
+        """End the actor now, in order. If it has a supervisor, that is notified, and decides about the address."""
         if not ref.supervised:
             self.end(ref)
         elif ref._actor is not None:
@@ -128,7 +127,7 @@ class Dispatcher:
             self.withdraw(ref)
 
     def end(self, ref: ActorRef) -> None:
-        """End the actor now, in good order, and its address for good. Mail that waits becomes dead letters."""
+        """End the actor now, in order, and its address for good. Mail that waits becomes dead letters."""
         actor, waiting = ref._actor, ref._mailbox
         ref._actor, ref._mailbox = None, self.dead_letters
         if ref.supervised:
@@ -139,7 +138,7 @@ class Dispatcher:
             self._run_on_stop(ref, actor)
 
     def withdraw(self, ref: ActorRef) -> None:
-        """Take the actor away from behind its address, in good order, so that another can be put there. Mail waits."""
+        """End the actor behind an address, in order, so that another one can be put there. Mail waits."""
         actor, ref._actor = ref._actor, None
         if ref._mailbox is None:
             ref._mailbox = []
@@ -147,7 +146,7 @@ class Dispatcher:
             self._run_on_stop(ref, actor)
 
     def _run_on_stop(self, ref: ActorRef, actor: Actor) -> None:
-        """Have the last word of an actor that has ended. If it raises, there is nothing left to fail or to restart."""
+        """Call `on_stop` of an actor that has ended. An exception is only logged."""
         try:
             actor.on_stop()
         except BaseException:
@@ -157,7 +156,7 @@ class Dispatcher:
     # Mail
 
     def post(self, ref: ActorRef, message: Any) -> None:
-        """Send `message` from any thread, and wake the dispatcher. After `close`: a dead letter."""
+        """Send `message` from any thread, and wake the dispatcher. After `close` it is a dead letter."""
         self._posted.append((ref, message))
         if self.is_closed:
             self._refuse_posted()
@@ -165,7 +164,9 @@ class Dispatcher:
             self._wake()
 
     def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`; only if `owner`, when given, is still the actor there then."""
+        """Send `message` to `ref` after `delay_seconds`. If `owner` is given, only if it is still the actor there
+        then.
+        """
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
     # The loop
@@ -174,8 +175,8 @@ class Dispatcher:
         """Run actors with mail until there is none or about `budget` messages were handled.
 
         Args:
-            flush: called when what actors have said may leave: before an actor that runs last has its turn, when those
-                to whom it wrote have had theirs, and at the end. So peers work while the rest is done here.
+            flush: called when outgoing messages may be sent: before an actor that runs last has its turn, after the
+                receivers of its mail have had theirs, and at the end. So peers work while the rest is done here.
 
         Returns:
             True when no mail waits; False when the budget ended the run.
@@ -201,8 +202,9 @@ class Dispatcher:
         return self._refuse_if_closed() or not (self._ready or self._last or self._urgent or self._posted)
 
     def _run_mail(self, most: int) -> int:
-        """Run all but the actors that run last, until no mail waits or `most` messages were handled. Returns their
-        number.
+        """Run all actors except those that run last, until no mail waits or `most` messages were handled. Return the
+        number of
+        handled messages.
         """
         ready, urgent = self._ready, self._urgent
         left = most
@@ -219,11 +221,11 @@ class Dispatcher:
 
     @property
     def has_mail(self) -> bool:
-        """Whether there is anything for `run` to do, timers apart."""
+        """Whether `run` has anything to do, apart from timers."""
         return bool(self._ready or self._last or self._urgent or self._posted)
 
     def _take_posted(self) -> None:
-        """Put into mailboxes what other threads have posted until now; what they go on posting is for the next time."""
+        """Move mail that other threads have posted into mailboxes. Mail posted meanwhile waits for the next call."""
         posted = self._posted
         for _ in range(len(posted)):
             try:
@@ -234,8 +236,8 @@ class Dispatcher:
 
     def _run_ready(self, most: int) -> int:
         """Give actors with mail their turns, until one had several messages, there is urgent mail, or `most` messages
-        were handled. Returns their number. Most turns have one message, so there is no rest to put back, and that is
-        done here.
+        were
+        handled. Return the number of handled messages. Turns with one message are inlined here, because most are.
         """
         ready, urgent = self._ready, self._urgent
         next_ref = ready.popleft
@@ -256,7 +258,7 @@ class Dispatcher:
         return most
 
     def _run_last(self) -> int:
-        """Let the next actor that runs last have its turn. Returns the number of messages."""
+        """Run the next actor that runs last. Return the number of handled messages."""
         ref = self._last.popleft()
         handled = self._turn(ref, RUN_MESSAGES)
         actor = ref._actor
@@ -268,7 +270,7 @@ class Dispatcher:
         return handled
 
     def _turn(self, ref: ActorRef, most: int = TURN_MESSAGES) -> int:
-        """Let one actor handle the mail it had when its turn began. Returns the number of messages."""
+        """Let one actor handle the mail it had at the start of its turn. Return the number of handled messages."""
         mailbox, actor = ref._mailbox, ref._actor
         if type(mailbox) is not list or actor is None:
             return 0
@@ -295,14 +297,14 @@ class Dispatcher:
         return len(mailbox) - self._put_back(ref, mail)
 
     def _run_urgent(self, most: int) -> int:
-        """Handle urgent mail, also what it leads to, at most `most` messages. Returns their number."""
+        """Handle at most `most` urgent messages, including new ones. Return their number."""
         urgent, handled = self._urgent, 0
         while urgent and handled < most:
             ref, message = urgent.popleft()
             handled += 1
             actor = ref._actor
             if actor is None:
-                ref.send(message)  # it waits there for the next actor, or is a dead letter
+                ref.send(message)  # waits there for the next actor, or is a dead letter
                 continue
             try:
                 actor.handlers[type(message)](actor, message)
@@ -322,7 +324,7 @@ class Dispatcher:
         self._fail(ref, actor, error)
 
     def _fail(self, ref: ActorRef, actor: Actor, error: BaseException) -> None:
-        """An actor raised: it is gone; mail waits if a supervisor may restart it, else it becomes dead letters."""
+        """Remove an actor that raised. Its mail waits if a supervisor may restart it, else it becomes dead letters."""
         self._log_failure(ref, error)
         if ref._actor is actor:
             waiting, ref._actor = ref._mailbox, None
@@ -339,14 +341,14 @@ class Dispatcher:
         self._tell_parent(ref, error)
 
     def report_failure(self, ref: ActorRef, error: BaseException) -> None:
-        """Count, log and tell the parent that there is no actor at `ref`, because it could not even be made."""
+        """Count and log an actor at `ref` that could not be created, and notify its parent."""
         self._log_failure(ref, error)
         self._tell_parent(ref, error)
 
     def _log_failure(self, ref: ActorRef, error: BaseException) -> None:
         self.failures += 1
         if isinstance(error, ExplainedError):
-            logger.debug("%s failed: %r", ref, error)  # its supervisor says so, with what it does about it
+            logger.debug("%s failed: %r", ref, error)  # its supervisor logs the error, and what it does about it
         else:
             logger.error("%s failed: %r", ref, error, exc_info=error)
 
@@ -357,7 +359,9 @@ class Dispatcher:
             self._on_escalation(error)
 
     def _put_back(self, ref: ActorRef, mail: Iterator[Any]) -> int:
-        """Mail that an actor did not get to waits for the next one at that address, or is dead. Returns how much."""
+        """Return unhandled mail to the address, for its next actor, or count it as dead letters. Return the number of
+        messages.
+        """
         rest = list(mail)
         mailbox = ref._mailbox
         if isinstance(mailbox, list):
@@ -369,9 +373,9 @@ class Dispatcher:
     # The end
 
     def close(self) -> None:
-        """Take no more mail. Waiting mail becomes dead letters, and open questions raise `pykka.ActorDeadError`.
+        """Stop accepting mail. Waiting mail becomes dead letters, and open questions raise `pykka.ActorDeadError`.
 
-        For the thread that calls `run`. No actor is told: stop the root first. Any number of times.
+        Call it in the thread that calls `run`. No actor is notified: stop the root first. Idempotent.
         """
         self.is_closed = True
         self._refuse_posted()
@@ -385,13 +389,15 @@ class Dispatcher:
                 return
 
     def _refuse_if_closed(self) -> bool:
-        """A handler may have closed this dispatcher, and others have sent since."""
+        """Refuse waiting mail if a handler has closed this dispatcher. Return whether it is closed."""
         if self.is_closed:
             self._refuse_waiting()
         return self.is_closed
 
     def _refuse_waiting(self) -> None:
-        """Every actor with mail is in one of these: ready, notified, or an address whose actor is to be restarted."""
+        """Turn the mail of all mailboxes into dead letters: of actors that are ready or notified, and of empty
+        addresses.
+        """
         for ref in (*self._ready, *self._last, *self._addresses):
             waiting, ref._mailbox = ref._mailbox, self.dead_letters
             if type(waiting) is list:

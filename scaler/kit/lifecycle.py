@@ -1,6 +1,6 @@
-"""Mail about the life of actors. It travels in the urgent lane, ahead of all work.
+"""Mail about the life of actors. It is sent in the urgent lane, ahead of all other mail.
 
-Written by the dispatcher (when an actor fails or stops) and read by that actor's parent.
+Sent by the dispatcher when an actor fails or stops, and received by that actor's parent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @message
 class ChildFailed:
-    """A child raised: it handles no more mail until its parent decides."""
+    """A child raised. It handles no mail until its parent decides."""
 
     child: ActorRef
     error: BaseException
@@ -23,26 +23,26 @@ class ChildFailed:
 
 @message
 class ChildStopped:
-    """A supervised child ended in good order."""
+    """A supervised child ended in order."""
 
     child: ActorRef
 
 
 @message
 class MessageRefused:
-    """dispatcher -> sender: a shared actor could not handle this message of yours, and has dropped it."""
+    """dispatcher -> sender: a shared actor could not handle this message from you, and has dropped it."""
 
     message: Any
     error: Exception
 
 
 class ExplainedError(RuntimeError):
-    """An actor cannot go on, and its code is not to blame. The sentence says all, so the log has no traceback."""
+    """An actor cannot continue, through no fault of its code. The message explains it, so no traceback is logged."""
 
 
 class UnknownMessageError(TypeError):
-    """An actor got a message it has no handler for: a bug of the sender, and a failure of the receiver."""
+    """An actor received a message it has no handler for: a bug of the sender, and a failure of the receiver."""
 
 
 class ActorStoppedError(RuntimeError):
-    """Something was asked of an actor or a dispatcher that has ended."""
+    """An actor or a dispatcher was used after its end."""

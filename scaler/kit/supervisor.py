@@ -1,11 +1,11 @@
 """Supervisor: keeps children alive, as their specifications say.
 
 A failed child is restarted at the same address, so its senders need not know; its mail waits. Restarts are counted
-against a budget: a supervisor that restarts more often than `times` within `within_seconds` fails itself, and its own
+against a budget. A supervisor with more than `times` failures within `within_seconds` fails itself, and its own
 supervisor decides (escalation). A root that fails ends the process.
 
-A permanent child that ends in good order is started again at the same address, without a charge to the budget, and in
-the ordinary lane: a child that ends at once, again and again, wastes time but blocks no other actor.
+A permanent child that ends in order is restarted at the same address, without a charge to the budget and in the
+ordinary lane. A child that ends at once, again and again, wastes time but blocks no other actor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Peers: TypeAlias = Mapping[str, ActorRef]
 
 
 class Restart(Enum):
-    """When a child is started again."""
+    """When a child is restarted."""
 
     PERMANENT = "permanent"
     """always"""
@@ -40,19 +40,19 @@ class Restart(Enum):
 
 
 class Strategy(Enum):
-    """Who else is restarted with a failed child."""
+    """Which children are restarted with a failed child."""
 
     ONE_FOR_ONE = "one for one"
     """only the failed child"""
     REST_FOR_ONE = "rest for one"
-    """the children that were started after it"""
+    """it and the children that were started after it"""
     ONE_FOR_ALL = "one for all"
     """all children"""
 
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """How a child is made, and when it is made again. A `factory` that raises counts as a failure of its child."""
+    """How a child is created, and when it is restarted. A `factory` that raises counts as a failure of its child."""
 
     name: str
     actor_type: type[Actor]
@@ -62,7 +62,7 @@ class ChildSpec:
 
 @dataclass(frozen=True)
 class RestartBudget:
-    """How many failures within how many seconds a supervisor bears before it fails itself."""
+    """The most failures within a number of seconds, beyond which a supervisor itself fails."""
 
     times: int = 5
     within_seconds: float = 10.0
@@ -70,14 +70,14 @@ class RestartBudget:
 
 @dataclass(frozen=True)
 class BackOff:
-    """How long to wait before a restart: not at all the first time, then `first_seconds`, growing by `factor`."""
+    """The wait before a restart: none the first time, then `first_seconds`, growing by `factor`."""
 
     first_seconds: float = 0.05
     factor: float = 2.0
     most_seconds: float = 5.0
 
     def delay_seconds(self, recent_failures: int) -> float:
-        """Return the wait before a restart after so many recent failures, in seconds."""
+        """Return the seconds to wait before a restart after this number of recent failures."""
         if recent_failures <= 1:
             return 0.0
         exponent = min(recent_failures - 2, 64)  # far beyond any sensible limit, far below what a float can hold
@@ -103,8 +103,7 @@ class Supervisor(Actor):
     The addresses of the children live as long as this supervisor: when it is itself restarted, they are new.
 
     Args:
-        on_restart: called with the name of a child that failed and is to be restarted, and its error. It must not
-            raise.
+        on_restart: called with the name and the error of a child that failed and will be restarted. It must not raise.
     """
 
     def __init__(
@@ -138,7 +137,7 @@ class Supervisor(Actor):
         self._start_waiting(tuple(self._specs))
 
     def add(self, spec: ChildSpec) -> ActorRef:
-        """Start one more child, as the last one.
+        """Start another child, as the last one.
 
         Raises:
             ValueError: if a child of that name exists.
@@ -157,7 +156,7 @@ class Supervisor(Actor):
     def on_failure(self, *_error: object) -> None:
         self.on_stop()
 
-    # What becomes of a child that is not there any more
+    # Children that failed or stopped
 
     @handles(ChildFailed)
     def _child_failed(self, failed: ChildFailed) -> None:
@@ -193,7 +192,7 @@ class Supervisor(Actor):
         self._start_waiting(due.names)
 
     def _name_if_open(self, child: ActorRef) -> str | None:
-        """Return the child's name if its end still needs a decision; the news may be out of date."""
+        """Return the child's name if its end still needs a decision. The message may be out of date."""
         name = self._names.get(child)
         return name if name is not None and self._is_waiting(name) else None
 
@@ -204,7 +203,7 @@ class Supervisor(Actor):
         return names if self._strategy is Strategy.ONE_FOR_ALL else names[names.index(name) :]
 
     def _charge(self, error: BaseException) -> int:
-        """Count a failure against the budget. Returns the number of recent ones."""
+        """Count a failure against the budget. Return the number of recent failures."""
         now, times = self.now(), self._failure_times
         times.append(now)
         while times[0] < now - self._budget.within_seconds:
@@ -224,7 +223,7 @@ class Supervisor(Actor):
         return ref
 
     def _is_waiting(self, name: str) -> bool:
-        """Return whether there is no actor at that address, and no back-off to end before there may be one."""
+        """Return whether the address has no actor and no pending back-off."""
         ref = self._addresses.get(name)
         if ref is None or ref._actor is not None or ref.is_stopped():
             return False
@@ -232,8 +231,9 @@ class Supervisor(Actor):
         return restart is None or not restart.is_pending
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
-        """Start those of `names` that wait for it, in order. If siblings depend on each other, the first one that does
-        not start stops the rest: the decision about it covers them.
+        """Start the children of `names` that are not running, in order. If siblings depend on each other, the first one
+        that
+        does not start stops the rest: the decision about it covers them.
         """
         for name in names:
             if self._is_waiting(name):

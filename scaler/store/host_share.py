@@ -1,8 +1,8 @@
 """HostShare: adds up what the stores of one user hold on one host, so that all of them keep to one budget.
 
-Each store says what it holds in a file of its own, in a folder that only its user can enter, and has a lock on it. The
-system takes the lock from a process that ends, however it ends: what it held counts no more, and the next one that
-looks removes its file.
+Each store writes what it holds to a file of its own, in a folder that only its user can enter, and locks the file. The
+system releases the lock when the process ends, however it ends. Its bytes then no longer count, and the next store
+that reads the folder removes its file.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from scaler.keys.private_files import new_private_folder
 logger = logging.getLogger(__name__)
 
 _GRAIN = 4 << 20
-"""A store says what it holds when that has changed by so many bytes."""
+"""A store reports what it holds in multiples of this number of bytes."""
 _SUFFIX = ".held"
 _NUMBERS = struct.Struct("<QQ")
 
 
 class StoredBytes(NamedTuple):
-    """Bytes that stores hold: in shared memory, and on disk."""
+    """Bytes that stores hold in shared memory (hot) and on disk (cold)."""
 
     hot: int = 0
     cold: int = 0
 
 
 def folder_of_user() -> Path:
-    """Return the folder of this user's running programs, made if it is not there.
+    """Return the folder of this user's running programs; create it if it does not exist.
 
     Raises:
-        OSError: if others could write to it.
+        OSError: if other users could write to it.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime) / "scaler" if runtime else Path(tempfile.gettempdir()) / f"scaler-values-{os.getuid()}"
@@ -55,7 +55,7 @@ def _make_private(folder: Path) -> None:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Return whether a living process has a lock on a file; if none has, this one has it now."""
+    """Return whether another process has locked a file; if not, lock it for this process."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -64,10 +64,10 @@ def is_locked(descriptor: int) -> bool:
 
 
 def new_locked(file: Path) -> int:
-    """Return the descriptor of a new file on which this process has a lock from the moment at which others can see it.
+    """Create a file that is locked by this process as soon as others can see it. Return its descriptor.
 
     Raises:
-        OSError: if it cannot be made.
+        OSError: if the file cannot be created.
     """
     aside = file.with_name(f".{file.name}.new")
     descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -84,11 +84,11 @@ class HostShare:
     """One store's part of what is held on its host.
 
     Args:
-        folder: where the stores of this user say what they hold; None: this one keeps to its budget alone.
-        look_bytes: it looks at the others when what it holds has changed by so many bytes, at least.
+        folder: where the stores of this user report what they hold; None: this store keeps to its budget alone.
+        look_bytes: read the reports of other stores when the bytes of this one have changed by at least this number.
 
     Attributes:
-        others: what all other stores held at the last look.
+        others: what all other stores held when their reports were last read.
     """
 
     def __init__(self, folder: Path | None, look_bytes: int = 0) -> None:
@@ -103,28 +103,28 @@ class HostShare:
             self._write()
 
     def say(self, hot: int, cold: int) -> None:
-        """Say what this store holds now."""
+        """Report what this store holds now."""
         own = StoredBytes(-(-hot // _GRAIN) * _GRAIN, -(-cold // _GRAIN) * _GRAIN)
         if own != self._own and self._file is not None:
             self._own = own
             self._write()
             if any(abs(now - then) >= self._look_bytes for now, then in zip(own, self._own_at_look, strict=True)):
-                self.look()  # after it has said its own: of two that take at once, one at least sees both
+                self.look()  # after its own report: of two stores that grow at once, at least one sees both
 
     def look(self) -> None:
-        """Ask what the others hold."""
+        """Read what the other stores hold."""
         self._own_at_look = self._own
         if self._file is not None:
             held = [_held(file) for file in self._file.parent.glob(f"*{_SUFFIX}") if file != self._file]
             self.others = StoredBytes(sum(each.hot for each in held), sum(each.cold for each in held))
 
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Remove the report of this store."""
         if self._file is not None:
-            self.look()  # what those have left that were killed goes, too
+            self.look()  # also removes the files of killed processes
             self._file.unlink(missing_ok=True)
             os.close(self._descriptor)
-            with contextlib.suppress(OSError):  # others are there
+            with contextlib.suppress(OSError):  # other stores use it
                 self._file.parent.rmdir()
             self._file = None
 
@@ -134,7 +134,7 @@ class HostShare:
         os.pwrite(self._descriptor, _NUMBERS.pack(*self._own), 0)
 
     def _make_again(self, file: Path) -> None:
-        """Make the file again after another program has removed it, maybe with its folder."""
+        """Create the file again after another program has removed it, perhaps with its folder."""
         try:
             _make_private(file.parent)
             descriptor = new_locked(file)
@@ -146,7 +146,7 @@ class HostShare:
 
 
 def _held(file: Path) -> StoredBytes:
-    """Return what another store holds; nothing if its process is gone: then its file goes, too."""
+    """Return what another store holds. If its process has ended, return nothing and remove its file."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

@@ -1,4 +1,4 @@
-"""Opening: the limits of a store, from settings or from what this host has, and the store with them.
+"""Opening: finds the limits of a store, from settings or from the resources of this host, and creates the store.
 
 Called once by each agent that starts.
 """
@@ -21,16 +21,16 @@ logger = logging.getLogger(__name__)
 USUAL_FOLDER = "/var/tmp"  # noqa: S108 - a folder of mode 0700 is made in it; unlike /tmp it is on a disk
 
 LOOKS = 256
-"""While a store fills its memory, it looks so often at what others hold: a look takes some 20 us for each of them."""
+"""How often a store reads the reports of others while it fills its memory; a read takes some 20 us for each of them."""
 
 
 def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: int | None) -> ValueStore:
-    """Return a new store, and say in the log what it may hold.
+    """Return a new store, and log its limits.
 
     Args:
         object_memory_bytes: the most bytes of values in shared memory; None: half of the memory that is free now.
-        spill_folder: where values go that nobody reads; empty: the usual folder.
-        spill_bytes: the most bytes of them there; None: as many as leave a tenth of the disk free; 0: no disk.
+        spill_folder: where unread values are spilled; empty: the default folder.
+        spill_bytes: the most bytes of spilled values; None: as many as leave a tenth of the disk free; 0: never spill.
 
     Raises:
         ConfigError: if the folder cannot be used.
@@ -54,7 +54,7 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
 
 
 def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
-    """Refuse a folder that a setting names and that cannot be used here.
+    """Check that the folder of a setting can be used here.
 
     Raises:
         ConfigError: if values are to be written there and cannot be.
@@ -64,7 +64,7 @@ def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
 
 
 def _why_not(base: Path) -> str:
-    """Return why values cannot be written to a folder; nothing if they can."""
+    """Return why values cannot be written to a folder; empty if they can."""
     if not base.is_dir():
         return f"{base} is not a folder" if base.exists() else f"the folder {base.absolute()} does not exist"
     if is_in_memory(base):

@@ -1,9 +1,9 @@
 """SpillFolder: the values of one store that are on disk, each in a file of its own, in a folder of mode 0700.
 
-The folder is made with the first value, and goes with its store. It has a lock in it: those of stores that were killed
-have one that nobody holds, and a later start removes them, if there is nothing in them but what a store has made.
+The folder is created with the first value, and removed with its store. A file in it is locked by the process of the
+store. A later start removes folders without that lock, if they contain only files that a store has created.
 
-Files are written and read, never mapped: an error of the disk under a mapping would kill the process that reads.
+Files are written and read, never mapped: a disk error under a mapping would kill the process that reads.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from scaler.wire.session.too_large import NO_LIMIT
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 4 << 20
-"""So much is written at a time, so that an agent is not busy for long."""
+"""The number of bytes written at a time, so that an agent is not busy for long."""
 FREE_PART = 10
-"""This part of a disk, a tenth, stays free unless a setting says how much values may take of it."""
+"""A tenth of the disk stays free, unless a setting limits the bytes of values."""
 RETRY_SECONDS = 5.0
-"""How long a file that could not be removed is left alone."""
+"""The time before a file that could not be removed is tried again."""
 
 _LOCK = "lock"
 _MADE_HERE = re.compile(r"[0-9a-f]{32}|lock|\.lock\.new")
@@ -42,7 +42,7 @@ _IN_MEMORY = {"tmpfs", "ramfs"}
 
 
 def is_in_memory(folder: Path) -> bool:
-    """Return whether the files of a folder are in memory, and not on a disk."""
+    """Return whether the files of a folder are in memory, not on a disk."""
     device = folder.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     with contextlib.suppress(OSError):  # not Linux
@@ -54,18 +54,18 @@ def is_in_memory(folder: Path) -> bool:
 
 
 def free_for_values(base: Path) -> int:
-    """Return how many bytes more may be written so that a tenth of the disk stays free."""
+    """Return how many more bytes may be written so that a tenth of the disk stays free."""
     disk = os.statvfs(base)
     return max(0, (disk.f_bavail - disk.f_blocks // FREE_PART) * disk.f_frsize)
 
 
 def _prefix() -> str:
-    """Return how the names of folders of this user's stores on this host begin: disks may have several hosts."""
+    """Return the prefix of the folders of this user's stores on this host. Hosts may share a disk."""
     return f"scaler-values-{os.getuid()}-{socket.gethostname().replace('/', '-')}-"
 
 
 def remove_abandoned(base: Path) -> None:
-    """Remove the folders that stores of this user on this host have left behind."""
+    """Remove the folders of stores of this user on this host whose processes have ended."""
     for folder in base.glob(f"{_prefix()}*"):
         with contextlib.suppress(OSError):
             if _is_abandoned(folder):
@@ -74,7 +74,7 @@ def remove_abandoned(base: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether a folder was made by a store whose process is gone, and has nothing else in it."""
+    """Return whether a folder belongs to a store whose process has ended, and contains nothing else."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         return False
@@ -88,15 +88,16 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 class SpillFolder:
-    """The files of one store. It reaches them by the descriptor of their folder, whose name another user could take
-    once the folder was removed.
+    """The files of one store. They are accessed by the descriptor of their folder, because another user could take its
+    name
+    after the folder was removed.
 
     Args:
-        base: where the folder is made.
+        base: where the folder is created.
         keeps_free: whether a tenth of the disk stays free.
 
     Attributes:
-        n_bytes: the bytes of its files, including those of removed values that are not unlinked yet.
+        n_bytes: the bytes of its files, including removed values that are not unlinked yet.
     """
 
     def __init__(self, base: Path, keeps_free: bool) -> None:
@@ -113,7 +114,7 @@ class SpillFolder:
         self._retry_at = float("-inf")
 
     def free_bytes(self) -> int:
-        """Return how many bytes more its disk takes, if part of that stays free.
+        """Return how many more bytes may be written to the disk.
 
         Raises:
             OSError: if the disk fails.
@@ -121,7 +122,7 @@ class SpillFolder:
         return free_for_values(self.base) if self._keeps_free else NO_LIMIT
 
     def begin(self, object_id: ObjectId, block: SharedBlock) -> ValueWrite:
-        """Begin to write a value. If the folder was removed, it is made again.
+        """Start writing a value. If the folder was removed, create it again.
 
         Raises:
             OSError: if the disk is full, or fails.
@@ -155,7 +156,7 @@ class SpillFolder:
         self._folder, self._descriptor = folder, descriptor
 
     def _leave_removed_folder(self) -> None:
-        """Forget a folder that was removed, and make the folder again in which it was."""
+        """Forget a folder that was removed, and create its parent folder if that was removed, too."""
         if self._folder is not None:
             logger.warning(
                 "%s was removed by another program, with the values in it: a new folder is created", self._folder
@@ -174,10 +175,10 @@ class SpillFolder:
         self.n_bytes += n_bytes
 
     def read(self, object_id: ObjectId, block: SharedBlock, checksum: int) -> None:
-        """Copy a value from its file to `block`, which has room for it.
+        """Copy a value from its file to `block`, which has its size.
 
         Raises:
-            OSError: if it cannot be read, or is not what was written.
+            OSError: if the file cannot be read, or differs from what was written.
         """
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(object_id.hex(), flags, dir_fd=self._descriptor)
@@ -194,17 +195,17 @@ class SpillFolder:
             raise OSError(errno.EIO, f"the file of the value {object_id.hex()} differs from what was written")
 
     def remove(self, object_id: ObjectId) -> None:
-        """Have the file of a value unlinked by `unlink_some`. Ignored for values that went with a removed folder."""
+        """Remove a value; `unlink_some` unlinks its file. Ignored for values that were lost with a removed folder."""
         if object_id in self._sizes:
             self._removed[object_id] = None
 
     @property
     def has_removed(self) -> bool:
-        """Whether there are files of removed values to unlink now."""
+        """Whether files of removed values can be unlinked now."""
         return bool(self._removed)
 
     def unlink_some(self, now: Callable[[], float], ends_at: float) -> bool:
-        """Unlink files of removed values until it is `ends_at`, at least one. Return whether there are more to try now.
+        """Unlink files of removed values until `ends_at`, at least one. Return whether more can be unlinked now.
 
         A file that cannot be unlinked is tried again in calls after `RETRY_SECONDS`, and when the folder is closed.
         """
@@ -254,11 +255,11 @@ class SpillFolder:
 
 
 class ValueWrite:
-    """A value on its way to its file.
+    """A value that is being written to its file.
 
     Attributes:
         block: the value.
-        checksum: of what was written so far.
+        checksum: of the bytes written so far.
     """
 
     def __init__(self, folder: int, object_id: ObjectId, block: SharedBlock) -> None:
@@ -271,7 +272,7 @@ class ValueWrite:
         self._descriptor = os.open(self._name, flags, 0o600, dir_fd=folder)
 
     def go_on(self) -> bool:
-        """Write a piece. Return whether all is written now; then this is closed.
+        """Write a piece. Return whether the whole value is written; the file is then closed.
 
         Raises:
             OSError: if the disk is full, or fails, or the file was removed meanwhile.

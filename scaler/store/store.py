@@ -1,16 +1,16 @@
-"""ValueStore: the values that one agent keeps, by id: in shared memory, and those that nobody reads on disk.
+"""ValueStore: the values that one agent keeps, by id: in shared memory (hot), or spilled to disk (cold).
 
-    taken --> hot --over the budget, and nobody reads it--> cold
-               ^                                              |
-               +---------------somebody needs it--------------+
+    taken --> hot --over the budget, and no reader--> cold
+               ^                                        |
+               +----------------needed------------------+
 
 Small values are bytes of the process and always hot. Others are blocks of shared memory (hot) or files (cold). The
-budget counts what memory holds, not what values have: a slab counts until its last value and its last reader are gone.
-Values go cold bit by bit, the least recently used first. Dropped values are forgotten at once; their memory and files
-are freed bit by bit, and count until then. Reading goes on when all is full: then more is hot than the budget has,
-until readers are done.
+budget counts memory, not values: a slab counts until its last value and its last reader are gone. Values are spilled
+piece by piece, the least recently used first. Dropped values are forgotten at once; their memory and files are freed
+piece by piece, and count until then. Reads succeed even when the store is full: the budget is then exceeded until
+readers are done.
 
-Called by the actor that owns it, in one thread. Must never: wait, but for the disk; or know who needs a value.
+Called in one thread, by the actor that owns it. It blocks only for the disk.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from scaler.store.spill_folder import SpillFolder, ValueWrite
 logger = logging.getLogger(__name__)
 
 DISK_REST_SECONDS = 5.0
-"""After an error of the disk nothing is written to it for so long."""
+"""How long nothing is written after a disk error."""
 FREE_SECONDS = 0.005
-"""Limit of the time for which memory and files of dropped values are freed in one go."""
+"""The most time for which memory and files of dropped values are freed in one go."""
 RAISE_IT = "use less at a time, or raise the setting object_memory_bytes of the cluster"
 
 
 class StoreGauges(NamedTuple):
-    """What a store holds, and may hold, in bytes.
+    """What a store holds, and its limits, in bytes.
 
     Attributes:
         hot: shared memory that counts for it.
-        hot_most: for all stores of this user on this host.
+        hot_most: limit for all stores of this user on this host.
         cold: its values on disk.
-        cold_most: for all stores of this user on this host; 0: there is no disk.
-        spilled: what it has written there.
-        read: what it has read back.
+        cold_most: limit for all stores of this user on this host; 0: there is no disk.
+        spilled: written to disk since its start.
+        read: read back from disk since its start.
     """
 
     hot: int = 0
@@ -82,10 +82,10 @@ class ValueStore:
 
     Args:
         share: adds up what all stores of this user hold here.
-        hot_most: how many bytes they may have in shared memory, together.
-        folder: for what is cold; None: there is no disk.
-        cold_most: how many bytes they may have on disk, together.
-        now: the time in seconds.
+        hot_most: the most bytes of these stores in shared memory, together.
+        folder: for cold values; None: there is no disk.
+        cold_most: the most bytes of these stores on disk, together.
+        now: returns the time in seconds.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class ValueStore:
         self._disk_rests_until = float("-inf")
         self._spilled_bytes = self._read_bytes = 0
 
-    # What there is
+    # Contents
 
     def gauges(self) -> StoreGauges:
-        """Return what it holds and may hold, for viewers."""
+        """Return the bytes and limits of this store, for viewers."""
         cold_most = 0
         if self._folder is not None:
             with contextlib.suppress(OSError):
@@ -148,13 +148,13 @@ class ValueStore:
         """The bytes that this store has on disk."""
         return 0 if self._folder is None else self._folder.n_bytes
 
-    # Taking in, finding, dropping
+    # Storing, finding, dropping
 
     def take(self, object_id: ObjectId, frames: Frames) -> None:
-        """Take a value in: a copy of its frames.
+        """Store a copy of the frames of a value.
 
         Raises:
-            ObjectTooLargeError: if it can never be in shared memory here.
+            ObjectTooLargeError: if it can never fit into shared memory here.
             MemoryError: if this host has no memory for it.
         """
         if size_of(frames) > INLINE_FRAMES_BYTES:
@@ -162,27 +162,27 @@ class ValueStore:
             try:
                 self._add(object_id, self._slabs.put(frames))
                 return
-            except OSError as error:  # it works without, with a copy for each processor
+            except OSError as error:  # fall back to a copy for each processor
                 logger.warning("no shared memory for an object: %s", error)
         self._small[object_id] = [bytes(memoryview(frame)) for frame in frames]
 
     def take_block(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Take a value in that is in the memory of a process of this agent.
+        """Store a value that is in the memory of a process of this agent.
 
         Raises:
-            ObjectTooLargeError: if it can never be in shared memory here.
+            ObjectTooLargeError: if it can never fit into shared memory here.
         """
         self._check(object_id, block.n_bytes)
         self._add(object_id, block)
 
     def take_foreign(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Take a value in that is in the memory of somebody else, and does not count here."""
+        """Store a value in the memory of another owner, which does not count here."""
         self._hot[object_id] = block
 
     def frames(self, object_id: ObjectId) -> Frames:
-        """Return the frames of a value, read-only: small ones are copied, because a mapping takes a descriptor.
+        """Return the frames of a value, read-only. Small ones are copied, because a mapping takes a descriptor.
 
-        Raises as `find` does.
+        Raises the errors of `find`.
         """
         small, block = self.find(object_id)
         if block is None:
@@ -192,20 +192,21 @@ class ValueStore:
         return block.map(remember=True)
 
     def location(self, object_id: ObjectId) -> bytes:
-        """Return where other processes of this host find a value, as long as it is hot; empty: nowhere.
+        """Return where other processes of this host find a value, as long as it is hot; empty if it is not in shared
+        memory.
 
-        Raises as `find` does.
+        Raises the errors of `find`.
         """
         _, block = self.find(object_id)
         return b"" if block is None else block.location()
 
     def find(self, object_id: ObjectId) -> tuple[Sequence[bytes], SharedBlock | None]:
-        """Return the frames of a small value, or the block of another one. It stays hot as long as somebody has the
-        block that was returned.
+        """Return the frames of a small value, or the block of another one. The value stays hot while the returned block
+        exists.
 
         Raises:
-            KeyError: if it is not here.
-            OSError: if its file cannot be read, or there is no memory for it; then it is not here any more.
+            KeyError: if the value is not in this store.
+            OSError: if its file cannot be read, or there is no memory for it; the value is then lost.
         """
         if object_id in self._small:
             return self._small[object_id], None
@@ -213,15 +214,15 @@ class ValueStore:
             self._bring_back(object_id)
         block = self._hot[object_id]
         if block.memory in self._memories:
-            self._memories[block.memory] = self._memories.pop(block.memory)  # the last one to go cold
+            self._memories[block.memory] = self._memories.pop(block.memory)  # most recently used
         reader = self._readers.get(object_id)
         place = block.memory, block.offset
-        if reader is None or (reader.memory, reader.offset) != place:  # that is of a value that was before
+        if reader is None or (reader.memory, reader.offset) != place:  # of an earlier value with this id
             reader = self._readers[object_id] = SharedBlock(block.memory, block.sizes, block.offset)
         return (), reader
 
     def drop(self, object_id: ObjectId) -> bool:
-        """Forget a value. Return whether it was here. `make_room` frees its memory or file."""
+        """Forget a value. Return whether it was in this store. `make_room` frees its memory or file."""
         if object_id in self._cold:
             self._forget_file(object_id)
         elif object_id in self._hot:
@@ -232,7 +233,7 @@ class ValueStore:
         return True
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free all memory, and remove all files."""
         if self._writing is not None:
             self._writing[1].abandon()
         for values in (self._small, self._hot, self._cold, self._memories, self._dropped):
@@ -259,7 +260,7 @@ class ValueStore:
         self._say()
 
     def _remove(self, object_id: ObjectId) -> None:
-        """Remove a hot value. Its memory goes with the last of its values and readers."""
+        """Remove a hot value. Its memory is freed with the last of its values and readers."""
         block = self._hot.pop(object_id)
         contents = self._memories.get(block.memory)
         if contents is not None and object_id in contents.object_ids:
@@ -272,24 +273,25 @@ class ValueStore:
     def _say(self) -> None:
         self._share.say(self.hot_bytes, self.cold_bytes)
 
-    # Going cold, and coming back
+    # Spilling, and reading back
 
     def is_over(self) -> bool:
-        """Return whether more is hot than may be."""
+        """Return whether the stores of this user exceed their budget of shared memory."""
         return self.hot_bytes + self._share.others.hot > self.hot_most
 
     @property
     def has_dropped(self) -> bool:
-        """Whether there is memory, or are files, of dropped values to free now."""
+        """Whether memory or files of dropped values can be freed now."""
         return bool(self._dropped) or (self._folder is not None and self._folder.has_removed)
 
     def waits_for_readers(self) -> bool:
-        """Return whether values would go cold if their readers were done with them."""
+        """Return whether values could be spilled if their readers were done."""
         return self._can_write() and any(each.n_bytes <= self._room_on_disk() for each in self._readers.values())
 
     def make_room(self) -> bool:
-        """Free some of what was dropped, and do a piece of what brings this store back into the budget. Return whether
-        there is more to do now.
+        """Free some memory and files of dropped values, and spill a piece if the store exceeds its budget. Return
+        whether there
+        is more to do now.
         """
         may_free_more = self._free_some()
         return bool(self._dropped) or self._spill_some() or may_free_more
@@ -306,20 +308,20 @@ class ValueStore:
         before = self._folder.n_bytes
         may_free_more = self._folder.unlink_some(self._now, ends_at)
         if self._folder.n_bytes < before:
-            self._disk_rests_until = float("-inf")  # there is room now
+            self._disk_rests_until = float("-inf")  # the disk has space now
             self._say()
         return may_free_more
 
     def _spill_some(self) -> bool:
         if self._writing is None and self.is_over():
-            self._share.look()  # those that have ended count no more
+            self._share.look()  # stores that have ended no longer count
             if self.is_over() and self._empty_a_slab():
                 return True
         if self._writing is None and not self._begin_writing():
             return False
         assert self._writing is not None
         object_id, writing = self._writing
-        # Meanwhile it may have been dropped, taken in anew, or read.
+        # Meanwhile it may have been dropped, stored again, or read.
         is_wanted = self._hot.get(object_id) is writing.block and object_id not in self._readers
         is_written = False
         try:
@@ -337,8 +339,9 @@ class ValueStore:
         return True
 
     def _empty_a_slab(self) -> bool:
-        """Move what is left in a slab, if that is less than half of it, to the slab that is being filled. The slab
-        whose values go cold next is left alone.
+        """Move the values of a slab that is less than half full to the slab that is being filled. Slabs with readers,
+        and the
+        one whose values are spilled next, are skipped.
         """
         next_cold = self._next_cold()
         stays = {self._slabs.being_filled(), None if next_cold is None else self._hot[next_cold].memory}
@@ -364,7 +367,7 @@ class ValueStore:
         self._say()
 
     def _begin_writing(self) -> bool:
-        """Begin to write the next value that goes cold. Return whether there is one."""
+        """Start spilling the next value. Return whether there is one."""
         if not self._can_write():
             return False
         object_id = self._next_cold()
@@ -385,7 +388,7 @@ class ValueStore:
         return self.cold_most - self.cold_bytes - self._share.others.cold
 
     def _next_cold(self) -> ObjectId | None:
-        """Return a value of the memory that was used least recently and that nobody reads, if there is room on disk."""
+        """Return a value without readers, of the memory that was used least recently, if it fits on the disk."""
         room = self._room_on_disk()
         is_read = {reader.memory for reader in self._readers.values()}
         for memory, contents in self._memories.items():
@@ -397,9 +400,9 @@ class ValueStore:
         return None
 
     def _rest(self, error: OSError) -> None:
-        """Leave the disk alone for some time. What is hot stays so."""
+        """Stop writing to the disk for `DISK_REST_SECONDS`. Hot values stay hot."""
         assert self._folder is not None
-        reason = str(error)  # a log record that somebody keeps would keep the value, too, in the frames of the error
+        reason = str(error)  # a stored log record would keep the value alive, in the frames of the error
         logger.warning("values stay in memory, because %s cannot be written: %s", self._folder.base, reason)
         self._disk_rests_until = self._now() + DISK_REST_SECONDS
 

@@ -1,9 +1,9 @@
 """Child: the main program of a child process: a scheduler, an agent or a page, with a lifeline to its parent.
 
-The parent writes the settings on standard input (a line with their length, then as many bytes) and leaves it open; this
-process reports lines on the descriptor given as the second argument: an empty one at once, {"ready": ...} when it is,
-and {"error": "why"} before it ends for a reason that it knows. A third argument says that it is the heir of a scheduler
-that has died (`child_process.PRIVATE`).
+The parent writes the settings on standard input (a line with their length, then their bytes) and leaves it open. This
+process reports lines on the descriptor given as the second argument: an empty one at once, {"ready": ...} when it is
+ready, and {"error": "why"} before it ends for a known reason. A third argument marks the successor of a scheduler that
+has died (`child_process.PRIVATE`).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from scaler.transport.private import keep_private_place_for, remove_private_plac
 
 LIFELINE = 0  # standard input
 ERROR_CHARACTERS = 4000
-"""The length to which an error is cut: the parent may read the pipe only after the end of this process."""
+"""The length to which errors are cut, because the parent may read the pipe only after the end of this process."""
 
 
 def main() -> None:
-    """Run what the first argument says; ends the process."""
+    """Run the process named by the first argument; ends the process."""
     title, report_descriptor = sys.argv[1], int(sys.argv[2])
 
     def report(word: str, value: Any) -> None:
         value = cut(value, ERROR_CHARACTERS) if word == "error" else value
-        with contextlib.suppress(OSError):  # the parent does not read any more
+        with contextlib.suppress(OSError):  # the parent no longer reads
             os.write(report_descriptor, json.dumps({word: value}).encode() + b"\n")
 
     run = {"scaler_scheduler": _run_scheduler, AGENT: _run_cluster, "scaler_ui": _run_ui}[title]
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def _settings() -> str:
-    """Return the text with the settings; ends the process if the parent has closed the pipe."""
+    """Return the settings as text; ends the process if the parent has closed the pipe."""
     with os.fdopen(LIFELINE, "rb", buffering=0, closefd=False) as lifeline:
         left = int(lifeline.readline() or 0)
         parts = []
@@ -71,7 +71,7 @@ def _run_scheduler(report: Callable[[str, Any], None]) -> int:
     parent = os.getppid()
     process = SchedulerProcess(config)
     if config.address == ANYWHERE:
-        keep_private_place_for(process.endpoint, parent)  # it starts another one there if this one dies
+        keep_private_place_for(process.endpoint, parent)  # it restarts the scheduler there if it dies
     try:
         return process.run(lambda address: report("ready", [address, str(process.monitor or "")]), LIFELINE)
     finally:

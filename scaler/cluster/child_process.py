@@ -1,9 +1,9 @@
 """ChildProcess: starts a child process, sends its settings, waits until it is ready, and ends it.
 
-A child is a fresh interpreter that runs `scaler.cluster.child`; it never imports the program that started it, so a
+A child is a fresh interpreter that runs `scaler.cluster.child`. It never imports the program that started it, so a
 script needs no `__main__` guard. Its settings arrive on its standard input, which stays open as its lifeline: when that
-ends, the parent is gone, and the child goes too. It reports on a pipe of its own that it runs Python, that it is ready,
-and why it ends if an error is the reason.
+ends, the parent has ended, and the child ends too. On another pipe it reports that it runs Python, that it is ready,
+and an error for which it ends.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from scaler.process.user_code.patches import check_unpatched
 from scaler.settings import Settings
 
 START_SECONDS = 30.0
-"""How long a child may take to start; a loaded machine needs some seconds."""
+"""The most time in which a child starts; a loaded machine needs some seconds."""
 
 UNUSUAL_SECONDS = 5.0
-"""How long it may take to its first line of Python if its program does not have the name of a Python."""
+"""The most time until the first line of Python, if the name of the program is not that of a Python interpreter."""
 
 STOP_SECONDS = 5.0
-"""How long a child may take to end before it is killed."""
+"""The time after which a child that does not end is killed."""
 
 AGENT = "scaler_cluster"
 """The child that runs workers."""
 
 PRIVATE = "private"
-"""Tells a scheduler that is started again that its folder was made for the first one, and goes with it."""
+"""Tells a restarted scheduler that the folder of its socket was created for the first one, and is removed at its end."""
 
 
 class StartError(RuntimeError):
@@ -46,7 +46,7 @@ class StartError(RuntimeError):
 
 
 class _Reports:
-    """What one child process reports, in lines: an empty one as soon as it runs Python, and then JSON."""
+    """The lines that a child process reports: an empty one as soon as it runs Python, then JSON."""
 
     def __init__(self) -> None:
         self._reading, self.writing = os.pipe()
@@ -54,10 +54,10 @@ class _Reports:
         self._received = b""
 
     def next(self, seconds: float) -> bytes | None:
-        """Wait for the next line and return it; None if there will be none.
+        """Wait for the next line and return it; None at the end of the reports.
 
         Raises:
-            TimeoutError: if it takes longer.
+            TimeoutError: if there is no line within `seconds`.
         """
         deadline = time.monotonic() + seconds
         while b"\n" not in self._received:
@@ -71,7 +71,7 @@ class _Reports:
         return line
 
     def error(self) -> str:
-        """Return the error that a process which has ended has reported; empty if it has reported none."""
+        """Return the error that an ended process has reported; empty if there is none."""
         error = ""
         with contextlib.suppress(TimeoutError, OSError, ValueError):
             while (line := self.next(0.0)) is not None:
@@ -79,22 +79,22 @@ class _Reports:
         return error
 
     def close(self) -> None:
-        """Close what is open. Any number of times."""
+        """Close both ends. Idempotent."""
         for descriptor in (self._reading, self.writing):
             if descriptor >= 0:
                 os.close(descriptor)
         self._reading = self.writing = -1
 
     def close_writing(self) -> None:
-        """Close the end that the child has."""
+        """Close the end that the child uses."""
         os.close(self.writing)
         self.writing = -1
 
 
 class RunningProcess:
-    """The process behind a `ChildProcess`. Its keeper may put another one in its place (`keeper.py`).
+    """The process behind a `ChildProcess`. Its keeper may replace it by another one (`keeper.py`).
 
-    The finalizer and the keeper hold this instead of the `ChildProcess`, so that it can be collected.
+    The finalizer and the keeper hold this instead of the `ChildProcess`, so that that can be collected.
     """
 
     all: ClassVar[weakref.WeakSet[RunningProcess]] = weakref.WeakSet()
@@ -107,14 +107,14 @@ class RunningProcess:
         """
         self.title = title
         self.lock = threading.RLock()
-        """reentrant, because a garbage collection may end this at any point of its own thread"""
+        """reentrant, because a garbage collection may end this process at any point of its own thread"""
         self.is_ending = False
         self.stop_seconds = STOP_SECONDS
         self.is_kept = False
         self.has_private_place = False
-        """whether it listens in a folder that is to go with the last process at that address"""
+        """whether it listens in a folder that is removed with the last process at that address"""
         self.is_over = threading.Event()
-        """set by the keeper when there will be no further process"""
+        """set by the keeper when no further process will be started"""
         self._owner_pid = os.getpid()
         self.reports = _Reports()
         try:
@@ -126,15 +126,15 @@ class RunningProcess:
 
     @property
     def is_of_parent(self) -> bool:
-        """Whether this is a copy in a forked process, which must leave the child alone."""
+        """Whether this is a copy in a forked process, which must not touch the child."""
         return os.getpid() != self._owner_pid
 
     def leave_to_parent(self) -> None:
-        """Close this forked process's copy of the lifeline, which would keep the child when the parent is gone."""
+        """Close this forked process's copy of the lifeline, which would keep the child alive after its parent."""
         self._hang_up()
 
     def restart(self, settings: str) -> None:
-        """Put a new process in the place of one that has died; the caller has the lock."""
+        """Start a new process in the place of one that has died; the caller holds the lock."""
         self._hang_up()
         self.reports = _Reports()
         self.process = self._start(*[PRIVATE] * self.has_private_place)
@@ -158,7 +158,7 @@ class RunningProcess:
         return process
 
     def wait_for_python(self) -> None:
-        """Wait for its first line of Python. A program that is no Python would not read settings.
+        """Wait for the first line of Python, because another program would not read settings.
 
         Raises:
             StartError: if the program ends without it, or takes too long.
@@ -173,12 +173,12 @@ class RunningProcess:
         raise StartError(_about_program(self.title, how))
 
     def configure(self, settings: str) -> None:
-        """Write settings to its standard input. If it died, `wait_ready` or the keeper tells how."""
+        """Write settings to its standard input. If it has died, `wait_ready` or the keeper reports that."""
         data = settings.encode()
         _write(self.process, b"%d\n%b" % (len(data), data))
 
     def terminate(self) -> None:
-        """Ask it to end in good order; no other one is started."""
+        """Ask the process to end in order. It is not restarted."""
         if self.is_of_parent:
             return
         with self.lock:
@@ -186,7 +186,7 @@ class RunningProcess:
             self.process.terminate()
 
     def kill(self) -> None:
-        """Kill it; no other one is started."""
+        """Kill the process. It is not restarted."""
         if self.is_of_parent:
             return
         with self.lock:
@@ -194,8 +194,8 @@ class RunningProcess:
             self.process.kill()
 
     def end(self) -> None:
-        """End it: in good order, or after some seconds by force. Any number of times."""
-        if self.is_of_parent:  # a wait could take for ever: a thread of the parent may have held the lock of `process`
+        """End the process: in order, or after `stop_seconds` by force. Idempotent."""
+        if self.is_of_parent:  # a wait may deadlock: a thread of the parent may have held the lock of `process`
             return
         self.terminate()
         try:
@@ -206,7 +206,7 @@ class RunningProcess:
         self._hang_up()
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait until there is no process any more, and there will be none. Returns whether that is so."""
+        """Wait for the end of the process and of its restarts. Return whether it has ended."""
         if self.is_kept and not self.is_over.wait(timeout):
             return False
         try:
@@ -255,32 +255,32 @@ class ChildProcess:
         return f"<{type(self).__name__}: {state}>"
 
     def launch(self) -> None:
-        """Start the interpreter; it imports what it needs and waits for its settings.
+        """Start the interpreter; it imports its modules and waits for its settings.
 
         Raises:
-            StartError: if it was started before, or `sys.executable` is no Python interpreter.
+            StartError: if it was started before, or `sys.executable` is not a Python interpreter.
         """
         if self._running is not None:
             raise StartError(f"this {self._title} was already started; create a new one")
         if not sys.executable:
             raise StartError(_about_program(self._title, "is not set, as in a program that embeds Python"))
-        if getattr(sys, "frozen", False) and not _has_usual_name():  # it would start this whole program again
+        if getattr(sys, "frozen", False) and not _has_usual_name():  # it would start this program itself
             raise StartError(_about_program(self._title, "is this frozen program, not a Python interpreter"))
         self._running = RunningProcess(self._title)
         self._finalizer = weakref.finalize(self, RunningProcess.end, self._running)
 
     def configure(self, settings: Settings) -> None:
-        """Tell the child what to be.
+        """Send the child its settings.
 
         Raises:
-            StartError: if its program is no Python interpreter.
+            StartError: if its program is not a Python interpreter.
         """
         assert self._running is not None
         self._running.wait_for_python()
         self._running.configure(settings.to_json())
 
     def wait_ready(self) -> Any:
-        """Wait until the child is ready. Returns what it reports.
+        """Wait until the child is ready. Return what it reports.
 
         Raises:
             StartError: if it cannot start; the text is the child's own.
@@ -299,15 +299,15 @@ class ChildProcess:
             raise StartError(report["error"])
         raise StartError(f"the {self._title} ended while starting, with exit code {self.exitcode}; its log says why")
 
-    # As of a `multiprocessing.Process`
+    # As in `multiprocessing.Process`
 
     def terminate(self) -> None:
-        """Ask the process to end in good order (SIGTERM)."""
+        """Ask the process to end in order (SIGTERM)."""
         if self._running is not None:
             self._running.terminate()
 
     def kill(self) -> None:
-        """Kill the process (SIGKILL): it has no time to say goodbye. It is not started again."""
+        """Kill the process (SIGKILL): it cannot end its sessions in order. It is not restarted."""
         if self._running is not None:
             self._running.kill()
 
@@ -331,7 +331,7 @@ class ChildProcess:
         return None if self._running is None else self._running.process.poll()
 
     def shutdown(self) -> None:
-        """End the process: in good order, or after some seconds by force. Any number of times."""
+        """End the process: in order, or after some seconds by force. Idempotent."""
         if self._running is not None:
             self._running.end()
             self._close()

@@ -27,11 +27,11 @@ class Cluster(ChildProcess):
     with `WorkerDiedError`, if the scheduler belongs to this program too.
 
     Args:
-        address: of the scheduler.
+        address: the address of the scheduler.
         n_workers: how many tasks run at once; None: one for each name, or as many as the engine says, or one for each
             core.
         worker_names: a name for each worker.
-        key_file: with the key that a scheduler on TCP asks for; None: the one that is found (docs/howto/keys.md).
+        key_file: the file with the key for a scheduler on TCP; None: the one that is found (docs/howto/keys.md).
         trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or uids.
 
     The other arguments are those of `SchedulerClusterCombo`. Omitted arguments take their values from the environment
@@ -73,10 +73,10 @@ class Cluster(ChildProcess):
         check_reachable(self._config.endpoint)
 
     def start(self) -> None:
-        """Start the process; returns when the agent runs, whether or not it has found the scheduler yet.
+        """Start the process; returns when the agent runs, whether or not it is connected to the scheduler.
 
         Raises:
-            ConfigError: if this machine does not have what the settings name.
+            ConfigError: if this machine lacks GPUs or a folder that the settings name.
             StartError: if it cannot start.
         """
         self.launch()
@@ -88,7 +88,7 @@ class Cluster(ChildProcess):
         """Start the interpreter.
 
         Raises:
-            ConfigError: if this machine does not have what the settings name: GPUs, or a folder on a disk.
+            ConfigError: if this machine lacks GPUs or a folder that the settings name.
             StartError: if it cannot start.
         """
         if self._config.capabilities:
@@ -102,7 +102,7 @@ class Cluster(ChildProcess):
         super().launch()
 
     def connect_to(self, address: str) -> None:
-        """Let a launched process go on, to the scheduler at `address`."""
+        """Configure a launched process, for the scheduler at `address`."""
         self._config = dataclasses.replace(self._config, address=address)
         self.configure(self._config)
         self._keep()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scaler.starters import LocalSettings
 
     class _Options(SchedulerOptions, ClusterOptions, total=False):
-        """What both take by name only."""
+        """The settings that both classes take by name only."""
 
 
 _TABLES = (
@@ -82,7 +82,7 @@ class SchedulerClusterCombo:
         **options: Unpack[_Options],
     ) -> None:
         arguments = given(locals())
-        # The cluster's address is replaced by the one that the scheduler takes; everything else is checked here.
+        # The cluster's address is replaced by that of the scheduler; everything else is checked here.
         first: dict[str, Any] = {"address": LOCAL if address is None else address}
         if "scheduler_io_threads" in arguments:
             first["io_threads"] = scheduler_io_threads
@@ -98,7 +98,7 @@ class SchedulerClusterCombo:
         return f"<{type(self).__name__} at {self._scheduler.get_address()}{ended}>"
 
     def _start(self) -> None:
-        """Start both at once: the agent imports what it needs while the scheduler finds its port."""
+        """Start both at once: the agent imports its modules while the scheduler finds its port."""
         self._scheduler.launch()
         try:
             self._cluster.launch()
@@ -113,11 +113,11 @@ class SchedulerClusterCombo:
         return self._scheduler.get_address()
 
     def get_monitor_address(self) -> str:
-        """Return where viewers (`scaler_top`, `scaler_ui`) see what the scheduler does."""
+        """Return the address of the monitor stream, for viewers (`scaler_top`, `scaler_ui`)."""
         return self._scheduler.get_monitor_address()
 
     def shutdown(self) -> None:
-        """End all processes. Any number of times; also done when the interpreter exits."""
+        """End all processes. Idempotent; also called when the interpreter exits."""
         self._cluster.shutdown()
         self._scheduler.shutdown()
 
@@ -134,16 +134,16 @@ SchedulerClusterCombo.__doc__ = (SchedulerClusterCombo.__doc__ or "").replace(
 
 
 def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that `part` takes as well."""
+    """Return the arguments that `part` takes, too."""
     return {name: arguments[name] for name in inspect.signature(part).parameters if name in arguments}
 
 
 def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool = True) -> SchedulerClusterCombo:
-    """Return a quiet cluster for one client; prints of its tasks go to standard error.
+    """Return a cluster for one client, which logs only warnings; prints of its tasks go to standard error.
 
     Args:
-        settings: what the client says; else the environment and `scaler.toml` count.
-        logs_output: False: its client prints what its tasks write, so the cluster does not.
+        settings: those of the client; others come from the environment and `scaler.toml`.
+        logs_output: False if the client prints what its tasks write, so that the cluster does not.
     """
     arguments: dict[str, Any] = {
         "n_workers": usable_cores(),
@@ -156,13 +156,13 @@ def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool
             if name == "n_workers":
                 arguments[name] = value
             else:
-                arguments.pop(name, None)  # each part finds it by itself
+                arguments.pop(name, None)  # each part reads it by itself
     # Programs share the folder of jobs, each of which is open in one of them.
     return SchedulerClusterCombo(**{**arguments, "keep_shared": True, **(settings or {})})
 
 
 def start_thread_cluster(settings: LocalSettings) -> ThreadCluster:
-    """Return a scheduler and workers, as many as cores if nothing else is said, in threads of this process."""
+    """Return a scheduler and workers in threads of this process, by default one worker for each core."""
     from scaler.cluster.threads import ThreadCluster  # noqa: PLC0415 - all of Scaler, and few programs need it here
 
     return ThreadCluster({"n_workers": usable_cores(), **said(ClusterConfig, ["n_workers"]), **settings})

@@ -1,4 +1,4 @@
-"""PageProcess: the page in the browser as a child process of the user's program."""
+"""PageProcess: the page in the browser, as a child process of the user's program."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ class PageProcess(ChildProcess):
         key_file = endpoint.key_file or None
         self.configure(UiConfig(endpoint.address, port=0, key_file=key_file, trust_users=endpoint.trust_users))
         self.url: str = self.wait_ready()
-        """where it is, with the token that the first visit needs"""
+        """the address of the page, with the token for the first visit"""

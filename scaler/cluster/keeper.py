@@ -1,12 +1,12 @@
-"""Keeper: restarts the agent or the scheduler of a local cluster when it dies, three times a minute; then it fails the
-open futures.
+"""Keeper: restarts the agent or the scheduler of a local cluster when it dies, at most three times a minute.
 
-Its thread only waits for the end of the process. A cluster that ends in good order (exit code 0: it was told to, or its
-scheduler disconnected it) is not restarted, nor is one whose settings keep it from starting (78): the error that it has
-reported is the one of the clients. When it gives up on a scheduler of this program, or on the last cluster of one, it
-fails the clients of this program that are connected to that scheduler, because no other part would.
+Its thread only waits for the end of the process. A cluster that ends in order (exit code 0) is not restarted, nor is
+one
+whose settings keep it from starting (exit code 78): clients then fail with the error that it has reported. When the
+keeper gives up on a scheduler of this program, or on the last cluster of one, it fails the clients of this program that
+are connected to that scheduler.
 
-Must never: hold the `Cluster` or the `Scheduler`, which ends its process when it is collected.
+It does not hold the `Cluster` or the `Scheduler`, which ends its process when it is collected.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ schedulers: set[str] = set()
 """The addresses of the schedulers that this program has started."""
 
 _clusters: Counter[str] = Counter()
-"""how many clusters are kept, by the addresses of their schedulers"""
+"""the number of clusters with a keeper, by the addresses of their schedulers"""
 
 
 def keep(running: RunningProcess, config: ClusterConfig) -> None:
-    """Have the agent restarted when it dies, until it is ended."""
+    """Restart the agent when it dies, until it is ended."""
     _clusters[config.address] += 1
     _start(running, config, "agent")
 
 
 def keep_scheduler(running: RunningProcess, config: SchedulerConfig) -> None:
-    """Have the scheduler restarted at its address when it dies, until it is ended."""
+    """Restart the scheduler at its address when it dies, until it is ended."""
     _start(running, config, "scheduler")
 
 
@@ -89,10 +89,10 @@ def _watch(running: RunningProcess, config: ClusterConfig | SchedulerConfig, par
 
 
 def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> None:
-    """Leave a cluster whose process dies.
+    """Log that a cluster is lost, and fail its clients.
 
     Args:
-        error: the one that the process has reported, if any.
+        error: the error that the process has reported, if any.
     """
     text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
     memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
@@ -104,7 +104,7 @@ def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> N
 
 
 def _fail_clients(address: str, part: str, text: str) -> int:
-    """Fail the clients of this program that have no other cluster there. Return how many there are."""
+    """Fail the clients of this program that have no other cluster at this scheduler. Return their number."""
     if part == "agent" and not (address in schedulers and _clusters[address] == 1):
         return 0
     return fail_links(address, partial(WorkerDiedError, text))

@@ -1,6 +1,6 @@
 """Recorder: a process beside the user's program that records a trace, for `Client.trace`.
 
-Its standard input is its lifeline: when that ends, the program is gone, and it goes too.
+Its standard input is its lifeline: when that ends, the program has ended, and the process ends too.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from scaler.cluster.child_process import StartError
 from scaler.endpoint import Endpoint
 
 BEGIN_SECONDS = 15.0
-"""How long the first news of the scheduler may take."""
+"""The most time until the first message of the scheduler."""
 END_SECONDS = 30.0
 LONGEST_SECONDS = 86_400
 _MODULE = "scaler.monitor.record"
 
 
 class Recorder:
-    """Records from when it is made until `stop`.
+    """Records from its creation until `stop`.
 
     Args:
-        endpoint: of the scheduler.
-        path: of the file.
+        endpoint: the address of the scheduler.
+        path: the file to write.
 
     Raises:
-        StartError: if nothing is heard from the scheduler.
+        StartError: if the scheduler sends nothing.
     """
 
     def __init__(self, endpoint: Endpoint, path: str) -> None:
@@ -49,7 +49,7 @@ class Recorder:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            errors="surrogateescape",  # it tells of paths
+            errors="surrogateescape",  # it prints paths
             env={**os.environ, "PYTHONSAFEPATH": "1"},
             start_new_session=True,  # Ctrl-C in a terminal is for the program
         )
@@ -72,7 +72,7 @@ class Recorder:
         return bool(readable and output.readline())
 
     def _end(self) -> tuple[str, str]:
-        """Wait until the process has ended. Return what it has said since it began, and of what it has complained."""
+        """Wait for the end of the process. Return its remaining output, and its errors."""
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -81,7 +81,7 @@ class Recorder:
         return said.strip(), complaint.strip()
 
     def stop(self) -> str:
-        """End, write the file, and return what it has told.
+        """End the recording, write the file, and return a sentence about it.
 
         Raises:
             OSError: if the file cannot be written.

@@ -24,8 +24,9 @@ class Scheduler(ChildProcess):
     """A scheduler in a process of its own.
 
     Args:
-        address: where it listens, such as `tcp://127.0.0.1:2345`. With port `*` it takes a free one; at `ipc://*`, a
-            socket in a new folder that only this user can enter.
+        address: where it listens, such as `tcp://127.0.0.1:2345`. Port `*` means a free port, and `ipc://*` a socket in
+            a
+            new folder that only this user can enter.
 
     The other arguments are those of `SchedulerClusterCombo`. Omitted arguments take their values from the environment
     or `scaler.toml`.
@@ -68,13 +69,13 @@ class Scheduler(ChildProcess):
         """Start the process; returns when it listens.
 
         Raises:
-            StartError: if it cannot, for instance because its address is in use.
+            StartError: if it cannot listen, for instance because its address is in use.
         """
         self.launch()
         self.listen()
 
     def listen(self) -> None:
-        """Let a launched process go on to its address; returns when it listens."""
+        """Configure a launched process; returns when it listens."""
         self.configure(self._config)
         self._address, self._monitor_address = self.wait_ready()
         schedulers.add(self._address)
@@ -85,7 +86,7 @@ class Scheduler(ChildProcess):
         keep_scheduler(self._running, config)
 
     def shutdown(self) -> None:
-        """End the process: in good order, or after some seconds by force. Any number of times."""
+        """End the process: in order, or after some seconds by force. Idempotent."""
         schedulers.discard(self._address)
         super().shutdown()
         if self._config.address == ANYWHERE:
@@ -98,9 +99,9 @@ class Scheduler(ChildProcess):
             remove_socket(Endpoint.parse(self._monitor_address))
 
     def get_address(self) -> str:
-        """Return where it listens."""
+        """Return the address at which it listens."""
         return self._address
 
     def get_monitor_address(self) -> str:
-        """Return where viewers see what it does; empty before it has started."""
+        """Return the address of its monitor stream; empty before it has started."""
         return self._monitor_address

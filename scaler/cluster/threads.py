@@ -1,10 +1,9 @@
-"""ThreadCluster: a scheduler and an agent as threads of this process, whose tasks are run by threads, too.
+"""ThreadCluster: a scheduler and an agent as threads of this process; the tasks run in threads, too.
 
     client --inproc--> scheduler <--inproc-- agent --> threads of tasks (engine `inline`)
 
-For `Client(processes=False)`. Both ends hang on a line each, as child processes hang on their parent.
-
-Must never: touch what belongs to the user's program: its signals, its limits, the settings of its garbage collector.
+For `Client(processes=False)`. Each thread has a lifeline, as child processes have one to their parent. Signals, limits
+and the garbage collector of the user's program are not touched.
 """
 
 from __future__ import annotations
@@ -33,18 +32,20 @@ from scaler.starters import LocalSettings
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
-"""How long each may take to end."""
+"""The most time to wait for the end of each thread."""
 
 NO_SILENCE_SECONDS = 86_400.0
-"""Nobody dies here alone. A task that holds the interpreter makes all fall silent at once, and that means nothing."""
+"""A time-out that is never reached: no thread is lost alone, and a task that holds the interpreter silences all of
+them.
+"""
 
 
 Started: TypeAlias = Callable[[], None]
-"""To be called when it has."""
+"""Called when a thread has started."""
 
 
 class _Part:
-    """One thread, and the line that it hangs on."""
+    """One thread and its lifeline."""
 
     def __init__(self, name: str, run: Callable[[Started, int], None]) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -59,7 +60,9 @@ class _Part:
             self.has_started.set_exception(error)
 
     def end(self) -> None:
-        """End it in good order; any number of times. By a word, since a copy in a forked process hides a hang-up."""
+        """End the thread in order, by a byte on its lifeline: a copy in a forked process would hide that it was closed.
+        Idempotent.
+        """
         if self._ours.fileno() == -1:
             return
         with contextlib.suppress(OSError):
@@ -75,10 +78,10 @@ class ThreadCluster:
     """A scheduler and workers in this process.
 
     Args:
-        settings: of the cluster, without its address and engine; among them `n_workers`.
+        settings: of the cluster, including `n_workers`, without its address and engine.
 
     Raises:
-        ConfigError: if one has a bad value, or the engine `inline` is not installed.
+        ConfigError: if a setting has a bad value, or the engine `inline` is not installed.
     """
 
     def __init__(self, settings: LocalSettings) -> None:
@@ -106,7 +109,7 @@ class ThreadCluster:
         return self._address
 
     def shutdown(self) -> None:
-        """End all threads but those that run a task, which end after it. Any number of times."""
+        """End all threads; those that run a task end after it. Idempotent."""
         end_shared_links(self._address)
         self._agent.end()
         self._scheduler.end()
@@ -121,7 +124,7 @@ def _run_agent(config: ClusterConfig, on_started: Started, line: int) -> None:
 
 
 def _fail_if(code: int, address: str) -> None:
-    """After a failure that is ours, leave no future without an end."""
+    """Fail the open futures if the scheduler or the agent failed."""
     if code:
         text = "the scheduler or the agent in this process failed: see the log, and create a new client"
         logger.critical(text)

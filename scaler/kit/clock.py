@@ -72,7 +72,7 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def add(self, deadline: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` at `deadline`. If `owner` is given, only if it is still the actor behind `ref` then."""
+        """Send `message` to `ref` at `deadline`. If `owner` is given: only if it is still the actor behind `ref`."""
         timer = Timer(self, ref, message, owner)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         return timer

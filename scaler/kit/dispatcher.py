@@ -72,7 +72,7 @@ class Dispatcher:
         self._on_escalation = on_escalation
         self._ready: deque[ActorRef] = deque()
         self._last: deque[ActorRef] = deque()
-        """the same for actors that run last"""
+        """the queue of actors that run last"""
         self._urgent: deque[tuple[ActorRef, Any]] = deque()
         self._posted: deque[tuple[ActorRef, Any]] = deque()
         self._timers = Timers()

@@ -111,7 +111,7 @@ class Clusters:
             self._arguments(names),
             env={**os.environ, WORKER_NAMES: ",".join(names)},
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for us: we tell them
+            start_new_session=True,  # Ctrl-C is for this process, which drains them
         )
         self._clusters[name] = _Cluster(set(names), now, process)
         return name

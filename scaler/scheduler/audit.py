@@ -1,8 +1,9 @@
-"""AuditLog: who was let in, refused and why, whose sessions began and ended, who was over a quota: one line of JSON each.
+"""AuditLog: logs who was accepted or refused and why, starts and ends of sessions, and quotas exceeded, as lines of
+JSON.
 
-Told by the doorkeeper, the edge and, through `Services`, by actors. Writes to the logger `scaler.audit`, which has a
-file if the settings name one. Must never: write a secret, or more because strangers come more often or from more
-addresses, or less about owners because of them.
+Called by the key registry, the edge and, through `Services`, by actors. Writes to the logger `scaler.audit`, which has
+a file if the settings name one. Lines about unauthenticated peers are limited separately from lines about owners, so
+that strangers can neither flood the log nor hide lines about owners. It never writes a secret.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from scaler.process.logs import open_file
 from scaler.texts import NAME_CHARACTERS, printable
 
 LINES_PER_SECOND, BURST_SECONDS = 10.0, 2.0
-"""How many lines there are of one address, or of one owner where nobody knows the address; the others are counted."""
+"""The most lines per second of one address, or of one owner if the address is unknown; further lines are counted."""
 STRANGERS_PER_SECOND, KNOWN_PER_SECOND = 100.0, 1000.0
-"""How many lines there are in all: of refused strangers, whatever their addresses are, and of all others."""
+"""The most lines per second about all refused unauthenticated peers, and about all others."""
 REMEMBERED = 1024
-"""Of so many addresses it is known how many lines they have had: those that came last."""
+"""The number of addresses whose lines are counted; the least recently seen is forgotten first."""
 NETWORK_BITS = 64
-"""Of IPv6, a network of this size counts as one address: its user may take any address in it."""
+"""An IPv6 network of this prefix length counts as one address, because its user may use any address in it."""
 
 REFUSED = "refused"
 
@@ -34,27 +35,27 @@ logger = logging.getLogger("scaler.audit")
 
 
 class _LineAllowance:
-    """Lines about one address or owner, or about all of a group."""
+    """The lines allowed for one source, or for all sources of a group."""
 
     def __init__(self, per_second: float = LINES_PER_SECOND) -> None:
         self.allowance = Allowance(per_second, BURST_SECONDS, time.monotonic)
         self.unsaid = 0
 
     def take_unsaid(self) -> int:
-        """Return how many lines were left out since the last one."""
+        """Return the number of lines left out since the last call."""
         unsaid, self.unsaid = self.unsaid, 0
         return unsaid
 
 
 class _Group:
-    """Sources that share a number of lines."""
+    """Sources that share a limit of lines."""
 
     def __init__(self, per_second: float) -> None:
         self.lines = _LineAllowance(per_second)
         self.sources: OrderedDict[str, _LineAllowance] = OrderedDict()
 
     def take(self, source: str) -> bool:
-        """Return whether a line of a source is written; it is counted if it is not."""
+        """Return whether a line of a source may be written; count the line if not."""
         known = self.sources[source] = self.sources.pop(source) if source in self.sources else _LineAllowance()
         if len(self.sources) > REMEMBERED:
             self.lines.unsaid += self.sources.popitem(last=False)[1].unsaid
@@ -67,12 +68,14 @@ class _Group:
         return True
 
     def take_unsaid(self, source: str) -> int:
-        """Return how many lines of a source were left out since it was last asked."""
+        """Return the number of lines of a source left out since the last call."""
         return self.sources[source].take_unsaid() if source in self.sources else 0
 
 
 def source_of(address: str) -> str:
-    """Return what counts as one source: an IPv4 address, a network of IPv6, or the name of an owner as it is."""
+    """Return the source that an address counts for: an IPv4 address, an IPv6 network, or the name of an owner
+    unchanged.
+    """
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -83,11 +86,11 @@ def source_of(address: str) -> str:
 
 
 class AuditLog:
-    """The audit of one scheduler.
+    """The audit log of one scheduler.
 
     Args:
-        file: where its lines go; None: to whatever handlers the logger has.
-        goes_on: whether the lines also go where other lines go.
+        file: the file to append to; None: only the handlers that the logger already has.
+        goes_on: whether lines are also passed to the handlers of parent loggers.
         clock: returns the time, in seconds since 1970.
 
     Raises:
@@ -106,12 +109,12 @@ class AuditLog:
             logger.addHandler(self._handler)
 
     def say(self, event: str, source: str, /, **about: str) -> None:
-        """Write one line, unless there are too many of its source, or of all. Strangers are those without an owner.
+        """Write one line, unless its source or its group exceeds its limit. Refused peers without an owner are a group.
 
         Args:
             event: a word or two, such as `refused`.
-            source: the address, or the owner if that is not known.
-            about: names and texts; those that are empty are left out.
+            source: the address, or the owner if the address is unknown.
+            about: names and texts; empty ones are left out.
         """
         if not logger.hasHandlers():
             return
@@ -129,7 +132,7 @@ class AuditLog:
         logger.info("%s", json.dumps(line))
 
     def close(self) -> None:
-        """Write how many lines were left out and not counted yet, and close its file."""
+        """Write the number of lines left out and not reported yet, and close the file."""
         unsaid = sum(each.take_unsaid(source) for each in self._groups for source in each.sources)
         if unsaid or any(each.lines.unsaid for each in self._groups):
             self._write("left out", {}, unsaid)

@@ -1,9 +1,8 @@
 """The scheduler's edge: turns bytes from the socket into batches for actors, and items of actors into bytes.
 
-Reads the directory to find the session of a connection; sends to sessions, and hellos to the acceptor. All input is
-untrusted: a message that cannot be read is counted and its peer is asked for a new hello.
-
-Must never: let an exception that a peer caused reach the loop, or keep state about tasks.
+It finds the session of a connection in the directory, and sends to sessions, and hellos to the acceptor. All input is
+untrusted: a message that cannot be read is counted, and its peer is asked for a new hello. Exceptions that a peer
+causes never reach the loop.
 """
 
 from __future__ import annotations
@@ -47,35 +46,37 @@ from scaler.wire.messages.worker import (
 logger = logging.getLogger(__name__)
 
 MESSAGES_PER_RECEIVE = 64
-"""The most messages taken from the socket before the actors run: keeps batches moving under load."""
+"""The most messages received before the actors run: keeps batches moving under load."""
 
 ITEMS_PER_RECEIVE = 8192
-"""About the most items in these messages: the actors have as much to do as in one turn of theirs."""
+"""The approximate limit of items in these messages: as many as actors handle in one turn."""
 
 UNREAD_SECONDS = 0.25
-"""After so long, all that had arrived on a broken connection counts as read, however much others say, but a goodbye."""
+"""After this time, everything that had arrived on a broken connection counts as read, except a goodbye."""
 FLOOD_SECONDS = 0.05
-"""How often to look whether somebody sends far more than is read, while much comes."""
+"""How often to check for peers that send far more than is read, under load."""
 DEAF_SECONDS = 10.0
-"""A peer with a closed window that acknowledges nothing for so long is treated as one that is away: each of its
-heartbeats should acknowledge what has come."""
+"""A peer with a closed window that acknowledges nothing for this time is treated as disconnected: each of its
+heartbeats
+should acknowledge what it has received.
+"""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _GOODBYES = (Batch[ClientDisconnect], Batch[DisconnectRequest])
 _PROBE_NS = 0  # an unsolicited echo, to find out whether the connection still exists
 
 REMEMBERED = 1024
-"""How many strangers are remembered; beyond that, the one that has been silent for the longest time is forgotten."""
+"""The number of unknown connections that are remembered; the one silent for longest is forgotten first."""
 
 MESSAGES_MOST = 64
-"""What a former peer may have on its way when it is asked for a new hello. One that says more is no peer of ours."""
+"""The most messages of a former peer in transit when it is asked for a new hello. With more, it is disconnected."""
 
 FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
-"""A larger first message is no hello: 65,535 names of 32 bytes and the most runs are in one of this size."""
+"""The most bytes of a hello: 65,535 names of 32 bytes and the most runs fit into this size."""
 
 
 class UnknownConnections:
-    """Connections that have not said a hello that was accepted, or were peers and talked garbage."""
+    """Connections without an accepted hello, or of peers that sent an unreadable message."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[Connection, int] = OrderedDict()
@@ -84,23 +85,23 @@ class UnknownConnections:
         return len(self._counts)
 
     def add_message(self, connection: Connection) -> int:
-        """Return how many messages the connection has sent, with this one."""
+        """Count a message of a connection. Return the number of its messages."""
         count = self._counts[connection] = self._counts.pop(connection, 0) + 1
         if len(self._counts) > REMEMBERED:
             self._counts.popitem(last=False)
         return count
 
     def remove(self, connection: Connection) -> None:
-        """The connection has said hello, or is gone."""
+        """Forget a connection that has sent a hello or is closed."""
         self._counts.pop(connection, None)
 
 
 class SchedulerEdge:
-    """The one edge of the scheduler.
+    """The edge of the scheduler.
 
     Args:
-        permit_of: returns what the list of keys says of one; None: nobody needs a key.
-        parent: the id of the process that has started this scheduler, which ends with it; 0: there is none.
+        permit_of: returns the entry of a key in the list of keys, if any; None: no keys are required.
+        parent: the id of the process that started this scheduler, which ends with it; 0: there is none.
     """
 
     def __init__(
@@ -117,12 +118,12 @@ class SchedulerEdge:
         self._acceptor, self._jobs = tree.acceptor, tree.job_keeper
         self._strangers = UnknownConnections()
         self._broken: dict[Connection, tuple[Peer, float]] = {}
-        """connections that were found broken, their peers, and since when, in that order"""
+        """broken connections in the order of their detection, with their peers and the time of detection"""
         self._clock = tree.clock
         self._is_calm = False
-        """messages come one by one: to ask whether there is another one costs as much as to read it"""
+        """messages arrive one by one: checking for another one would cost as much as reading it"""
         self._look_at = 0.0
-        """when to look for peers that send too much"""
+        """the time of the next check for peers that flood"""
         self._kept_bytes = tree.config.kept_bytes
         self.received = tree.received
         self.sent = tree.sent
@@ -138,13 +139,13 @@ class SchedulerEdge:
         is_calm, self._is_calm = self._is_calm, False
         for number in range(MESSAGES_PER_RECEIVE):
             if number and is_calm:
-                return True  # it is asked when this one has been answered
+                return True  # check after this one has been answered
             message = receive()
             if message is None:
                 self._is_calm = number < 2
                 if self._broken:
                     self._tell_broken(now)
-                return self._outbox.has_work  # an acknowledgement, of which no actor knows
+                return self._outbox.has_work  # an acknowledgement, which no actor handles
             connection, header, frames = message
             peer = connected.get(connection)
             if peer is None:
@@ -155,26 +156,26 @@ class SchedulerEdge:
                 items_left -= self._from_peer(peer, header, frames)
                 if items_left <= 0:
                     break
-        self._tell_broken(now - UNREAD_SECONDS)  # others may go on to say something for ever
+        self._tell_broken(now - UNREAD_SECONDS)  # other peers may send without a pause
         if now >= self._look_at:
             self.look()
         return True
 
     def look(self) -> None:
-        """Hang up on peers that send far more than is read."""
+        """Disconnect peers that send far more than is read."""
         self._look_at = self._clock() + FLOOD_SECONDS
         count = self._listener.look(resident_bytes())
         if count:
             logger.warning("closed %d connections that flooded the receive queue", count)
 
     def hang_up_on_idle(self) -> None:
-        """Hang up on connections that have been no peer's since the last call: they said no hello, or were left."""
+        """Close connections that have belonged to no peer since the last call."""
         count = self._listener.hang_up_on_idle(self._directory.connected)
         if count:
             logger.info("closed %d connections that sent no hello", count)
 
     def _from_peer(self, peer: Peer, header: bytes, frames: list[memoryview]) -> int:
-        """Give the batches of a message to the session of its peer. Returns the number of items."""
+        """Pass the batches of a message to the session of its peer. Return the number of items."""
         count, pipe = 0, peer.pipe
         try:
             batches = pipe.receive(header, frames)
@@ -182,13 +183,13 @@ class SchedulerEdge:
             self.received.add_message(header, frames)
             self._drop(peer, error)
             return count
-        except Exception as error:  # one peer must never cost the others what they say
+        except Exception as error:  # one peer must not affect the others
             logger.exception("a message from %s cannot be read", peer.connection.hex())
             self._drop(peer, error)
             return count
         self.received.add_message(header, frames, batches)
         if pipe.is_ready:
-            self._outbox.serve(peer)  # its window may be open again
+            self._outbox.serve(peer)  # its window may be open now
         session = peer.session
         for batch in batches:
             if type(batch) in _HELLOS:
@@ -199,8 +200,9 @@ class SchedulerEdge:
         return count
 
     def _from_stranger(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
-        """Take the first message of a connection, which must be a hello. Any other message is answered with a request
-        for one, and whoever goes on without, or says far more than a hello, is hung up on.
+        """Handle a message of a connection without a session. A hello starts one; any other message is answered with a
+        request for
+        a hello. A connection that sends too many or too large messages instead is closed.
         """
         count = self._strangers.add_message(connection)
         is_large = len(header) + sum(map(len, frames)) > FIRST_BYTES
@@ -233,14 +235,14 @@ class SchedulerEdge:
         permit, owners = None, self._directory.owners
         if self._permit_of is not None:
             permit = self._permit_of(self._listener.key_of(connection))
-            if permit is None:  # it was taken from the list since it was let in
+            if permit is None:  # revoked since it was accepted
                 self._listener.hang_up(connection)
                 return
             owner = owners.of(permit.name, permit.terms)
         else:
             user = self._listener.user_of(connection)
             if user is None:
-                return  # it says hello again, on another one
+                return  # it sends another hello on a new connection
             owner = owners.of(user)
         for hello in batch:
             if type(batch) is Batch[ClientHello]:
@@ -250,7 +252,7 @@ class SchedulerEdge:
                 self._acceptor.send(AgentArrived(connection, hello, permit, owner))
 
     def terms_changed(self, terms: Mapping[str, OwnerTerms]) -> None:
-        """The list of keys has changed: this is what the owners on it may have from now on."""
+        """Apply the new terms of owners after a change of the list of keys."""
         for name, each in terms.items():
             self._directory.owners.of(name, each)
         if terms:
@@ -261,7 +263,7 @@ class SchedulerEdge:
             self._jobs.send(OwnersChanged())
 
     def end_keys(self, keys: frozenset[str]) -> None:
-        """End the sessions of all that were let in with these keys, and hang up on them."""
+        """End the sessions of peers that were accepted with these keys, and close their connections."""
         for connection, peer in self._directory.connected.items():
             if peer.permit is not None and peer.permit.public in keys:
                 self._listener.hang_up(connection)
@@ -269,7 +271,10 @@ class SchedulerEdge:
         self._tell_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
-        """Give its session the goodbye of a peer that has lost this connection: it may be read long after that."""
+        """Pass a goodbye that arrives late, after the loss of its connection, to the session of its peer. Return
+        whether there is
+        one.
+        """
         peer = self._directory.former(connection)
         goodbyes = [batch for batch in batches if type(batch) in _GOODBYES]
         if peer is None or peer.incoming is not incoming:
@@ -279,7 +284,7 @@ class SchedulerEdge:
         return bool(goodbyes)
 
     def _drop(self, peer: Peer, error: Exception) -> None:
-        """The session of this peer cannot go on: the same message must not come again."""
+        """Reset the session of a peer that sent an unreadable message, which must not be sent again."""
         self.bad_messages += 1
         logger.debug("a message from %s cannot be read: %s", peer.connection.hex(), error)
         refusal = HelloRequest(f"a message from you cannot be read: {error}")
@@ -310,7 +315,7 @@ class SchedulerEdge:
         return True
 
     def _serve(self, peer: Peer) -> None:
-        """Send what may leave to a peer now."""
+        """Send a peer what may be sent now."""
         pipe, connection = peer.pipe, peer.connection
         if peer.is_awaited and pipe.has_unsaid:
             peer.is_awaited = False
@@ -324,7 +329,7 @@ class SchedulerEdge:
         try:
             before = _uncounted(peer) if peer.alone or peer.resends else ()
             taken = pipe.take()
-        except Exception as error:  # noqa: BLE001 - one peer must never cost the others what is for them
+        except Exception as error:  # noqa: BLE001 - one peer must not affect the others
             self._give_up(peer, error)
             return
         try:
@@ -344,8 +349,9 @@ class SchedulerEdge:
                 self._check_unheard(peer)
 
     def _check_unheard(self, peer: Peer) -> None:
-        """The window of a peer is closed. If it has acknowledged nothing for a while, however lively it seems, what
-        waits for it is bounded as for one that is away.
+        """Reset the session of a peer with a closed window if it has acknowledged nothing for `DEAF_SECONDS`, although
+        it is
+        connected, and too much waits for it.
         """
         pipe, now = peer.pipe, self._clock()
         acknowledged, since = peer.window_closed
@@ -361,15 +367,17 @@ class SchedulerEdge:
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """What is kept for a peer that is away is bounded; beyond that, its session begins anew when it is back."""
+        """Drop what waits for a disconnected peer if it exceeds the limit. Its session is then reset when it
+        reconnects.
+        """
         if peer.is_spoilt:
-            peer.spoil()  # what was put since then would be dropped later
+            peer.spoil()  # drop what was put since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
             logger.warning("more than %d bytes wait for a disconnected peer: they are dropped", self._kept_bytes)
             peer.spoil()
 
     def _say_last(self, peer: Peer, connection: Connection) -> None:
-        """The session of this peer has ended, and something may be left to be said."""
+        """Send the remaining items of a peer whose session has ended."""
         try:
             for header, frames in (*_uncounted(peer), *peer.pipe.take()):
                 self._send(connection, header, frames)
@@ -386,7 +394,7 @@ class SchedulerEdge:
             self.undeliverable += 1
 
     def _give_up(self, peer: Peer, error: Exception) -> None:
-        """What is for this peer cannot be written: its session cannot go on, and no other peer is affected."""
+        """Reset the session of a peer to which items cannot be encoded. Other peers are not affected."""
         logger.error("items for %s cannot be encoded", peer.connection.hex(), exc_info=error)
         self._begin_anew(peer, "the scheduler could not encode a message to you")
 
@@ -398,7 +406,7 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _tell_broken(self, until: float) -> None:
-        """Tell of connections that have broken until then, behind all that has arrived on them: the last of it may be
+        """Report connections that broke before `until`, after all that arrived on them, because the last message may be
         a goodbye.
         """
         while self._broken:
@@ -411,10 +419,7 @@ class SchedulerEdge:
                 self._disconnect(peer, "its connection broke", is_surely_closed=is_near)
 
     def probe(self, connections: Iterable[Connection]) -> list[Connection]:
-        """Find out which of these connections are gone: those to which nothing can be sent.
-
-        Returns: those that are not.
-        """
+        """Find out which of these connections are lost, by sending to them. Return those that are not."""
         living = []
         for connection in connections:
             peer = self._directory.connected.get(connection)
@@ -429,7 +434,7 @@ class SchedulerEdge:
         return [connection for connection in living if connection not in self._broken]
 
     def statistics(self) -> dict[str, int]:
-        """Return counts: messages and bytes of both ways, messages that could not be read, or not be delivered."""
+        """Return counts: messages and bytes received and sent, unreadable and undeliverable messages."""
         return {
             "messages_received": self.received.n_messages,
             "bytes_received": self.received.n_bytes,
@@ -441,7 +446,7 @@ class SchedulerEdge:
 
 
 def _uncounted(peer: Peer) -> list[Message]:
-    """Take what leaves before all else: what is out of the count, then what is said again."""
+    """Take what is sent first: messages without a number, then messages to resend."""
     messages: list[Message] = []
     if peer.alone:
         alone, peer.alone = peer.alone, []

@@ -1,7 +1,6 @@
-"""Gauges: what the system says of the scheduler's process, while somebody watches it.
+"""Gauges: CPU time, memory and loop delay of the scheduler's process, measured while viewers are connected.
 
-Used by the edge of the monitor stream. How late the loop is, is measured by a timer of its own. Must never: run while
-nobody watches.
+Used by the edge of the monitor stream. A timer measures the delay of the loop.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from scaler.process.meters import host_free_bytes
 
 LOOK_SECONDS = 0.1
 LOOKS_MOST = 100
-"""The last ten seconds."""
+"""The number of measurements kept: those of the last ten seconds."""
 
 
 class ProcessGauges:
     """The gauges of this process.
 
     Args:
-        loop: whose lateness is measured.
+        loop: the event loop whose delay is measured.
     """
 
     def __init__(self, loop: EventLoop) -> None:
@@ -34,13 +33,13 @@ class ProcessGauges:
         self._last = (time.monotonic(), time.process_time())
 
     def start(self) -> None:
-        """Somebody watches. May be called again."""
+        """Start measuring. Idempotent."""
         if self._timer is None:
             self._last = (time.monotonic(), time.process_time())
             self._look_later()
 
     def stop(self) -> None:
-        """Nobody watches. May be called again."""
+        """Stop measuring. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -55,7 +54,7 @@ class ProcessGauges:
         self._look_later()
 
     def read(self) -> Gauges:
-        """Return what the system says now, and for the time since the last call."""
+        """Return the present values, and those of the time since the last call."""
         now, cpu = time.monotonic(), time.process_time()
         (before, cpu_before), self._last = self._last, (now, cpu)
         permille = round(1000 * (cpu - cpu_before) / (now - before)) if now > before else 0
@@ -65,5 +64,5 @@ class ProcessGauges:
 
 
 def _share(late: list[float], share: float) -> int:
-    """Return the microseconds below which this share of the times is."""
+    """Return a quantile of the delays, in microseconds."""
     return int(late[min(len(late) - 1, int(share * len(late)))] * 1e6) if late else 0

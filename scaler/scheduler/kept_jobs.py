@@ -1,4 +1,4 @@
-"""KeptJobs: the job folder of a scheduler process, and the clerk that writes to it.
+"""KeptJobs: the job folder of a scheduler process, and the job writer that writes to it.
 
 Created and closed by the scheduler process.
 """
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class KeptJobs:
-    """The job folder of one scheduler, and its clerk.
+    """The job folder of one scheduler, and its job writer.
 
     Raises:
         ConfigError: if the folder cannot be created or written, is accessible to other users, is on a network file
@@ -37,11 +37,11 @@ class KeptJobs:
         self._clerk: JobWriter | None = None
 
     def shelf(self, post: Callable[[ActorRef, Any], None], lockout_of: Callable[[str], Lockout | None]) -> JobCatalog:
-        """Start the clerk, and return the shelf of jobs for actors.
+        """Start the job writer, and return the catalog of jobs for actors.
 
         Args:
             post: sends an actor a message from any thread.
-            lockout_of: returns why an owner who came with a key is locked out.
+            lockout_of: returns why an owner with a key is locked out, if so.
         """
         self._clerk = JobWriter(tidy=self._folder.delete_some)
         logger.info("scheduler: jobs are kept in %s", self._folder.path)

@@ -1,10 +1,9 @@
-"""KeyRegistry: knows the keys of a scheduler, who is on its list now, and who was a moment ago.
+"""KeyRegistry: the keys that a scheduler accepts now, and the changes of their list.
 
-Asked by the gates of the scheduler's sockets, once for each connection, and by its edge, once for each hello. Reads the
-list again when the file has changed. Who edits it by hand may have an editor that empties it first: lines that have
-gone from the same file count when they are still gone at the next look. While the list cannot be read, for whatever
-reason, the last good one holds, and the log has an error each minute. Must never: let anybody in because the list
-cannot be read.
+Called by the gates of the scheduler's sockets for each connection, and by its edge for each hello. It reads the list
+again when the file has changed. An editor may empty the file before it writes it: lines missing from the same file are
+removed only if they are still missing at the next check. While the list cannot be read, the last good one is used, and
+an error is logged each minute.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
-"""How often to look whether the list has changed; a look takes some microseconds."""
+"""How often to check whether the list has changed; a check takes some microseconds."""
 TROUBLE_SECONDS = 60.0
-"""How often the log reports that the list cannot be read, while that lasts."""
+"""How often an unreadable list is logged."""
 REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS = 1.0, 20.0
-"""How many refusals the log shows; the others are counted."""
+"""The most refusals per second that are logged; further ones are counted."""
 
 
 class KeyRegistry:
-    """That of one scheduler.
+    """The key registry of one scheduler.
 
     Args:
-        folder: of its keys.
-        audit: is told who is let in, and who is not.
+        folder: the folder of its keys.
+        audit: called for each accepted and each refused connection.
 
     Raises:
-        ConfigError: if a file in it cannot be read, or others have access to it.
+        ConfigError: if a file in the folder cannot be read, or other users have access to it.
     """
 
     def __init__(self, folder: KeyFolder, audit: Tell = no_audit) -> None:
@@ -54,23 +53,23 @@ class KeyRegistry:
         self._allowed = folder.allowed()
         self._day = _today()
         self._good = self._good_at(self._day)
-        """the keys that were good at the last look, or were let in since then, with their roles and owners"""
+        """role and owner of each key that was valid at the last check, or has been accepted since"""
         self._unsettled: tuple[int, ...] = ()
-        """what the file was like when lines had gone from it at the last look"""
+        """the state of the file if lines were missing from it at the last check"""
         self._trouble = ""
         """why the list cannot be read; empty if it can"""
         self._reported = 0.0
-        """the time of the last error about that"""
+        """the time when `_trouble` was last logged"""
         self._has_changed = False
-        """whether the list was read again since the last look"""
+        """whether the list was read again since the last check"""
         self._has_news = True
-        """whether the list was read again since somebody has asked what owners may have"""
+        """whether the list was read again since the last call of `take_terms`"""
         self._lines = Allowance(REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS, time.monotonic)
         self._unsaid = 0
         folder.drop_old_pairs()
 
     def lock(self, *roles: str) -> AdmissionKeys:
-        """Return the lock of a socket that lets in keys of these roles."""
+        """Return the lock of a socket that accepts keys of these roles."""
         return AdmissionKeys(
             self._secret,
             lambda public, address: self._judge(public, address, roles),
@@ -83,19 +82,22 @@ class KeyRegistry:
         return None if key is None or key.why_not(_today()) else key
 
     def lockout_of(self, owner: str) -> Lockout | None:
-        """Return why an owner may have nothing begin; None if a key of that owner is good. For any thread."""
+        """Return why an owner may not start anything; None if a key of that owner is valid. Safe to call from any
+        thread.
+        """
         return self._allowed.lockout_of(owner, _today(), PEERS)
 
     def take_terms(self) -> dict[str, OwnerTerms]:
-        """Return what each owner with a good key may have, as the last of its lines says; nothing if that has not been
-        read again since the last call.
+        """Return the terms of each owner with a valid key, from the owner's last line; empty if the list was not read
+        again since
+        the last call.
         """
         has_news, self._has_news = self._has_news, False
         return {key.name: key.terms for public, key in self._allowed.items() if public in self._good and has_news}
 
     def _judge(self, public: str, address: str, roles: Collection[str]) -> int:
         if public not in self._allowed:
-            self._read_again()  # it may have been made just now
+            self._read_again()  # it may have been created just now
         key = self._allowed.get(public)
         if key is None:
             self._say_refused(address, "its key is not on the list" if public else "it has no key")
@@ -122,8 +124,9 @@ class KeyRegistry:
         self._unsaid = 0
 
     def look(self) -> frozenset[str]:
-        """Read the list again if it has changed. Return the keys that were good at the last look, or let in since then,
-        and are no longer good or have another role or owner: their sessions end.
+        """Read the list again if it has changed. Return the keys whose sessions must end: those that were valid or
+        accepted, and
+        are now invalid or have another role or owner.
         """
         self._read_again(is_look=True)
         today = _today()
@@ -141,7 +144,7 @@ class KeyRegistry:
             allowed = self._folder.allowed()
             if not allowed:
                 raise ConfigError(f"{self._folder.list_path} has no key; to revoke a key, use scaler_keys revoke")
-        except Exception as error:  # noqa: BLE001 - whatever it is, the list must be looked at again
+        except Exception as error:  # noqa: BLE001 - any error: the list must be read again later
             self._seen = state
             self._report(str(error) if isinstance(error, ConfigError) else repr(error))
             return
@@ -157,7 +160,7 @@ class KeyRegistry:
         logger.info("read the list of keys again: %d keys", len(allowed))
 
     def _report(self, trouble: str) -> None:
-        """Log why the list cannot be read: when that is new, and each minute."""
+        """Log why the list cannot be read: when the reason is new, and each minute."""
         now = time.monotonic()
         if trouble != self._trouble or now - self._reported >= TROUBLE_SECONDS:
             self._trouble, self._reported = trouble, now
@@ -175,8 +178,8 @@ class KeyRegistry:
 
 
 def _today() -> date:
-    return date.fromtimestamp(time.time())  # noqa: DTZ012 - days are those of the people here
+    return date.fromtimestamp(time.time())  # noqa: DTZ012 - days of the local time zone
 
 
 PEERS, VIEWERS = (CLIENT, WORKER, ADMIN), (MONITOR, ADMIN)
-"""Which keys each socket of a scheduler lets in."""
+"""The roles of keys that each socket of a scheduler accepts."""

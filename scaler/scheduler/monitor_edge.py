@@ -1,7 +1,7 @@
-"""The edge of the monitor stream: subscriptions of viewers in, what the monitor builds out.
+"""The edge of the monitor stream: receives subscriptions of viewers, and sends what the monitor builds.
 
-Tells the monitor what is wanted; the monitor puts its items here (it is its `Board`), and they leave at once, in
-messages of their topic. Must never: wait for a viewer, or let one of them cost the others anything.
+It notifies the monitor of subscriptions. The monitor puts its items here (this is its `Board`), and they are sent at
+once, in messages of their topic. It never waits for a viewer.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ ITEMS_MOST = 1000
 """The most items in one message of the stream."""
 
 CHANGES_MOST = 256
-"""So many subscriptions are heard at a time: a viewer that goes on and on must not hold up the tasks."""
+"""The most subscriptions received at a time, so that a viewer that sends without end does not delay tasks."""
 
 PREFIXES_MOST = 10_000
-"""So many different subscriptions are heeded at a time."""
+"""The most different subscriptions at a time; further ones are ignored."""
 
 
 class MonitorEdge:
-    """The one edge of the monitor stream.
+    """The edge of the monitor stream.
 
     Args:
-        short_id: of this run of the scheduler.
-        about: what does not change.
-        gauges: of this process.
+        short_id: identifies this run of the scheduler.
+        about: constant facts about the scheduler.
+        gauges: those of this process.
     """
 
     def __init__(self, publisher: Publisher, short_id: bytes, about: About, gauges: ProcessGauges) -> None:
@@ -53,7 +53,7 @@ class MonitorEdge:
         self._gauges = gauges
         self._prefixes: dict[str, None] = {}
         self._numbers: dict[str, int] = {}
-        """the number of the last message, by topic"""
+        """by topic: the number of the last message"""
         self.about = about
         self.descriptor = publisher.descriptor
         self.monitor_descriptor = publisher.monitor_descriptor
@@ -63,7 +63,7 @@ class MonitorEdge:
     # From viewers
 
     def receive(self) -> bool:
-        """Hear what viewers want. Return whether there may be more: this stops at a limit."""
+        """Receive subscriptions of viewers. Return whether there may be more, because this stops at a limit."""
         changes = self._publisher.changes(CHANGES_MOST)
         heard = [self._hear(*change) for change in changes]
         if self.monitor is not None and any(heard):
@@ -75,7 +75,7 @@ class MonitorEdge:
         return len(changes) == CHANGES_MOST
 
     def _hear(self, is_wanted: bool, prefix: bytes) -> bool:
-        """Note what is wanted, or not any more. Return whether such topics can be."""
+        """Add or remove a subscription. Return whether it may match a topic."""
         try:
             text = prefix.decode("ascii")
         except UnicodeDecodeError:
@@ -87,7 +87,7 @@ class MonitorEdge:
         return True
 
     def end_keys(self, keys: frozenset[str]) -> None:
-        """Hang up on viewers that were let in with these keys."""
+        """Disconnect viewers that were accepted with these keys."""
         self._publisher.hang_up(keys)
 
     # For the monitor
@@ -132,10 +132,10 @@ def open_publisher(
     """Return the socket of the stream.
 
     Args:
-        wanted: the address that the settings name; None: the usual one.
-        usual: where viewers expect it; None: there is none, since all viewers would be in this process.
-        say: called with a sentence if it is elsewhere.
-        lock: what viewers need a key for, over TCP; None: everybody may connect.
+        wanted: the address in the settings; None: the usual one.
+        usual: where viewers expect it; None: there is no stream, since all viewers would be in this process.
+        say: called with a sentence if the stream is at another address.
+        lock: checks the keys of viewers on TCP; None: all programs may connect.
 
     Raises:
         OSError: if the wanted address cannot be bound; the message says why.

@@ -1,7 +1,7 @@
-"""OwnKeys: the keys of a scheduler that starts: those that it is told, those that are there, or new ones.
+"""OwnKeys: finds or creates the keys of a scheduler that starts.
 
-Used by the scheduler's process before it listens. Must never: let a scheduler listen on TCP without keys, unless it was
-told so in as many words.
+Used by the scheduler's process before it listens. Without keys, a scheduler listens on TCP only if a setting
+explicitly allows it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ OPEN_OPTION = "--insecure-let-everybody-run-code"
 
 
 class OwnKeys:
-    """Those of one scheduler.
+    """The keys of one scheduler.
 
     Args:
-        config: says where it listens; a port that may be any one is chosen here, because keys are found by it.
+        config: names the addresses; a free port is chosen here if it may be any port, because keys are found by it.
 
     Raises:
-        ConfigError: if there are keys that cannot be read, others have access to them, or they cannot be made.
+        ConfigError: if keys cannot be read or created, or other users have access to them.
     """
 
     def __init__(self, config: SchedulerConfig) -> None:
         self.endpoint = config.endpoint
         self.monitor = None if config.monitor_address is None else Endpoint.parse(config.monitor_address)
         self.folder: KeyFolder | None = None
-        """None: nobody needs a key, above all where files guard the address"""
+        """None: no keys are required, usually because file permissions guard the address"""
         self.are_new = False
         self._goes_with_scheduler = False
         if config.insecure_let_everybody_run_code and config.keys is not None:
@@ -66,7 +66,7 @@ class OwnKeys:
             self.folder.know(addresses)
 
     def say(self) -> Iterable[str]:
-        """Return lines for the log: where the keys are, and how to make one for others. They contain no secret."""
+        """Return lines for the log: where the keys are, and how to create one for others. They contain no secret."""
         if self.folder is None:
             return
         path = self.folder.path
@@ -78,13 +78,13 @@ class OwnKeys:
         )
 
     def forget(self, *, has_failed: bool = False) -> None:
-        """The scheduler ends, or could not start: remove keys that nobody can have use for."""
+        """Remove keys that are of no use after the end of the scheduler, or after a failed start."""
         if self.folder is not None and (self._goes_with_scheduler or (has_failed and self.are_new)):
             self.folder.remove()
 
 
 def remove_keys(endpoint: Endpoint) -> None:
-    """A scheduler that took any port, which was this one, has ended: remove its keys, if it was killed."""
+    """Remove the keys of a scheduler on a free port that was killed and could not remove them."""
     with contextlib.suppress(ConfigError):
         KeyFolder(folder_for(endpoint)).remove()
 
@@ -97,14 +97,14 @@ def _cannot(reason: str, endpoint: Endpoint) -> str:
 
 
 def _with_port(endpoint: Endpoint, taken: contextlib.ExitStack) -> Endpoint:
-    """Return an address with a port that is free, and that is given to nobody else as long as it is `taken`."""
+    """Return an address with a free port, which is reserved as long as `taken` is open."""
     if not endpoint.takes_any_port:
         return endpoint
     family = socket.AF_INET6 if endpoint.is_ipv6 else socket.AF_INET
     probe = taken.enter_context(socket.socket(family, socket.SOCK_STREAM))
     try:
         probe.bind((endpoint.host.strip("[]").replace("*", ""), 0))
-    except OSError:  # the name of an interface, or no address of this machine: who listens there says which
+    except OSError:  # the name of an interface, or not an address of this machine: `listen` raises later
         probe.bind(("", 0))
     port = str(probe.getsockname()[1])
     return dataclasses.replace(endpoint, address=f"{TCP}://{endpoint.host}:{port}", port=port)

@@ -1,4 +1,4 @@
-"""The scheduler process: puts socket, tree and shell together, and ends them.
+"""The scheduler process: puts socket, actors and shell together, and ends them.
 
 Started by `scaler.cli.scheduler` and, as a child process, by `scaler.cluster`.
 """
@@ -44,31 +44,32 @@ from scaler.wire.session.transfer import window_at
 logger = logging.getLogger(__name__)
 
 FILES_LEAST = 64
-"""With fewer it listens, and cannot take the first connections."""
+"""The least number of open files: with fewer it could not accept its first connections."""
 
 SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
 LOOK_SECONDS = 2.5
-"""How often the scheduler looks at its open files, at the memory that is free, and at its clock, so that it knows when
-it was stopped itself: half of the silence after which a connection that ends was not closed
-(`actors/sessions/session.py`)."""
+"""How often the scheduler checks its open files, its free memory, and its clock, to notice that it was itself stopped:
+half
+of the silence after which a connection that ends was not closed (`actors/sessions/session.py`).
+"""
 
 UNREAD_SECONDS = 0.5
-"""How often the scheduler looks whether it grows by what nobody reads; a look takes some 20 microseconds."""
+"""How often the scheduler checks whether unread data grows; a check takes some 20 microseconds."""
 
 IDLE_SECONDS = 30.0
-"""A connection that is no peer's for so long is closed at the next look, after as long again at the latest."""
+"""A connection without a peer is closed after this time, at the latest after twice as long."""
 
 SPARE_STEP_BYTES = 16 * 1024 * 1024
-"""The growth since the last time that makes it try."""
+"""The growth in memory after which the scheduler tries to give memory back."""
 
 PROBE_SECONDS = (0.05, 0.25, 1.0)
-"""The delays between the loss of a connection and the probes: the socket needs a moment to know it."""
+"""The delays between the loss of a connection and the probes, because the socket notices it late."""
 
 
 def who_listens_at(endpoint: Endpoint) -> str:
-    """Return a sentence about the process that listens at a busy TCP address, as far as this user may know."""
+    """Return a sentence about the process that listens at a busy address, as far as this user may know."""
     port = endpoint.port
     hint = f"choose another port, or find out who listens there: ss -ltnp 'sport = :{port}'"
     if endpoint.scheme != TCP:
@@ -93,7 +94,7 @@ def _in_use(error: OSError, endpoint: Endpoint) -> AddressInUseError:
 
 
 def _longest_silence(config: SchedulerConfig) -> float:
-    """Return how many seconds any peer may be silent: sessions decide that, and not the socket below them."""
+    """Return how many seconds any peer may be silent. Sessions decide that, not the socket."""
     return max(config.client_timeout_seconds, config.worker_timeout_seconds)
 
 
@@ -110,7 +111,7 @@ class SchedulerProcess:
         self._config = config
         allow_many_files("a scheduler", FILES_LEAST)
         self._jobs = None if config.keep is None else KeptJobs(config)
-        load_schemas("common", "client", "worker", "monitor")  # strangers may use up the files once it listens
+        load_schemas("common", "client", "worker", "monitor")  # peers may use up the open files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
         self._audit = AuditLog(config.audit_file, goes_on=config.logging.config_file is not None)
         self._keys = OwnKeys(config)
@@ -122,12 +123,12 @@ class SchedulerProcess:
             self._keys.forget(has_failed=True)
             raise
         self.monitor = None if self._publisher is None else self._publisher.endpoint
-        """where the monitor stream is; None if there is none, because all are threads of this process"""
+        """the address of the monitor stream; None if there is none, because all viewers would be in this process"""
         self._clock = WakefulClock(looks_seconds=LOOK_SECONDS)
         self._shell = Shell(config.event_loop, self._clock)
         self._shell.do_bit_by_bit(preparing(OF_SCHEDULERS))
         self._suspects: dict[Connection, int] = {}
-        """connections that may have been lost, and how often each is probed before it counts as alive"""
+        """connections that may be lost, and the number of probes before each counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
         self._open_files = OpenFiles()
         self._value_bytes = config.value_bytes or room_for_a_value()
@@ -135,7 +136,7 @@ class SchedulerProcess:
         self._doors = SocketFiles([each.file for each in (self.endpoint, self.monitor) if each and each.file])
 
     def _listen(self, unread_bytes: int) -> None:
-        """Listen at the address, and where the monitor is."""
+        """Listen at the addresses of the scheduler and the monitor."""
         config, keeper, at = self._config, self._doorkeeper, self._keys.endpoint
         lock = None if keeper is None else keeper.lock(*PEERS)
         self._transport = open_place(at, config.io_threads, config.frame_bytes, unread_bytes, lock)
@@ -156,7 +157,7 @@ class SchedulerProcess:
             raise reason from None
 
     def _usual_monitor(self) -> Endpoint | None:
-        """Return where viewers expect the monitor: as the address was given, with the port that it has."""
+        """Return where viewers expect the monitor: derived from the given address, with the actual port."""
         wanted, taken = self._config.endpoint, self.endpoint
         return replace(taken, host=taken.host if wanted.host == "*" else wanted.host).monitor
 
@@ -171,10 +172,10 @@ class SchedulerProcess:
 
         Args:
             on_started: called with the bound address once peers can connect.
-            lifeline: a descriptor that is readable only when the parent process is gone.
+            lifeline: a descriptor that becomes readable when the parent process ends.
 
         Returns:
-            the exit code for the process.
+            the exit code of the process.
         """
         shell, config = self._shell, self._config
         scheduler_id = SchedulerId(random_id())
@@ -258,7 +259,7 @@ class SchedulerProcess:
                 self._shell.loop.add_reader(gate.gate_descriptor, gate.let_in)
 
         def look() -> None:
-            self._shell.loop.call_later(LIST_SECONDS, look)  # first: a failure must not end it
+            self._shell.loop.call_later(LIST_SECONDS, look)  # first, so that a failure does not end the checks
             ended, terms = keeper.look(), keeper.take_terms()
             edge.terms_changed(terms)
             if ended:
@@ -287,7 +288,7 @@ class SchedulerProcess:
         return {**self._shell.dispatcher.statistics(), **edge.statistics(), **tree.statistics()}
 
     def _say_what_it_does(self, tree: SchedulerTree, edge: SchedulerEdge) -> None:
-        """Write a snapshot into the log. The actors answer in the turn that follows a signal."""
+        """Log a snapshot. The actors report in the turn after the signal."""
         report = tree.report()
         counts = self._shell.dispatcher.statistics()
         counts |= {"unreadable_messages": edge.bad_messages, "undeliverable": edge.undeliverable}
@@ -314,7 +315,7 @@ class SchedulerProcess:
         self._shell.loop.call_later(LOOK_SECONDS, self._look_regularly)
 
     def _look_at_files(self) -> None:
-        """Let nobody else connect while the reserve is used up: without a file for a connection, libzmq aborts."""
+        """Accept no connections while few open files are left: without a file for a connection, libzmq aborts."""
         warning = self._open_files.warning()
         if warning:
             logger.warning("scheduler: %s", warning)
@@ -329,7 +330,7 @@ class SchedulerProcess:
 
     def _hang_up_on_idle(self, edge: SchedulerEdge) -> None:
         self._connections_changed(edge)
-        self._shell.turn()  # a hello may have come just now
+        self._shell.turn()  # a hello may have arrived just now
         edge.hang_up_on_idle()
         self._shell.loop.call_later(IDLE_SECONDS, self._hang_up_on_idle, edge)
 
@@ -352,7 +353,7 @@ class SchedulerProcess:
 
 
 def _ending_signals(is_child: bool) -> list[signal.Signals]:
-    """Return the signals that end a scheduler in good order. Ctrl-C is for the parent; `nohup` has SIGHUP ignored."""
+    """Return the signals that end a scheduler in order. Ctrl-C is for the parent; `nohup` ignores SIGHUP."""
     numbers = [signal.SIGTERM] if is_child else [signal.SIGTERM, signal.SIGINT]
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return numbers if is_ignored else [*numbers, signal.SIGHUP]

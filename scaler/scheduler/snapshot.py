@@ -1,6 +1,7 @@
-"""Snapshot: one page about the scheduler's present state, for its log, on SIGUSR1; and the last line of that log.
+"""Snapshot: one page about the scheduler's present state, logged on SIGUSR1; and the last line of its log.
 
-Made of the report of the actors and the counts of the edge. Must never: grow with the number of workers or clients.
+Made from the report of the actors and the counts of the edge. Its length does not depend on the number of workers or
+clients.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _LEFT = ("sessions", "objects", "object_bytes", "object_owners", "retained_objec
 
 
 def snapshot(report: Report, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
-    """Return the page. `counts` are those of the process: they come last, as they are."""
+    """Return the page; it ends with `counts`, which are those of the process."""
     return page(
         "scheduler: what it does now",
         (
@@ -31,7 +32,7 @@ def snapshot(report: Report, received: Traffic, sent: Traffic, counts: dict[str,
 
 
 def ended(counts: dict[str, int]) -> str:
-    """Return the last line of the log: what the scheduler has done, and what was left when it ended."""
+    """Return the last line of the log: what the scheduler has done, and what remained at its end."""
     left = ", ".join(f"{name.replace('_', ' ')} {counts[name]:,}" for name in _LEFT)
     return (
         f"scheduler: ended: it has received {counts['messages_received']:,} messages "
@@ -79,5 +80,5 @@ def _objects(report: Report) -> str:
 
 
 def _jobs(report: Report) -> list[tuple[str, str]]:
-    """Return the row on jobs; none if this scheduler keeps no jobs."""
+    """Return the row on jobs; empty if this scheduler keeps no jobs."""
     return [("jobs", f"{counts['jobs']:,} are in memory") for _, counts in report.of("jobs")]

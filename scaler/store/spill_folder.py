@@ -108,9 +108,9 @@ class SpillFolder:
         self._sizes: dict[ObjectId, int] = {}
         self.n_bytes = 0
         self._removed: dict[ObjectId, None] = {}
-        """removed values whose files are to be unlinked, the first one first"""
+        """removed values whose files are to be unlinked, in this order"""
         self._stuck: dict[ObjectId, None] = {}
-        """those whose files could not be unlinked"""
+        """removed values whose files could not be unlinked"""
         self._retry_at = float("-inf")
 
     def free_bytes(self) -> int:

@@ -104,16 +104,16 @@ class ValueStore:
         self._hot: dict[ObjectId, SharedBlock] = {}
         self._cold: dict[ObjectId, _Cold] = {}
         self._memories: dict[Memory, _Contents] = {}
-        """what is in which memory of this host's budget, the least recently used first"""
+        """the values in each memory of this host's budget, the least recently used first"""
         self._held: dict[weakref.ref[Memory], int] = {}
-        """bytes in memory that somebody has, this store or a reader"""
+        """bytes in each memory that this store or a reader uses"""
         self._held_bytes = 0
         self._given_back: deque[weakref.ref[Memory]] = deque()
-        """memory that is gone and still counts: in which thread its last reader was done is not known"""
+        """memory that was freed and still counts; its last reader may have ended in any thread"""
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
         self._writing: tuple[ObjectId, ValueWrite] | None = None
         self._dropped: deque[Memory] = deque()
-        """memory in which no value is left, to be given back"""
+        """memory without values, to be freed"""
         self._disk_rests_until = float("-inf")
         self._spilled_bytes = self._read_bytes = 0
 

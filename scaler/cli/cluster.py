@@ -1,6 +1,6 @@
 """scaler_cluster, also called scaler_worker: run one agent and its workers in the foreground.
 
-The imports are where they are used: the command executes itself anew before the first of them.
+Modules are imported inside of functions, because the command executes itself again before the first import.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn:
-    """Run a cluster; ends the process."""
+    """Run a cluster, and end the process."""
     from scaler.config import ConfigError
     from scaler.process.interpreter import no_collections, unblock_signals
     from scaler.process.logs import set_up_logging
@@ -68,7 +68,7 @@ def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command; ends the process."""
+    """Run the command, and end the process."""
     hash_seed.execute_anew("scaler_cluster", "scaler_worker")
     from scaler.cli.terminal import interrupt_ends_process
 

@@ -1,7 +1,7 @@
-"""Export: writes the rows of a job that have ended into a file, as lines of JSON or as a CSV table.
+"""Export: writes the ended rows of a job into a file, as lines of JSON or as a CSV table.
 
-Rows are read and written one after another, so memory does not grow with their number. The file gets its name when it
-is complete.
+Rows are read and written one by one, so memory does not grow with their number. The file gets its name when it is
+complete.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from scaler.texts import counted, safe_repr
 
 STANDARD_OUTPUT = "-"
 NO_VALUE = "__repr__"
-"""The key of an object of JSON that stands for a value which JSON cannot represent."""
+"""The key of a JSON object that stands for a value which JSON cannot represent."""
 DEPTH_MOST = 50
-"""Values that are nested deeper are written as their `repr`."""
+"""The depth from which nested values are written as their `repr`."""
 ROW, STATUS, ERROR, VALUE = "row", "status", "error", "value"
 
 _CONVERSIONS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
@@ -47,7 +47,7 @@ _CONVERSIONS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
     ((Enum,), attrgetter("value")),
     ((set, frozenset), list),
 )
-"""Types of the standard library, and what their values become."""
+"""Types of the standard library, and how their values are converted."""
 
 
 class PlainValues:
@@ -71,7 +71,7 @@ class PlainValues:
         return self._encode(self._repr(value))
 
     def plain(self, value: Any, depth: int = 0) -> Any:
-        """Return a value of `None`, `bool`, `int`, `float`, `str`, and lists and dicts of them."""
+        """Return a value made of `None`, `bool`, `int`, `float`, `str`, and lists and dicts of them."""
         if value is None or isinstance(value, (str, int)):
             return value
         if isinstance(value, float):
@@ -86,7 +86,7 @@ class PlainValues:
         return self.plain(self._converted(value), depth + 1)
 
     def _converted(self, value: Any) -> Any:
-        """Return a value that stands for one of another type: nearer to JSON, but perhaps not plain yet."""
+        """Return a replacement for a value of another type, which may need further conversion."""
         for types, convert in _CONVERSIONS:
             if isinstance(value, types):
                 return convert(value)
@@ -114,9 +114,10 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def columns_of(value: Any) -> dict[str, Any] | None:
-    """Return the parts of a value that is a row of a table, by the names of their columns; None for other values.
+    """Return the parts of a value by column name, if it is a table row; None for other values.
 
-    A dict with keys of type `str`, a dataclass, a named tuple, or a tuple, whose columns are numbered from 0.
+    Table rows are dicts with keys of type `str`, dataclasses, named tuples, and tuples, whose columns are numbered from
+    0.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _fields(value)
@@ -140,8 +141,9 @@ class JsonLines:
 class CsvTable:
     """A CSV table: number, status and error of each row, then its value.
 
-    If the first value is a row of a table (`columns_of`), its parts have a column each. What has no column is written
-    as JSON in the last one, `value`.
+    If the first value is a table row (`columns_of`), each of its parts has a column. Parts without a column are written
+    as
+    JSON in the last one, `value`.
     """
 
     def __init__(self, file: TextIO, values: PlainValues, first: Any) -> None:
@@ -175,7 +177,7 @@ FORMATS: dict[str, type[JsonLines | CsvTable]] = {"jsonl": JsonLines, "csv": Csv
 
 @dataclass(frozen=True)
 class ExportFile:
-    """The place of an export.
+    """The destination of an export.
 
     Attributes:
         path: the file; None for the standard output.
@@ -187,10 +189,10 @@ class ExportFile:
 
     @classmethod
     def of(cls, name: str, kind: str | None, *, replaces: bool) -> ExportFile:
-        """Return the target with this name.
+        """Return the destination with this name.
 
         Raises:
-            ConfigError: if the format is unknown, the file cannot be written, or it exists and is not to be replaced.
+            ConfigError: if the format is unknown, the file cannot be written, or it exists and `replaces` is false.
         """
         if name == STANDARD_OUTPUT:
             return cls(None, kind or "jsonl")
@@ -230,7 +232,7 @@ class ExportFile:
 
 
 def _exit_on_termination() -> None:
-    """Let SIGTERM, such as that of `timeout`, and SIGHUP raise `SystemExit`, so that an unfinished file is removed."""
+    """Make SIGTERM, for instance of `timeout`, and SIGHUP raise `SystemExit`, so that an unfinished file is removed."""
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -239,7 +241,7 @@ def _exit_on_termination() -> None:
 
 
 def export(job: Job, target: ExportFile) -> int:
-    """Write the rows of a job that have ended. Return the exit code of the command: 1 if rows are open."""
+    """Write the ended rows of a job. Return the exit code of the command: 1 if rows are open."""
     first = None
     if target.kind != "jsonl":
         first = next((value for _, _, value, error in job.read_ended() if error is None), None)
@@ -267,7 +269,7 @@ def _status(is_done: bool, error: BaseException | None) -> str:
 
 @contextlib.contextmanager
 def _progress(n_rows: int) -> Iterator[Callable[[int, int], None]]:
-    """Show the progress while rows are written, if there is a terminal."""
+    """Show the progress in a terminal while rows are written."""
     if not sys.stderr.isatty():
         yield lambda _done, _failed: None
         return
@@ -284,7 +286,7 @@ def _progress(n_rows: int) -> Iterator[Callable[[int, int], None]]:
 
 
 def _summarize(target: ExportFile, counts: dict[str, int], values: PlainValues, n_open: int) -> None:
-    """Print what was written, and what was not, on the standard error."""
+    """Print to standard error what was written, and what was not."""
     parts = [counted(sum(counts.values()), "row")]
     parts += [f"{number:,} {status}" for status, number in counts.items() if number and status != "done"]
     parts += [f"{n_open:,} open: export them when they have ended"] if n_open else []

@@ -1,4 +1,4 @@
-"""scaler_jobs: the command that shows, awaits, exports, ends and transfers jobs, at a scheduler or in its folder."""
+"""scaler_jobs: show, await, export, end and transfer jobs, at a scheduler or in its folder."""
 
 from __future__ import annotations
 
@@ -65,21 +65,21 @@ COLUMNS = (
 SHOWN_FAILURES = 20
 
 GOODBYE_SECONDS = 2.0
-"""The longest wait for the end of the connection, without which the scheduler would log that it broke."""
+"""The longest wait for the end of the connection, without which the scheduler would log that it was lost."""
 
 NO_SCHEDULER_SECONDS = 10.0
-"""How long the command waits for a scheduler that does not answer."""
+"""The time to wait for a scheduler that does not answer."""
 
 SECONDS_MOST = 1e9
 """The most seconds of `--timeout`."""
 
 NEEDS_SCHEDULER = "{} needs a scheduler: name its address before it{}"
 OPTIONS_OF = {"start": "results", "timeout": "wait", "format": "export", "force": "export"}
-"""The command that has each option, by the name of the option."""
+"""The command to which each option belongs, by the name of the option."""
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of arguments. It reads the words in their order; `read_arguments` gives them a meaning."""
+    """Return the parser of arguments. It only collects the words; `read_arguments` interprets them."""
     lines = (f"  {' '.join((name, *each.words)):22} {each.text}" for name, each in COMMANDS.items())
     commands = "\n".join(("commands:", *lines, "Without a command, jobs are listed.", ""))
     parser = options.new_parser("scaler_jobs", DESCRIPTION, f"{commands}\n{EXAMPLES}")
@@ -112,7 +112,7 @@ def _row(text: str) -> int:
 def read_arguments(parser: argparse.ArgumentParser, argv: list[str] | None) -> argparse.Namespace:
     """Return the options, `address`, `command`, and the words of the command by their names in lower case.
 
-    Wrong ones end the command with exit code 2.
+    Invalid arguments end the command with exit code 2.
     """
     arguments = parser.parse_intermixed_args(argv)
     words: list[str] = arguments.words
@@ -139,7 +139,7 @@ def read_arguments(parser: argparse.ArgumentParser, argv: list[str] | None) -> a
 
 
 def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace, command: _Command) -> None:
-    """Refuse a command without the scheduler or folder that it needs, and an option of another command."""
+    """Refuse a command without its scheduler or folder, and options of other commands."""
     if arguments.folder is None and command.run is None:
         parser.error(f"{arguments.command} reads the files: name their folder with --file")
     if arguments.folder is not None and command.run_in_folder is None:
@@ -151,7 +151,7 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace, comma
 
 @ends_in_order
 def main(argv: list[str] | None = None) -> None:
-    """Run the command, and exit."""
+    """Run the command, and end the process."""
     parser = make_parser()
     arguments = read_arguments(parser, argv)
     try:
@@ -178,7 +178,7 @@ def _run(command: _Command, arguments: argparse.Namespace) -> int:
 
 
 def line_of(info: Info) -> tuple[str, ...]:
-    """Return the texts of the columns for a job."""
+    """Return the texts of the columns of a job."""
     shown = info["state"] if info["state"] != OPEN or info["sealed"] else "not all rows submitted"
     numbers = (f"{info[count]:,}" for count in ("rows", "done", "failed"))
     size, changed = units.size(info["bytes"]).strip(), units.ago(time.time() - info["changed"])
@@ -310,8 +310,8 @@ class _Command(NamedTuple):
     """A command of `scaler_jobs`.
 
     Attributes:
-        text: what it does.
-        words: what follows its name.
+        text: its description.
+        words: the names of its arguments.
         run: runs it at a scheduler; None if it needs a folder.
         run_in_folder: runs it in a folder of jobs; None if it needs a scheduler.
     """

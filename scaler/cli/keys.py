@@ -57,34 +57,19 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     new = commands.add_parser("new", help="create the keys of a scheduler, before it is started")
     new.add_argument(
-        "addresses",
-        metavar="ADDRESS",
-        nargs="+",
-        help="where the scheduler listens; then its other addresses, and that of its monitor if that is on TCP",
+        "addresses", metavar="ADDRESS", nargs="+", help="its address, further addresses, and its monitor's if on TCP"
     )
     allow = commands.add_parser("allow", help="create a key, and print the path of its file")
     allow.add_argument("name", metavar="NAME", help="the owner of the key, as lists and logs show it")
     allow.add_argument("--role", choices=ROLES, required=True, help="what the owner may do")
     allow.add_argument(
-        "--share",
-        type=_share,
-        default=1,
-        metavar="N",
-        help="relative number of tasks per turn: an owner with 2 gets twice as many as one with 1 (default: 1)",
+        "--share", type=_share, default=1, metavar="N", help="a share of 2 gets twice as many tasks as 1 (default: 1)"
     )
     allow.add_argument(
-        "--tasks",
-        type=_amount,
-        default=0,
-        metavar="N",
-        help="the most open tasks of this owner at a time (default: no limit)",
+        "--tasks", type=_amount, default=0, metavar="N", help="most open tasks at a time (default: no limit)"
     )
     allow.add_argument(
-        "--bytes",
-        type=_amount,
-        default=0,
-        metavar="N",
-        help="the most bytes of values of this owner at a time, such as 20G (default: no limit)",
+        "--bytes", type=_amount, default=0, metavar="N", help="most bytes of values, such as 20G (default: no limit)"
     )
     allow.add_argument("--until", type=_day, metavar="YYYY-MM-DD", help="the last day on which the key is valid")
     revoke = commands.add_parser("revoke", help="revoke a key, and end its sessions")
@@ -110,7 +95,7 @@ def _day(text: str) -> date:
 
 @ends_in_order
 def main(argv: list[str] | None = None) -> None:
-    """Run the command; ends the process."""
+    """Run the command, and end the process."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
     commands: dict[str, Callable[[argparse.Namespace], int]] = {
@@ -134,7 +119,7 @@ def _today() -> date:
 
 
 def _folder(arguments: argparse.Namespace) -> KeyFolder:
-    """Return the folder that is meant."""
+    """Return the folder of keys that the arguments name, or the only one."""
     if arguments.folder is not None:
         return KeyFolder(arguments.folder.absolute())
     home = finding.home()

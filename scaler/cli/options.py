@@ -30,7 +30,7 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
     """Return the parser of a command whose options are the settings of a process.
 
     Args:
-        name: of the command.
+        name: the name of the command.
         kind: the table of the process.
         description: what the command does.
         examples: how it is used.
@@ -44,7 +44,7 @@ def make_parser(name: str, kind: type[Settings], description: str, examples: str
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, and name the option or command that an unknown one resembles."""
+    """A parser with one-line errors, which name the option or command that an unknown one resembles."""
 
     def error(self, message: str) -> NoReturn:
         super().error(escaped(message))
@@ -79,7 +79,7 @@ class _Parser(argparse.ArgumentParser):
         return found
 
     def known_options(self) -> dict[str, str]:
-        """Return the options of this parser and of its subcommands, by their names and by those of their settings."""
+        """Return the options of this parser and its subcommands, by their names and the names of their settings."""
         known: dict[str, str] = {}
         for action in self._actions:
             for name in (*action.option_strings, f"--{action.dest.replace('_', '-')}") if action.option_strings else ():
@@ -98,7 +98,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def new_parser(name: str, description: str, epilog: str, **more: Any) -> argparse.ArgumentParser:
-    """Return a parser that shows its texts as they are, and says the version."""
+    """Return a parser that shows its texts unchanged, and has the option `--version`."""
     shown = argparse.RawDescriptionHelpFormatter
     parser = _Parser(name, description=description, epilog=epilog, formatter_class=shown, **more)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
@@ -108,7 +108,7 @@ def new_parser(name: str, description: str, epilog: str, **more: Any) -> argpars
 def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence[str] | None) -> S:
     """Return the settings from the command line, the environment and the file.
 
-    A bad one ends the command with exit code 2 and one sentence.
+    A bad value ends the command with exit code 2 and one sentence.
     """
     given = {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
     try:
@@ -132,7 +132,9 @@ def address_in(key_file: str | None) -> str:
 
 
 def value_of(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return the parser of an option's value, whose error is that of `read`, behind the name of the option."""
+    """Return the parser of an option's value, which turns the `ConfigError` of `read` into an error of the command
+    line.
+    """
 
     def value(text: str) -> T:
         try:
@@ -159,7 +161,7 @@ def seconds(least: float, most: float) -> Callable[[str], float]:
 
 
 def add_trust(parser: argparse.ArgumentParser, which_key: str = "") -> None:
-    """Add the options of a command that has no table of settings, but connects: its key, and whom it trusts."""
+    """Add the options for key and trusted users to a command without a table of settings."""
     for row, which in (_row("key_file"), which_key), (_row("trust_users"), ""):
         about = f"{row.text.partition(', never')[0]}{which and f'; {which}'}"
         text = f"{about} (default: {row.variable}, or {row.default_text})"

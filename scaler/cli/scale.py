@@ -101,7 +101,7 @@ def _say(text: str) -> None:
 
 
 def _check_admin(file: Path) -> None:
-    """Raise `ConfigError` unless it is the key of an admin: nobody else may have clusters leave."""
+    """Raise `ConfigError` unless the file is the key of an admin: only admins may drain clusters."""
     key = KeyFile.read(whole_path(file))
     if key.role != ADMIN:
         raise ConfigError(f"{key.path} is the key of a {key.role}, and only an admin may drain clusters")
@@ -109,7 +109,7 @@ def _check_admin(file: Path) -> None:
 
 @ends_in_order
 def main(argv: list[str] | None = None) -> None:
-    """Run the command; ends the process."""
+    """Run the command, and end the process."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
     if arguments.min > arguments.max:

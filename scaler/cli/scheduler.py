@@ -36,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command; ends the process."""
+    """Run the command, and end the process."""
     unblock_signals()
     parser = make_parser()
     config = options.read_settings(parser, SchedulerConfig, argv)

@@ -1,6 +1,6 @@
-"""scaler_symphony_cluster: run one agent whose workers hand their tasks to a Symphony service, in the foreground.
+"""scaler_symphony_cluster: run one agent whose workers pass their tasks to a Symphony service, in the foreground.
 
-The imports are where they are used, as in `cluster.py`.
+Modules are imported inside of functions, as in `cluster.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command; ends the process."""
+    """Run the command, and end the process."""
     hash_seed.execute_anew("scaler_symphony_cluster")
     from scaler.cli.terminal import interrupt_ends_process
 

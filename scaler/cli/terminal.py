@@ -1,7 +1,7 @@
-"""Terminal: lines and tables that commands print, and the ways in which commands end.
+"""Terminal: prints lines and tables of commands, and ends commands.
 
 Used by all commands. Names, reasons and values come from other processes and from files. Control characters in them
-are escaped, line feeds too, so that no printed line begins inside such a text.
+are escaped, including line feeds, so that no printed line begins inside such a text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GAP = "  "
 
 
 def ends_in_order(main: Callable[[list[str] | None], None]) -> Callable[..., None]:
-    """Return the `main` of a command that ends by SIGINT after Ctrl-C, and without an error when its reader has ended.
+    """Wrap the `main` of a command: it ends by SIGINT after Ctrl-C, and without an error when its output is closed.
 
     A shell ends a loop only if a command in it was killed by SIGINT, so an exit code is not enough.
     """
@@ -65,7 +65,7 @@ def interrupt_ends_process() -> Iterator[None]:
 
 
 def drop_output() -> None:
-    """Discard output that cannot be written, which Python would otherwise try to write again when the program ends."""
+    """Discard output that cannot be written, because Python would try to write it again when the program ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -74,7 +74,7 @@ class TableColumn(NamedTuple):
 
     Attributes:
         title: the text above it.
-        is_number: whether its texts are aligned on the right.
+        is_number: whether its texts are right-aligned.
         least: the width to which it may be shortened, in cells; 0: it is never shortened.
         rank: columns with a rank are left out if the table is too wide, the lowest rank first.
     """
@@ -88,8 +88,9 @@ class TableColumn(NamedTuple):
 def say_table(columns: Sequence[TableColumn], lines: Iterable[Sequence[str]]) -> None:
     """Print lines under the titles of their columns.
 
-    In a terminal no line is longer than the terminal is wide: long texts are shortened, and then the columns with a
-    rank are left out. Elsewhere, such as in a pipe, the table is complete.
+    In a terminal, no line is longer than the terminal is wide: long texts are shortened, and then columns with a rank
+    are
+    left out. Elsewhere, such as in a pipe, the table is complete.
     """
     from scaler.monitor.top.text import CUT, cut, fit, width_of  # noqa: PLC0415 - few commands print a table
 
@@ -106,7 +107,7 @@ def say_table(columns: Sequence[TableColumn], lines: Iterable[Sequence[str]]) ->
 
 
 def _fitting(columns: Sequence[TableColumn], widths: dict[int, int], most: int) -> dict[int, int]:
-    """Return the widths of the columns that fit side by side, by their number."""
+    """Return the widths of the columns that fit side by side, by column number."""
     fitting = dict(widths)
     while sum(fitting.values()) + len(GAP) * (len(fitting) - 1) > most:
         spare = {at: width - columns[at].least for at, width in fitting.items() if columns[at].least}
@@ -124,12 +125,12 @@ def _fitting(columns: Sequence[TableColumn], widths: dict[int, int], most: int) 
 
 
 def say(line: object, stream: TextIO | None = None, *, flush: bool = False) -> None:
-    """Print one line: what is not printable is escaped, the ends of lines inside of it too."""
+    """Print one line; escape what is not printable, including line feeds."""
     print(escaped(str(line)), file=stream or sys.stdout, flush=flush)
 
 
 def say_lines(text: str) -> None:
-    """Print a text of several lines, none of which begins inside of a text of others."""
+    """Print a text of several lines, escaping each."""
     for line in text.split("\n"):
         say(line)
 

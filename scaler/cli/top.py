@@ -67,7 +67,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @ends_in_order
 def main(argv: list[str] | None = None) -> None:
-    """Run the command; ends the process."""
+    """Run the command, and end the process."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
     try:

@@ -32,7 +32,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @ends_in_order
 def main(argv: list[str] | None = None) -> None:
-    """Run the command; ends the process."""
+    """Run the command, and end the process."""
     from scaler.monitor.ui.run import PageSite, is_loopback, run_ui  # noqa: PLC0415 - `-h` needs no web server
 
     parser = make_parser()

@@ -38,7 +38,7 @@ AGENT = "scaler_cluster"
 """The child that runs workers."""
 
 PRIVATE = "private"
-"""Tells a restarted scheduler that the folder of its socket was created for the first one, and is removed at its end."""
+"""Tells a restarted scheduler that its socket's folder was created for the first one, and is removed at its end."""
 
 
 class StartError(RuntimeError):

@@ -96,9 +96,7 @@ def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> N
     """
     text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
     memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
-    text += (
-        f": {error}" if error else f". The log of the cluster says why{memory}. Fix that, then create a new one"
-    )
+    text += f": {error}" if error else f". The log of the cluster says why{memory}. Fix that, then create a new one"
     logger.critical(text)
     _fail_clients(address, part, text)
 

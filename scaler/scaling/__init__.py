@@ -1,5 +1,5 @@
-"""Scaling: how many workers there should be, and the commands that start and drain their clusters.
+"""Scaling: decides how many workers there should be, and runs the commands that start clusters and drains clusters.
 
-The command `scaler_scale` runs `program`, which hears the monitor stream; `plan` decides, and `clusters` starts and
-ends. Never here: how a cluster is started, which is the user's command.
+The command `scaler_scale` runs `program`, which receives the monitor stream. `plan` decides, and `clusters` starts and
+ends clusters by the user's command.
 """

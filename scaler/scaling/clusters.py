@@ -1,8 +1,8 @@
-"""Clusters: those that were started here, one by each command of the user, and those whose `scaler_scale` is gone.
+"""Clusters: those that were started here, by a command of the user, and those whose `scaler_scale` has ended.
 
-The workers of a cluster have names that it is told in the environment, so they are known again on whatever machine they
-turn up. They begin with the name of their owner (`owner.py`). A command runs for as long as its cluster. A cluster is
-told to leave by the scheduler: what stands between, as `srun` or `ssh`, need not pass a signal on.
+The workers of a cluster get their names from the environment, so they are recognised on any machine. The names start
+with the name of their owner (`scaling_client.py`). A command runs for as long as its cluster. The scheduler asks a
+cluster to drain, because programs in between, such as `srun` or `ssh`, may not pass on a signal.
 """
 
 from __future__ import annotations
@@ -23,63 +23,63 @@ from scaler.scaling.scaling_client import ScalingClient, owned, owners_in
 
 WORKER_NAMES = "SCALER_WORKER_NAMES"
 SEEN_SECONDS = 2.0
-"""So soon after they have come the workers of a cluster are seen here."""
+"""The most time between the connection of a cluster's workers and their report to this program."""
 AGAIN_SECONDS = 5.0
-"""A cluster that was told to leave, and does not, is told again."""
+"""The time after which a drain is requested again from a cluster that does not drain."""
 GONE_SECONDS = 10.0
-"""A cluster whose workers, or whose owner, are not there for so long is gone."""
+"""The time without its workers, or without its owner, after which a cluster is lost."""
 _PLACES = ("address", "names", "n")
 
 
 @dataclass
 class _Cluster:
     names: set[str]
-    """of its workers"""
+    """the names of its workers"""
     since: float
     """when it was started, or taken over"""
     process: subprocess.Popen[bytes] | None = None
-    """None: another `scaler_scale` had started it"""
+    """None: started by another `scaler_scale`"""
     seen_at: float = -math.inf
-    """when its workers were there last"""
+    """when its workers were last connected"""
     told_at: float = -math.inf
     is_leaving: bool = False
     is_terminated: bool = False
-    """whether it was ended without its workers: they have never come, or are gone"""
+    """whether its command was ended while it had no workers"""
 
     def is_gone(self, now: float) -> bool:
-        """Return whether it may be ended by its command, its workers not being there: it was told to leave before.
+        """Return whether a draining cluster without workers may be ended by its command.
 
-        One that has never been seen may have come just now, and works.
+        A cluster that has never been seen may have connected just now, and work.
         """
         return self.process is None or now >= max(self.told_at + SEEN_SECONDS, self.seen_at + GONE_SECONDS)
 
     def terminate(self) -> None:
-        """End its command, once."""
+        """End its command. Idempotent."""
         if self.process is not None and not self.is_terminated:
             self.process.send_signal(signal.SIGTERM)
         self.is_terminated = True
 
 
 class Clusters:
-    """Starts clusters with one command, takes over those of a `scaler_scale` that is gone, and tells them to leave.
+    """Starts clusters with one command, takes over those of a `scaler_scale` that has ended, and drains them.
 
     Args:
-        command: with {address}, {n} and {names} in it where it needs them.
-        address: of the scheduler.
-        each: how many workers one command brings.
-        owner: tells clusters to leave.
+        command: may contain {address}, {n} and {names}.
+        address: the address of the scheduler.
+        each: the number of workers that one command starts.
+        owner: requests drains.
 
     Raises:
-        ConfigError: if the command is none.
+        ConfigError: if the command is invalid.
     """
 
     def __init__(self, command: str, address: str, each: int, owner: ScalingClient) -> None:
         self._command, self._address, self._each, self._owner = command, address, each, owner
         self._clusters: dict[str, _Cluster] = {}
         self._left: set[str] = set()
-        """workers of commands that have ended, for as long as the scheduler still knows them"""
+        """workers of ended commands, for as long as the scheduler still reports them"""
         self._missing: dict[str, float] = {}
-        """owners that are not there, but clusters of theirs, and since when"""
+        """owners of connected clusters that are not connected themselves, and since when"""
         self._numbers = count(1)
         self._arguments(["name"] * each)
 
@@ -117,14 +117,14 @@ class Clusters:
         return name
 
     def adopt(self, workers: Iterable[WorkerView], labels: Iterable[str], now: float) -> list[str]:
-        """Take over the clusters whose owners are gone, and give those back whose owners are there again.
+        """Take over the clusters whose owners are lost, and give back those whose owners are connected again.
 
         Args:
-            workers: that are connected, and could be of this command.
-            labels: of all clients that are connected.
+            workers: connected workers that this command could have started.
+            labels: the labels of all connected clients.
 
         Returns:
-            the names of those that were taken over now.
+            the names of the clusters taken over by this call.
         """
         found = [(worker.name, *names) for worker in workers if (names := owned(worker.name)) is not None]
         missing = {owner for _, _, owner in found} - owners_in(labels) - {self._owner.name}
@@ -144,16 +144,18 @@ class Clusters:
         return new
 
     def drain(self, name: str) -> None:
-        """Have a cluster leave when it has done what it runs."""
+        """Drain a cluster: it ends after its running tasks."""
         self._clusters[name].is_leaving = True
 
     def drain_all(self) -> None:
-        """Have all clusters leave."""
+        """Drain all clusters."""
         for cluster in self._clusters.values():
             cluster.is_leaving = True
 
     def tell(self, workers: Iterable[WorkerView], now: float) -> None:
-        """Have those that are to leave told so by the scheduler. One that has never come ends with its command."""
+        """Request the drain of clusters that are to leave. A cluster whose workers never connected is ended by its
+        command.
+        """
         present = self._present(workers)
         for name, cluster in self._clusters.items():
             its_workers = present.get(name, ())
@@ -169,20 +171,20 @@ class Clusters:
                 cluster.terminate()
 
     def wait_again(self, now: float) -> None:
-        """Who is there was not known for a while: all that have been there have time to come back."""
+        """Restart the time-outs of absent workers and owners, after a time in which the state was unknown."""
         self._missing.clear()
         for cluster in self._clusters.values():
             if cluster.seen_at > -math.inf:
                 cluster.seen_at = now
 
     def terminate(self) -> None:
-        """End those that are to leave by their commands: no scheduler is there. One that was told may still work."""
+        """End draining clusters by their commands while no scheduler answers, except those that may still work."""
         for cluster in self._clusters.values():
             if cluster.is_leaving and (cluster.process is None or -math.inf in (cluster.told_at, cluster.seen_at)):
                 cluster.terminate()
 
     def kill(self) -> None:
-        """End all commands at once, and wait no longer for other clusters."""
+        """Kill all commands, and forget clusters of others."""
         for name, cluster in list(self._clusters.items()):
             if cluster.process is None:
                 del self._clusters[name]
@@ -190,7 +192,7 @@ class Clusters:
                 cluster.process.kill()
 
     def ended(self, now: float) -> list[tuple[str, int, bool]]:
-        """Return and forget those that have ended: name, exit code of the command or 0, and whether it was told to."""
+        """Return and forget ended clusters: name, exit code of the command or 0, and whether it was to leave."""
         ended = []
         for name, cluster in list(self._clusters.items()):
             if cluster.process is None:
@@ -205,14 +207,14 @@ class Clusters:
         return ended
 
     def staying(self, workers: Iterable[WorkerView]) -> list[WorkerView]:
-        """Return the workers that are not about to leave, whoever has started them."""
+        """Return the workers that are not about to leave, of all clusters."""
         workers = list(workers)
         self._left &= {worker.name for worker in workers}
         leaving = self._left.union(*(each.names for each in self._clusters.values() if each.is_leaving))
         return [worker for worker in workers if worker.name not in leaving and not worker.agent.is_leaving]
 
     def look(self, workers: Iterable[WorkerView]) -> list[ScaledCluster]:
-        """Return those that were not told to leave, with what their workers do."""
+        """Return the clusters that are not to leave, and whether their workers have tasks."""
         present = self._present(workers)
         return [
             ScaledCluster(name, each.since, len(present.get(name, ())), any(map(_has_work, present.get(name, ()))))
@@ -221,7 +223,7 @@ class Clusters:
         ]
 
     def _present(self, workers: Iterable[WorkerView]) -> dict[str, list[WorkerView]]:
-        """Return the workers of each cluster that are connected."""
+        """Return the connected workers of each cluster."""
         present: dict[str, list[WorkerView]] = {}
         for worker in workers:
             names = owned(worker.name)
@@ -231,5 +233,5 @@ class Clusters:
 
 
 def _has_work(worker: WorkerView) -> bool:
-    """Return whether it has tasks; one that has not reported yet may have."""
+    """Return whether a worker has tasks, or has not reported yet."""
     return worker.flags is None or worker.is_busy or bool(worker.sent or worker.queued or worker.suspended)

@@ -1,7 +1,7 @@
-"""Plan: when to start a cluster and when to drain one. Sans I/O: it is told what there is, and says what to do.
+"""Plan: decides when to start a cluster and when to drain one. Sans I/O: it is given the state, and returns decisions.
 
-It never drains a cluster that works, and never more than the demand leaves over. What keeps it from going to and fro:
-a shortage must last for some time, what was started is waited for, only one that was idle for long is drained.
+It never drains a cluster with tasks, nor more than the demand leaves over. To avoid oscillation, a shortage must last
+for some time, started clusters count before they connect, and only clusters that were idle for long are drained.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 SHORTAGE_SECONDS = 2.0
-"""For how long workers must be missing: work that is done in less needs no more of them."""
+"""How long a shortage must last before a cluster is started; shorter work needs no further workers."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the user wants.
+    """Limits and delays that the user sets.
 
     Args:
-        least: how many workers there are always.
-        most: how many there are at most.
-        each: how many one command brings.
-        idle_seconds: after how long without a task a cluster is drained.
-        start_seconds: how long a started cluster is waited for; then it is ended, and another one may be started.
+        least: the least number of workers.
+        most: the greatest number of workers.
+        each: the number of workers that one command starts.
+        idle_seconds: the time without a task after which a cluster is drained.
+        start_seconds: the time after which a started cluster that has not connected is ended.
     """
 
     least: int
@@ -35,12 +35,12 @@ class Bounds:
 
 @dataclass(frozen=True)
 class ScaledCluster:
-    """A cluster that was started by us.
+    """A cluster of this `scaler_scale`.
 
     Args:
-        name: tells it from the others.
-        started_at: when.
-        workers: how many of its workers are connected.
+        name: identifies it.
+        started_at: when it was started.
+        workers: the number of its connected workers.
         is_busy: whether any of them has a task.
     """
 
@@ -52,17 +52,17 @@ class ScaledCluster:
 
 @dataclass
 class Decision:
-    """What to do now: how many clusters to start, and which to drain."""
+    """The number of clusters to start, and the clusters to drain."""
 
     start: int = 0
     drain: list[str] = field(default_factory=list)
 
 
 class Plan:
-    """Decides again and again, each time from all that there is.
+    """Decides repeatedly, each time from the whole state.
 
     Args:
-        bounds: what the user wants.
+        bounds: the limits that the user sets.
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -70,22 +70,22 @@ class Plan:
         self._short_since: float | None = None
         self._idle_since: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
-        """workers of those that are idle"""
+        """the number of workers of each idle cluster"""
         self._come: set[str] = set()
-        """those that were connected at least once; without workers they are expected back"""
+        """clusters that have been connected; while they have no workers, these are expected back"""
 
     def target(self, wanted: int) -> int:
-        """Return how many workers there should be if so many could be used."""
+        """Return how many workers there should be, if `wanted` could be used."""
         return max(self._bounds.least, min(self._bounds.most, wanted))
 
     def decide(self, now: float, wanted: int, workers: int, clusters: Collection[ScaledCluster]) -> Decision:
         """Return what to do.
 
         Args:
-            now: seconds that only grow.
-            wanted: how many workers could be used.
-            workers: how many are connected, also those of clusters that others have started; without leaving ones.
-            clusters: ours, without those that were told to leave.
+            now: monotonic seconds.
+            wanted: the number of workers that could be used.
+            workers: the number of connected workers, also of clusters of others, without leaving ones.
+            clusters: those of this `scaler_scale`, without leaving ones.
         """
         each = self._bounds.each
         self._note(now, clusters)
@@ -118,7 +118,7 @@ class Plan:
         self._sizes = {name: each.workers for name, each in idle.items()}
 
     def _left_over(self, now: float, spare: int) -> list[str]:
-        """Return idle clusters, those that have been so for longest first, of which the workers are not needed."""
+        """Return idle clusters whose workers are not needed, those idle for longest first."""
         drained = []
         for name, since in sorted(self._idle_since.items(), key=lambda item: item[1]):
             if now - since >= self._bounds.idle_seconds and self._sizes[name] <= spare:

@@ -1,7 +1,7 @@
-"""ClusterPool: what the clusters of one command have that tasks ask for, and how many workers of them could be used.
+"""ClusterPool: the capabilities of the clusters of one command, and how many of their workers could be used.
 
-Told of all tasks and workers, it leaves aside what its clusters cannot run: another `scaler_scale` starts clusters for
-that. Sans I/O, as the plan is.
+It is given all tasks and workers, and ignores tasks that its clusters cannot run: another `scaler_scale` may start
+clusters for them. Sans I/O.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class ClusterPool:
     """The clusters of one command.
 
     Args:
-        each: how many workers one has.
-        capabilities: what one has that tasks ask for.
-        is_only_asked: whether tasks that ask for nothing are left to others.
+        each: the number of workers of a cluster.
+        capabilities: those of a cluster.
+        is_only_asked: whether tasks that request no capabilities are ignored.
     """
 
     def __init__(self, each: int, capabilities: Mapping[str, int], *, is_only_asked: bool = False) -> None:
@@ -28,11 +28,11 @@ class ClusterPool:
         self._is_only_asked = is_only_asked
 
     def look(self, wanted: Mapping[str, int], workers: Sequence[WorkerView]) -> tuple[int, int]:
-        """Return how many workers could be used that such clusters have, and how many there are.
+        """Return how many workers of such clusters could be used, and how many there are.
 
         Args:
-            wanted: how many tasks should run at once, by what they ask for.
-            workers: all that are there.
+            wanted: how many tasks should run at once, by the capabilities that they request.
+            workers: all connected workers.
         """
         asked = {amounts: number for text, number in wanted.items() if text and (amounts := from_asked(text))}
         asked = {amounts: number for amounts, number in asked.items() if self._at_once(dict(amounts))}
@@ -44,11 +44,11 @@ class ClusterPool:
         return max((n_asked, n_able), (n_all, len(workers)), key=lambda pair: (pair[0] - pair[1], pair[0]))
 
     def may_have(self, worker: WorkerView) -> bool:
-        """Return whether a worker has all that those of these clusters have."""
+        """Return whether a worker has all capabilities of these clusters."""
         return _has(dict(from_text(worker.agent.capabilities)), self._capabilities)
 
     def _at_once(self, amounts: Mapping[str, int]) -> int:
-        """Return how many such tasks one cluster runs at once."""
+        """Return how many tasks that request these amounts one cluster runs at once."""
         if not _has(self._capabilities, amounts):
             return 0
         return min([self._each, *(self._capabilities[name] // each for name, each in amounts.items() if each)])
@@ -58,7 +58,9 @@ class ClusterPool:
 
 
 def from_asked(text: str) -> tuple[tuple[str, int], ...]:
-    """Return what tasks ask for, as the monitor stream says it: `gpu=1,memory=1024`; 0 only has to be there."""
+    """Return requested capabilities from the text of the monitor stream, such as `gpu=1,memory=1024`; 0 requires
+    presence only.
+    """
     parts = [part.rpartition("=") for part in text.split(",")]
     return tuple((name, int(amount)) for name, _, amount in parts if name and amount.isdecimal())
 

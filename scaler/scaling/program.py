@@ -1,4 +1,4 @@
-"""The program of `scaler_scale`: listens to the monitor stream, decides, and says each thing that it does."""
+"""The program of `scaler_scale`: receives the monitor stream, decides, and prints each action."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from scaler.scaling.scaling_client import owners_in
 TOPICS = frozenset({"scheduler", "workers", "functions", "clients"})
 LOOK_SECONDS = 0.5
 RESTART_SECONDS = 10.0
-"""Another scheduler needs some time until all workers have come back to it."""
+"""How long to wait after a restart of the scheduler, until workers have reconnected."""
 PAUSE_SECONDS, PAUSE_SECONDS_MOST = 2.0, 120.0
-"""How long to wait after a command that failed; twice as long after each further one."""
+"""The first and the longest wait after a command that failed; it doubles with each further failure."""
 WAITING_SECONDS = 60.0
-"""A cluster that has not come for so long is said to wait."""
+"""The time after which a cluster that has not connected is reported as waiting."""
 
 
 class ScaleProgram:
-    """Starts and drains clusters until it is told to end.
+    """Starts and drains clusters until a signal ends it.
 
     Args:
-        subscriber: hears the topics of `TOPICS`.
-        clusters: what it starts.
-        bounds: what the user wants.
-        pool: what these clusters have.
-        target_seconds: in what time the open work should be done.
+        subscriber: receives the topics of `TOPICS`.
+        clusters: the clusters that it starts.
+        bounds: the limits that the user sets.
+        pool: the capabilities of these clusters.
+        target_seconds: the time in which the open work should be done.
         say: prints a line.
     """
 
@@ -54,15 +54,15 @@ class ScaleProgram:
         self._n_signals = 0
         self._is_ending = False
         self._waiting: set[str] = set()
-        """clusters that were said to wait"""
+        """clusters that were reported as waiting"""
         self._hold_until = 0.0
         self._pause_seconds = PAUSE_SECONDS
         self._is_heard = True
         self._problem = ""
-        """why nothing is heard, as it was said last"""
+        """the last printed reason why the scheduler sends nothing"""
 
     def run(self) -> None:
-        """Run until SIGINT, SIGTERM or SIGHUP; then drain all, and return when their commands have ended."""
+        """Run until SIGINT, SIGTERM or SIGHUP; then drain all clusters, and return when their commands have ended."""
         with self._hearing_signals():
             try:
                 while not self._n_signals:

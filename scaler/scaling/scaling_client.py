@@ -1,7 +1,7 @@
-"""ScalingClient: the client by which a `scaler_scale` is known while it lives, and by which it tells clusters to leave.
+"""ScalingClient: the client that identifies a running `scaler_scale` to the scheduler, and requests drains of clusters.
 
-The names of its clusters begin with its own name, and that is the label of its client. So another `scaler_scale` sees
-which clusters have lost theirs. Must never: wait for the scheduler.
+The label of the client is also the prefix of the names of its clusters. So another `scaler_scale` sees which clusters
+have lost theirs. It never waits for the scheduler.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _WORKER = re.compile(rf"(({_NAME.pattern})-\d+)-\d+")
 
 
 class ScalingClient:
-    """This `scaler_scale`, as the scheduler knows it.
+    """This `scaler_scale`, as a client of the scheduler.
 
     Args:
-        endpoint: of the scheduler.
+        endpoint: the address of the scheduler.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -43,19 +43,19 @@ class ScalingClient:
         return LinkThread(self._endpoint, client_id, TIMEOUT_SECONDS, HEARTBEAT_SECONDS, label=self.name)
 
     def send_away(self, workers: Iterable[str]) -> None:
-        """Have the clusters of these workers leave when what they run has ended. Must be said again until they do."""
+        """Request the drain of the clusters of these workers. Repeat the request until they drain."""
         self.look()
         asked = leave(workers)
         asked.add_done_callback(_say_refusal)
         self._link.inquire(asked)
 
     def look(self) -> None:
-        """See to it that the client is there: a scheduler may have refused it, as after an upgrade."""
+        """Replace the link if the scheduler has refused it, for instance after an upgrade."""
         if self._link.closed_because:
             self._link = self._new_link()
 
     def close(self) -> None:
-        """Say goodbye."""
+        """End the session in order."""
         self._link.close()
 
 
@@ -71,6 +71,6 @@ def owners_in(labels: Iterable[str]) -> set[str]:
 
 
 def owned(worker: str) -> tuple[str, str] | None:
-    """Return the cluster of a worker and its owner, by its name; None if no `scaler_scale` has started it."""
+    """Return the cluster and the owner of a worker, from its name; None if no `scaler_scale` has started it."""
     found = _WORKER.fullmatch(worker)
     return (found[1], found[2]) if found else None

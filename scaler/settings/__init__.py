@@ -1,11 +1,11 @@
 """The settings of each process, one table each.
 
-To add one: write a field as a `setting` into the table of the process, its type into the `TypedDict` above the table,
-and use it. All else comes from the table: default and description in the signatures of `Scheduler`, `Cluster` and
+To add a setting: write a field as a `setting` into the table of the process, and its type into the `TypedDict` above
+the table. All else comes from the table: default and description in the signatures of `Scheduler`, `Cluster` and
 `SchedulerClusterCombo`, the checks, the option of the command and its `-h`, the environment variable, the key in
 `scaler.toml`, and the page `docs/reference/settings.md` (make draw). Durations are in seconds, sizes in bytes.
 
-A table is imported with its first use: a scheduler and an agent need one of them.
+A table is imported with its first use, because a scheduler and an agent need only one.
 """
 
 from importlib import import_module
@@ -37,7 +37,7 @@ _TABLES = {f"{name.title()}Config": name for name in ("scheduler", "cluster", "s
 
 
 def __getattr__(name: str) -> Any:
-    """Return a table; `PROCESSES` is everything that has settings."""
+    """Return a table; `PROCESSES` is a tuple of all tables."""
     if name == "PROCESSES":
         return tuple(__getattr__(each) for each in _TABLES)
     if name not in _TABLES:

@@ -20,7 +20,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LOGGING = "logging_"
 
 IN_CODE = {"logging_paths": ("/dev/stderr",)}
-"""The defaults of what a program starts that differ from those of the commands: its output has its own results."""
+"""Defaults of processes started by a program, where they differ from the commands: standard output belongs to it."""
 
 # Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
@@ -64,7 +64,7 @@ def _check_file(path: str) -> None:
 
 
 class _Checked:
-    """Values of a table, checked one by one and then together when they are made."""
+    """Values of a table, which are checked one by one and then together when they are created."""
 
     PREFIX: ClassVar[str] = ""
 
@@ -82,12 +82,12 @@ class _Checked:
         self._check_together()
 
     def _check_together(self) -> None:
-        """Raise `ConfigError` if values that are good alone do not fit together."""
+        """Raise `ConfigError` if values that are valid alone do not fit together."""
 
 
 @dataclass(frozen=True)
 class LoggingConfig(_Checked):
-    """Where a process logs to. Its settings have `logging_` before their names."""
+    """How a process logs. The names of its settings start with `logging_`."""
 
     PREFIX = _LOGGING
 
@@ -125,7 +125,7 @@ class LoggingConfig(_Checked):
 
 
 class Settings(_Checked):
-    """The base of all tables. Settings travel to child processes as JSON."""
+    """The base of all tables. Settings are sent to child processes as JSON."""
 
     OPTIONS: ClassVar[type] = object
     """the types of the settings that the class of the process takes by name only"""
@@ -135,7 +135,7 @@ class Settings(_Checked):
     @classmethod
     @functools.cache
     def rows(cls) -> tuple[Setting, ...]:
-        """Return the table of the process, those of its logging included."""
+        """Return the rows of the table of the process, including logging."""
         has_logging = any(field.name == "logging" for field in dataclasses.fields(cls))  # type: ignore[arg-type]
         return cls.own_rows() + (LoggingConfig.own_rows() if has_logging else ())
 
@@ -144,10 +144,10 @@ class Settings(_Checked):
         """Return the settings with these values by row name, completed with defaults.
 
         Args:
-            values: may have names that are no settings.
+            values: names that are not settings are ignored.
 
         Raises:
-            ConfigError: if one has a bad value.
+            ConfigError: if a value is bad, or a required one is missing.
         """
         names = {row.name for row in cls.rows()}
         known = {name: value for name, value in values.items() if name in names}

@@ -1,4 +1,4 @@
-"""The settings of a client. No command has them: a client is made in code."""
+"""The settings of a client. There is no command for them, because a client is created in code."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from scaler.settings.base import ADDRESS, KEY_FILE, TRUST_USERS, Settings
 from scaler.settings.cluster import ClusterConfig, LocalClusterOptions
 
 LOCAL_CLUSTER = (ClusterConfig, {"io_threads": "worker_io_threads"})
-"""The settings of the cluster that a client starts on this machine, and the names that some of them have there."""
+"""The settings of the cluster that a client starts on this machine, and their names there, if different."""
 
 NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds", "key_file", "trust_users")
-"""Those of its settings that are no options of a client, or its own arguments."""
+"""Settings of the cluster that are not options of a client, or are its own arguments."""
 
 
 @dataclass(frozen=True)
 class ClientConfig(Settings):
-    """Settings of a client. It has no command-line options, because a client is made in code."""
+    """Settings of a client. It has no command-line options, because a client is created in code."""
 
     OPTIONS = LocalClusterOptions
     TABLE = "client"

@@ -34,7 +34,7 @@ SERVES_FUNCTIONS = "processes", "inline"
 
 
 class ClusterOptions(TypedDict, total=False):
-    """The types of the settings that `Cluster` takes by name only; all else about them is in the table."""
+    """The types of the settings that `Cluster` takes by name only; the table has everything else about them."""
 
     preload: Sequence[str]
     initializer: str | Callable[[], object]
@@ -227,8 +227,10 @@ class ClusterConfig(Settings):
     event_loop: str = setting("builtin", EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     authentication_key: str = field(default="", repr=False)
-    """no setting: the `authkey` of the program that has started this cluster as its child, in hexadecimal, with which
-    its `multiprocessing.Manager` lets tasks in"""
+    """not a setting: the `authkey` of the parent program in hexadecimal, with which its `multiprocessing.Manager`
+    accepts
+    tasks
+    """
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:

@@ -1,6 +1,4 @@
-"""Functions as settings: the initializer, and those that a cluster serves by name, as text, because settings travel as
-text.
-"""
+"""Functions as settings: the initializer, and the functions that a cluster serves by name, as text."""
 
 from __future__ import annotations
 
@@ -28,11 +26,11 @@ def initializer_text(value: Any, what: str = "initializer") -> str:
     """Return an initializer as text.
 
     Args:
-        value: a function, or what is text already; None is no initializer.
-        what: the name of it in errors.
+        value: a function, or its text; None means no initializer.
+        what: its name in errors.
 
     Raises:
-        ConfigError: if it is neither, or cannot be pickled.
+        ConfigError: if the value is of another type, or cannot be pickled.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -47,17 +45,17 @@ def initializer_text(value: Any, what: str = "initializer") -> str:
 
 
 def functions_texts(functions: object) -> Sequence[str] | object:
-    """Return a mapping of names to functions as texts, and anything else as it is."""
+    """Return a mapping of names to functions as texts; return other values unchanged."""
     if not isinstance(functions, Mapping):
         return functions
     return tuple(f"{name}={initializer_text(each, f'the function {name}')}" for name, each in functions.items())
 
 
 def read_functions(texts: Sequence[str]) -> dict[str, str]:
-    """Return the functions that texts such as `area=shapes:area` name, by name.
+    """Return the functions in texts such as `area=shapes:area`, by name.
 
     Raises:
-        ConfigError: if one is none, or a name comes twice.
+        ConfigError: if a text is invalid, or a name appears twice.
     """
     found: dict[str, str] = {}
     for text in texts:

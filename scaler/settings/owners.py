@@ -1,4 +1,4 @@
-"""Owners: whether nobody but its user and root could have written the settings that a program has found."""
+"""Owners: checks that only the user and root could have written the settings that a program has found."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ _WHY = (
 
 
 def check_owners(name: str, opened: os.stat_result) -> None:
-    """Refuse a file that somebody else could have written, or put where it is.
+    """Refuse a file that another user could have written or replaced.
 
-    Its owner must be the user of this process or root, and nobody else may write it; so with its folder, and with both
-    ends of a link. Exceptions: a group that is the owner's own, as many systems make one for each user; a folder in
-    which people cannot replace what is not theirs, as `/tmp`; and what is mounted for reading only.
+    Its owner must be the user of this process or root, and no other user may write it. The same holds for its folder,
+    and
+    for both ends of a link. Exceptions are the private group of the owner, which many systems create for each user,
+    folders
+    with the sticky bit such as `/tmp`, and read-only mounts.
 
     Args:
         name: the absolute path of the file.
-        opened: what the system said of it when it was open.
+        opened: the status of the open file.
 
     Raises:
-        ConfigError: if it is refused; it names the path, the owner and what to do.
-        OSError: if the file has just gone.
+        ConfigError: if the file is refused; it names the path, the owner and what to do.
+        OSError: if the file was removed meanwhile.
     """
     _check_owner(name, opened)
     _check_owner(name, os.lstat(name))
@@ -51,10 +53,10 @@ def _check_owner(name: str, status: os.stat_result) -> None:
 
 
 def others_can_write(name: str, status: os.stat_result) -> bool:
-    """Return whether others than the owner and root can write a file, or replace what is not theirs in a folder.
+    """Return whether users other than the owner and root can write a file, or replace files of others in a folder.
 
     Raises:
-        OSError: if it has just gone.
+        OSError: if it was removed meanwhile.
     """
     owner, mode = status.st_uid, status.st_mode
     is_kept = stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX)
@@ -63,7 +65,7 @@ def others_can_write(name: str, status: os.stat_result) -> bool:
 
 
 def _user(uid: int) -> str:
-    """Return the name of a user, or the number if it has no name here."""
+    """Return the name of a user, or the uid if it has no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -71,7 +73,7 @@ def _user(uid: int) -> str:
 
 
 def _is_private(gid: int, owner: int) -> bool:
-    """Return whether a group is the one that the system made for its owner: of the same name, and without others."""
+    """Return whether a group is the private group of its owner: it has the same name, and no other members."""
     try:
         user, group = pwd.getpwuid(owner), grp.getgrgid(gid)
     except KeyError:

@@ -26,13 +26,13 @@ from scaler.texts import did_you_mean
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
 Table: TypeAlias = tuple[type[Settings], Mapping[str, str]]
-"""The settings of a process, and the argument name of each that has a different one."""
+"""The settings of a process, and the argument names of those whose argument has another name."""
 
 FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
 """The possible files, and the path to the tables in each."""
 
 _MAY_HAVE_A_TABLE = r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]"
-"""Matches each `pyproject.toml` with the table; parsing those without it would cost programs some milliseconds."""
+"""Matches each `pyproject.toml` with the table. Parsing others would cost programs some milliseconds."""
 
 _FOREIGN = {
     **dict.fromkeys(("job_folder", "jobs_folder", "keep_folder", "keep_jobs"), "write keep=, the folder of jobs"),
@@ -42,17 +42,17 @@ _FOREIGN = {
     "per_worker_capabilities": "write capabilities=: those of the machine, for all of its workers",
     "per_worker_task_queue_size": "write per_worker_queue_size=",
 }
-"""Arguments of other systems of this kind, and what to do here."""
+"""Arguments of similar systems, and what to write here."""
 
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
-"""The default of an argument that is a setting: it is found elsewhere, or is the default in the table."""
+"""The default of an argument that is a setting: its value comes from another source, or is the default in the table."""
 
 
 def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
     """Return the values of a process's settings in the environment and the file, by row name.
 
     Args:
-        kind: the process.
+        kind: the table of the process.
         wanted: the names of the settings to read.
 
     Raises:
@@ -76,8 +76,8 @@ def gather(kind: type[S], given: Mapping[str, Any]) -> S:
     """Return the settings of a process: given values, then the environment, then the file, then the defaults.
 
     Args:
-        kind: the process.
-        given: values by name; names that are no settings are ignored.
+        kind: the table of the process.
+        given: values by name; names that are not settings are ignored.
 
     Raises:
         ConfigError: if a value is bad.
@@ -86,10 +86,10 @@ def gather(kind: type[S], given: Mapping[str, Any]) -> S:
 
 
 def given(arguments: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
-    """Return those of a constructor's `locals()` that are not `NOT_GIVEN`, by name.
+    """Return the arguments in a constructor's `locals()` that are not `NOT_GIVEN`, by the names of their settings.
 
     Args:
-        renamed: the name of the setting of each argument with a different name.
+        renamed: the name of the setting of each argument with another name.
     """
     flat = {**arguments, **arguments.get("options", {})}
     return {renamed.get(name, name): value for name, value in flat.items() if value is not NOT_GIVEN}
@@ -104,8 +104,8 @@ def completes_from_outside(
 
     Args:
         kind: the table with the settings among the arguments.
-        others: the tables of what the constructor hands arguments to, which completes them.
-        renamed: the argument name of each setting with a different argument name.
+        others: the tables of other constructors to which arguments are passed, and which complete them.
+        renamed: the argument name of each setting with another argument name.
     """
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
@@ -131,7 +131,7 @@ def completes_from_outside(
 
 
 def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Return a decorator for a constructor that hands its arguments to others, which complete them."""
+    """Return a decorator for a constructor that passes its arguments to others, which complete them."""
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
         signature = _with_settings(init, *tables)
@@ -148,14 +148,14 @@ def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, 
 
 
 def descriptions(*tables: Table, without: Collection[str]) -> str:
-    """Return the arguments that are settings, and what the tables say of each, for a docstring."""
+    """Return the arguments that are settings, with their descriptions, for a docstring."""
     rows = [(names, row) for kind, names in tables for row in kind.rows() if row.name not in without]
     texts = {names.get(row.name, row.name): row.text for names, row in rows}
     return "\n        ".join(f"{name}: {text}." for name, text in texts.items())
 
 
 def _with_settings(init: Callable[..., None], *tables: Table) -> inspect.Signature:
-    """Return the signature of a constructor with the defaults in the tables, and the settings behind `options`."""
+    """Return the signature of a constructor with the defaults in the tables, and the settings in place of `options`."""
     rows = [(names.get(row.name, row.name), row) for kind, names in tables for row in kind.rows()]
     defaults = {argument: IN_CODE.get(row.name, row.default) for argument, row in rows}
     signature = inspect.signature(init)
@@ -180,7 +180,7 @@ def _bound(
     """Return the arguments of a constructor by name.
 
     Raises:
-        TypeError: if it does not take them; the message names its class.
+        TypeError: if it does not accept them; the message names its class.
     """
     try:
         return signature.bind(*args, **kwargs).arguments
@@ -204,7 +204,7 @@ def _table(kind: type[Settings]) -> tuple[str, dict[str, Any]]:
     """Return the name and the content of a process's table in the file; empty if there is no file.
 
     Raises:
-        ConfigError: if the file has unknown tables or keys, or one that may not be in it.
+        ConfigError: if the file has unknown tables or keys, or keys that are not allowed in a file.
     """
     file, prefix, tables = _file()
     known = {other.TABLE for other in PROCESSES}
@@ -231,7 +231,7 @@ def _file() -> tuple[str, str, dict[str, Any]]:
     """Return name, table prefix and tables of the first file in the working directory that has settings.
 
     Raises:
-        ConfigError: if it cannot be read, or somebody else could have written it.
+        ConfigError: if it cannot be read, or another user could have written it.
     """
     for name, path in FILES:
         try:
@@ -247,10 +247,10 @@ def _file() -> tuple[str, str, dict[str, Any]]:
 
 @functools.lru_cache(maxsize=8)
 def _read(name: str, path: tuple[str, ...], _version: tuple[int, ...]) -> dict[str, Any] | None:
-    """Return the tables of a file, or None if it has none. Read once as long as the file does not change.
+    """Return the tables of a file, or None if it has none. Cached until the file changes.
 
     Raises:
-        ConfigError: if it cannot be read, or has settings and somebody else could have written it.
+        ConfigError: if it cannot be read, or has settings and another user could have written it.
     """
     try:
         with open(name, "rb", opener=_without_waiting) as file:
@@ -267,7 +267,7 @@ def _read(name: str, path: tuple[str, ...], _version: tuple[int, ...]) -> dict[s
 
 
 def _without_waiting(name: str, flags: int) -> int:
-    """Open a file; a pipe in its place is opened at once, too."""
+    """Open a file without blocking, even if it is a pipe."""
     return os.open(name, flags | os.O_NONBLOCK)
 
 

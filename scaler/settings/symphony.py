@@ -1,4 +1,4 @@
-"""The settings of a cluster process whose workers hand their tasks to a Symphony service."""
+"""The settings of a cluster process whose workers pass their tasks to a Symphony service."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Variables: warns of environment variables that look like settings of Scaler and are none.
+"""Variables: warns of environment variables that look like settings of Scaler and are not.
 
-Asked by whoever reads settings. Must never: refuse one, since the same environment may serve a later version too.
+Called when settings are read. Unknown variables are not refused, since the same environment may serve a later version.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ logger = logging.getLogger(__name__)
 PREFIX = "SCALER_"
 
 MARK_OF_PROCESSORS = "SCALER_PROCESSOR"
-"""In the environment of a task this is set, and the warning belongs where its cluster was started."""
+"""Set in the environment of tasks, where no warning is logged: it belongs where the cluster was started."""
 
 NO_SETTINGS = (MARK_OF_PROCESSORS, "SCALER_GRAPH_BACKEND", "SCALER_KEY_FOLDER", "SCALER_SHARED_MEMORY")
-"""Other variables that this package knows."""
+"""Other variables that this package uses."""
 
 _OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)\w*|\w+_PORT(_\d+_(TCP|UDP)\w*)?")
-"""Kubernetes sets these in each pod for a service whose name begins with `scaler`."""
+"""Matches variables that Kubernetes sets in each pod for a service whose name begins with `scaler`."""
 
 
 @functools.cache
 def warn_of_unknown_variables() -> None:
-    """Log which variables of the environment are ignored, once in a process."""
+    """Log which environment variables are ignored, once per process."""
     ignored = [] if MARK_OF_PROCESSORS in os.environ else unknown(os.environ)
     if ignored:
         logger.warning(
@@ -40,7 +40,7 @@ def warn_of_unknown_variables() -> None:
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Return those of the names that begin like settings of Scaler and are none."""
+    """Return the names that begin like settings of Scaler and are not."""
     known = {*_known(), *NO_SETTINGS}
     return [
         name for name in names if name.startswith(PREFIX) and name not in known and not _OF_KUBERNETES.fullmatch(name)

@@ -41,7 +41,7 @@ def bodies() -> Iterator[bytes]:
 def site(site: Site, tmp_path: Path) -> Site:
     site.scheduler.kill_all()
     site.scheduler = site.start("scheduler", site.address, "--keep", str(tmp_path / "jobs"))
-    site.scheduler.wait_for("has a key")
+    site.scheduler.wait_for("with a key")
     return site
 
 

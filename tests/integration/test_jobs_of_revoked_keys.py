@@ -38,7 +38,7 @@ class Place(Site):
 
     def serve(self) -> Command:
         scheduler = self.start("scheduler", self.address, "--keep", str(self.jobs), "--per-worker-queue-size", "2")
-        scheduler.wait_for("has a key")
+        scheduler.wait_for("with a key")
         return scheduler
 
     def restart(self) -> None:

@@ -43,4 +43,4 @@ def test_a_job_is_shown_with_its_rows_its_failures_and_its_end(tmp_path: Path) -
         assert job.wait(60).done == 72
         wait_until(lambda: re.search(r"prices-23 +done +72 +80 +8 ", top.text), "its end")
         job.forget()
-        top.wait_for("No job is kept")
+        top.wait_for("No jobs: client.map")

@@ -435,7 +435,7 @@ def test_an_admin_gives_the_jobs_of_who_has_gone_to_somebody_else(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.scheduler.kill_all()
-    site.start("scheduler", site.address, "--no-protected", "--keep", str(tmp_path / "jobs")).wait_for("has a key")
+    site.start("scheduler", site.address, "--no-protected", "--keep", str(tmp_path / "jobs")).wait_for("with a key")
     site.cluster()
     alices, bobs = site.allow("alice"), site.allow("bob")
     file = tmp_path / "go on"
@@ -469,7 +469,7 @@ def test_an_owner_with_the_name_of_a_lock_file_keeps_jobs(site: Site, tmp_path: 
     keep = tmp_path / "jobs"
     keep.mkdir(mode=0o700)
     (keep / "lock").touch(mode=0o600)  # of an earlier version
-    site.start("scheduler", site.address, "--keep", str(keep)).wait_for("has a key")
+    site.start("scheduler", site.address, "--keep", str(keep)).wait_for("with a key")
     site.cluster()
     with Client(site.allow("lock")) as client:
         assert client.map(pow, [(2, n) for n in range(5)], job="lock") == [1, 2, 4, 8, 16]

@@ -73,7 +73,7 @@ def test_keys_show_views_details_and_help(top: Terminal) -> None:
     top.press("nj" + ENTER)
     top.wait_for("4801")
     top.press("?")
-    top.wait_for("It changes nothing there")
+    top.wait_for("and changes nothing")
     top.press("q")
     top.wait_for("worker rome07:0")
     top.press("q")

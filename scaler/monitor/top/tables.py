@@ -253,7 +253,7 @@ _JOBS = (
     DrawnField("program", 14, lambda _, each: each.program or "-", right=False),
 )
 _NO_JOBS = (
-    "There are no jobs: client.map(price, rows, job=...) and client.start(...) create one",
+    "No jobs: client.map(price, rows, job=...) and client.start(...) create them",
     "at a scheduler with --keep FOLDER.",
 )
 

@@ -1,6 +1,6 @@
-"""Columns: the one table of what is shown of workers and hosts, how a row is sorted, and whether it passes a filter.
+"""Columns: the one table of what is shown of workers and hosts, how rows are sorted, and how they are filtered.
 
-The terminal draws it, and the page is sent its headings and units. What only one of them shows is not here.
+The terminal draws it, and the page receives its headings and units.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scaler.monitor.model.workers import SEEN_SECONDS, WorkerView
 SHARE, BYTES, COUNT, LAG, TEXT = "share", "bytes", "count", "lag", "text"
 """Units: permille of a core, bytes, things, microseconds, and texts."""
 _SCALES = {SHARE: 1e3, LAG: 1e6}
-"""What the page divides values by, to have cores and seconds."""
+"""Divisors by which the page gets cores and seconds."""
 
 
 class ViewRow(NamedTuple):
@@ -28,32 +28,32 @@ class ViewRow(NamedTuple):
 
     @property
     def agents(self) -> Sequence[WorkerView]:
-        """A worker of each agent."""
+        """One worker of each agent."""
         return list({worker.agent.agent: worker for worker in self.workers}.values())
 
     @property
     def seen_seconds(self) -> float:
-        """How long ago the agent that was not heard for the longest time was heard."""
+        """Seconds since the last message of the agent that has been silent for longest."""
         return max(worker.seen_seconds for worker in self.workers)
 
 
 @dataclass(frozen=True)
 class TableField:
-    """One column. Numbers begin with the largest when they are sorted, names with A."""
+    """One column. Numbers are sorted with the largest first, names from A."""
 
     name: str
     key: str
-    """of the keyboard"""
+    """the key that sorts by it"""
     title: str
-    """in the terminal"""
+    """the title in the terminal"""
     heading: str
-    """on the page; empty: it has no such column"""
+    """the heading on the page; empty: the page has no such column"""
     width: int
     unit: str
     value: Callable[[WorkerView], Any]
-    """of a worker; None: not known"""
+    """returns the value of a worker; None if unknown"""
     of_agent: bool = False
-    """whether a host has it once for each agent"""
+    """whether the value belongs to the agent, so that a host counts it once for each agent"""
     together: Callable[[Iterable[Any]], Any] = sum
 
     def of(self, row: ViewRow) -> Any:
@@ -65,7 +65,7 @@ class TableField:
         return self.together(known) if known else None
 
     def text(self, row: ViewRow) -> str:
-        """Return what the terminal shows of a row."""
+        """Return the text of a row in the terminal."""
         value = self.of(row)
         if self.unit == SHARE:
             return units.share(value, self.width)
@@ -89,7 +89,7 @@ def _agent_cpu(worker: WorkerView) -> int | None:
 
 
 def _lag_us(worker: WorkerView) -> int | None:
-    """A worker that was not heard for long lags by that time at least."""
+    """Return the lag of a worker: at least the time since its last message, if that is long."""
     seen_seconds = worker.seen_seconds
     return max(worker.agent.lag_us, round(1e6 * seen_seconds) if seen_seconds > SEEN_SECONDS else 0) or None
 
@@ -138,7 +138,7 @@ def host_rows(workers: Iterable[WorkerView], stuck: Iterable[object]) -> list[Vi
 
 
 def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[ViewRow]:
-    """Return rows sorted by a column: stable, and those without a value last either way."""
+    """Return rows sorted by a column, stably; rows without a value are last in both directions."""
     by_name = sorted(rows, key=lambda row: units.natural(row.name))
     if sort == NAME.name:
         return by_name[::-1] if is_reversed else by_name
@@ -149,6 +149,6 @@ def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[View
 
 
 def matches(wanted: str, texts: Iterable[str]) -> bool:
-    """Return whether one of the texts has `wanted` in it, in either case; with `!` in front, whether none has."""
+    """Return whether one of the texts contains `wanted`, ignoring case; with `!` in front, whether none does."""
     needle = wanted.removeprefix("!").casefold()
     return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

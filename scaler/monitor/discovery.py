@@ -1,7 +1,7 @@
 """Discovery: finds the monitor stream of a scheduler.
 
-Used by the subscriber before each connection. In a folder that all users share, anyone may make a socket first: one of
-a user who is not trusted is refused here, and the connection itself is checked again when it is made.
+Used by the subscriber before each connection. In a folder that all users share, anyone may create a socket first. A
+socket of an untrusted user is refused here, and the connection itself is checked again when it is made.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from scaler.transport.binding import name_of_user
 from scaler.transport.trust import why_not_trusted
 
 FOLDER = Path("/tmp")  # noqa: S108 - where existing commands have it; who listens there is checked
-"""Where the streams of schedulers are that listen on tcp."""
+"""The folder of the streams of schedulers that listen on TCP."""
 
 
 def find(endpoint: Endpoint) -> Endpoint:
-    """Return where the monitor stream is: its own, or what its scheduler has beside it.
+    """Return the address of the monitor stream, given that or the address of its scheduler.
 
     Raises:
-        ConfigError: if it cannot be one, or a user who is not trusted listens there.
+        ConfigError: if the address cannot be one, or an untrusted user listens there.
     """
     check_reachable(endpoint)
     for candidate in (endpoint.monitor, endpoint):
@@ -35,7 +35,9 @@ def find(endpoint: Endpoint) -> Endpoint:
 
 
 def _by_port(endpoint: Endpoint) -> Endpoint | None:
-    """Return the stream of the one scheduler of this machine with that port, whatever host it was told; or None."""
+    """Return the stream of the only scheduler of this machine with that port, for any host name; None if there is
+    none.
+    """
     if endpoint.scheme != TCP or not _is_here(endpoint.host):
         return None
     files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket()]
@@ -52,7 +54,7 @@ def _by_port(endpoint: Endpoint) -> Endpoint | None:
 
 
 def _is_here(host: str) -> bool:
-    """Return whether a host is this machine. Only a machine's own addresses can be bound."""
+    """Return whether a host is this machine, by binding to it: only own addresses can be bound."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
         with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:
@@ -63,7 +65,7 @@ def _is_here(host: str) -> bool:
 
 
 def _is_there(place: Endpoint) -> bool:
-    """Return whether the place is a file that exists. Raises `ConfigError` if this user may not enter its folder."""
+    """Return whether the socket's file exists. Raises `ConfigError` if this user has no access to its folder."""
     try:
         return place.file is not None and place.file.exists()
     except PermissionError:
@@ -71,7 +73,7 @@ def _is_there(place: Endpoint) -> bool:
 
 
 def _not_allowed(place: Endpoint) -> ConfigError:
-    """Return the error about a socket that belongs to another user, or is in a folder of one."""
+    """Return the error about a socket, or a folder, of another user."""
     assert place.file is not None
     closed = next((each for each in reversed(place.file.parents) if not os.access(each, os.X_OK)), place.file)
     try:
@@ -85,8 +87,9 @@ def _not_allowed(place: Endpoint) -> ConfigError:
 
 
 def _is_heard(place: Endpoint) -> bool:
-    """Return whether anyone listens at a socket. A scheduler that is killed leaves its file behind, and the next one
-    with that port may have its stream elsewhere.
+    """Return whether a process listens at a socket. A scheduler that is killed leaves its file behind, and the next one
+    with
+    that port may have its stream elsewhere.
 
     Raises:
         ConfigError: if this user may not connect, or does not trust the user who listens.

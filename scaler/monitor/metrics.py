@@ -1,8 +1,8 @@
-"""Metrics: what a viewer knows of a cluster, as Prometheus reads it.
+"""Metrics: the state of a cluster in the text format of Prometheus.
 
-Made from the model at each scrape; keeps nothing of its own. A scheduler that is not heard has no metrics but
-`scaler_up` 0, so graphs have gaps and not old values. Names follow the conventions of Prometheus: base units, and
-counters end in `_total`. Must never: make more rows than the bounds below, or change anything.
+Created from the model at each scrape, without state of its own. While the scheduler is silent, `scaler_up` is 0 and
+there are no other metrics, so that graphs have gaps instead of old values. Names follow the conventions of Prometheus:
+base units, and counters end in `_total`. The number of rows is bounded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def exposition(model: Model, now: float) -> bytes:
     """Return all metrics, in the text format of Prometheus.
 
     Args:
-        now: seconds of the clock by which the model was told things.
+        now: seconds, by the clock that the model was given.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Scrape(model, now))
@@ -41,7 +41,7 @@ def exposition(model: Model, now: float) -> bytes:
 
 
 class _Scrape(Collector):
-    """One look at a model."""
+    """The metrics of a model at one time."""
 
     def __init__(self, model: Model, now: float) -> None:
         self._model = model
@@ -143,7 +143,7 @@ def _names(function: StateFunction) -> tuple[str, str]:
 
 
 def _buckets(counts: Iterable[int]) -> tuple[list[tuple[str, float]], int]:
-    """Return the counts of runs as a histogram does them: so many took at most so long; and the sum."""
+    """Return cumulative counts of runs by their upper limits in seconds, for a histogram, and their number."""
     below = 0
     buckets: list[tuple[str, float]] = []
     for number, amount in enumerate(counts):

@@ -1,7 +1,7 @@
-"""Record: hears the monitor stream for some seconds and writes a trace of it.
+"""Record: receives the monitor stream for some seconds and writes a trace of it.
 
-Used by `scaler_top --trace`, and as a process of its own by `Client.trace`, so that the user's program does not pay for
-it. A signal ends it early, in good order: what was heard is written.
+Used by `scaler_top --trace`, and as a separate process by `Client.trace`, so that it does not slow down the user's
+program. A signal ends it early, in order: what was received is written.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from scaler.process.interpreter import unblock_signals
 
 LOOK_SECONDS = 0.2
 LAST_SECONDS = 1.3
-"""After a signal it waits for the next message, which has the last tasks: one comes each second."""
+"""The wait after a signal, for the next message, which has the last tasks: there is one each second."""
 GRAPHS_SECONDS = 3.0
-"""The same for nodes of known graphs that have not come."""
+"""The wait after a signal for missing nodes of known graphs."""
 BEGAN = "the recording has started"
 
 
@@ -34,14 +34,14 @@ def record(
     began: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> Trace:
-    """Return the tasks of `seconds`, or until SIGINT or SIGTERM; an empty trace as soon as it is known that nothing can
-    be heard.
+    """Return the tasks of `seconds`, or until SIGINT or SIGTERM. Return an empty trace as soon as it is known that the
+    scheduler cannot be reached.
 
     Args:
-        seconds: how long, from the first message on.
-        first_seconds: how long that one may take.
-        began: called when it has come.
-        lifeline: a descriptor that is readable only when the program that wants the trace is gone.
+        seconds: the duration, from the first message.
+        first_seconds: the most time until the first message.
+        began: called after the first message.
+        lifeline: a descriptor that becomes readable when the program that requested the trace ends.
     """
     lifelines = () if lifeline is None else (lifeline,)
     trace = Trace()
@@ -62,7 +62,7 @@ def record(
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[list[float]]:
-    """Have SIGINT and SIGTERM set an end instead of being obeyed. Only a main thread can; elsewhere nothing happens."""
+    """Make SIGINT and SIGTERM set an end time. Without effect outside of a main thread."""
     ended = [float("inf")]
 
     def end(*_signal: object) -> None:
@@ -80,14 +80,17 @@ def _ended_by_signals() -> Iterator[list[float]]:
 
 
 def told(trace: Trace, path: str) -> str:
-    """Return what to tell about a trace that was written."""
+    """Return a sentence about a trace that was written."""
     rest = f"; {trace.left_out:,} more tasks were left out" if trace.left_out else ""
     return f"{len(trace):,} tasks are in {path}{rest}. Open it at https://ui.perfetto.dev or chrome://tracing."
 
 
 def main(arguments: list[str]) -> str | int:
-    """Record until a signal, or the end of standard input: the address, the file, the longest time in seconds, the path
-    of a key file or an empty string, and the uids of `trust_users`. Return what to exit with.
+    """Record until a signal, or the end of standard input. Return the exit status.
+
+    The arguments are the address, the file, the longest time in seconds, the path of a key file or an empty string, and
+    the
+    uids of `trust_users`.
     """
     unblock_signals()
     address, path, seconds, key_file, *uids = arguments

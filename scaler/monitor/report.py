@@ -12,7 +12,7 @@ from scaler.monitor.model.workers import WorkerView, percentile_us
 
 
 def report(model: Model, now: float) -> dict[str, Any]:
-    """Return what is known now. What is not known is None."""
+    """Return the present state. Unknown values are None."""
     found = verdict(model, now)
     state = model.scheduler
     return {

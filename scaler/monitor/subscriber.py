@@ -1,8 +1,8 @@
-"""Subscriber: a viewer's end of the monitor stream, over one connection after the other.
+"""Subscriber: a viewer's end of the monitor stream, over successive connections.
 
-It has no loop of its own: `receive` never waits, `wait` is for programs with a plain loop, `news` for those of asyncio.
-After a lost connection it opens another one by itself. At an ipc address it subscribes to nothing before the user who
-listens there has passed the check. Must never: know what the items mean.
+It has no loop of its own: `receive` never waits, `wait` is for programs with a plain loop, and `news` for asyncio. It
+reconnects by itself. At an ipc address it subscribes only after the user who listens there has passed the check. It
+does not interpret items.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from scaler.wire.messages.monitor import StateHead
 
 PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MOST = 2.0
-"""How long to wait for a connection before the next attempt."""
+"""The time to wait for a connection before the next attempt grows up to this limit."""
 _READY, _LOST = int(zmq.EVENT_HANDSHAKE_SUCCEEDED), int(zmq.EVENT_DISCONNECTED)
 _CONNECTED, _NO_LISTENER = int(zmq.EVENT_CONNECTED), int(zmq.EVENT_CLOSED)
 _CONNECT_MS = 200
-"""The longest wait for a socket of this machine: the system connects or refuses at once."""
+"""The longest wait for a socket of this machine, where the system connects or refuses at once."""
 _POLLIN = int(zmq.POLLIN)
 
 
 class Subscriber:
-    """A socket that hears the wanted topics.
+    """A socket that receives the wanted topics.
 
     Args:
         address: of the monitor stream, or of its scheduler.
-        topics: those that are wanted from the beginning on.
-        clock: seconds that only grow.
-        key_file: with the key that a stream on TCP asks for; None: the one that is found.
+        topics: the initial topics.
+        clock: returns monotonic seconds.
+        key_file: the file with the key for a stream on TCP; None: the one that is found.
         trust_users: uids of the users who may listen at an ipc address besides this user and root.
 
     Raises:
-        ConfigError: if the address cannot be one, a user who is not trusted listens there, or a key cannot be read.
+        ConfigError: if the address is invalid, an untrusted user listens there, or a key cannot be read.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Subscriber:
         self._refusal = ""
         """why the last attempt to connect was refused here; empty if it was not"""
         self.refused = 0
-        """How many messages could not be read."""
+        """The number of messages that could not be read."""
         try:
             self.endpoint = find(self._given)
             self._keyring = Keyring(self.endpoint, lambda: keys_for(self.endpoint, MONITOR))
@@ -117,7 +117,7 @@ class Subscriber:
 
     @property
     def problem(self) -> str:
-        """Why there is no connection, if that is known: it was refused here, or the host has no name."""
+        """Why there is no connection, if known: it was refused here, or the host name cannot be resolved."""
         return "" if self.is_connected else self._refusal or self._keyring.refusal or self._lookup.problem
 
     @property
@@ -149,11 +149,11 @@ class Subscriber:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that are wanted."""
+        """The subscribed topics."""
         return frozenset(self._topics)
 
     def want(self, topics: Collection[str]) -> None:
-        """From now on, hear these topics and no others."""
+        """Subscribe to exactly these topics."""
         wanted = _checked(topics)
         for topic in self._topics - wanted:
             self._last.pop(topic, None)
@@ -165,11 +165,13 @@ class Subscriber:
         self._topics = wanted
 
     def fileno(self) -> int:
-        """The descriptor of the present connection's socket: readable when there may be news. It changes."""
+        """Return the descriptor of the current connection's socket, which is readable when there may be messages. It
+        changes.
+        """
         return int(self._socket.getsockopt(zmq.FD))
 
     def receive(self) -> list[News]:
-        """Return all that has come since the last call, without waiting; care for the connection."""
+        """Return all messages since the last call, without waiting. Reconnect if necessary."""
         self._look_at_the_connection()
         heard = []
         while int(self._socket.getsockopt(zmq.EVENTS)) & _POLLIN:
@@ -179,7 +181,7 @@ class Subscriber:
         return heard
 
     def wait(self, seconds: float, *descriptors: int) -> list[int]:
-        """Wait until news may have come or one of the descriptors is readable; return those that are."""
+        """Wait until there may be messages or one of the descriptors is readable. Return the readable descriptors."""
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         for descriptor in descriptors:
@@ -188,7 +190,7 @@ class Subscriber:
         return [descriptor for descriptor in descriptors if descriptor in ready]
 
     async def news(self, seconds: float = 1.0) -> list[News]:
-        """Return what has come; if that is nothing, wait for it for so long at most."""
+        """Return new messages; if there are none, wait for at most `seconds`."""
         heard = self.receive()
         if heard:
             return heard
@@ -251,7 +253,7 @@ class Subscriber:
         return News(name, head, batches, max(0, missed))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._hang_up()
         self._context.term()
 

@@ -1,8 +1,8 @@
-"""Trace: the tasks of some seconds, from the monitor stream, as a file that Perfetto and Chrome show.
+"""Trace: the tasks of some seconds, from the monitor stream, as a file for Perfetto and Chrome.
 
-One lane for each worker, with the runs in it; beside it what waited, from submission to start; an arrow from each node
-of a graph to those that needed it. The stream has up to 500 single tasks a second; under more load it is a sample,
-and the file says of how many. Must never: keep more than its bounds.
+It has a lane with the runs of each worker, waiting tasks from submission to start, and arrows between the nodes of
+graphs. The stream has up to 500 single tasks a second. Under more load it is a sample, and the file says how many tasks
+were left out. Its size is bounded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 
 TASKS_MOST = 100_000
 GRAPHS_MOST = 50
-"""So many graphs have arrows."""
+"""The most graphs with arrows."""
 JITTER_US = 100_000
-"""Ends are known by when the scheduler hears of them, several at once. Runs that overlap by no more than this were one
-after the other."""
+"""The most overlap of consecutive runs at a worker. The end of a run is when the scheduler receives its result, and it
+receives several at once.
+"""
 TOPICS = frozenset({"tasks", "graphs"})
 RUNS, WAITS = 1, 2
 """The two groups of lanes, which the format calls processes."""
@@ -41,7 +42,7 @@ class _TraceRun:
 
 
 class Trace:
-    """What was heard of tasks since it was made."""
+    """The tasks received since its creation."""
 
     def __init__(self) -> None:
         self._tasks: dict[bytes, StateTask] = {}
@@ -49,13 +50,13 @@ class Trace:
         self._began_us = 0
         self._ends_us = 0
         self.heard = 0
-        """how many messages"""
+        """the number of messages"""
         self.left_out = 0
-        """how many tasks the stream did not show, or were too many"""
+        """the number of tasks that were not in the stream, or exceeded the limit"""
 
     @property
     def topics(self) -> frozenset[str]:
-        """What is to be heard: graphs are asked for when they are known."""
+        """The topics to subscribe to; those of graphs are added when the graphs are known."""
         return TOPICS | {f"graph/{graph.hex()}" for graph in self._graphs}
 
     def __len__(self) -> int:
@@ -63,11 +64,11 @@ class Trace:
 
     @property
     def awaits_nodes(self) -> bool:
-        """Whether the nodes of a graph that is known have not come."""
+        """Whether the nodes of a known graph are missing."""
         return not all(self._graphs.values())
 
     def take(self, news: News) -> None:
-        """Learn from one message."""
+        """Apply one message."""
         head = news.head
         self.heard += 1
         self._began_us = self._began_us or head.time_us
@@ -85,7 +86,7 @@ class Trace:
             self.left_out += max(0, head.total - head.shown)
 
     def _add(self, tasks: list[StateTask]) -> bool:
-        """Add tasks. Return whether some of them are of before."""
+        """Add tasks. Return whether some of them ended before the recording."""
         has_old = False
         for task in tasks:
             if task.ended_us and task.ended_us < self._began_us:
@@ -107,7 +108,7 @@ class Trace:
         """Write the file.
 
         Raises:
-            OSError: if that is impossible.
+            OSError: if it cannot be written.
         """
         content = {
             "displayTimeUnit": "ms",
@@ -119,7 +120,7 @@ class Trace:
     # What is drawn
 
     def events(self) -> Iterator[Event]:
-        """Go through the events of the file."""
+        """Yield the events of the file."""
         runs = self._runs()
         yield _named("process_name", RUNS, 0, "workers")
         yield _named("process_name", WAITS, 0, "waiting for a worker")
@@ -135,7 +136,7 @@ class Trace:
         yield from self._arrows({run.task.task: run for run in runs})
 
     def _runs(self) -> list[_TraceRun]:
-        """Return the runs by worker, without the overlaps that are no overlaps."""
+        """Return the runs by worker, without small overlaps."""
         by_worker: dict[str, list[_TraceRun]] = {}
         for task in self._tasks.values():
             start = task.started_us or (task.ended_us - task.duration_us if task.duration_us else 0)
@@ -176,14 +177,14 @@ class Trace:
 
 
 class _Lanes:
-    """A lane for each worker, and another one for runs that overlap there: one waits for its own tasks."""
+    """A lane for each worker, and further ones for overlapping runs, of which one waits for nested tasks."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._ends: dict[str, list[tuple[int, int]]] = {}
 
     def take(self, run: _TraceRun) -> int:
-        """Return the number of the lane of a run. The runs of a worker come by their starts."""
+        """Return the number of the lane of a run. Pass the runs of a worker in the order of their starts."""
         lanes = self._ends.setdefault(run.task.worker, [])
         for index, (number, end_us) in enumerate(lanes):
             if end_us <= run.start_us:

@@ -1,4 +1,4 @@
-"""Units: counts, bytes, durations and shares as people read them. A number that is too long is rounded, never cut.
+"""Units: counts, bytes, durations and shares as text. A number that is too long is rounded, never cut.
 
 Used by the terminal and the page. An unknown value is `-`, never 0.
 """
@@ -19,13 +19,13 @@ _WAITS_FOR: dict[str, str] = {
     vocabulary.TURN: "its turn",
     vocabulary.INPUTS: "other tasks",
 }
-"""Reasons of tasks that no worker has, as what is waited for."""
+"""What tasks that are not assigned wait for, by reason."""
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
 _BYTES = ("b", "k", "m", "g", "t", "p")
 
 
 def count(number: float | None, width: int = 99) -> str:
-    """Return `9,120,377`, or `9.1M` where that is wider than `width`; four digits rather without their comma."""
+    """Return `9,120,377`, or `9.1M` if that is wider than `width`; four digits lose their comma first."""
     if number is None:
         return UNKNOWN
     for text in (f"{number:,.0f}", f"{number:.0f}" if number < 10_000 else ""):
@@ -35,7 +35,7 @@ def count(number: float | None, width: int = 99) -> str:
 
 
 def waits_for(reason: str, asks: str) -> str:
-    """Return what tasks wait for in a few words: `a free worker`, or `gpu=1` if they ask for that."""
+    """Return what tasks wait for in a few words: `a free worker`, or `gpu=1` if they request that."""
     if asks and reason == vocabulary.NOT_ABLE:
         return f"{asks}: nobody"
     return asks if asks and reason in (vocabulary.TAKEN, vocabulary.NO_ROOM) else _WAITS_FOR.get(reason, reason)
@@ -75,7 +75,7 @@ def _short(number: float, unit: str) -> str:
 
 
 def share(permille: float | None, width: int = 99) -> str:
-    """Return processor time of one core as `99.9%`, or `100%` where that is wider than `width`."""
+    """Return CPU time in permille of a core as `99.9%`, or `100%` if that is wider than `width`."""
     if permille is None:
         return UNKNOWN
     text = f"{permille / 10:.1f}%"
@@ -83,14 +83,14 @@ def share(permille: float | None, width: int = 99) -> str:
 
 
 def rate(per_second: float | None, width: int = 9) -> str:
-    """Return so many a second: `385`, `9.2`."""
+    """Return a number per second: `385`, `9.2`."""
     if per_second is None:
         return UNKNOWN
     return f"{per_second:.1f}" if 0 < per_second < 9.95 else count(per_second, width)
 
 
 def about(seconds: float) -> str:
-    """Return a time that is only estimated, with one digit: `~2 min`."""
+    """Return an estimated time with one digit: `~2 min`."""
     for limit, divisor, unit in (
         (55, 1, "s"),
         (55 * 60, 60, "min"),
@@ -108,7 +108,7 @@ def _one_digit(number: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """Return how long ago something was, in at most four characters."""
+    """Return the time since an event, in at most four characters."""
     for limit, divisor, unit in ((1, 1, ""), (120, 1, "s"), (7200, 60, "m"), (172800, 3600, "h")):
         if seconds < limit:
             return f"{int(seconds / divisor)}{unit}" if unit else "now"
@@ -116,12 +116,12 @@ def ago(seconds: float) -> str:
 
 
 def clock(microseconds: int) -> str:
-    """Return microseconds since 1970 as the time of day here: `12:41:07`."""
+    """Return microseconds since 1970 as local time of day: `12:41:07`."""
     return time.strftime("%H:%M:%S", time.localtime(microseconds / 1e6)) if microseconds else UNKNOWN
 
 
 def day_and_clock(microseconds: int) -> str:
-    """Return microseconds since 1970 as day and time here: `11-22 12:41:07`."""
+    """Return microseconds since 1970 as local day and time: `11-22 12:41:07`."""
     return time.strftime("%m-%d %H:%M:%S", time.localtime(microseconds / 1e6)) if microseconds else UNKNOWN
 
 

@@ -1,5 +1,4 @@
-"""The model of a cluster: what viewers know of it, rates, what looks stuck, and what holds it back.
+"""The model of a cluster: what viewers know of it, rates, which workers look stuck, and what limits the cluster.
 
-Viewers hand it what they hear and read its fields when they draw. It is told what time it is. Never here: a socket, or
-how anything is shown.
+Viewers pass it the messages that they receive, and read its fields when they draw. Callers pass the time.
 """

@@ -1,6 +1,6 @@
 """History: what the cluster as a whole did, in rings: seconds for half an hour, longer steps for hours and a week.
 
-Sans I/O; times are seconds since 1970 by the clock of the scheduler. What was not heard is a gap, never a 0.
+Sans I/O. Times are seconds since 1970 by the clock of the scheduler. Times without messages are gaps, never 0.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ SERIES = (
 )
 """Tasks per second by outcome; tasks; workers; share of a core; seconds; and bytes."""
 _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
-"""Of a step, the greatest value is kept; of the others, the mean."""
+"""Series of which a longer step keeps the greatest value; of the others it keeps the mean."""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
-"""Step in seconds, and how many: 30 minutes, 6 hours, 7 days."""
+"""Seconds of a step, and number of steps: 30 minutes, 6 hours, 7 days."""
 GAP = float("nan")
 LATE_SECONDS = 2
-"""A message may come so late that it falls into the second after the next: that is no gap."""
+"""The most seconds between two messages that leave no gap, because messages may be late."""
 
 
 class Ring:
-    """The last values of all series in even steps."""
+    """The last values of all series in steps of one length."""
 
     def __init__(self, step: int, length: int) -> None:
         self.step = step
         self.length = length
         self.end = 0
-        """number of the newest step, counted from 1970; 0 as long as there is none"""
+        """number of the newest step, counted from 1970; 0 if the ring is empty"""
         self._rows: dict[int, array[float]] = {}
 
     def put(self, number: int, row: Sequence[float]) -> None:
-        """Put the values of a step. Steps in between are gaps."""
+        """Store the values of a step. Steps in between are gaps."""
         self._rows[number] = array("f", row)
         if number > self.end:
             for old in [key for key in self._rows if key <= number - self.length] if self.end else ():
@@ -54,7 +54,7 @@ class Ring:
 
     @property
     def begin(self) -> int:
-        """The number of the oldest step that there is, 0 as long as there is none."""
+        """The number of the oldest step; 0 if the ring is empty."""
         return next(iter(self._rows), 0)
 
     def row(self, number: int) -> Sequence[float] | None:
@@ -62,15 +62,15 @@ class Ring:
         return self._rows.get(number)
 
     def rows(self) -> Iterator[tuple[int, Sequence[float]]]:
-        """Yield all steps that have values, the oldest first."""
+        """Yield the number and the values of all steps that have values, the oldest first."""
         return iter(sorted(self._rows.items()))
 
 
 class History:
-    """All rings. Each step of a longer ring is made of those of the one before it when it is over.
+    """All rings. When a step of a longer ring is over, it is made from the steps of the shorter one.
 
     Args:
-        kept: called with step, number and values of each step that is over, for those who keep them elsewhere.
+        kept: called with step, number and values of each longer step that is over, to store it elsewhere.
     """
 
     def __init__(self, kept: Callable[[int, int, Sequence[float]], None] = lambda *_: None) -> None:
@@ -107,11 +107,11 @@ class History:
             self._kept(longer.step, number, row)
 
     def begins_before(self, at: float) -> bool:
-        """Return whether anything is known of the time before."""
+        """Return whether values of before `at` are known."""
         return any(ring.begin and ring.begin * ring.step < at for ring in self.rings)
 
     def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
-        """Return (start, step, count) for a window: the shortest step of which there are at most `points`.
+        """Return (start, step, count) for a window: the shortest step for which there are at most `points` steps.
 
         Args:
             seconds: the length of the window.
@@ -125,7 +125,7 @@ class History:
         return (last - count) * step, step, count
 
     def read(self, names: Sequence[str], start: int, step: int, count: int) -> dict[str, list[float | None]]:
-        """Return the values of some series in even steps; None where nothing was heard."""
+        """Return the values of some series in steps of one length; None for gaps."""
         positions = [SERIES.index(name) for name in names]
         columns: list[list[float | None]] = [[] for _ in names]
         for index in range(count):
@@ -157,7 +157,7 @@ class History:
 
 
 def combined(rows: Sequence[Sequence[float]]) -> Sequence[float]:
-    """Return one row for several: the mean or the greatest of each series, without gaps."""
+    """Return one row for several: the mean or the greatest of each series, ignoring gaps."""
     if len(rows) == 1:
         return rows[0]
     result = array("f")

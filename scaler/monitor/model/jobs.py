@@ -1,6 +1,6 @@
-"""JobRates: how fast the jobs of a scheduler go, and how long they need still.
+"""JobRates: how many rows per second of each job end, and an estimate of the remaining time.
 
-Used by the model, which shows it snapshots. Must never: say a time that nothing has shown.
+Used by the model, which passes it snapshots.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from scaler.monitor import units
 from scaler.wire.messages.monitor import StateJob
 
 WINDOW_US = 10_000_000
-"""Over so long a rate is taken."""
+"""The time over which a rate is measured."""
 
 OPEN, PAUSED = "open", "paused"
 
 
 class JobRates:
-    """How many rows of each job have ended, in the last seconds."""
+    """How many rows of each job ended in the last seconds."""
 
     def __init__(self) -> None:
         self._seen: dict[bytes, deque[tuple[int, int]]] = {}
-        """by job: when it was seen, and how many rows had ended"""
+        """by job: the times of snapshots, and the number of rows that had ended"""
 
     def see(self, jobs: Iterable[StateJob], now_us: int) -> None:
-        """Learn from a snapshot."""
+        """Add a snapshot."""
         seen = {}
         for job in jobs:
             points = self._seen.get(job.job) or deque(maxlen=60)
@@ -39,25 +39,25 @@ class JobRates:
         self._seen = seen
 
     def per_second(self, job: StateJob) -> float | None:
-        """Return how many rows of a job end in a second; None if that is not known, or it is over."""
+        """Return how many rows of a job end per second; None if that is unknown, or the job has ended."""
         points = self._seen.get(job.job, deque())
         if job.state != OPEN or len(points) < 2 or points[-1][0] <= points[0][0]:
             return None
         return 1e6 * (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
     def left_seconds(self, job: StateJob) -> float | None:
-        """Return how long it needs still, roughly; None if that is not known."""
+        """Return the estimated remaining time; None if it is unknown."""
         rate = self.per_second(job)
         return (job.rows - job.done - job.failed) / rate if rate and job.all_rows_known else None
 
     def left(self, job: StateJob) -> str:
-        """Return the same for people: `~2 min`, or `-`."""
+        """Return the estimated remaining time as text: `~2 min`, or `-`."""
         seconds = self.left_seconds(job)
         return units.UNKNOWN if seconds is None else units.about(seconds)
 
 
 def state_of(job: StateJob) -> str:
-    """Return the state of a job for people, in a word or some."""
+    """Return the state of a job as text."""
     if job.state == OPEN and not job.all_rows_known:
         return "rows missing"
     return job.state if job.state != OPEN or not job.reason else "waits"

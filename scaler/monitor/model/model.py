@@ -1,7 +1,7 @@
 """Model: what a viewer knows of a cluster, from the items of the monitor stream. Both viewers are built on it.
 
-It keeps the latest state of each thing, rates and the history of the whole, and notices restarts, gaps and
-silence. Sans I/O: callers pass the time, in seconds that only grow. Everything in it is bounded.
+It keeps the latest state of each thing, rates, and the history of the cluster, and detects restarts, gaps and
+silence. Sans I/O: callers pass the time, in monotonic seconds. Everything in it is bounded.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.vocabulary import SUCCESS
 
 SILENT_SECONDS = 3.0
-"""State comes each second; after this time a viewer says that there is no news."""
+"""The silence after which viewers show that there is no news. State arrives each second."""
 TASKS_MOST = 10_000
-"""So many single tasks are kept; those that succeeded go first."""
+"""The most single tasks that are kept; those that succeeded are dropped first."""
 RESTARTS_MOST = 100
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
 LINES_MOST, OUTPUTS_MOST = 500, 20
-"""So many lines of a task are kept, of so many tasks."""
+"""The most output lines that are kept of a task, and the most tasks with lines."""
 
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
-"""Whether a worker executes a task at one moment says little where tasks are short."""
+"""The number of snapshots over which `busy_share` is the mean, because one says little if tasks are short."""
 
 
 class News(NamedTuple):
@@ -65,30 +65,30 @@ class News(NamedTuple):
     batches: list[Batch[Any]]
     """the items after the head"""
     missed: int
-    """how many messages of this topic are missing before this one"""
+    """the number of lost messages of this topic before this one"""
 
 
 class Model:
-    """All that one viewer has heard.
+    """The state of a cluster, as one viewer knows it.
 
     Args:
-        kept: called with what the history has of each step that is over, see `History`.
+        kept: called with each step of the history that is over, see `History`.
     """
 
     def __init__(self, kept: Callable[[int, int, Sequence[float]], None] = lambda *_: None) -> None:
         self.scheduler_id = b""
         self.restarts: list[int] = []
-        """When another scheduler took the place of one, the last times: seconds since 1970."""
+        """The times of the last restarts of the scheduler: seconds since 1970."""
         self.restarted_us = 0
-        """When this scheduler was first heard, if it replaced another one; else 0."""
+        """The time of the first message of this scheduler, if it replaced another one; else 0."""
         self.workers_before = 0
-        """How many workers the scheduler before had."""
+        """The number of workers of the previous scheduler."""
         self.heard_at: float | None = None
-        """When anything was heard last."""
+        """The time of the last message."""
         self.heard_us = 0
-        """The same, by the clock of the scheduler: microseconds since 1970."""
+        """The time of the last message by the clock of the scheduler: microseconds since 1970."""
         self.missed = 0
-        """How many messages were lost."""
+        """The number of lost messages."""
         self.history = History(kept)
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
         self._forget()
@@ -96,22 +96,22 @@ class Model:
         self._snapshots = self._make_snapshots()
 
     def _forget(self) -> None:
-        """Begin anew, because the scheduler did."""
+        """Reset the state, for a new scheduler."""
         self.scheduler: StateScheduler | None = None
         self.idle_since_us = 0
-        """When the last open task ended, by the clock of the scheduler; 0 if tasks are open, or nobody saw it."""
+        """When the last open task ended, by the clock of the scheduler; 0 if tasks are open, or that is unknown."""
         self.ended: dict[str, int] = {}
-        """Tasks by the state in which they ended, since the start of the scheduler."""
+        """Ended tasks by state, since the start of the scheduler."""
         self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
         self.waiting: list[StateWaiting] = []
-        """All tasks, by what they ask for, and those that wait for inputs."""
+        """All open tasks, grouped by what they request, and those that wait for inputs."""
         self.clients: dict[bytes, StateClient] = {}
         self.agents: dict[bytes, StateAgent] = {}
         self.workers: list[WorkerView] = []
         self.processors: list[ProcessorView] = []
         self.functions: dict[bytes, StateFunction] = {}
-        """By short id; the one of no bytes stands for all that have no item of their own."""
+        """By short id; the empty id stands for all functions without an item of their own."""
         self.graphs: dict[bytes, StateGraph] = {}
         self.objects: dict[bytes, StateObject] = {}
         self.jobs: dict[bytes, StateJob] = {}
@@ -121,10 +121,10 @@ class Model:
         self.tasks: dict[bytes, StateTask] = {}
         self.moves: dict[bytes, deque[StateMove]] = {}
         self.output: dict[bytes, deque[StateLine]] = {}
-        """By short id of a task that somebody looks at: the last lines that it has written."""
+        """By short id of a task that a viewer shows: the last lines that it has written."""
         self.nodes: dict[bytes, dict[int, StateNode]] = {}
         self.heads: dict[str, StateHead] = {}
-        """The last head of each topic: `shown` and `total` are in it."""
+        """The last head of each topic, with `shown` and `total`."""
         self.stuck = Stuck()
         self.left = RemainingWork()
         self._busy_shares: deque[float] = deque(maxlen=BUSY_SNAPSHOTS)
@@ -132,7 +132,7 @@ class Model:
         self._names: dict[bytes, str] = {}
 
     def _make_handlers(self) -> dict[type, Callable[[Batch[Any]], None]]:
-        """By item of the other topics, which say what is new."""
+        """Return the handlers by item, for topics with changes."""
         return {
             StateFailure: self._on_failures,
             StateTask: self._on_tasks,
@@ -143,7 +143,7 @@ class Model:
         }
 
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
-        """By topic whose messages hold everything at one time: what is not in them is not there any more."""
+        """Return the handlers by topic, for topics with complete snapshots: what is missing in one no longer exists."""
         return {
             "scheduler": self._see_scheduler,
             "clients": partial(self._see_things, "clients", "client"),
@@ -158,7 +158,7 @@ class Model:
     # ------------------------------------------------------------------------------------------------------- taking
 
     def take(self, news: News, now: float) -> None:
-        """Learn from one message."""
+        """Apply one message."""
         head = news.head
         if head.scheduler != self.scheduler_id:
             self._meet(head)
@@ -206,7 +206,7 @@ class Model:
             self.history.add(time_us / 1e6, self._sample(self.scheduler))
 
     def _sample(self, scheduler: StateScheduler) -> list[float]:
-        """Return what the history keeps of this moment."""
+        """Return the values of this moment for the history."""
         ended = self.rates.ended
         are_known = "workers" in self.heads  # their first report comes a little later
         agents = {(agent.host, agent.pid): agent.rss_bytes for agent in self.agents.values()}
@@ -285,7 +285,7 @@ class Model:
             _cut(self.tasks, TASKS_MOST)
 
     def _on_events(self, batch: Batch[StateEvent]) -> None:
-        """Each message has the last events, also those that were in the message before."""
+        """Add new events. Each message repeats the last ones."""
         known = set(map(_event_key, self.events))
         self.events.extend(event for event in batch if _event_key(event) not in known)
 
@@ -295,7 +295,7 @@ class Model:
         _cut(self.moves, MOVES_MOST)
 
     def _on_lines(self, batch: Batch[StateLine]) -> None:
-        """Another viewer that looks at the task has lines said again."""
+        """Add new lines. Lines are resent when another viewer shows the task."""
         for line in batch:
             lines = self.output.setdefault(line.task, deque(maxlen=LINES_MOST))
             if not lines or line.number > lines[-1].number:
@@ -312,7 +312,7 @@ class Model:
     # ------------------------------------------------------------------------------------------------------ deriving
 
     def still(self) -> Model:
-        """Return the present state, which further news does not change. It takes none itself."""
+        """Return a copy of the present state, which further messages do not change."""
         picture = copy(self)
         picture.history, picture.meter = deepcopy(self.history), copy(self.meter)
         picture.job_rates = deepcopy(self.job_rates)
@@ -338,7 +338,7 @@ class Model:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """Tasks that ended, as success, failed, canceled or not_found."""
+        """Ended tasks by outcome: success, failed, canceled or not_found."""
         return by_outcome(self.ended)
 
     @property
@@ -353,35 +353,35 @@ class Model:
 
     @property
     def worker_count(self) -> int:
-        """How many workers there are, also where their rows are not known."""
+        """The number of workers, even if their rows are unknown."""
         return len(self.workers) or (self.scheduler.workers if self.scheduler else 0)
 
     @property
     def busy(self) -> int:
-        """How many workers execute a task."""
+        """The number of workers that execute a task."""
         return sum(worker.is_busy for worker in self.workers)
 
     @property
     def busy_share(self) -> float:
-        """The same as a part of all workers, the mean of the last snapshots."""
+        """The share of workers that execute a task, the mean of the last snapshots."""
         return sum(self._busy_shares) / len(self._busy_shares) if self._busy_shares else 0.0
 
     def silent_seconds(self, now: float) -> float | None:
-        """Return for how long nothing was heard, once that is too long; None as long as there is news."""
+        """Return the seconds since the last message if they exceed `SILENT_SECONDS`, else None."""
         if self.heard_at is None:
             return None
         silent = now - self.heard_at
         return silent if silent > SILENT_SECONDS else None
 
     def function_name(self, function: bytes) -> str:
-        """Return the name of a function as far as it is known, else its short id."""
+        """Return the name of a function if it is known, else its short id."""
         return self._names.get(function, "") or function.hex()
 
     def failure_of(self, task: StateTask, others: Iterable[StateFailure] = ()) -> StateFailure | None:
-        """Return the kind of failure that a task has ended with, if it is known.
+        """Return the kind of failure with which a task has ended, if it is known.
 
         Args:
-            others: those of earlier schedulers.
+            others: failures of earlier schedulers.
         """
         reason = signature(task.reason, task.worker)
         kinds = [*self.failures.values(), *others]
@@ -396,12 +396,12 @@ class Model:
         return None
 
     def why_it_waits(self, function: StateFunction) -> str:
-        """Return the sentence about what most waiting tasks of a function wait for; empty: none waits."""
+        """Return the sentence about what most waiting tasks of a function wait for; empty if no task waits."""
         sentences = (each.sentence for each in self.waiting if each.asks == function.asks)
         return next(sentences, "") if function.waiting else ""
 
     def shown_and_total(self, topic: str) -> tuple[int, int]:
-        """Return how many things of a topic are shown, and how many there are."""
+        """Return how many things of a topic are in the stream, and how many there are."""
         head = self.heads.get(topic)
         return (head.shown, head.total) if head else (0, 0)
 

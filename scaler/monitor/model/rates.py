@@ -11,11 +11,11 @@ SUCCESS, FAILED, CANCELED, NOT_FOUND = "success", "failed", "canceled", "not_fou
 OUTCOMES = (SUCCESS, FAILED, CANCELED, NOT_FOUND)
 _OWN = {vocabulary.SUCCESS: SUCCESS, vocabulary.CANCELED: CANCELED, vocabulary.NOT_FOUND: NOT_FOUND}
 _LEAST_US = 200_000
-"""Counters read at a shorter interval say little about a rate."""
+"""The shortest interval over which a rate is measured."""
 
 
 def by_outcome(ended: Mapping[str, int]) -> dict[str, int]:
-    """Return how many tasks ended in each of four ways; whatever is none of the others is a failure."""
+    """Return the number of ended tasks by outcome; unknown states count as failures."""
     counts = dict.fromkeys(OUTCOMES, 0)
     for name, amount in ended.items():
         counts[_OWN.get(name, FAILED)] += amount
@@ -24,7 +24,7 @@ def by_outcome(ended: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass
 class Rates:
-    """Per second, over the last interval between two messages; empty until there was one."""
+    """Rates per second over the last interval between two messages; empty before the second one."""
 
     ended: dict[str, float] = field(default_factory=dict)
     sent: dict[str, float] = field(default_factory=dict)
@@ -32,19 +32,19 @@ class Rates:
 
     @property
     def tasks(self) -> float | None:
-        """Tasks that ended in any way; None if it is not known yet."""
+        """Ended tasks per second; None if unknown."""
         return sum(self.ended.values()) if self.ended else None
 
 
 class RateMeter:
-    """The rates of the counters that one scheduler says again and again."""
+    """Measures rates from the counters that a scheduler reports repeatedly."""
 
     def __init__(self) -> None:
         self.rates = Rates()
         self._last: tuple[int, tuple[Mapping[str, int], ...]] | None = None
 
     def add(self, time_us: int, ended: Mapping[str, int], sent: Mapping[str, int], received: Mapping[str, int]) -> None:
-        """Take the next counters."""
+        """Add the next counters."""
         now = (by_outcome(ended), dict(sent), dict(received))
         if self._last is not None:
             then_us, before = self._last

@@ -1,4 +1,4 @@
-"""What is left to do: how long the open tasks will take, and how many workers could be used for them."""
+"""Remaining work: an estimate of how long the open tasks will take, and how many workers they could use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from scaler.wire.messages.monitor import StateWaiting
 from scaler.wire.messages.vocabulary import INPUTS, NOT_ABLE
 
 TARGET_SECONDS = 5.0
-"""In what time the open work should be done. Less means more workers for a short time."""
+"""The time in which the open work should be done. Less means more workers for a shorter time."""
 _UNKNOWN_PART = 0.05
-"""This share of tasks of unknown duration does not change an estimate of one digit."""
+"""The share of tasks of unknown duration up to which an estimate is made."""
 
 
 def never(waiting: Sequence[StateWaiting]) -> str:
-    """Return what waits in vain, as `40 need tpu=1`; nothing if nothing does."""
+    """Return which tasks no worker can run, such as `40 need tpu=1`; empty if there are none."""
     groups = [each for each in waiting if each.waits_for == NOT_ABLE and each.waiting]
     return ", ".join(
         f"{each.waiting:,} need{'s' * (each.waiting == 1)} {each.asks or 'another worker'}" for each in groups
@@ -24,21 +24,22 @@ def never(waiting: Sequence[StateWaiting]) -> str:
 
 
 class RemainingWork:
-    """How long the open tasks will take, where that can be estimated.
+    """An estimate of how long the open tasks will take.
 
-    Tasks that ask for the same share the workers that can take them, and all tasks share all workers: the longest of
-    these times counts. What no worker can take is left out, unless nothing else is open.
+    Tasks with the same requests share the workers that can run them, and all tasks share all workers: the longest of
+    these
+    times counts. Tasks that no worker can run are ignored, unless no others are open.
     """
 
     def __init__(self) -> None:
         self._last: float | None = None
         self.seconds: float | None = None
-        """None while a duration is unknown or the estimate jumps."""
+        """None while durations are unknown or the estimate jumps."""
         self.never = ""
-        """What waits in vain, if nothing else is open."""
+        """The tasks that no worker can run, if no others are open."""
 
     def see(self, waiting: Sequence[StateWaiting], workers: int) -> None:
-        """Look at the tasks of one moment, with as many workers."""
+        """Update the estimate from the open tasks of one moment, and the number of workers."""
         able = [each for each in waiting if each.places]
         unknown = sum(each.unmeasured for each in able)
         known = sum(each.waiting + each.running for each in able) - unknown
@@ -53,17 +54,19 @@ class RemainingWork:
 
     @property
     def text(self) -> str:
-        """`~2 min`, `never, 40 need tpu=1`, or nothing."""
+        """The estimate as text: `~2 min`, `never, 40 need tpu=1`, or empty."""
         if self.seconds is None:
             return f"never, {self.never}" if self.never else ""
         return units.about(self.seconds)
 
 
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
-    """Return how many workers would finish the open tasks in this time, by what the tasks ask for, such as `gpu=1`;
-    the empty text stands for tasks that ask for nothing. A worker of `gpu=1` runs one such task at a time.
+    """Return how many workers would finish the open tasks within `target_seconds`, by what the tasks request, such as
+    `gpu=1`.
 
-    There is at most one worker for each task. A task of unknown duration counts as one that takes all of the time.
+    The empty text stands for tasks that request nothing. A worker with `gpu=1` runs one such task at a time. There is
+    at
+    most one worker for each task. A task of unknown duration counts as one that takes the whole time.
     """
     wanted = {}
     for each in waiting:

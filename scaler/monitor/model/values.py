@@ -1,7 +1,6 @@
-"""Values: what the agents of each host keep for others, in memory and on disk, as viewers show it.
+"""Values: what the agents of each host store, in memory and on disk, for viewers.
 
-Made from the items of agents when it is asked for. Must never: add up budgets, since all agents of a user on a host
-share one.
+Budgets are not added up, because all agents of a user on a host share one.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ class HostValues:
 
     Attributes:
         hot: in shared memory.
-        hot_most: how much of that there may be; 0: not known.
+        hot_most: limit in shared memory; 0: unknown.
         cold: on disk.
-        cold_most: how much of that there may be; 0: there is no disk for values.
-        spilled: written to the disk since the agents began.
-        read: read back from there.
-        held: workers that begin nothing, because all of that is full.
+        cold_most: limit on disk; 0: there is no disk for values.
+        spilled: written to disk since the start of the agents.
+        read: read back from disk since the start of the agents.
+        held: the number of workers that are paused because memory and disk are full.
     """
 
     hot: int = 0
@@ -35,7 +34,7 @@ class HostValues:
     held: int = 0
 
     def with_agent(self, agent: StateAgent) -> HostValues:
-        """Return the same with those of one more agent."""
+        """Return the sum with another agent."""
         return HostValues(
             self.hot + agent.hot_bytes,
             max(self.hot_most, agent.hot_most_bytes),
@@ -48,7 +47,7 @@ class HostValues:
 
 
 def values_by_host(agents: Iterable[StateAgent]) -> dict[str, HostValues]:
-    """Return what each host has."""
+    """Return the values on each host."""
     hosts: dict[str, HostValues] = {}
     for agent in agents:
         hosts[agent.host] = hosts.get(agent.host, HostValues()).with_agent(agent)

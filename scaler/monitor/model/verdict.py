@@ -1,7 +1,6 @@
-"""The verdict: in one word, what holds the cluster back, and in a sentence what to do.
+"""The verdict: what limits the cluster, in one word, and what to do, in a sentence.
 
-Why tasks wait is what the scheduler says of them (`StateWaiting`), in the words of `explain`. Must never: find out
-anything about it here.
+The scheduler reports why tasks wait (`StateWaiting`), in the words of `explain`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, S
     "starts",
     "values",
 )
-"""The words of verdicts; another one is what tasks ask for, such as `gpu=1`, and wait for."""
+"""The words of verdicts. Another possible word is a request of tasks that wait for it, such as `gpu=1`."""
 _OVERLOAD_SECONDS = 5
 _OVERLOAD_CORES = 0.9
 _OVERLOAD_LAG_SECONDS = 0.05
@@ -36,17 +35,17 @@ _SHORT_US = 10_000
 
 
 class Verdict(NamedTuple):
-    """What holds the cluster back."""
+    """What limits the cluster."""
 
     word: str
     sentence: str
-    """for people, with what to do: what `explain` says of a task that waits for this, where tasks wait"""
+    """for people, with what to do; if tasks wait, the explanation of one of them"""
     warning: str = ""
-    """what can never run, whatever holds back the rest: `40 need tpu=1: nobody has it`"""
+    """tasks that can never run, apart from what limits the others: `40 need tpu=1: nobody has it`"""
 
 
 def verdict(model: Model, now: float) -> Verdict:
-    """Return the first of the verdicts that holds."""
+    """Return the first verdict that applies."""
     found = _without_work(model, now)
     if found is not None:
         return found
@@ -87,7 +86,7 @@ def _with_work(model: Model) -> Verdict:
 
 
 def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterable[StateAgent]) -> Verdict:
-    """Return why not all workers execute tasks that ask for nothing; so many nodes wait for others."""
+    """Return why some workers are idle, with tasks that request nothing; `nodes` of graphs wait for inputs."""
     if nodes > (waiting.waiting if waiting is not None else 0):
         return Verdict(INPUTS, "most tasks wait for the results of others")
     if waiting is None or waiting.waits_for != vocabulary.NO_ROOM:
@@ -105,7 +104,7 @@ def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterabl
 
 
 def _why(waiting: StateWaiting) -> str:
-    """Return what `explain` says of each of them."""
+    """Return the number of waiting tasks of a group, and their explanation."""
     return f"{waiting.waiting:,} wait{'s' * (waiting.waiting == 1)}: {waiting.sentence}"
 
 

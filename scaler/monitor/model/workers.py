@@ -24,15 +24,15 @@ STUCK_SECONDS = 60.0
 QUIET_SECONDS = 30.0
 QUIET_PERMILLE = 10
 SEEN_SECONDS = 5.0
-"""A worker that was last seen before this time is shown as such."""
+"""The silence after which a worker is shown as silent."""
 
 
 @dataclass(frozen=True)
 class WorkerView:
-    """One worker. What is not known is None."""
+    """One worker. Unknown values are None."""
 
     key: tuple[bytes, int]
-    """short id of its agent and its position there: two agents may use the same name"""
+    """short id of its agent, and its position there; two agents may use the same name"""
     name: str
     host: str
     agent: StateAgent
@@ -49,7 +49,7 @@ class WorkerView:
 
     @property
     def seen_seconds(self) -> float:
-        """How long ago its agent was heard last."""
+        """Seconds since the last message of its agent."""
         return self.agent.seen_ms / 1000
 
     @property
@@ -59,17 +59,17 @@ class WorkerView:
 
     @property
     def reports(self) -> bool:
-        """Whether its task has reported lately how far it is."""
+        """Whether its task has recently reported progress."""
         return bool((self.flags or 0) & REPORTS)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the process that executes a task was stopped, as by `kill -STOP`."""
+        """Whether the process that executes a task was stopped, for instance by `kill -STOP`."""
         return self.is_busy and bool((self.flags or 0) & SUSPENDED)
 
     @property
     def marks(self) -> str:
-        """ITL: initialized, has a task, task lock, a 1 or a 0 for each."""
+        """Three digits, 1 or 0: initialized, has a task, task lock."""
         if self.flags is None:
             return "---"
         flags = self.flags | (TASK_LOCK if self.suspended else 0)
@@ -93,7 +93,7 @@ class ProcessorView:
 
 
 def workers_of(agent: StateAgent, queue_size: int) -> Iterator[WorkerView]:
-    """Yield the workers of an agent; without a report of it, those that its hello named."""
+    """Yield the workers of an agent; before its first report, those that its hello named."""
     names = agent.worker_names.split(",") if agent.worker_names else []
     rows = list(whole_rows(WORKER_ROW, agent.workers))
     for position in range(max(len(names), len(rows))):
@@ -116,12 +116,12 @@ def processors_of(state: StateProcessors) -> Iterator[ProcessorView]:
 
 
 def run_counts(durations: bytes) -> tuple[int, ...]:
-    """Return the counts of a `StateFunction`: number n is that of runs that took less than 2**n us. Empty: unknown."""
+    """Return the counts of a `StateFunction`: number n counts runs of less than 2**n us. Empty if unknown."""
     return DURATIONS.unpack(durations) if len(durations) == DURATIONS.size else ()
 
 
 def percentile_us(durations: bytes, part: float) -> float | None:
-    """Return the duration that `part` of all runs stay under, from the counts of a `StateFunction`; None if unknown."""
+    """Return the duration below which `part` of all runs are, from the counts of a `StateFunction`; None if unknown."""
     counts = run_counts(durations)
     wanted = part * sum(counts)
     if not wanted:
@@ -136,7 +136,7 @@ def percentile_us(durations: bytes, part: float) -> float | None:
 
 
 class Stuck:
-    """Which workers look stuck, and why. It sees each snapshot once."""
+    """The workers that look stuck, and why."""
 
     def __init__(self) -> None:
         self._quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
@@ -144,7 +144,7 @@ class Stuck:
         """by the key of a worker"""
 
     def see(self, workers: Iterable[WorkerView], functions: Mapping[bytes, StateFunction], now: float) -> None:
-        """Look at a new snapshot."""
+        """Apply a new snapshot. Call it once for each."""
         quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
         self.reasons = {}
         for worker in workers:

@@ -1,7 +1,7 @@
 """scaler_top: the cluster in a terminal.
 
-`program` is one loop: news change the model, keys change the view, and a frame is drawn from both. Only the command
-calls it. Never here: what things mean, which the model says for all viewers.
+`program` is one loop: messages change the model, keys change the view, and a frame is drawn from both. Only the command
+calls it.
 """
 
 import os

@@ -32,7 +32,7 @@ class DetailLine:
 
 @dataclass(frozen=True)
 class Details:
-    """What is shown of one thing."""
+    """The details of one thing."""
 
     title: str
     lines: Sequence[DetailLine]
@@ -40,11 +40,11 @@ class Details:
 
 Text: TypeAlias = str | DetailLine
 Found: TypeAlias = tuple[str, Sequence[Text]] | None
-"""Title and lines; None: it is not known."""
+"""Title and lines; None if the thing is unknown."""
 
 
 def topic_of(target: Target) -> str:
-    """Return the topic that its details need beside those that are always heard; empty for none."""
+    """Return the further topic that the details need; empty if they need none."""
     if target.kind == "worker":
         return "processors"
     return f"task/{target.key.hex()}" if target.kind == "task" else ""
@@ -198,7 +198,7 @@ def _task(model: Model, key: Any) -> Found:
 
 
 def _output_of(model: Model, key: Any) -> list[Text]:
-    """What the task has written."""
+    """Return the output of a task."""
     written = model.output.get(key, ())
     lines: list[Text] = ["", DetailLine("output", grid.BOLD)] if written else []
     for line in written:
@@ -210,7 +210,7 @@ def _output_of(model: Model, key: Any) -> list[Text]:
 
 
 def _traceback_of(model: Model, key: Any, task: StateTask | None) -> list[Text]:
-    """The traceback is kept of the last failure of each kind only."""
+    """Return the traceback of a failed task, or of the last failure of its kind: only that is kept."""
     failure = model.failure_of(task or StateTask(key))
     if failure is None:
         return []
@@ -335,4 +335,4 @@ _MAKERS: dict[str, tuple[Callable[[Model, Any], Found], str]] = {
     "job": (_job, "This job was deleted."),
     "object": (_object, "This object was deleted, or it is not one of the largest."),
 }
-"""What makes the details of a thing of each kind, and what is said of one that is gone."""
+"""For each kind: a function that returns its details, and the text about an unknown one."""

@@ -1,6 +1,6 @@
 """A frame: the whole screen as a grid, from the model and the user's choices.
 
-Small screens lose what matters least.
+Small screens omit what matters least.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _TABLE_ROWS = 5
 
 @dataclass(frozen=True)
 class FrameInput:
-    """What a frame depends on beside model and view."""
+    """The inputs of a frame besides model and view."""
 
     now: float
     endpoint: Endpoint
     problem: str = ""
     is_unicode: bool = True
     is_plain: bool = False
-    """whether the frame is printed, and nobody presses keys"""
+    """whether the frame is printed, without keys"""
     is_late: bool = False
-    """whether the first news should have come by now"""
+    """whether the first message should have arrived by now"""
 
 
 def silence_advice(endpoint: Endpoint, problem: str = "") -> list[str]:
@@ -106,9 +106,9 @@ def _table_width(canvas: Grid) -> int:
 
 
 def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> int:
-    """Draw what is above the table, as far as there is room; return the row where the table begins.
+    """Draw what is above the table, as far as it fits; return the row where the table starts.
 
-    Help and details take all the room of a small screen.
+    Help and details take the whole of a small screen.
     """
     is_wide = _is_large(canvas)
     if table is None and not is_wide:

@@ -1,6 +1,6 @@
-"""A grid of cells: what a frame looks like, and how it differs from the one before.
+"""A grid of cells: the content of a frame, and how it differs from the previous one.
 
-Every part of the screen draws into it; nothing else knows where the cursor is.
+Every part of the screen draws into it. Only the painter moves the cursor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RUNNING, SUCCESS, FAILED, CANCELED = "yellow", "green", "red", "magenta"
 """Styles: names of a terminal's attributes and colours, joined by `_`."""
 
 _GAP = 4
-"""Cells that did not change are said again where that is shorter than to move over them."""
+"""Unchanged cells between two changes are written again, up to this number: that is shorter than a cursor movement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Run:
 
 
 class Grid:
-    """A frame of the given size, blank at first."""
+    """A frame of the given size, initially blank."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width = width
@@ -38,7 +38,7 @@ class Grid:
         self._rows = [[(" ", PLAIN)] * width for _ in range(height)]
 
     def put(self, x: int, y: int, text: str, style: str = PLAIN, most: int | None = None) -> int:
-        """Write a text, cut at the edge or after `most` cells. Return where it ends."""
+        """Write a text, cut at the edge or after `most` cells. Return the column after it."""
         end = self.width if most is None else min(self.width, x + most)
         if not 0 <= y < self.height:
             return x
@@ -69,11 +69,11 @@ class Grid:
                 self._rows[y + number][x : x + part.width] = row[: self.width - x]
 
     def lines(self) -> list[str]:
-        """Return the rows as plain text, without blanks at their ends."""
+        """Return the rows as plain text, without trailing blanks."""
         return ["".join(cell for cell, _ in row).rstrip() for row in self._rows]
 
     def changes(self, before: Grid | None) -> Iterator[Run]:
-        """Yield what has to be written where `before` is on the screen; None for an empty screen."""
+        """Yield the runs to write if `before` is on the screen; None means an empty screen."""
         blank = [(" ", PLAIN)] * self.width
         for y, row in enumerate(self._rows):
             old = before._rows[y] if before is not None else blank  # noqa: SLF001 - another grid

@@ -1,4 +1,4 @@
-"""Keys: what each does to the view, and the page of help. None of them changes anything in the cluster."""
+"""Keys: what each key does to the view, and the help page. No key changes anything in the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FILTER_MOST = 60
 QUITTING = frozenset({"q", "Q"})
 _ENTER = frozenset({"KEY_ENTER", "\r", "\n"})
 _CLOSING = QUITTING | _ENTER | {"?", "h", " ", "\x1b", "KEY_ESCAPE"}
-"""Keys that only close the page of help."""
+"""Keys that only close the help page."""
 _SORT_KEYS = {column.key: name for name, column in SORTED_BY.items()}
 _KINDS = dict(zip(VIEWS, ("worker", "function", "client", "failure", "host", "event", "job", "object"), strict=True))
 
@@ -49,17 +49,17 @@ class ScreenState:
     """What is on the screen when a key is pressed."""
 
     keys: Sequence[object]
-    """of all rows of the table, in order"""
+    """the keys of all rows of the table, in order"""
     lines: Sequence[DetailLine]
-    """of the details"""
+    """the lines of the details"""
     rows: int
-    """how many rows there is room for"""
+    """the number of rows that fit"""
     marked: Sequence[object] = ()
-    """of the rows, those that look stuck"""
+    """the keys of the rows that look stuck"""
 
 
 def press(view: TopView, key: str, shown: ScreenState) -> bool:
-    """Change the view as a key says: a character, or a name such as `KEY_UP`. Return False for the key that quits."""
+    """Apply a key to the view: a character, or a name such as `KEY_UP`. Return False for the key that quits."""
     if view.is_typing:
         _type(view, key)
         return True
@@ -83,7 +83,7 @@ def press(view: TopView, key: str, shown: ScreenState) -> bool:
 
 
 def _next_marked(view: TopView, shown: ScreenState) -> None:
-    """Go to the next worker that looks stuck, round and round; from another table, to the workers."""
+    """Select the next worker that looks stuck, cyclically; from another table, show the workers."""
     if view.name != WORKERS or view.details:
         view.show(WORKERS)
     elif shown.marked:
@@ -192,10 +192,10 @@ _MOVES: dict[str, tuple[int, bool]] = {
     "KEY_HOME": (-_END, False),
     "KEY_END": (_END, False),
 }
-"""By how much, and whether that is pages."""
+"""The number of rows or pages to move by, and whether it counts pages."""
 
 OF_ROWS = _ENTER | _MOVES.keys() | {"*"}
-"""Keys that say nothing without rows."""
+"""Keys without effect if there are no rows."""
 
 
 def _move(view: TopView, move: tuple[int, bool], shown: ScreenState) -> None:

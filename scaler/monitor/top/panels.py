@@ -1,4 +1,4 @@
-"""The panels above the table: what the scheduler has done and does, and the history of the last minute."""
+"""The panels above the table: counters and load of the scheduler, and the history of the last minute."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STRIPS = (
     ("cpu", "cpu", 1.0, grid.PLAIN),
     ("lag", "lag_most", 0.05, grid.PLAIN),
 )
-"""Label, series, what fills the row (0.0: the greatest value), and style."""
+"""Label, series, the value that fills the row (0.0: the greatest value), and style."""
 _STYLES = {
     "running": grid.RUNNING,
     SUCCESS: grid.SUCCESS,
@@ -33,7 +33,7 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class PanelEntry:
-    """A line of a panel: a label at the left, a value at the right; a title has no value."""
+    """A line of a panel: a label on the left and a value on the right. A title has no value."""
 
     label: str
     value: str = ""
@@ -47,7 +47,7 @@ def title(text: str) -> PanelEntry:
 
 
 def scheduler_panel(model: Model) -> list[PanelEntry]:
-    """Processor time, memory, and how late its loop is."""
+    """Return CPU time, memory, and loop lag of the scheduler."""
     state = model.scheduler
     return [
         title("scheduler"),
@@ -59,7 +59,7 @@ def scheduler_panel(model: Model) -> list[PanelEntry]:
 
 
 def objects_panel(model: Model) -> list[PanelEntry]:
-    """What is stored."""
+    """Return the number and the bytes of stored objects."""
     state = model.scheduler
     return [
         title("object_manager"),
@@ -69,7 +69,7 @@ def objects_panel(model: Model) -> list[PanelEntry]:
 
 
 def tasks_panel(model: Model, view: TopView, width: int) -> list[PanelEntry]:
-    """Tasks by state, since the start of the scheduler or per second."""
+    """Return tasks by state, since the start of the scheduler or per second."""
     state = model.scheduler
     ended: Mapping[str, float | None] = model.outcomes
     if view.per_second:
@@ -95,7 +95,7 @@ def _entry(name: str, amount: float | None, number: Callable[[float | None, int]
 def messages_panel(
     name: str, totals: Mapping[str, int], rates: Mapping[str, float], per_second: bool
 ) -> list[PanelEntry]:
-    """Items by message name, the most frequent first, the rest in one line."""
+    """Return items by message name, the most frequent first, and the rest in one line."""
     amounts: Mapping[str, float] = rates if per_second else totals
     number: Callable[[float | None, int], str] = units.rate if per_second else units.count
     ranked = sorted(amounts.items(), key=lambda item: (-item[1], item[0]))
@@ -108,7 +108,7 @@ def messages_panel(
 
 
 def draw_panel(canvas: Grid, x: int, y: int, width: int, entries: Sequence[PanelEntry]) -> None:
-    """Draw a panel. A number is never cut, so its label is."""
+    """Draw a panel. A label is cut if its number would not fit."""
     for row, entry in enumerate(entries):
         if entry.is_title:
             canvas.put(x, y + row, fit(entry.label, width), entry.style)
@@ -118,7 +118,7 @@ def draw_panel(canvas: Grid, x: int, y: int, width: int, entries: Sequence[Panel
 
 
 def draw_panels(canvas: Grid, model: Model, view: TopView, is_unicode: bool) -> None:
-    """Draw all panels side by side, as many as there is room for."""
+    """Draw panels side by side, as many as fit."""
     sent = messages_panel("scheduler_sent", model.sent, model.rates.sent, view.per_second)
     received = messages_panel("scheduler_received", model.received, model.rates.received, view.per_second)
     if canvas.width >= 160:
@@ -151,7 +151,7 @@ def _separate(canvas: Grid, x: int) -> int:
 
 
 def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: bool) -> None:
-    """Draw the last minute: tasks per second as bars, failures, processor time and lag as one row each."""
+    """Draw the last minute: tasks per second as bars; failures, CPU time and lag as one row each."""
     seconds = min(60, width - 7)
     start = model.history.end - seconds
     known = model.history.read(("success", "failed", "canceled", "cpu", "lag_most"), start, 1, seconds)
@@ -178,7 +178,7 @@ def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: boo
 
 
 def _slice_of(values: Sequence[float | None], most: float, row: int, rows: int, bars: str) -> str:
-    """Return one row of a bar chart, counted from the bottom; where nothing was heard it is blank."""
+    """Return one row of a bar chart, counted from the bottom; gaps are blank."""
     levels = len(bars) - 1
     cells = []
     for value in values:
@@ -192,7 +192,7 @@ def _slice_of(values: Sequence[float | None], most: float, row: int, rows: int, 
 
 
 def draw_line(canvas: Grid, y: int, heading: str, things: Sequence[tuple[str, int]], rest: int) -> None:
-    """Draw `heading 3: quant@ws14 48,019 | nightly 201`; names are cut, and what has no room is counted."""
+    """Draw `heading 3: quant@ws14 48,019 | nightly 201`. Names are cut, and what does not fit is summed up."""
     x = canvas.put(0, y, heading + (": " if things else ""))
     hidden, amount = 0, rest
     for number, (name, count) in enumerate(things):

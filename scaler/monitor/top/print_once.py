@@ -1,4 +1,4 @@
-"""One page and no more: for pipes, scripts and terminals that cannot show a screen."""
+"""A single page: for pipes, scripts and terminals that cannot show a screen."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _ROWS_LEAST = 8
 
 
 def listen(subscriber: Subscriber, timeout: float) -> Model | None:
-    """Listen until each kind of state has come and rates are known, the time is over, or it is known why nothing can
-    come; None if nothing was heard.
+    """Receive the stream until each kind of state has arrived and rates are known, the time-out, or a failure to
+    connect.
+    Return None if no message arrived.
     """
     model = Model()
     ends_at = time.monotonic() + timeout
@@ -44,5 +45,5 @@ def page(model: Model, endpoint: Endpoint, width: int, is_unicode: bool) -> str:
 
 
 def as_json(model: Model) -> str:
-    """Return all that is known, for programs."""
+    """Return the whole state as JSON, for programs."""
     return json.dumps(report(model, time.monotonic()), indent=1)

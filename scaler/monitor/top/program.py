@@ -1,4 +1,4 @@
-"""The program: one loop that hears news, reads keys and draws, until a key or a signal ends it."""
+"""The program: one loop that receives messages, reads keys and draws, until a key or a signal ends it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from scaler.monitor.top.view import HOSTS, OBJECTS, WORKERS, TopView
 
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events", "jobs")
 FRAME_SECONDS = 0.25
-"""News are drawn at most so often; a key is answered at once."""
+"""The least time between two frames for messages; a key is answered at once."""
 _ROWS_BESIDE_TABLE, _ROWS_BESIDE_PAGE = 16, 3
 _EMPTY_READS_MOST = 20
-"""A keyboard that is readable so often and has no key is gone."""
+"""The number of reads without a key after which a readable keyboard counts as closed."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Signals as descriptors and flags: nothing happens within a handler."""
+    """Signals as descriptors and flags, so that handlers do nothing else."""
 
     def __init__(self) -> None:
         self.reader, self._writer = os.pipe()
@@ -38,7 +38,7 @@ class Signals:
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """Catch them for a while."""
+        """Catch the signals within a context."""
         numbers = (*_ENDING, signal.SIGTSTP, signal.SIGWINCH)
         before = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
@@ -53,7 +53,7 @@ class Signals:
             os.write(self._writer, b"!")
 
     def take(self) -> set[int]:
-        """Return those that have come since the last call."""
+        """Return the signals that have arrived since the last call."""
         with contextlib.suppress(BlockingIOError):
             os.read(self.reader, 4096)
         come, self._come = self._come, set()
@@ -69,9 +69,9 @@ class TopProgram:
     """scaler_top on a terminal.
 
     Args:
-        subscriber: hears the stream.
+        subscriber: receives the stream.
         screen: the terminal.
-        timeout: seconds after which it says what to look at if nothing was heard.
+        timeout: seconds without a message after which it shows what to check.
     """
 
     def __init__(self, subscriber: Subscriber, screen: Screen, timeout: float) -> None:
@@ -86,9 +86,9 @@ class TopProgram:
         self._has_news = True
         self._empty_reads = 0
         self._early: list[str] = []
-        """Keys that were pressed before there were rows for them."""
+        """Keys that were pressed before there were rows."""
         self._still: tuple[Model, float] | None = None
-        """What is shown while the view is paused, and since when."""
+        """The state that is shown while the view is paused, and its time."""
 
     def run(self) -> None:
         """Run until the user or a signal ends it."""
@@ -104,7 +104,7 @@ class TopProgram:
             self._signals.close()
 
     def _show_until_a_signal(self) -> bool:
-        """Return True where the program has to stop for a while, False where it has to end."""
+        """Return True if the program must be suspended, False if it must end."""
         keyboard = self._screen.keyboard
         if not self._read_keys():  # those that came before the terminal was taken
             return False
@@ -162,7 +162,7 @@ class TopProgram:
                 return False
 
     def _press(self, key: str) -> bool:
-        """Do what a key says, or keep it until there are the rows that it is about. Return False to end."""
+        """Apply a key, or keep it until the rows that it concerns have arrived. Return False to end."""
         is_about_rows = key in OF_ROWS and not self._view.is_typing and not self._view.is_help
         if key not in QUITTING and (self._early or (is_about_rows and not self._has_table())):
             self._early.append(key)

@@ -1,4 +1,4 @@
-"""Screen: puts frames on a terminal, only what has changed, in one write; and gives the terminal back as it was."""
+"""Screen: writes the changes of frames to a terminal in one write each, and restores the terminal at the end."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from scaler.monitor.top.grid import PLAIN, Grid
 
 _COLORS = frozenset({"red", "green", "yellow", "magenta"})
 _DUMB = frozenset({"", "dumb", "unknown"})
-"""Blessed takes these for an xterm."""
+"""Types of terminals that Blessed would treat as an xterm."""
 _SYNCHRONIZED_SECONDS = 1.0
-"""How long to wait for a terminal that does not say whether it can take a frame as one.
+"""How long to wait for the answer of a terminal whether it supports synchronized output.
 
-It may be far away: those that cannot say so at once, as they are asked for the place of the cursor, too.
+The terminal may be far away. One without the feature answers at once, because its cursor position is requested, too.
 """
 
 
 def can_show(kind: str) -> bool:
-    """Return whether a terminal of this kind (TERM) can move its cursor and clear itself."""
+    """Return whether a terminal of this type (TERM) can move its cursor and clear itself."""
     return kind not in _DUMB
 
 
 class Painter:
-    """Writes frames as what a terminal understands.
+    """Writes frames as escape sequences of a terminal.
 
     Args:
-        terminal: knows its sequences.
-        has_color: whether colours may be used; else there are only bold and reverse.
+        terminal: knows the sequences.
+        has_color: whether to use colours, besides bold and reverse.
     """
 
     def __init__(self, terminal: blessed.Terminal, has_color: bool) -> None:
@@ -40,7 +40,9 @@ class Painter:
         self._styles: dict[str, str] = {PLAIN: ""}
 
     def paint(self, frame: Grid, before: Grid | None) -> str:
-        """Return what turns `before` into the frame; None for an unknown screen. Empty if nothing has changed."""
+        """Return the sequences that turn `before` into the frame; None means an unknown screen. Empty if nothing has
+        changed.
+        """
         if before is not None and (before.width, before.height) != (frame.width, frame.height):
             before = None
         normal = self._terminal.normal
@@ -83,7 +85,7 @@ class Screen:
 
     @contextlib.contextmanager
     def taken(self) -> Iterator[None]:
-        """Take the terminal for a while."""
+        """Take over the terminal within a context."""
         terminal = self.terminal
         with _last_words_may_fail(), terminal.fullscreen(), terminal.cbreak(), terminal.hidden_cursor():
             self._shown = None
@@ -95,18 +97,18 @@ class Screen:
             self._begin, self._end = "\x1b[?2026h", "\x1b[?2026l"
 
     def forget(self) -> None:
-        """The screen is not as it was left: the next frame is written as a whole."""
+        """Write the next frame as a whole, because the screen may have changed."""
         self._shown = None
 
     def show(self, frame: Grid) -> None:
-        """Make the screen look like the frame."""
+        """Show a frame."""
         text = self._painter.paint(frame, self._shown)
         self._shown = frame
         if text:
             self._write(f"{self._begin}{text}{self._end}")
 
     def _write(self, text: str) -> None:
-        """One system call, unless the terminal takes less at once."""
+        """Write a text in one system call, unless the terminal takes less at once."""
         rest = memoryview(text.encode(self._encoding, "replace"))
         descriptor = self.terminal.stream.fileno()
         while rest:
@@ -115,7 +117,7 @@ class Screen:
 
 @contextlib.contextmanager
 def _without_variable(name: str) -> Iterator[str]:
-    """Hide a variable of the environment; yields its value."""
+    """Hide a variable of the environment within a context; yield its value."""
     value = os.environ.pop(name, None)
     try:
         yield value or ""
@@ -126,6 +128,6 @@ def _without_variable(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _last_words_may_fail() -> Iterator[None]:
-    """A terminal that has gone cannot be given back."""
+    """Ignore that a closed terminal cannot be restored."""
     with contextlib.suppress(BrokenPipeError):
         yield

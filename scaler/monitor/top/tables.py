@@ -1,4 +1,4 @@
-"""The tables of the views: their rows from the model, in order and filtered; and how a table is drawn."""
+"""The tables of the views: their rows from the model, sorted and filtered; and how a table is drawn."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from scaler.wire.messages.monitor import StateClient, StateObject
 
 _BAD_EVENTS = frozenset({"cut", "refused", "restarted"})
 DROPPED = ("agent_rss", "agent_cpu", "suspended", "rss_free", "free", "marks", "lag", "queued", "sent", "rss", "cpu")
-"""The order in which columns go where the screen is narrow; never the one by which rows are sorted."""
+"""The order in which columns are left out on narrow screens, except for the column by which rows are sorted."""
 _FIRST_FIELD = 24
-"""Cells that the first field should have."""
+"""The least width of the first field, in cells."""
 
 
 @dataclass(frozen=True)
 class DrawnField:
-    """A column of a table as it is drawn, and what is in it of a thing."""
+    """A column of a table as it is drawn, and its text for a thing."""
 
     title: str
     width: int
@@ -46,18 +46,18 @@ class TableLine:
 
     key: object
     make_texts: Callable[[], Sequence[str]]
-    """called when it is drawn: most of many are not"""
+    """called only when the line is drawn, because most of many lines are not"""
     mark: str = " "
     style: str = grid.PLAIN
 
     @property
     def texts(self) -> Sequence[str]:
-        """What is in its fields."""
+        """The texts of its fields."""
         return self.make_texts()
 
 
 class RowSubject(NamedTuple):
-    """What a row is of, and how it is marked."""
+    """The thing that a row shows, and its mark."""
 
     key: object
     state: Any
@@ -67,14 +67,14 @@ class RowSubject(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table as it is drawn. The first field takes the room that is left, its texts are names."""
+    """A table as it is drawn. The first field contains names, and takes the remaining width."""
 
     fields: Sequence[DrawnField]
     lines: Sequence[TableLine]
     total: int
-    """how many rows there are without the filter"""
+    """the number of rows without the filter"""
     empty: Sequence[str] = field(default_factory=tuple)
-    """what is said if there are no rows at all"""
+    """the text if there are no rows"""
 
 
 def table_of(model: Model, view: TopView, width: int) -> Table:
@@ -134,7 +134,7 @@ def _texts_of(row: ViewRow, columns: Sequence[tuple[TableField, int]]) -> list[s
 
 
 def chosen_columns(width: int, sort: str, scrolled: int) -> tuple[list[tuple[TableField, int]], int]:
-    """Return the columns that there is room for, each with its width, and the width of the name."""
+    """Return the columns that fit, each with its width, and the width of the name."""
     columns = [*COLUMNS, MARKS]
     away = [column for column in columns if column.name != sort][:scrolled]
     columns = [column for column in columns if column not in away]
@@ -173,7 +173,7 @@ _FUNCTIONS = (
 
 
 def functions_table(model: Model, width: int) -> Table:
-    """Tasks by function, the most open ones first."""
+    """Return the functions, those with the most open tasks first."""
     ranked = sorted(model.functions.values(), key=lambda each: (not each.function, -(each.waiting + each.running)))
     things = [RowSubject(each.function, each, "!" if each.failed + each.other else " ") for each in ranked]
     empty = ("No function has had open tasks since scaler_top started.",)
@@ -195,7 +195,7 @@ def _state_of_client(client: StateClient) -> str:
 
 
 def clients_table(model: Model, width: int) -> Table:
-    """Clients, those with the most open tasks first."""
+    """Return the clients, those with the most open tasks first."""
     ranked = sorted(model.clients.values(), key=lambda each: -each.open)
     things = [RowSubject(each.client, each, "x" if each.is_away else " ") for each in ranked]
     less = ("seen", "state", "owner", "waiting")
@@ -213,7 +213,7 @@ _FAILURES = (
 
 
 def failures_table(model: Model, width: int) -> Table:
-    """Failures by kind, the latest first."""
+    """Return the kinds of failures, the latest first."""
     ranked = sorted(model.failures.values(), key=lambda each: -each.last_us)
     things = [RowSubject(each.failure, each, "!", grid.FAILED) for each in ranked]
     empty, less = ("No task has failed since the scheduler started.",), ("worker", "example", "function", "last")
@@ -229,7 +229,7 @@ _EVENTS = (
 
 
 def events_table(model: Model, width: int) -> Table:
-    """What happened, the latest first."""
+    """Return the events, the latest first."""
     things = [
         RowSubject((each.time_us, each.kind, each.subject), each, "!" if each.kind in _BAD_EVENTS else " ")
         for each in reversed(model.events)
@@ -259,14 +259,14 @@ _NO_JOBS = (
 
 
 def jobs_table(model: Model, width: int) -> Table:
-    """Jobs: those that are open, then those that have changed last."""
+    """Return the jobs: open ones first, then by time of change."""
     ranked = sorted(model.jobs.values(), key=lambda each: (each.state not in (OPEN, PAUSED), -each.changed_us))
     things = [RowSubject(each.job, each, "!" if each.failed else " ") for each in ranked]
     return _spread(model, _JOBS, things, width, _NO_JOBS, ("program", "owner", "age", "kept", "rows/s", "fail"))
 
 
 def owner_of(model: Model, each: StateObject) -> str:
-    """Return for whom an object is kept; a function is for all."""
+    """Return the owner of an object; functions have none."""
     client = model.clients.get(each.client)
     return each.owner or (client.label if client and each.kind != 1 else "-")
 
@@ -282,18 +282,18 @@ _OBJECTS = (
 
 
 def title_of(each: StateObject) -> str:
-    """Return what an object is."""
+    """Return kind and name of an object."""
     kind = dict(enumerate(("value", "function", "argument", "result of"))).get(each.kind, "object")
     return f"{kind} {each.name or each.object.hex()[:8]}"
 
 
 def place_of(each: StateObject) -> str:
-    """Return where its bytes are."""
+    """Return where the bytes of an object are."""
     return dict(enumerate(("scheduler", "client", "agent", "lost"))).get(each.place, "-")
 
 
 def objects_table(model: Model, width: int) -> Table:
-    """The largest objects."""
+    """Return the largest objects."""
     ranked = sorted(model.objects.values(), key=lambda each: -each.size_bytes)
     things = [RowSubject(each.object, each, "x" if place_of(each) == "lost" else " ") for each in ranked]
     empty = ("No objects are stored." if "objects" in model.heads else "Loading.",)
@@ -308,7 +308,9 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Give the room that is left to the first field; where there is too little, those of `less` are left out."""
+    """Return a table whose first field takes the remaining width. If it is too narrow, leave out the columns of
+    `less`.
+    """
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:
@@ -328,7 +330,7 @@ def _texts_in(fields: Sequence[DrawnField], model: Model, state: Any) -> list[st
 
 
 def scrolled_to(view: TopView, table: Table, rows: int) -> tuple[int, int]:
-    """Return the first row to show and the chosen one, and remember them; the choice sticks to its thing."""
+    """Return the first row to show and the chosen one (-1: none), and store them. The choice follows its thing."""
     keys = [line.key for line in table.lines]
     name = "hosts" if view.is_by_host else view.name
     try:

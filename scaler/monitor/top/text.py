@@ -1,7 +1,7 @@
-"""Text in a terminal: made harmless, measured in cells, cut with a `+`.
+"""Text in a terminal: made safe, measured in cells, cut with a `+`.
 
-Names come from other processes. A control character would move the cursor, one that changes the direction of writing
-would move its neighbours; both become `?`.
+Names come from other processes. A control character would move the cursor, and one that changes the direction of
+writing would move its neighbours. Both are replaced by `?`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def safe(text: str) -> str:
-    """Return a text whose characters all stay in their cells."""
+    """Return a text whose characters stay in their cells."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_safe(character) for character in unicodedata.normalize("NFC", text))
@@ -31,7 +31,7 @@ def _safe(character: str) -> str:
 
 
 def cells(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each character with its width of 1 or 2 cells; marks without a width go with what they follow."""
+    """Yield each character with its width of 1 or 2 cells. Combining marks are joined to the character before them."""
     held, width = "", 0
     for character in text:
         own = max(0, wcwidth(character))
@@ -46,12 +46,12 @@ def cells(text: str) -> Iterator[tuple[str, int]]:
 
 
 def width_of(text: str) -> int:
-    """Return how many cells a safe text takes."""
+    """Return the width of a safe text in cells."""
     return len(text) if text.isascii() else sum(width for _, width in cells(text))
 
 
 def _first(text: str, width: int) -> str:
-    """Return as much of the beginning as fits, without half a wide character."""
+    """Return the longest prefix that fits, without half a wide character."""
     kept, used = [], 0
     for cell, own in cells(text):
         if used + own > width:
@@ -73,7 +73,7 @@ def _last(text: str, width: int) -> str:
 
 
 def cut(text: str, width: int, mark: str = CUT) -> str:
-    """Return a text that takes at most `width` cells: a longer one is shortened, and ends in `mark`."""
+    """Return a text of at most `width` cells. A longer one is shortened, and ends in `mark`."""
     text = safe(text)
     if width_of(text) <= width:
         return text
@@ -81,14 +81,14 @@ def cut(text: str, width: int, mark: str = CUT) -> str:
 
 
 def fit(text: str, width: int, right: bool = False, mark: str = CUT) -> str:
-    """Return a text that takes exactly `width` cells."""
+    """Return a text of exactly `width` cells."""
     text = cut(text, width, mark)
     blanks = " " * (width - width_of(text))
     return blanks + text if right else text + blanks
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Return a text in parts that each take at most so many cells, at least one."""
+    """Return a text in parts of at most `width` cells; at least one part."""
     text = safe(text)
     parts = []
     while width_of(text) > width > 1:
@@ -99,7 +99,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def cut_apart(names: Sequence[str], width: int) -> list[str]:
-    """Cut names at the right; where two that differ would look alike, at the left."""
+    """Cut names on the right, or on the left where different names would look alike."""
     shown = [cut(name, width) for name in names]
     seen = Counter(zip(shown, names, strict=True))
     alike = Counter(text for text, _ in seen)

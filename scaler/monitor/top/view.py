@@ -1,4 +1,4 @@
-"""TopView: what the user has chosen to see. Keys change it, frames are drawn from it."""
+"""TopView: what the user has chosen to see. Keys change it, and frames are drawn from it."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ CADENCES = (0.5, 1.0, 2.0, 5.0)
 
 @dataclass(frozen=True)
 class Target:
-    """A thing whose details may be shown."""
+    """A thing with details."""
 
     kind: str
     """worker, function, client, failure, host, event, job, object or task"""
     key: Any
-    """what the model knows it by"""
+    """its key in the model"""
 
 
 @dataclass
 class TopView:
-    """The user's choices. `selected` is a thing and not a row: the selection stays with it when the order changes."""
+    """The user's choices. A selection is a thing, not a row: it stays selected when the order changes."""
 
     name: str = WORKERS
     sort: str = "name"
     is_reversed: bool = False
     filter: str = ""
     is_typing: bool = False
-    """the filter is being typed"""
+    """whether the filter is being typed"""
     selected: dict[str, object] = field(default_factory=dict)
     """by view: the key of the chosen row"""
     top: dict[str, int] = field(default_factory=dict)
     """by view: the first row that is shown"""
     column: int = 0
-    """how many columns are scrolled away"""
+    """the number of columns scrolled out of view"""
     details: list[Target] = field(default_factory=list)
-    """the last one is shown"""
+    """the opened details; the last one is shown"""
     line: int = 0
     """the chosen line of details"""
     is_paused: bool = False
@@ -47,14 +47,14 @@ class TopView:
     cadence: float = 1.0
 
     def show(self, name: str) -> None:
-        """Change to another view."""
+        """Show another view."""
         self.name = name
         self.details = []
         self.line = 0
         self.is_help = False
 
     def sort_by(self, column: str) -> None:
-        """Sort by a column; by the same one again, the other way round."""
+        """Sort by a column; reverse the order if it is the same one."""
         self.is_reversed = not self.is_reversed if column == self.sort else False
         self.sort = column
 

@@ -1,5 +1,5 @@
-"""The page in the browser: a server that hears the monitor stream, aggregates it, and shows it as one page.
+"""The page in the browser: a server that receives the monitor stream, aggregates it, and serves one page.
 
-The command `scaler_ui` and the child process of a client start it; browsers come in by the gate. Its files in `static/`
-are sent as they are: plain modules, no build step. Never here: anything from another host.
+The command `scaler_ui` and the child process of a client start it. Requests pass the filter. The files in `static/` are
+served unchanged: plain modules without a build step, and nothing from another host.
 """

@@ -1,6 +1,6 @@
-"""Bins: what each worker did in each second of the last half hour. Single tasks are not needed for it.
+"""Bins: what each worker did in each second of the last half hour.
 
-20,000 tasks a second for five minutes are six million tasks; these are 300 bins per worker. Sans I/O; times are seconds
+20,000 tasks a second for five minutes are six million tasks, but 300 bins per worker. Sans I/O; times are seconds
 since 1970 by the clock of the scheduler.
 """
 
@@ -15,11 +15,11 @@ from scaler.wire.messages.monitor import BIN_ROW, StateBins, whole_rows
 SECONDS = 1800
 POINTS = 300
 IDLE, SUCCESS, FAILED, CANCELED = range(4)
-"""What a bin shows: the worst that ended in it, and `SUCCESS` where it was only busy."""
+"""The kinds of bins: the worst outcome in it, or `SUCCESS` if it was only busy."""
 WORKERS_MOST = 20_000
 _REWRITES_MOST = 30
 _UNITS = 50
-"""How finely the busy part of a second is kept."""
+"""The resolution of the busy part of a second."""
 
 
 class _Lane:
@@ -35,7 +35,7 @@ class _Lane:
         self.function = array("H", bytes(2 * SECONDS))
         self.last = 0
         self.rewrites: deque[tuple[int, int]] = deque(maxlen=_REWRITES_MOST)
-        """in which seconds bins of before were changed, and the oldest one of these"""
+        """the seconds in which earlier bins were changed, and the oldest changed bin of each"""
 
     def move_to(self, second: int) -> None:
         for late in range(max(self.last + 1, second - SECONDS + 1), second + 1):
@@ -53,12 +53,12 @@ class Bins:
         self.end = 0
         """the time after the newest bin"""
         self.functions: list[bytes] = [b""]
-        """short ids; bins have positions in this list"""
+        """short ids; bins store positions in this list"""
         self._indexes: dict[bytes, int] = {b"": 0}
         self._together = array("I", bytes(4 * SECONDS))
 
     def take(self, time_us: int, batch: Iterable[StateBins]) -> None:
-        """Add what the workers did in the second before a time."""
+        """Add what the workers did in the second before `time_us`."""
         second = time_us // 1_000_000
         for late in range(max(self.end, second - SECONDS + 1), second + 1):
             self._together[late % SECONDS] = 0
@@ -87,14 +87,14 @@ class Bins:
         lane.function[index] = self._index_of(function)
 
     def lose(self, key: tuple[bytes, int]) -> None:
-        """A worker was lost with what it ran."""
+        """Mark the last bin of a lost worker that was running a task as failed."""
         lane = self._lanes.get(key)
         if lane is not None:
             lane.failed[lane.last % SECONDS] = max(1, lane.failed[lane.last % SECONDS])
             lane.rewrites.append((self.end - 1, lane.last))
 
     def _fill_busy(self, lane: _Lane, second: int, busy_ms: int) -> int:
-        """Spread work over earlier seconds: a long task is reported when it ends.
+        """Spread busy time over earlier seconds, because a long task is reported when it ends.
 
         Returns:
             the oldest second that was changed.
@@ -127,11 +127,11 @@ class Bins:
             del self._lanes[key]
 
     def keys(self) -> list[tuple[bytes, int]]:
-        """Return the workers that have bins: short ids of agents, and positions."""
+        """Return the workers with bins: short ids of agents, and positions."""
         return list(self._lanes)
 
     def changed_since(self, key: tuple[bytes, int], second: int) -> int:
-        """Return from where on the bins of a worker may be others than they were at a time."""
+        """Return the oldest bin of a worker that was changed since `second`."""
         lane = self._lanes.get(key)
         if lane is None or not lane.rewrites:
             return second
@@ -140,12 +140,13 @@ class Bins:
         return min([second, *(oldest for at, oldest in lane.rewrites if at >= second)])
 
     def read(self, key: tuple[bytes, int], start: int, step: int, count: int) -> tuple[str, str]:
-        """Return the bins of a worker as two texts of one character each: the busy tenths, and what ended worst.
+        """Return the bins of a worker as two texts with a character for each bin: the busy tenths, and the worst
+        outcome.
 
         Args:
-            start: when the first one begins.
-            step: seconds of each.
-            count: how many.
+            start: the start of the first bin.
+            step: seconds of each bin.
+            count: the number of bins.
         """
         lane = self._lanes.get(key)
         if lane is None:
@@ -167,7 +168,7 @@ class Bins:
         return "".join(busy), "".join(ends)
 
     def read_all(self, workers: int, start: int, step: int, count: int) -> str:
-        """Return how busy so many workers were together: a text of one character for each bin, in tenths."""
+        """Return how busy all workers were together: a character for each bin, in tenths."""
         text = []
         most = max(1, workers * _UNITS * step)
         for first in range(start, start + step * count, step):
@@ -177,7 +178,7 @@ class Bins:
         return "".join(text)
 
     def functions_of(self, key: tuple[bytes, int], start: int, end: int) -> dict[bytes, int]:
-        """Return the functions that kept a worker busy, and for how many seconds each."""
+        """Return the functions that kept a worker busy, and the number of seconds of each."""
         lane = self._lanes.get(key)
         found: dict[bytes, int] = {}
         if lane is not None:

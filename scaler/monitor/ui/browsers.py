@@ -1,7 +1,7 @@
-"""Browsers: each open page has one, which sends it what it wants to see, as fast as it can take it and no faster.
+"""Browsers: sends each open page what it requests, at the speed at which the page draws.
 
 There is no queue: a frame is made when it can be sent, from the newest state, and the next one after the page has drawn
-it. A page says what it wants in small messages; anything else ends its connection.
+it. A page sends its requests in small messages; anything else ends its connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 FRAME_SECONDS = 0.25
 IDLE_SECONDS = 1.0
-"""Without news, a page is told every so often that there is none."""
+"""How often a page gets a frame if there are no messages."""
 MESSAGE_BYTES = 8192
 BROWSERS_MOST = 64
 
@@ -32,8 +32,8 @@ class Browser:
     """One open page.
 
     Args:
-        socket: its connection, open.
-        feed: what it shows.
+        socket: its open connection.
+        feed: the state that it shows.
     """
 
     def __init__(self, socket: web.WebSocketResponse, feed: Feed) -> None:
@@ -47,7 +47,7 @@ class Browser:
         self._hidden = False
 
     async def run(self) -> None:
-        """Serve the page until it goes."""
+        """Serve the page until it closes its connection."""
         self._feed.listen(self, self._wake.set)
         sender = asyncio.create_task(self._send_until_it_is_wrong())
         try:

@@ -1,7 +1,7 @@
-"""Feed: hears the monitor stream for all browsers at once, and keeps what they show.
+"""Feed: receives the monitor stream for all browsers at once, and keeps what they show.
 
-What is heard is the same for everybody, except for the few topics that somebody looks at. Must never: send anything to
-the scheduler but its subscriptions.
+All browsers share what is received, and a few further topics are subscribed to while a page shows them. It sends
+nothing but subscriptions to the scheduler.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 ALWAYS = frozenset(
     {"scheduler", "workers", "clients", "functions", "bins", "failures", "tasks", "events", "graphs", "jobs"}
 )
-"""Topics that are heard all the time: their history is shown to whoever comes later."""
+"""Topics that are always subscribed to, so that their history is known when a page is opened."""
 LOST = 2
 """`StateAgent.is_leaving` of an agent whose connection is lost."""
 GONE_SECONDS_MOST = 3600.0
@@ -35,23 +35,23 @@ GONE_MOST = 10_000
 
 
 class FeedState:
-    """All that a view is made from."""
+    """The state from which views are made."""
 
     def __init__(self, address: str = "", store: HistoryStore | None = None) -> None:
         self.address = address
         self.problem = ""
         self.refusal = ""
-        """why the scheduler does not let this server see anything, or no more; empty if it does"""
+        """why the scheduler refuses this server; empty if it accepts it"""
         self._store = store
         self.model = self._new_model()
         self.bins = Bins()
         self.old_failures: dict[bytes, StateFailure] = {}
-        """of earlier runs of the scheduler or of this server"""
+        """failures of earlier runs of the scheduler or of this server"""
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
-        """also of before"""
+        """also events of earlier runs"""
         self._last_event_us = 0
         self.number = 0
-        """of changes, to notice one"""
+        """the number of changes, to detect one"""
         self.gone: dict[tuple[bytes, int], tuple[WorkerView, float]] = {}
         """workers that left, and when"""
         if store is not None:
@@ -65,16 +65,16 @@ class FeedState:
 
     @property
     def history(self) -> History:
-        """What the cluster as a whole did."""
+        """The history of the cluster."""
         return self.model.history
 
     @property
     def is_kept(self) -> bool:
-        """Whether the history is still there after a restart of the server."""
+        """Whether the history survives a restart of the server."""
         return self._store is not None
 
     def take(self, news: News, now: float) -> None:
-        """Learn from one message."""
+        """Apply one message."""
         model, restarts = self.model, self.model.restarts
         failures, workers = model.failures, model.workers
         model.take(news, now)
@@ -92,8 +92,9 @@ class FeedState:
         self.number += 1
 
     def refuse(self, refusal: str) -> None:
-        """The scheduler does not let this server in: what it has heard before is not for whoever looks now. Empty: it
-        does.
+        """Set why the scheduler refuses this server; empty if it accepts it. A refusal deletes what was received
+        before, because
+        the viewers of this page have no right to it.
         """
         if refusal and not self.refusal:
             self.model, self.bins = self._new_model(), Bins()
@@ -117,7 +118,7 @@ class FeedState:
         }
 
     def _hear_events(self, batch: Batch[StateEvent]) -> None:
-        """The scheduler says the last ones again and again."""
+        """Add new events. The scheduler sends the last ones repeatedly."""
         new = [event for event in batch if event.time_us > self._last_event_us]
         if not new:
             return
@@ -133,11 +134,11 @@ class FeedState:
 
 
 class Feed:
-    """Hears, as long as `run` runs.
+    """Receives the stream while `run` runs.
 
     Args:
         subscriber: the connection to the scheduler.
-        store: where history is kept beside.
+        store: where to store history, too.
     """
 
     def __init__(self, subscriber: Subscriber, store: HistoryStore | None = None) -> None:
@@ -147,27 +148,27 @@ class Feed:
         self._listeners: dict[object, Callable[[], None]] = {}
 
     def listen(self, who: object, changed: Callable[[], None]) -> None:
-        """Call `changed` after each change, from the loop."""
+        """Call `changed` after each change, in the event loop."""
         self._listeners[who] = changed
 
     def want(self, who: object, topics: frozenset[str]) -> None:
-        """Hear these topics, too, until the same one wants others."""
+        """Subscribe to further topics for a listener, in place of its previous ones."""
         self._wanted[who] = topics
         self._subscriber.want(self.topics)
 
     def leave(self, who: object) -> None:
-        """Forget whoever listened."""
+        """Remove a listener."""
         self._listeners.pop(who, None)
         self._wanted.pop(who, None)
         self._subscriber.want(self.topics)
 
     @property
     def topics(self) -> frozenset[str]:
-        """All topics that are heard."""
+        """All subscribed topics."""
         return ALWAYS.union(*self._wanted.values())
 
     async def run(self) -> None:
-        """Hear until it is cancelled."""
+        """Receive until cancelled."""
         self._subscriber.want(self.topics)
         while True:
             before = time.monotonic()
@@ -182,6 +183,6 @@ class Feed:
             await asyncio.sleep(max(0.0, 0.1 - (time.monotonic() - before)))
 
     def close(self) -> None:
-        """Hang up, and close the store."""
+        """Close the connection and the store."""
         self._subscriber.close()
         self.state.close()

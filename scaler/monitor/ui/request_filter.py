@@ -1,10 +1,11 @@
-"""RequestFilter: decides which requests may pass: those of browsers that know the token, sent to and from this server.
+"""RequestFilter: accepts requests of browsers and programs that know the token, and refuses all others.
 
 The token is in a file that only its user can read. It is part of the first URL. The page keeps it in the storage of
-its origin, and sends it as the first message of each connection; programs send it as a bearer token. The cookie of the
-page is not the token, because browsers send cookies to all ports of a host, where other users may listen: it opens the
-files of the page, which hold no data. Host and Origin are checked, so that no other page that the browser shows can ask
-here.
+its origin, and sends it as the first message of each connection. Programs send it as a bearer token.
+
+The cookie of the page is not the token, because browsers send cookies to all ports of a host, where other users may
+listen. It only gives access to the files of the page, which contain no data. Host and Origin are checked, so that other
+pages in the browser cannot send requests.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-"""Of each answer."""
+"""The headers of each response."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def token_file(port: int) -> Path:
-    """Return where the token of the server with this port is kept, so that browsers outlive a restart of it.
+    """Return the token file of the server with this port, so that browsers keep access after a restart.
 
     Raises:
-        ConfigError: if this user has no home.
+        ConfigError: if this user has no home folder.
     """
     try:
         state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -55,7 +56,7 @@ def token_file(port: int) -> Path:
 
 
 def read_or_make_token(file: Path) -> str:
-    """Return the token in a file, which is made if there is none.
+    """Return the token in a file; create the file if it does not exist.
 
     Raises:
         ConfigError: if the file cannot be used, or other users may read it.
@@ -75,26 +76,26 @@ def read_or_make_token(file: Path) -> str:
 
 
 class RequestFilter:
-    """Knows the token, and the names under which browsers may ask for the page.
+    """Checks the token, and the host names under which browsers may request the page.
 
     Args:
-        token: whoever knows it may look.
+        token: required for access.
         host: where the server listens.
-        names: further names, for instance of a proxy in front.
+        names: further host names, for instance of a proxy in front.
     """
 
     def __init__(self, token: str, host: str, names: Collection[str] = ()) -> None:
         self._token = token.encode()
         self.cookie = hmac.new(self._token, b"files of the page", "sha256").hexdigest()
-        """the value of the cookie that opens the files of the page"""
+        """the value of the cookie that gives access to the files of the page"""
         self._proxies = {name.casefold() for name in names}
         ours = (*LOOPBACK, host, socket.gethostname(), socket.getfqdn())
         self._names = {name.casefold() for name in ours} | self._proxies
 
     def is_for_us(self, host: str, origin: str | None) -> bool:
-        """Return whether a request was sent to one of our names, and by a page of this server if by one.
+        """Return whether a request was sent to a name of this server, and if by a page, by a page of this server.
 
-        Another page could have a name of its own that leads here (DNS rebinding), but no such number.
+        This prevents DNS rebinding: a page may have a host name that leads here, but not the number of this server.
 
         Args:
             host: the header of the request.

@@ -1,4 +1,6 @@
-"""Run: the process of the page: takes its port, tells where it is, serves until a signal or the end of its parent."""
+"""Run: the process of the page: binds its port, reports its address, and serves until a signal or the end of its
+parent.
+"""
 
 from __future__ import annotations
 
@@ -25,29 +27,30 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""A connection that has not made a whole request in this time is closed, after twice this at the latest. aiohttp sees
-to later requests of a connection, after 75 s."""
+"""A connection without a complete request is closed after this time, at the latest after twice as long. aiohttp closes
+connections between requests, after 75 s.
+"""
 ACCEPTING_TURNS = 3
-"""As many turns of the loop after asyncio has accepted a connection, aiohttp knows it."""
+"""The turns of the loop after which aiohttp knows a connection that asyncio has accepted."""
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - names for it, not a wish
 
 
 @dataclass(frozen=True)
 class PageSite:
-    """Where the page is."""
+    """The address of the page."""
 
     listener: socket.socket
     token: str
     token_file: Path
     url: str
-    """with the token"""
+    """the URL, including the token"""
 
 
 def open_site(config: UiConfig) -> PageSite:
-    """Take the port.
+    """Bind the port, and read or create the token.
 
     Raises:
-        ConfigError: if that cannot be done; the message is for people.
+        ConfigError: if that fails.
     """
     listener = _listen(config.host, config.port)
     port = listener.getsockname()[1]
@@ -90,7 +93,7 @@ def run_ui(config: UiConfig, ready: Callable[[PageSite], None], lifeline: int | 
     Args:
         config: the settings.
         ready: called as soon as browsers can connect.
-        lifeline: a descriptor that ends when the process that wants the page is gone.
+        lifeline: a descriptor that ends when the parent process ends.
 
     Raises:
         ConfigError: if the page cannot be served with these settings.
@@ -145,7 +148,7 @@ async def _serve(
 
 
 async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
-    """End all connections, also those that asyncio loses as its server closes, and aiohttp if they do not read."""
+    """End all connections, including those that asyncio or aiohttp would leave open."""
     asyncio.get_running_loop().remove_reader(listener)
     for _ in range(ACCEPTING_TURNS):
         await asyncio.sleep(0)
@@ -160,10 +163,10 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
 
 
 async def _hang_up_on_silent(runner: web.AppRunner, spoken: set[Any]) -> None:
-    """Close connections that make no request, or half of one: each takes an open file.
+    """Close connections without a complete request, because each takes an open file.
 
     Args:
-        spoken: the connections that have been answered; those that have gone are taken out.
+        spoken: the connections that have been answered; closed ones are removed.
     """
     before: set[Any] = set()
     while runner.server is not None:

@@ -1,4 +1,4 @@
-"""Server: answers browsers and Prometheus, all of it behind the gate. None of it changes the cluster."""
+"""Server: answers browsers and Prometheus, after the request filter. No request changes the cluster."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from scaler.monitor.ui.request_filter import HEADERS, RequestFilter
 
 STATIC = Path(__file__).parent / "static"
 OPEN = frozenset({"/healthz"})
-"""Whoever can connect may ask for these."""
+"""Paths that need no token."""
 OF_PAGE = ("/", "/socket", "/static/")
-"""What the cookie opens: no data, since a browser hears nothing from `/socket` before it has sent the token."""
+"""Paths for which the cookie suffices. They give no data: `/socket` sends nothing before it has received the token."""
 TOKEN_SECONDS = 10.0
-"""How long a connection may take to send the token."""
+"""The most time until a connection sends the token."""
 YEAR_SECONDS = 31_536_000
 
 
@@ -40,13 +40,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def make_app(
     feed: Feed, gate: RequestFilter, has_page: bool = True, has_failed: Callable[[], None] = lambda: None
 ) -> web.Application:
-    """Return the application; it runs the feed as long as it runs itself.
+    """Return the application, which runs the feed while it runs.
 
     Args:
-        feed: what is shown.
-        gate: who may look.
-        has_page: whether there is a page, or only its metrics.
-        has_failed: called when nothing is heard any more because of an error, which the end of the application raises.
+        feed: the state to show.
+        gate: decides about requests.
+        has_page: whether to serve the page, or only its metrics.
+        has_failed: called when the feed ends by an error, which the end of the application raises.
     """
     app = web.Application(middlewares=[_guard], client_max_size=1024)
     app[FEED], app[GATE], app[BROWSERS] = feed, gate, Browsers()
@@ -62,7 +62,7 @@ def make_app(
 
 
 def cookie_name(request: web.Request) -> str:
-    """Return the name of our cookie: browsers send cookies to all ports of a host."""
+    """Return the name of the cookie, with the port, because browsers send cookies to all ports of a host."""
     return f"scaler_ui_{request.url.port or 0}"
 
 

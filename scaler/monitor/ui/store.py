@@ -1,6 +1,6 @@
-"""HistoryStore: keeps history, events and failures in a SQLite file, so that last night is there after a restart.
+"""HistoryStore: stores history, events and failures in a SQLite file, so that they survive a restart.
 
-Bounded in age and size. Must never: have anything in it that is not on the monitor stream, or be read by other users.
+It is bounded in age and size, contains only data of the monitor stream, and is not readable by other users.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ CREATE TABLE IF NOT EXISTS failures (failure BLOB PRIMARY KEY, last_us INTEGER, 
 
 
 class HistoryStore:
-    """One file.
+    """A store in one file.
 
     Args:
-        file: made if there is none.
+        file: created if it does not exist.
 
     Raises:
-        ConfigError: if it cannot be used, or is something else.
+        ConfigError: if the file cannot be used, or is not a store.
     """
 
     def __init__(self, file: Path) -> None:
         self.lost = 0
-        """how many times something could not be written"""
+        """the number of failed writes"""
         try:
             os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(file, timeout=2)
@@ -66,7 +66,7 @@ class HistoryStore:
         database.execute(f"PRAGMA user_version = {VERSION}")
 
     def load(self, history: History) -> tuple[list[StateEvent], list[StateFailure]]:
-        """Put what is kept into a history; return the events and failures, the oldest first."""
+        """Add the stored steps to a history. Return the events and failures, the oldest first."""
         for ring in history.rings:
             for number, blob in self._database.execute(
                 "SELECT number, row FROM steps WHERE step = ? ORDER BY number", (ring.step,)
@@ -79,7 +79,7 @@ class HistoryStore:
         return [StateEvent(*event) for event in events], [_failure_of(text) for (text,) in failures]
 
     def keep_step(self, step: int, number: int, row: Sequence[float]) -> None:
-        """Keep the values of one step, and drop what is too old."""
+        """Store the values of one step, and delete steps that are too old."""
         with self._writing():
             blob = array("f", row).tobytes()
             self._database.execute("INSERT OR REPLACE INTO steps VALUES (?, ?, ?)", (step, number, blob))
@@ -87,7 +87,7 @@ class HistoryStore:
             self._database.execute("DELETE FROM steps WHERE step = ? AND number <= ?", (step, oldest))
 
     def keep_events(self, events: Iterable[StateEvent]) -> None:
-        """Keep events."""
+        """Store events."""
         with self._writing():
             self._database.executemany(
                 "INSERT INTO events (time_us, kind, subject, reason) VALUES (?, ?, ?, ?)",
@@ -96,7 +96,7 @@ class HistoryStore:
             self._database.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (EVENTS_MOST,))
 
     def keep_failures(self, failures: Iterable[StateFailure]) -> None:
-        """Keep failures; the newest state of each kind."""
+        """Store the newest state of each kind of failure."""
         with self._writing():
             self._database.executemany(
                 "INSERT OR REPLACE INTO failures VALUES (?, ?, ?)",
@@ -110,7 +110,7 @@ class HistoryStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """A full disk costs history, and nothing else."""
+        """Ignore database errors in a transaction: a full disk costs only history."""
         try:
             with self._database:
                 yield

@@ -1,7 +1,7 @@
 """Views: what each page shows, made from the state as plain values for JSON.
 
-Each module has the function of one page; the server calls them for each browser, with what it wishes to see. Never
-here: state of their own.
+Each module has the function of one page. The server calls it for each browser, with the request of the page. Views have
+no state.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PAGES: dict[str, tuple[View, str]] = {
     "worker": (worker, "processors"),
     "function": (function, ""),
 }
-"""What each page shows, and the topic that it needs beside those that are always heard; `/` stands before an id."""
+"""The view of each page, and the further topic that it needs; `/` is followed by an id."""
 
 
 def topics(wish: PageRequest) -> frozenset[str]:
-    """Return the topics of the stream that only some pages need."""
+    """Return the further topics that a page needs."""
     _, topic = PAGES.get(wish.page, (None, ""))
     if topic.endswith("/"):
         topic += wish.short_id.hex()
@@ -48,16 +48,16 @@ def topics(wish: PageRequest) -> frozenset[str]:
 
 
 def frame(state: FeedState, wish: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
-    """Return all that a page needs at this moment.
+    """Return all data that a page needs now.
 
     Args:
-        state: what is known.
-        wish: what the page shows.
-        sent: what it has already; changed here.
-        now: seconds that only grow.
+        state: the state to show.
+        wish: the request of the page.
+        sent: what it has already received; updated here.
+        now: monotonic seconds.
 
     Raises:
-        PageRequestError: if there is no such page, or it has no such arguments.
+        PageRequestError: if there is no such page, or its arguments are invalid.
     """
     if wish.page not in PAGES:
         raise PageRequestError("there is no such page")

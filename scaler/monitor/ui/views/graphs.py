@@ -12,11 +12,11 @@ from scaler.monitor.ui.views.parts import outcome, page_of, plain
 from scaler.wire.messages.monitor import StateGraph, StateNode
 
 NODES_MOST = 2000
-"""More nodes are drawn as boxes of one function at one depth."""
+"""The most nodes that are drawn singly; more are drawn as boxes of one function at one depth."""
 
 
 def graphs(state: FeedState, wish: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page: the list, or one graph if the page asks for it."""
+    """Return the page: the list, or one graph if the page requests it."""
     model = state.model
     if wish.short_id:
         return _one(state, wish, sent)
@@ -44,7 +44,7 @@ def _one(state: FeedState, wish: PageRequest, sent: SentState) -> dict[str, Any]
 
 
 def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
-    """Return how many steps each node is away from those that depend on nothing."""
+    """Return the length of the longest path to each node from nodes without dependencies."""
     after: dict[int, list[int]] = {position: [] for position in nodes}
     open_inputs: dict[int, int] = {}
     for position, node in nodes.items():
@@ -64,7 +64,7 @@ def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
 
 
 def _inputs(node: StateNode) -> tuple[int, ...]:
-    """Return the positions of the nodes that one depends on. What is left over at the end of the row is none."""
+    """Return the positions of the nodes that one depends on. An incomplete number at the end of the row is ignored."""
     row = node.dependencies
     return positions(row[: len(row) // 4 * 4])
 

@@ -1,4 +1,4 @@
-"""Jobs: the rows that the scheduler keeps under names, and how far they are."""
+"""Jobs: the jobs of the scheduler, and their progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scaler.wire.messages.monitor import StateJob
 
 
 def jobs(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page: those that are open, then those that have changed last; or one, if the page asks for it."""
+    """Return the page: open jobs, then the others by time of change; or one job, if the page requests it."""
     model = state.model
     if wish.short_id:
         job = model.jobs.get(wish.short_id)

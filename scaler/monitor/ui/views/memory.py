@@ -1,4 +1,6 @@
-"""Memory: of scheduler, agents and worker processes over time, what each host keeps, and the largest stored objects."""
+"""Memory: of scheduler, agents and worker processes over time, the values on each host, and the largest stored
+objects.
+"""
 
 from __future__ import annotations
 

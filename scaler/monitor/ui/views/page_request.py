@@ -1,4 +1,4 @@
-"""PageRequest: what a page asks for: its name and a few arguments, all checked here."""
+"""PageRequest: the request of a page: its name and a few arguments, all checked here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ ROWS_MOST = 100
 
 
 class PageRequestError(ValueError):
-    """A page asked for something that does not exist."""
+    """A page requested something that does not exist."""
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """What one page wants to see."""
+    """What one page requests."""
 
     number: int
     page: str
@@ -23,10 +23,10 @@ class PageRequest:
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> PageRequest:
-        """Return the wish that a page sent.
+        """Return the request in a message of a page.
 
         Raises:
-            PageRequestError: if it is none.
+            PageRequestError: if it is invalid.
         """
         number, page, arguments = said.get("wish"), said.get("page"), said.get("args", {})
         if not isinstance(number, int) or not isinstance(page, str) or not isinstance(arguments, dict):
@@ -48,17 +48,17 @@ class PageRequest:
         return min(max(value, least), most)
 
     def flag(self, name: str) -> bool:
-        """Return an argument that is true or false."""
+        """Return whether an argument is true."""
         return self.arguments.get(name) is True
 
     @property
     def offset(self) -> int:
-        """The first row that is wanted."""
+        """The first requested row."""
         return self.number_of("offset", 0, 0, 10_000_000)
 
     @property
     def limit(self) -> int:
-        """How many rows are wanted."""
+        """The number of requested rows."""
         return self.number_of("limit", 50, 1, ROWS_MOST)
 
     @property
@@ -72,7 +72,7 @@ class PageRequest:
 
 @dataclass
 class SentState:
-    """What a page has already, so that only what is new is sent."""
+    """What a page has already received, so that only new data is sent."""
 
     series_end: int = 0
     shape: object = None

@@ -26,17 +26,19 @@ _ID_BYTES_MOST = 16
 
 @cache
 def _fields(item: Any) -> tuple[tuple[str, str, float], ...]:
-    """Return the fields of items: each with its name on the page, and what its values are divided by; 0: nothing."""
+    """Return the fields of an item: each with its name on the page, and the divisor of its values; 0: none."""
     parts = [(field.name, *field.name.rpartition("_")[::2]) for field in dataclasses.fields(item)]
     return tuple((name, stem if unit in _UNITS else name, _UNITS.get(unit, 0)) for name, stem, unit in parts)
 
 
 def plain(item: Any, **more: Any) -> dict[str, Any]:
-    """Return an item of the stream for the page: names without units, times in seconds or None, processor time in
-    cores, ids as text; the one that it begins with is `id`. What is packed is left out.
+    """Return an item of the stream for the page.
+
+    Names lose their units, times become seconds or None, CPU time becomes cores, and ids become text. The first id is
+    called `id`. Packed fields are left out.
 
     Args:
-        more: what else the row has, or has instead.
+        more: further or replaced values of the row.
     """
     row: dict[str, Any] = {}
     for field, name, divisor in _fields(item.__class__):
@@ -52,7 +54,7 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
 
 
 def series(state: FeedState, wish: PageRequest, sent: SentState, names: Sequence[str], seconds: int) -> dict[str, Any]:
-    """Return series over the last seconds, or up to the end that the page asks for: all, then only what is new."""
+    """Return series over the last seconds, or up to the requested end: all values first, then only new ones."""
     end = wish.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)
@@ -67,19 +69,19 @@ def series(state: FeedState, wish: PageRequest, sent: SentState, names: Sequence
 
 
 def page_of(rows: Sequence[T], wish: PageRequest, row: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
-    """Return the rows that the page has room for, and how many there are."""
+    """Return the requested rows, and the number of all rows."""
     offset = min(wish.offset, max(0, len(rows) - 1) // wish.limit * wish.limit)
     page = rows[offset : offset + wish.limit]
     return {"rows": [row(each) for each in page], "offset": offset, "total": len(rows)}
 
 
 def worker_key(key: tuple[bytes, int]) -> str:
-    """Return the key of a worker as a text."""
+    """Return the key of a worker as text."""
     return f"{key[0].hex()}.{key[1]}"
 
 
 def worker_row(state: FeedState, worker: WorkerView, left_seconds: float | None = None) -> dict[str, Any]:
-    """Return a worker."""
+    """Return the row of a worker."""
     model = state.model
     return {
         "key": worker_key(worker.key),
@@ -95,7 +97,7 @@ def worker_row(state: FeedState, worker: WorkerView, left_seconds: float | None 
 
 
 def function_row(function: StateFunction) -> dict[str, Any]:
-    """Return a function."""
+    """Return the row of a function."""
     p95 = percentile_us(function.durations, 0.95)
     return plain(
         function,
@@ -108,12 +110,12 @@ def function_row(function: StateFunction) -> dict[str, Any]:
 
 
 def task_row(model: Model, task: StateTask) -> dict[str, Any]:
-    """Return a task."""
+    """Return the row of a task."""
     function = task.function_name or model.function_name(task.function)
     name = task.name or function
     return plain(task, name=name, function_name=function, state=outcome(task.state), exact=task.state)
 
 
 def outcome(state: str) -> str:
-    """Return the state as pages colour it."""
+    """Return the state by which pages choose a colour."""
     return FAILED if state in FAILURES else state

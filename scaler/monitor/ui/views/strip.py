@@ -1,4 +1,4 @@
-"""Strip: what is on each page: the verdict, the few figures that matter most, and the history as a band."""
+"""Strip: the part of each page with the verdict, the most important figures, and the history as a band."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scaler.monitor.ui.views.page_request import PageRequest, SentState
 BAND_POINTS = 180
 BAND_SECONDS_LEAST = 1800
 BACK_SECONDS = 60
-"""For how long after a restart the page says how many workers are back."""
+"""How long after a restart the page shows how many workers are back."""
 
 
 def strip(state: FeedState, now: float) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def _failed_in_a_minute(state: FeedState) -> float:
 
 
 def _restart(state: FeedState, now: float) -> dict[str, Any] | None:
-    """Return the last restart of the scheduler, as long as it matters."""
+    """Return the last restart of the scheduler, if it is recent."""
     model = state.model
     if not model.restarts or model.heard_at is None:
         return None
@@ -65,7 +65,7 @@ def _restart(state: FeedState, now: float) -> dict[str, Any] | None:
 
 
 def band(state: FeedState, wish: PageRequest, sent: SentState) -> dict[str, Any] | None:
-    """Return the long history, when it is new to the page; the last half hour as long as no more is known."""
+    """Return the long history if the page does not have it yet, or the last half hour if nothing older is known."""
     seconds = wish.number_of("band", 21600, BAND_SECONDS_LEAST, 604800)
     end = state.history.end if state.model.heard_at is not None else int(time.time())
     if not state.history.begins_before(end - BAND_SECONDS_LEAST):

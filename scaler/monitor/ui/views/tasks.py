@@ -1,4 +1,4 @@
-"""Tasks: the sample of single tasks, one task with its history, all tasks of one function, and what failed."""
+"""Tasks: the sample of single tasks, one task with its history, all tasks of one function, and failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FUNCTION_TASKS_MOST = 50
 
 
 def tasks(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page: the newest first."""
+    """Return the page, the newest tasks first."""
     model = state.model
     wanted, kind = wish.text("filter"), wish.text("state")
     start, end = wish.number_of("start", 0, 0, 2**40), wish.number_of("end", 0, 0, 2**40)

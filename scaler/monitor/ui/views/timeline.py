@@ -14,11 +14,11 @@ from scaler.monitor.units import natural
 LANES_MOST = 60
 TASKS_MOST = 400
 WIDE_BINS = 2
-"""Tasks that last longer than so many bins are drawn one by one."""
+"""The duration in bins from which tasks are drawn singly."""
 
 
 def stream(state: FeedState, wish: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
-    """Return the page: all bins of the visible workers, then what is new, and what has changed of those before."""
+    """Return the page: first all bins of the visible workers, then new and changed ones."""
     model = state.model
     window = wish.number_of("window", 300, 300, 1800)
     step = max(1, window // POINTS)
@@ -63,18 +63,18 @@ def _bins(state: FeedState, key: tuple[bytes, int], start: int, step: int, last:
 
 
 def end_of(state: FeedState) -> int:
-    """Return the time after what is known: bins end with what workers do, the history goes on."""
+    """Return the end of the known time. Bins end with the last work, the history continues."""
     return max(state.bins.end, state.history.end if state.model.heard_at is not None else 0)
 
 
 def _changed_since(state: FeedState, key: tuple[bytes, int], end: int, step: int) -> int:
-    """Return the beginning of the first bin that may be another one than a page has, whose bins go on to `end`."""
+    """Return the start of the first bin that may have changed for a page that has bins up to `end`."""
     before = end - step  # more news of the last bin may have come since
     return max(state.bins.changed_since(key, before - 1) // step * step, end - step * POINTS)
 
 
 def running(state: FeedState, keys: set[tuple[bytes, int]], step: int) -> list[list[Any]]:
-    """Return what runs now for long."""
+    """Return the tasks that have been running for long."""
     now = state.model.heard_us / 1e6
     return [
         ["", state.model.function_name(each.function), "running", each.name, now - each.running_ms / 1000, 0]
@@ -84,7 +84,7 @@ def running(state: FeedState, keys: set[tuple[bytes, int]], step: int) -> list[l
 
 
 def _wide_tasks(state: FeedState, workers: set[str], first: int, step: int) -> list[list[Any]]:
-    """Return the sampled tasks that are wide enough to be seen, of these workers."""
+    """Return the sampled tasks of these workers that are wide enough to be seen."""
     least_us = WIDE_BINS * step * 1_000_000
     found: list[list[Any]] = []
     for task in reversed(state.model.tasks.values()):

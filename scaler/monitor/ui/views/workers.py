@@ -1,4 +1,4 @@
-"""Workers: those that the page has room for, one of them alone, and the processes of all."""
+"""Workers: the visible rows of workers, one worker, and the processes of all workers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scaler.monitor.units import natural
 TASKS_MOST = 50
 
 _COLUMNS = ("name", "cpu", "rss", "sent", "queued", "free", "suspended", "lag", "agent_cpu", "rss_free", "marks")
-"""In the order of the page; the memory of the agent is shown with its processor time."""
+"""In the order of the page; the memory of the agent is shown with its CPU time."""
 _SENT_COLUMNS = [{"name": each, "title": BY_NAME[each].heading, "unit": BY_NAME[each].unit} for each in _COLUMNS]
 
 

@@ -1,4 +1,4 @@
-"""Supervisor: keeps children alive, as their specifications say.
+"""Supervisor: keeps children alive, by their specifications.
 
 A failed child is restarted at the same address, so its senders need not know; its mail waits. Restarts are counted
 against a budget. A supervisor with more than `times` failures within `within_seconds` fails itself, and its own

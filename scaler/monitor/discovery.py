@@ -15,7 +15,7 @@ from scaler.endpoint import TCP, Endpoint, ipc_address
 from scaler.transport.binding import name_of_user
 from scaler.transport.trust import why_not_trusted
 
-FOLDER = Path("/tmp")  # noqa: S108 - where existing commands have it; who listens there is checked
+FOLDER = Path("/tmp")  # noqa: S108 - as in existing commands; the listener is checked
 """The folder of the streams of schedulers that listen on TCP."""
 
 
@@ -59,7 +59,7 @@ def _is_here(host: str) -> bool:
         found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
         with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:
             probe.bind(found[0][4])
-    except (OSError, UnicodeError):  # the latter: no name can be like that
+    except (OSError, UnicodeError):  # UnicodeError: an invalid host name
         return False
     return True
 
@@ -78,7 +78,7 @@ def _not_allowed(place: Endpoint) -> ConfigError:
     closed = next((each for each in reversed(place.file.parents) if not os.access(each, os.X_OK)), place.file)
     try:
         owner = name_of_user(closed.stat().st_uid)
-    except OSError:  # it has just gone
+    except OSError:  # just removed
         owner = "its owner"
     return ConfigError(
         f"this user has no access to {place}: {closed} belongs to {owner}. Ask {owner} to start the scheduler with "
@@ -103,7 +103,7 @@ def _is_heard(place: Endpoint) -> bool:
         except PermissionError:
             raise _not_allowed(place) from None
         except OSError:
-            return True  # more connections wait there than fit
+            return True  # its backlog is full
         reason = why_not_trusted(place, probe)
     if reason:
         raise ConfigError(reason)

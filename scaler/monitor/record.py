@@ -34,14 +34,13 @@ def record(
     began: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> Trace:
-    """Return the tasks of `seconds`, or until SIGINT or SIGTERM. Return an empty trace as soon as it is known that the
-    scheduler cannot be reached.
+    """Return the tasks of `seconds` after the first message, or until SIGINT or SIGTERM.
 
-    Args:
-        seconds: the duration, from the first message.
-        first_seconds: the most time until the first message.
-        began: called after the first message.
-        lifeline: a descriptor that becomes readable when the program that requested the trace ends.
+    Wait at most `first_seconds` for the first message, and then call `began`. Return an empty trace as soon as it is
+    known
+    that the scheduler cannot be reached. End when `lifeline` becomes readable, because the program that requested the
+    trace
+    has ended.
     """
     lifelines = () if lifeline is None else (lifeline,)
     trace = Trace()

@@ -214,7 +214,7 @@ class Subscriber:
             event, value = int(heard["event"]), int(heard["value"])
             if event & FAILURES:
                 self._keyring.failed(event, value)
-                continue  # its end follows
+                continue  # the end of the connection follows
             if self._check is not None and event == _CONNECTED:
                 self._check.open(value)
                 continue
@@ -245,7 +245,7 @@ class Subscriber:
             self.refused += 1
             return None
         if name not in self._topics:
-            return None  # a subscription to `task/1` also hears `task/12`, and one that has ended its last messages
+            return None  # `task/1` also matches `task/12`; or the last messages after an unsubscription
         head: StateHead = first[0]
         scheduler, last = self._last.get(name, (b"", 0))
         missed = number - last - 1 if last and scheduler == head.scheduler else 0

@@ -82,7 +82,7 @@ class Trace:
             elif batch.item is StateNode:
                 for node in batch:
                     self._graphs.setdefault(node.graph, {})[node.position] = node
-        if news.topic == "tasks" and not is_old:  # else it is what the scheduler remembers, for a new viewer
+        if news.topic == "tasks" and not is_old:  # else these are old tasks, sent to each new viewer
             self.left_out += max(0, head.total - head.shown)
 
     def _add(self, tasks: list[StateTask]) -> bool:

@@ -19,7 +19,7 @@ _WAITS_FOR: dict[str, str] = {
     vocabulary.TURN: "its turn",
     vocabulary.INPUTS: "other tasks",
 }
-"""What tasks that are not assigned wait for, by reason."""
+"""by reason: what tasks that are not assigned wait for"""
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
 _BYTES = ("b", "k", "m", "g", "t", "p")
 

@@ -41,7 +41,7 @@ RAISE_IT = "use less at a time, or raise the setting object_memory_bytes of the 
 
 
 class StoreGauges(NamedTuple):
-    """What a store holds, and its limits, in bytes.
+    """The bytes and limits of a store.
 
     Attributes:
         hot: shared memory that counts for it.

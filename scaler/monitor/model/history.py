@@ -87,7 +87,7 @@ class History:
         second = int(at)
         first = self.rings[0]
         if second < first.end:
-            return  # a clock that was set back: wait until it has caught up
+            return  # the clock was set back: wait until it has caught up
         before = first.end or second
         for late in range(before + 1, second if second - before <= LATE_SECONDS else 0):
             first.put(late, sample)
@@ -143,7 +143,7 @@ class History:
                 rows = [row for row in (ring.row(number + index) for index in range(each)) if row is not None]
                 if rows:
                     return combined(rows)
-        # After a restart of the server, only longer steps are known of what was before.
+        # After a restart of the server, only longer steps are known of the time before.
         for ring in self.rings:
             if ring.step > step and not self._has_seconds(start // ring.step, ring.step):
                 row = ring.row(start // ring.step)

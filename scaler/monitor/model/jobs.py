@@ -31,7 +31,7 @@ class JobRates:
             points = self._seen.get(job.job) or deque(maxlen=60)
             ended = job.done + job.failed
             if points and ended < points[-1][1]:
-                points.clear()  # rows that had failed are open again
+                points.clear()  # failed rows are open again
             points.append((now_us, ended))
             while len(points) > 2 and points[0][0] < now_us - WINDOW_US:
                 points.popleft()

@@ -54,7 +54,7 @@ LINES_MOST, OUTPUTS_MOST = 500, 20
 
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
-"""The number of snapshots over which `busy_share` is the mean, because one says little if tasks are short."""
+"""The number of snapshots over which `busy_share` is the mean, because one says little of short tasks."""
 
 
 class News(NamedTuple):
@@ -208,7 +208,7 @@ class Model:
     def _sample(self, scheduler: StateScheduler) -> list[float]:
         """Return the values of this moment for the history."""
         ended = self.rates.ended
-        are_known = "workers" in self.heads  # their first report comes a little later
+        are_known = "workers" in self.heads  # their first report arrives a little later
         agents = {(agent.host, agent.pid): agent.rss_bytes for agent in self.agents.values()}
         values = {
             "success": ended.get("success", 0.0),
@@ -235,7 +235,7 @@ class Model:
         elif were_open:
             self.idle_since_us = self.heard_us
         if is_first:
-            self._list_workers()  # how many tasks one takes was not known
+            self._list_workers()  # the queue size was unknown
 
     def _see_things(self, name: str, key: str, items: list[Any], _: float) -> None:
         setattr(self, name, {getattr(each, key): each for each in items})
@@ -265,7 +265,7 @@ class Model:
         for failure in batch:
             known = self.failures.pop(failure.failure, None)
             if known is not None and not failure.traceback:
-                self.failures[failure.failure] = replace(failure, traceback=known.traceback)  # it is said once
+                self.failures[failure.failure] = replace(failure, traceback=known.traceback)  # it is sent once
             else:
                 self.failures[failure.failure] = failure
             self._names.setdefault(failure.function, failure.function_name)

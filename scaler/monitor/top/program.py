@@ -99,14 +99,14 @@ class TopProgram:
                         stops = self._show_until_a_signal()
                     if not stops:
                         return
-                    os.kill(os.getpid(), signal.SIGSTOP)  # the shell goes on here with `fg`
+                    os.kill(os.getpid(), signal.SIGSTOP)  # resumes here with `fg`
         finally:
             self._signals.close()
 
     def _show_until_a_signal(self) -> bool:
         """Return True if the program must be suspended, False if it must end."""
         keyboard = self._screen.keyboard
-        if not self._read_keys():  # those that came before the terminal was taken
+        if not self._read_keys():  # keys from before the terminal was taken
             return False
         self._draw()
         while True:

@@ -82,8 +82,8 @@ class Browser:
         except PageRequestError:
             await self._socket.close(code=1008, message=b"not understood")
         except ConnectionError:
-            return  # the page has gone
-        except Exception:  # a page that stays open would wait for ever; it connects again
+            return  # the page was closed
+        except Exception:  # close the page, which then reconnects; it would wait forever
             logger.exception("a page cannot be made")
             await self._socket.close(code=1011, message=b"internal error, see the log of scaler_ui")
 

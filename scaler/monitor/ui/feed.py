@@ -179,7 +179,7 @@ class Feed:
             self.state.refuse(self._subscriber.refusal)
             for changed in list(self._listeners.values()):
                 changed()
-            # Messages of one moment come together; a frame is made for all of them.
+            # Messages of one moment arrive together; one frame is made for all of them.
             await asyncio.sleep(max(0.0, 0.1 - (time.monotonic() - before)))
 
     def close(self) -> None:

@@ -110,7 +110,7 @@ def run_ui(config: UiConfig, ready: Callable[[PageSite], None], lifeline: int | 
     finally:
         site.listener.close()
         if not config.port and not config.token_file:
-            site.token_file.unlink(missing_ok=True)  # nobody asks for this port again
+            site.token_file.unlink(missing_ok=True)  # the port is not used again
 
 
 async def _serve(
@@ -165,8 +165,7 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
 async def _hang_up_on_silent(runner: web.AppRunner, spoken: set[Any]) -> None:
     """Close connections without a complete request, because each takes an open file.
 
-    Args:
-        spoken: the connections that have been answered; closed ones are removed.
+    `spoken` holds the connections that have been answered; closed ones are removed from it.
     """
     before: set[Any] = set()
     while runner.server is not None:

@@ -48,13 +48,7 @@ def topics(wish: PageRequest) -> frozenset[str]:
 
 
 def frame(state: FeedState, wish: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
-    """Return all data that a page needs now.
-
-    Args:
-        state: the state to show.
-        wish: the request of the page.
-        sent: what it has already received; updated here.
-        now: monotonic seconds.
+    """Return all data that a page needs now, and update `sent`, which holds what the page has already received.
 
     Raises:
         PageRequestError: if there is no such page, or its arguments are invalid.

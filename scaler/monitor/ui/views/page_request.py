@@ -15,7 +15,7 @@ class PageRequestError(ValueError):
 
 @dataclass(frozen=True)
 class PageRequest:
-    """What one page requests."""
+    """The request of one page."""
 
     number: int
     page: str
@@ -72,7 +72,7 @@ class PageRequest:
 
 @dataclass
 class SentState:
-    """What a page has already received, so that only new data is sent."""
+    """The data that a page has already received, so that only new data is sent."""
 
     series_end: int = 0
     shape: object = None

@@ -62,7 +62,7 @@ def series(state: FeedState, wish: PageRequest, sent: SentState, names: Sequence
     last = start + step * count
     first = sent.series_end if is_known else start
     if is_known and last > first:
-        first = max(start, first - step)  # more news of that second may have come since
+        first = max(start, first - step)  # further messages of that second may have arrived since
     sent.shape, sent.series_end = shape, last
     columns = state.history.read(names, first, step, (last - first) // step)
     return {"full": not is_known, "start": first, "step": step, "columns": columns}

@@ -69,7 +69,7 @@ def end_of(state: FeedState) -> int:
 
 def _changed_since(state: FeedState, key: tuple[bytes, int], end: int, step: int) -> int:
     """Return the start of the first bin that may have changed for a page that has bins up to `end`."""
-    before = end - step  # more news of the last bin may have come since
+    before = end - step  # further messages of the last bin may have arrived since
     return max(state.bins.changed_since(key, before - 1) // step * step, end - step * POINTS)
 
 

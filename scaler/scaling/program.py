@@ -135,7 +135,7 @@ class ScaleProgram:
         labels = [client.label for client in model.clients.values()]
         if head.shown < head.total and len(owners_in(labels)) == len(
             labels
-        ):  # owners are listed first: there may be more
+        ):  # owners come first: may be incomplete
             return
         workers = [worker for worker in model.workers if self._pool.may_have(worker)]
         for name in self._clusters.adopt(workers, labels, now):

@@ -198,7 +198,7 @@ def test_every_screen_says_what_explain_says(
             assert taken.concern == ""
             never = other.options(capabilities={"tpu": 1}).submit(len, "x")
             same_everywhere(screens, never, vocabulary.NOT_ABLE, "len", "tpu=1", "gpu=1")
-            assert screens.json()["warning"] == "1 needs tpu=1: nobody has it"
+            assert screens.json()["warning"] == "1 needs tpu=1: no worker has it"
             same_in_bar_and_log(never, vocabulary.NOT_ABLE, capsys, caplog)
             node = client.get({"path": gates("node"), "a": (hold, "path"), "b": (follow, "a")}, ["b"], block=False)["b"]
             crowd = [client.submit(abs, number) for number in range(8)]

@@ -301,7 +301,7 @@ def test_a_stopped_process_and_a_task_that_nobody_can_take_are_named(tmp_path: P
         shown.wait_for("Total 2 worker(s), 0 busy | idle")
         client = stack.enter_context(Client(address))
         client.options(capabilities={"tpu": 1}).submit(abs, -1)
-        shown.wait_for("1 needs tpu=1: nobody has it")
+        shown.wait_for("1 needs tpu=1: no worker has it")
         client.submit(hold, str(file))
         wait_until(lambda: file.exists() and file.read_text().endswith("\n"), "the task runs")
         pid = int(file.read_text())

@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
     sentence: str
     """for people, with what to do; if tasks wait, the explanation of one of them"""
     warning: str = ""
-    """tasks that can never run, apart from what limits the others: `40 need tpu=1: nobody has it`"""
+    """tasks that can never run, apart from what limits the others: `40 need tpu=1: no worker has it`"""
 
 
 def verdict(model: Model, now: float) -> Verdict:
@@ -50,7 +50,7 @@ def verdict(model: Model, now: float) -> Verdict:
     if found is not None:
         return found
     in_vain = never(model.waiting)
-    return _with_work(model)._replace(warning=f"{in_vain}: nobody has it" if in_vain else "")
+    return _with_work(model)._replace(warning=f"{in_vain}: no worker has it" if in_vain else "")
 
 
 def _without_work(model: Model, now: float) -> Verdict | None:

@@ -145,7 +145,7 @@ def _client(model: Model, key: Any) -> Found:
         return None
     lines: list[Text] = [
         f"id        {each.client.hex()}",
-        f"owner     {each.owner or 'nobody in particular'}",
+        f"owner     {each.owner or '-'}",
         f"tasks     {each.open:,} open, {each.waiting:,} of them wait for a worker",
         f"heard     {units.ago(each.seen_ms / 1000)}" + (", its connection is lost" if each.is_away else ""),
     ]
@@ -229,7 +229,7 @@ def _facts_of(model: Model, task: StateTask) -> list[Text]:
             target=_target("function", task.function),
         ),
         f"client    {task.client_label or task.client.hex() or '-'}",
-        f"owner     {task.owner or 'nobody in particular'}",
+        f"owner     {task.owner or '-'}",
         f"worker    {task.worker or '-'}" + (f", try {task.attempt}" if task.attempt > 1 else ""),
         (
             f"times     submitted {units.clock(task.submitted_us)}, started {units.clock(task.started_us)}, "

@@ -165,7 +165,7 @@ def _draw_total(canvas: Grid, y: int, model: Model, view: TopView, moment: Frame
     clock = units.clock(model.heard_us)
     word = parts[1]
     busy = f"{model.busy}/{model.worker_count} busy"
-    short = [part.partition(": nobody")[0] for part in parts]
+    short = [part.partition(": no worker")[0] for part in parts]
     tails: tuple[list[str], ...] = [f"{clock} {now}"], [clock], []
     choices = [
         *([*each, *tail] for each in (parts, [busy, *short[1:]], parts[:2]) for tail in tails),

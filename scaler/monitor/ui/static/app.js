@@ -23,13 +23,13 @@ const shown = ["live", "tasks", "stream", "memory", "processors", "graphs", "job
 const onPhones = ["live", "tasks", "stream", "failures", "settings"];
 const main = document.getElementById("main"), strip = document.getElementById("strip");
 
-// The browser keeps the token; it need not stay in the address or in the history.
+// The browser stores the token, so it is removed from the address and the history.
 if (new URL(location).searchParams.has("token")) history.replaceState(null, "", `./${location.hash}`);
 apply();
 
 const app = {
   view: null, name: "", id: "", paused: false, shown: 0, args: {},
-  /** Asks for the page with other arguments. */
+  /** Requests the page with other arguments. */
   want(args = {}) {
     Object.assign(app.args, args);
     if (app.id) app.args.id = app.id;

@@ -1,5 +1,5 @@
 // Charts on canvas: over time (stacked or lines), and a histogram. Colours come from the tokens of the style sheet.
-// Each chart has a label, a text panel for the value under the pointer, and a table of what it shows.
+// Each chart has a label, a text panel for the value under the pointer, and a table of its values.
 
 import { h, say, fill, plainTable } from "./dom.js";
 import { clock, seconds, unknown } from "./format.js";
@@ -32,7 +32,7 @@ export function strokeLine(context, x, y, toX, toY) {
   context.stroke();
 }
 
-// Those of pages that were left are not kept.
+// Charts of closed pages are removed.
 const sheets = new Set();
 addEventListener("prefs", () => forEachSheet((canvas) => canvas.later()));
 
@@ -74,7 +74,7 @@ export function sheet(draw, label) {
   return { canvas, later };
 }
 
-/** Values at even times. Frames bring the whole once, then what is new. */
+/** Values in steps of one length. Frames bring all values once, then new ones. */
 class Series {
   constructor(length) {
     this.length = length;
@@ -139,7 +139,7 @@ export function timeAxis(context, left, width, height, start, end) {
 
 const dashes = [[], [6, 3], [2, 3], [10, 3, 2, 3]];
 
-/** Over time. lines: {name, title, kind}; stacked: areas above each other. format: of a value. */
+/** A chart over time. lines: {name, title, kind}; stacked: areas above each other; format: formats a value. */
 export function timeChart({ label, lines, stacked, format, log = () => false, tall, fixed = 0, base = 10 }) {
   const series = new Series(300);
   const readout = h("div", { class: "readout" });
@@ -294,7 +294,7 @@ function swatch(line, number, stacked) {
   return canvas;
 }
 
-/** Durations: how many runs took so long, in boxes that double. buckets[n] counts those under 2^n us. */
+/** A histogram of durations, in buckets that double. buckets[n] counts runs of less than 2^n us. */
 export function histogram(label) {
   let buckets = [];
   const { canvas, later } = sheet((context, width, height) => {

@@ -1,4 +1,4 @@
-// Makes and updates elements. Texts only ever become text: nothing here, or anywhere else, parses HTML.
+// Creates and updates elements. Texts are inserted as text; no code parses HTML.
 
 import { count } from "./format.js";
 
@@ -22,7 +22,7 @@ export function h(tag, props = {}, ...children) {
   return element;
 }
 
-/** Sets a text, and touches nothing if it is there already. */
+/** Sets a text, if it differs. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -54,21 +54,21 @@ export function facts(pairs) {
 }
 
 export const bar = (...children) => h("div", { class: "bar" }, ...children);
-/** What follows in a bar is at its right. */
+/** Moves the following elements of a bar to its right. */
 export const push = () => h("span", { class: "push" });
 export const muted = (text) => h("p", { class: "muted" }, text);
 /** A part of a page below a heading, which is a text or an element. */
 export const panel = (title, ...children) =>
   h("section", { class: "panel" }, title instanceof Node ? title : h("h2", {}, title), ...children);
 
-/** How often something failed, in red if it did. */
+/** A number of failures, red unless it is 0. */
 export const failedCount = (n) => (n ? h("span", { class: "failed" }, `\u2717 ${count(n)}`) : "0");
 
 export function searchBox(label, placeholder, act) {
   return h("input", { type: "search", placeholder, "aria-label": label, oninput: (event) => act(event.target.value) });
 }
 
-/** One button for each value; `press(value)` shows which one holds. */
+/** One button for each value; `press(value)` marks the current one. */
 export function choices(values, text, pick) {
   const buttons = values.map((value) => h("button", { onclick: () => pick(value) }, text(value)));
   const press = (chosen) =>
@@ -76,19 +76,19 @@ export function choices(values, text, pick) {
   return { buttons, press };
 }
 
-/** A table that is made as a whole. classes: of the cells of each column. */
+/** A table without updates. classes: those of the cells of each column. */
 export function plainTable(label, classes, rows, heads) {
   const cells = (tag, row) => h("tr", {}, row.map((cell, i) => h(tag, { class: classes[i] }, cell)));
   return h("table", { "aria-label": label }, heads && h("thead", {}, cells("th", heads)),
     h("tbody", {}, rows.map((row) => cells("td", row))));
 }
 
-/** What stands where nothing is to be shown: what is missing, and the command for it. */
+/** A text in place of missing content, with the command that creates some. */
 export function empty(text, command, more) {
   return h("div", { class: "empty" }, h("p", {}, text), command && h("pre", {}, command), more && muted(more));
 }
 
-/** What is wider than its place may be scrolled, by the keyboard too if nothing in it takes the focus. */
+/** A container that scrolls wide content, also by the keyboard if nothing in it takes the focus. */
 export function scroller(label, tabIndex = 0) {
   return h("div", { class: "scroll", tabIndex, role: "group", "aria-label": label });
 }
@@ -141,7 +141,7 @@ export function table({ label, columns, key, sort, open }) {
       if (row === place) place = place.nextSibling;
       else body.insertBefore(row, place);
     });
-    // A row that is moved, or a link that is made anew, loses the focus.
+    // A row that is moved, or a link that is recreated, loses the focus.
     if (mine?.isConnected && !mine.contains(document.activeElement)) {
       (focused === mine ? mine : mine.querySelector("a") ?? mine).focus({ preventScroll: true });
     }

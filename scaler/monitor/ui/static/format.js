@@ -1,4 +1,4 @@
-// Numbers for people. What is unknown is "-", never 0.
+// Numbers as text. An unknown value is "-", never 0.
 
 export const unknown = "-";
 
@@ -7,7 +7,7 @@ export function count(n) {
   return n >= 1e7 ? `${(n / 1e6).toFixed(n < 1e8 ? 1 : 0)}M` : Math.round(n).toLocaleString("en");
 }
 
-/** For a place that is narrow: 2.4M. */
+/** A short form, such as 2.4M. */
 export function short(n) {
   return n >= 1e6 ? `${(n / 1e6).toFixed(n < 1e7 ? 2 : 1)}M` : count(n);
 }

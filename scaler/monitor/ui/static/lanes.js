@@ -1,5 +1,5 @@
-// Lanes: a line per worker over time. A bin shows how busy the worker was, and what ended worst in it; tasks that are
-// wide enough are drawn as bars of their own. The pointer tells what is where.
+// Lanes: a line per worker over time. A bin shows how busy the worker was, and the worst outcome; tasks that are
+// wide enough are drawn as bars of their own. The pointer shows details.
 
 import { h, say } from "./dom.js";
 import { sheet, token, paint, timeAxis } from "./charts.js";
@@ -47,7 +47,7 @@ export class Lanes {
     this.later();
   }
 
-  /** Whether nothing has run in any of them. */
+  /** Whether all lanes are idle. */
   get areIdle() { return !this.tasks.length && ![...this.lanes.values()].some((lane) => /[^0]/.test(lane.ends)); }
 
   get start() { return this.end - this.points * this.step; }

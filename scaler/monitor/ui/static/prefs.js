@@ -15,7 +15,7 @@ function read() {
 
 export const prefs = read();
 
-/** The token: of the address at first, then of the storage of this origin. Other ports of this host have another one. */
+/** The token: first from the address, then from the storage of this origin. Other ports of this host have another one. */
 export const secret = token();
 
 function token() {

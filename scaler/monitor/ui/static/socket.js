@@ -1,6 +1,6 @@
-// The connection to the server: sends the token, says which page is wanted, takes one frame after the other, and comes
-// back by itself.
-// A frame is confirmed when it is drawn, and only then the server sends a newer one: a slow browser skips frames.
+// The connection to the server: sends the token, requests pages, receives one frame after the other, and reconnects by
+// itself.
+// A frame is acknowledged when it is drawn, and only then the server sends a newer one: a slow browser skips frames.
 
 import { secret } from "./prefs.js";
 
@@ -39,7 +39,7 @@ export class Socket {
     };
   }
 
-  /** Asks for a page from now on; frames of an earlier wish are dropped. */
+  /** Requests a page; frames of earlier requests are dropped. */
   want(page, args) {
     this.wish = { wish: ++this.number, page, args };
     this.say(this.wish);

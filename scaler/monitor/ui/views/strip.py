@@ -43,7 +43,7 @@ def strip(state: FeedState, now: float) -> dict[str, Any]:
 
 
 def _title(word: str) -> str:
-    titles = {NO_NEWS: "No news", IDLE: "Idle", NO_WORKERS: "No workers", NOBODY: "Stuck: nobody can take them"}
+    titles = {NO_NEWS: "No news", IDLE: "Idle", NO_WORKERS: "No workers", NOBODY: "Stuck: no worker can run them"}
     return titles.get(word, f"Working, bound by {word}")
 
 

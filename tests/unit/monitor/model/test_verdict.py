@@ -68,7 +68,7 @@ def test_the_sentence_is_that_of_a_task_that_waits() -> None:
 
 @pytest.mark.parametrize("groups", [(NEVER,), (NEVER, FIVE), (NEVER, waiting(0, "", running=1))])
 def test_what_nobody_has_is_a_warning_whatever_else_is_so(groups: tuple[StateWaiting, ...]) -> None:
-    assert verdict(model_of((row(),), *groups), 1).warning == "2 need tpu=1: nobody has it"
+    assert verdict(model_of((row(),), *groups), 1).warning == "2 need tpu=1: no worker has it"
 
 
 def test_silence_comes_before_everything() -> None:

@@ -1,4 +1,4 @@
-// One function: how many of its tasks are where, how long they take, how they fail, and what they wait for.
+// One function: its tasks by state, their durations and failures, and what they wait for.
 
 import { h, say, fill, table, facts, empty, muted, panel } from "../dom.js";
 import { count, seconds } from "../format.js";

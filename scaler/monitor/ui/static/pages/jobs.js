@@ -1,4 +1,4 @@
-// Jobs: rows that the scheduler keeps under a name: how far each is, and how its first rows have failed.
+// Jobs: the progress of each, and its first failures.
 
 import { h, say, fill, table, pager, link, facts, empty, bar, failedCount, muted, panel } from "../dom.js";
 import { bytes, clock, count, rate } from "../format.js";

@@ -1,4 +1,4 @@
-// Live: is it working, what holds it back, who waits for what, and each worker, those that look stuck first.
+// Live: rates, functions and what they wait for, clients, and each worker, those that look stuck first.
 
 import {
   h, say, fill, scroller, table, pager, gauge, link, facts, empty, bar, failedCount, muted, panel, plainTable, push,
@@ -19,7 +19,7 @@ const functionColumns = [
   { title: "Runs, waits for", narrow: false, cell: split },
 ];
 
-/** How many of the open tasks run, and what the others wait for. */
+/** The share of open tasks that are running, and what the others wait for. */
 function split(row) {
   if (!row.open) return h("span", { class: "muted" }, row.success ? "all ended" : unknown);
   const running = h("i", { class: "r" }), waiting = h("i", { class: "w" });
@@ -45,7 +45,7 @@ const runs = (row) => (row.running === null
   ? h("span", { class: "muted" }, "nothing")
   : h("span", { class: "cut" }, `${row.function} ${seconds(row.running)}`));
 
-/** The server says which columns there are, and in what units; some are more than a number here. */
+/** The server sends columns and units; these columns are more than a number. */
 const units = { share: percent, bytes, count, lag: seconds };
 const cells = {
   name: nameOf, cpu, rss,

@@ -1,4 +1,4 @@
-// Memory: over time, by host, and the largest objects. All of it is measured; the size of what clients share is what they say.
+// Memory: over time, by host, and the largest objects. Measured, except for shared objects, whose size clients report.
 
 import { h, say, table, gauge, bar, choices, muted, panel } from "../dom.js";
 import { timeChart } from "../charts.js";

@@ -1,4 +1,4 @@
-// Settings: how this browser shows things. They change nothing anywhere else.
+// Settings: how this browser shows things. They have no effect elsewhere.
 
 import { h, muted } from "../dom.js";
 import { prefs, set } from "../prefs.js";

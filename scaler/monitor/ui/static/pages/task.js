@@ -1,4 +1,4 @@
-// One task: its state, what it waits for, its history from now on, and why it failed.
+// One task: its state, what it waits for, its history since the page was opened, and why it failed.
 
 import { h, fill, link, state, facts, empty, muted, panel, plainTable } from "../dom.js";
 import { bytes, clock, seconds, unknown } from "../format.js";

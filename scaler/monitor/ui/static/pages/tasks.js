@@ -1,4 +1,4 @@
-// Tasks: the kept ones, the newest first. New rows wait behind a button, so that what is read does not move.
+// Tasks: the kept ones, the newest first. New rows wait behind a button, so that rows do not move while they are read.
 
 import { h, say, fill, table, pager, link, state, empty, bar, choices, muted, push, searchBox } from "../dom.js";
 import { bytes, clock, count, seconds, unknown } from "../format.js";

@@ -84,12 +84,12 @@ def test_a_cluster_that_works_is_not_called_stuck(hear: Hear) -> None:
     nobody = waiting(1, "no worker can take it", "tpu=1", places=0)
     state = hear("scheduler", scheduler(waiting=1), nobody)
     strip = frame(state, "live")["strip"]
-    assert (strip["title"], strip["left"]) == ("Stuck: nobody can take them", "never, 1 needs tpu=1")
+    assert (strip["title"], strip["left"]) == ("Stuck: no worker can run them", "never, 1 needs tpu=1")
     hear("workers", agent(row()))
     state = hear("scheduler", scheduler(waiting=6, running=1), nobody, waiting(5, running=1, mean_us=1_000_000))
     strip = frame(state, "live")["strip"]
     assert (strip["title"], strip["left"]) == ("Working, bound by workers", "~6 s")
-    assert strip["warning"] == "1 needs tpu=1: nobody has it"
+    assert strip["warning"] == "1 needs tpu=1: no worker has it"
 
 
 def test_the_band_is_half_an_hour_as_long_as_no_more_is_known(hear: Hear) -> None:

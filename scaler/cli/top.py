@@ -121,7 +121,7 @@ def _record(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
     trace = record(subscriber, arguments.seconds or TRACE_SECONDS, first_seconds=arguments.timeout)
     if not trace.heard:
         advice = "\n".join(silence_advice(subscriber.endpoint, subscriber.problem))
-        return f"scaler_top: nothing was heard from {subscriber.endpoint}.\n{advice}"
+        return f"scaler_top: no message from {subscriber.endpoint}.\n{advice}"
     try:
         trace.write(arguments.trace)
     except OSError as error:
@@ -135,7 +135,7 @@ def _print_once(subscriber: Subscriber, arguments: argparse.Namespace) -> str | 
     if model is None:
         advice = "\n".join(silence_advice(subscriber.endpoint, subscriber.problem))
         seconds = "" if subscriber.problem else f" for {arguments.timeout:g} s"
-        return f"scaler_top: nothing was heard from {subscriber.endpoint}{seconds}.\n{advice}"
+        return f"scaler_top: no message from {subscriber.endpoint}{seconds}.\n{advice}"
     if arguments.json:
         say_lines(as_json(model))
     else:

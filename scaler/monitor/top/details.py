@@ -215,7 +215,7 @@ def _traceback_of(model: Model, key: Any, task: StateTask | None) -> list[Text]:
     if failure is None:
         return []
     heading = "traceback" if failure.task == key else "traceback of the last failure of this kind"
-    return ["", DetailLine(heading, grid.BOLD), *(failure.traceback or "none was kept").splitlines()]
+    return ["", DetailLine(heading, grid.BOLD), *(failure.traceback or "no traceback was kept").splitlines()]
 
 
 def _facts_of(model: Model, task: StateTask) -> list[Text]:

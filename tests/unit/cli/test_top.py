@@ -74,7 +74,7 @@ def test_where_nothing_is_heard_it_fails_with_advice(address: str, capsys: pytes
 
     assert at_best(ask, 2.5) < 2.5
     said = str(run(address, "--once", "--json", "-t", "0.2"))
-    assert said.startswith(f"scaler_top: nothing was heard from {address} for 0.2 s.")
+    assert said.startswith(f"scaler_top: no message from {address} for 0.2 s.")
     assert "Is scaler_scheduler running?" in said
     assert capsys.readouterr().out == ""
 
@@ -83,7 +83,7 @@ def test_where_nothing_is_heard_it_fails_with_advice(address: str, capsys: pytes
 def test_a_host_name_that_nobody_knows_is_said_at_once(how: list[str]) -> None:
     seconds = ["--seconds", "3600"] if "--trace" in how else ["-t", "3600"]  # longer than this test may take
     said = str(run(f"tcp://{UNKNOWN}:6000", *how, *seconds))
-    assert said.startswith(f"scaler_top: nothing was heard from tcp://{UNKNOWN}:6000.")
+    assert said.startswith(f"scaler_top: no message from tcp://{UNKNOWN}:6000.")
     assert f"this machine cannot resolve the host name {UNKNOWN!r}" in said
 
 

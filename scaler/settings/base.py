@@ -49,8 +49,8 @@ TRUST_USERS = entry(
     in_file=False,
 )
 TRANSFER_WINDOW = entry(
-    "the most bytes of large values in transfer to each peer; more is faster over long distances, less delays small "
-    "messages less",
+    "the most bytes of large values in transfer to each peer; more is faster over long distances, less means shorter "
+    "delays of small messages",
     "--transfer-window-bytes",
     unit="bytes",
     least=262144,

@@ -132,9 +132,7 @@ def address_in(key_file: str | None) -> str:
 
 
 def value_of(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return the parser of an option's value, which turns the `ConfigError` of `read` into an error of the command
-    line.
-    """
+    """Return the parser of an option's value, which turns the `ConfigError` of `read` into a command-line error."""
 
     def value(text: str) -> T:
         try:

@@ -32,7 +32,6 @@ UNUSUAL_SECONDS = 5.0
 """The most time until the first line of Python, if the name of the program is not that of a Python interpreter."""
 
 STOP_SECONDS = 5.0
-"""The time after which a child that does not end is killed."""
 
 AGENT = "scaler_cluster"
 """The child that runs workers."""

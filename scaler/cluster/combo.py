@@ -134,7 +134,6 @@ SchedulerClusterCombo.__doc__ = (SchedulerClusterCombo.__doc__ or "").replace(
 
 
 def _chosen(part: type, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that `part` takes, too."""
     return {name: arguments[name] for name in inspect.signature(part).parameters if name in arguments}
 
 

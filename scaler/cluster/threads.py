@@ -32,12 +32,9 @@ from scaler.starters import LocalSettings
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 5.0
-"""The most time to wait for the end of each thread."""
 
 NO_SILENCE_SECONDS = 86_400.0
-"""A time-out that is never reached: no thread is lost alone, and a task that holds the interpreter silences all of
-them.
-"""
+"""A time-out that is never reached: a task that holds the interpreter silences all threads at once."""
 
 
 Started: TypeAlias = Callable[[], None]
@@ -45,8 +42,6 @@ Started: TypeAlias = Callable[[], None]
 
 
 class _Part:
-    """One thread and its lifeline."""
-
     def __init__(self, name: str, run: Callable[[Started, int], None]) -> None:
         self._ours, self._theirs = socket.socketpair()
         self.has_started: Future[None] = Future()
@@ -60,9 +55,7 @@ class _Part:
             self.has_started.set_exception(error)
 
     def end(self) -> None:
-        """End the thread in order, by a byte on its lifeline: a copy in a forked process would hide that it was closed.
-        Idempotent.
-        """
+        """End the thread in order. Idempotent. It sends a byte, because a copy in a forked process hides a close."""
         if self._ours.fileno() == -1:
             return
         with contextlib.suppress(OSError):

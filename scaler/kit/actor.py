@@ -106,7 +106,6 @@ class ActorRef(pykka.ActorRef["Actor"]):
         self._handlers = actor_type.handlers
         self._dispatcher = dispatcher
         self._queue = dispatcher._last if actor_type.runs_last else dispatcher._ready
-        """the queue in which it waits for its turn while it has mail"""
         self._parent = parent
         self.supervised = False
         """whether a supervisor may put a new actor behind this address after a failure"""
@@ -174,8 +173,8 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
     def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
         super().__init__(known)
         self.senders: dict[type, Callable[[Any], ActorRef | None] | None] = {}
-        """by message type: a function that returns the sender, to which a failure is charged; None if the sender is not
-        an actor
+        """by message type: a function that returns the sender to charge a failure to; None if the sender is not an
+        actor
         """
 
     def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:

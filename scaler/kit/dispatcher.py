@@ -20,7 +20,6 @@ from scaler.kit.lifecycle import ActorStoppedError, ChildFailed, ChildStopped, E
 logger = logging.getLogger(__name__)
 
 TURN_MESSAGES = 256
-"""The most messages that one actor handles in a turn."""
 
 RUN_MESSAGES = 8192
 """The most messages handled in one call of `run`, so that the shell gets to its sockets."""
@@ -164,9 +163,7 @@ class Dispatcher:
             self._wake()
 
     def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`. If `owner` is given, only if it is still the actor there
-        then.
-        """
+        """Send `message` to `ref` after `delay_seconds`; if `owner` is given, only if it is still the actor there."""
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
     # The loop
@@ -359,9 +356,7 @@ class Dispatcher:
             self._on_escalation(error)
 
     def _put_back(self, ref: ActorRef, mail: Iterator[Any]) -> int:
-        """Return unhandled mail to the address, for its next actor, or count it as dead letters. Return the number of
-        messages.
-        """
+        """Return unhandled mail to the address, or count it as dead letters. Return the number of messages."""
         rest = list(mail)
         mailbox = ref._mailbox
         if isinstance(mailbox, list):
@@ -395,9 +390,7 @@ class Dispatcher:
         return self.is_closed
 
     def _refuse_waiting(self) -> None:
-        """Turn the mail of all mailboxes into dead letters: of actors that are ready or notified, and of empty
-        addresses.
-        """
+        """Turn the mail of all mailboxes into dead letters, also that of empty addresses."""
         for ref in (*self._ready, *self._last, *self._addresses):
             waiting, ref._mailbox = ref._mailbox, self.dead_letters
             if type(waiting) is list:

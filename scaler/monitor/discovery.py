@@ -35,9 +35,7 @@ def find(endpoint: Endpoint) -> Endpoint:
 
 
 def _by_port(endpoint: Endpoint) -> Endpoint | None:
-    """Return the stream of the only scheduler of this machine with that port, for any host name; None if there is
-    none.
-    """
+    """Return the stream of the only scheduler of this machine with that port, for any host name; else None."""
     if endpoint.scheme != TCP or not _is_here(endpoint.host):
         return None
     files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket()]

@@ -41,8 +41,6 @@ def exposition(model: Model, now: float) -> bytes:
 
 
 class _Scrape(Collector):
-    """The metrics of a model at one time."""
-
     def __init__(self, model: Model, now: float) -> None:
         self._model = model
         self._now = now

@@ -165,9 +165,7 @@ class Subscriber:
         self._topics = wanted
 
     def fileno(self) -> int:
-        """Return the descriptor of the current connection's socket, which is readable when there may be messages. It
-        changes.
-        """
+        """Return the descriptor of the current socket, which is readable when there may be messages. It changes."""
         return int(self._socket.getsockopt(zmq.FD))
 
     def receive(self) -> list[News]:

@@ -18,11 +18,8 @@ from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 
 TASKS_MOST = 100_000
 GRAPHS_MOST = 50
-"""The most graphs with arrows."""
 JITTER_US = 100_000
-"""The most overlap of consecutive runs at a worker. The end of a run is when the scheduler receives its result, and it
-receives several at once.
-"""
+"""The most overlap of consecutive runs: a run ends when its result arrives, and several results arrive at once."""
 TOPICS = frozenset({"tasks", "graphs"})
 RUNS, WAITS = 1, 2
 """The two groups of lanes, which the format calls processes."""
@@ -33,8 +30,6 @@ _COLORS = {"success": "good", "failed": "terrible", "canceled": "grey", "running
 
 @dataclass
 class _TraceRun:
-    """A run, as it is drawn."""
-
     task: StateTask
     start_us: int
     end_us: int

@@ -34,7 +34,6 @@ _PLACES = ("address", "names", "n")
 @dataclass
 class _Cluster:
     names: set[str]
-    """the names of its workers"""
     since: float
     """when it was started, or taken over"""
     process: subprocess.Popen[bytes] | None = None
@@ -54,7 +53,6 @@ class _Cluster:
         return self.process is None or now >= max(self.told_at + SEEN_SECONDS, self.seen_at + GONE_SECONDS)
 
     def terminate(self) -> None:
-        """End its command. Idempotent."""
         if self.process is not None and not self.is_terminated:
             self.process.send_signal(signal.SIGTERM)
         self.is_terminated = True
@@ -153,9 +151,7 @@ class Clusters:
             cluster.is_leaving = True
 
     def tell(self, workers: Iterable[WorkerView], now: float) -> None:
-        """Request the drain of clusters that are to leave. A cluster whose workers never connected is ended by its
-        command.
-        """
+        """Request the drain of leaving clusters. A cluster whose workers never connected is ended by its command."""
         present = self._present(workers)
         for name, cluster in self._clusters.items():
             its_workers = present.get(name, ())

@@ -58,9 +58,7 @@ class ClusterPool:
 
 
 def from_asked(text: str) -> tuple[tuple[str, int], ...]:
-    """Return requested capabilities from the text of the monitor stream, such as `gpu=1,memory=1024`; 0 requires
-    presence only.
-    """
+    """Return requested capabilities from their text, such as `gpu=1,memory=1024`; 0 requires presence only."""
     parts = [part.rpartition("=") for part in text.split(",")]
     return tuple((name, int(amount)) for name, _, amount in parts if name and amount.isdecimal())
 

@@ -133,9 +133,7 @@ class ScaleProgram:
     def _take_over(self, now: float) -> None:
         model, head = self._model, self._model.heads["clients"]
         labels = [client.label for client in model.clients.values()]
-        if head.shown < head.total and len(owners_in(labels)) == len(
-            labels
-        ):  # owners come first: may be incomplete
+        if head.shown < head.total and len(owners_in(labels)) == len(labels):  # owners come first: may be incomplete
             return
         workers = [worker for worker in model.workers if self._pool.may_have(worker)]
         for name in self._clusters.adopt(workers, labels, now):

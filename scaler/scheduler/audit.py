@@ -1,5 +1,4 @@
-"""AuditLog: logs who was accepted or refused and why, starts and ends of sessions, and quotas exceeded, as lines of
-JSON.
+"""AuditLog: logs accepted and refused connections, sessions, and quotas that were exceeded, as lines of JSON.
 
 Called by the key registry, the edge and, through `Services`, by actors. Writes to the logger `scaler.audit`, which has
 a file if the settings name one. Lines about unauthenticated peers are limited separately from lines about owners, so
@@ -73,9 +72,7 @@ class _Group:
 
 
 def source_of(address: str) -> str:
-    """Return the source that an address counts for: an IPv4 address, an IPv6 network, or the name of an owner
-    unchanged.
-    """
+    """Return the source of an address: an IPv4 address, an IPv6 network, or the name of an owner unchanged."""
     try:
         parsed = ip_address(address)
     except ValueError:

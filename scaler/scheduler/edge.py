@@ -123,7 +123,6 @@ class SchedulerEdge:
         self._is_calm = False
         """messages arrive one by one: checking for another one would cost as much as reading it"""
         self._look_at = 0.0
-        """the time of the next check for peers that flood"""
         self._kept_bytes = tree.config.kept_bytes
         self.received = tree.received
         self.sent = tree.sent
@@ -315,7 +314,6 @@ class SchedulerEdge:
         return True
 
     def _serve(self, peer: Peer) -> None:
-        """Send a peer what may be sent now."""
         pipe, connection = peer.pipe, peer.connection
         if peer.is_awaited and pipe.has_unsaid:
             peer.is_awaited = False
@@ -367,9 +365,7 @@ class SchedulerEdge:
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """Drop what waits for a disconnected peer if it exceeds the limit. Its session is then reset when it
-        reconnects.
-        """
+        """Drop what waits for a disconnected peer if it exceeds the limit; its session is reset when it reconnects."""
         if peer.is_spoilt:
             peer.spoil()  # drop what was put since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
@@ -406,9 +402,7 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _tell_broken(self, until: float) -> None:
-        """Report connections that broke before `until`, after all that arrived on them, because the last message may be
-        a goodbye.
-        """
+        """Report connections that broke before `until`, after all that arrived on them, such as a goodbye."""
         while self._broken:
             connection, (peer, since) = next(iter(self._broken.items()))
             if since > until:

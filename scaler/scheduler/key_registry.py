@@ -82,9 +82,7 @@ class KeyRegistry:
         return None if key is None or key.why_not(_today()) else key
 
     def lockout_of(self, owner: str) -> Lockout | None:
-        """Return why an owner may not start anything; None if a key of that owner is valid. Safe to call from any
-        thread.
-        """
+        """Return why an owner may not start anything; None if a key of that owner is valid. Thread-safe."""
         return self._allowed.lockout_of(owner, _today(), PEERS)
 
     def take_terms(self) -> dict[str, OwnerTerms]:

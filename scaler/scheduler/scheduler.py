@@ -132,11 +132,9 @@ class SchedulerProcess:
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
         self._open_files = OpenFiles()
         self._value_bytes = config.value_bytes or room_for_a_value()
-        """the most bytes of one value now"""
         self._doors = SocketFiles([each.file for each in (self.endpoint, self.monitor) if each and each.file])
 
     def _listen(self, unread_bytes: int) -> None:
-        """Listen at the addresses of the scheduler and the monitor."""
         config, keeper, at = self._config, self._doorkeeper, self._keys.endpoint
         lock = None if keeper is None else keeper.lock(*PEERS)
         self._transport = open_place(at, config.io_threads, config.frame_bytes, unread_bytes, lock)

@@ -65,7 +65,6 @@ def others_can_write(name: str, status: os.stat_result) -> bool:
 
 
 def _user(uid: int) -> str:
-    """Return the name of a user, or the uid if it has no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -71,8 +71,6 @@ class _Cold:
 
 @dataclass(slots=True)
 class _Contents:
-    """The values in one memory, and their bytes."""
-
     object_ids: set[ObjectId] = field(default_factory=set)
     n_bytes: int = 0
 

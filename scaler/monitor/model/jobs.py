@@ -12,7 +12,6 @@ from scaler.monitor import units
 from scaler.wire.messages.monitor import StateJob
 
 WINDOW_US = 10_000_000
-"""The time over which a rate is measured."""
 
 OPEN, PAUSED = "open", "paused"
 

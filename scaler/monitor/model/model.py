@@ -84,11 +84,9 @@ class Model:
         self.workers_before = 0
         """The number of workers of the previous scheduler."""
         self.heard_at: float | None = None
-        """The time of the last message."""
         self.heard_us = 0
         """The time of the last message by the clock of the scheduler: microseconds since 1970."""
         self.missed = 0
-        """The number of lost messages."""
         self.history = History(kept)
         self.events: deque[StateEvent] = deque(maxlen=EVENTS_MOST)
         self._forget()
@@ -206,7 +204,6 @@ class Model:
             self.history.add(time_us / 1e6, self._sample(self.scheduler))
 
     def _sample(self, scheduler: StateScheduler) -> list[float]:
-        """Return the values of this moment for the history."""
         ended = self.rates.ended
         are_known = "workers" in self.heads  # their first report arrives a little later
         agents = {(agent.host, agent.pid): agent.rss_bytes for agent in self.agents.values()}

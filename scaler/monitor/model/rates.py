@@ -11,7 +11,6 @@ SUCCESS, FAILED, CANCELED, NOT_FOUND = "success", "failed", "canceled", "not_fou
 OUTCOMES = (SUCCESS, FAILED, CANCELED, NOT_FOUND)
 _OWN = {vocabulary.SUCCESS: SUCCESS, vocabulary.CANCELED: CANCELED, vocabulary.NOT_FOUND: NOT_FOUND}
 _LEAST_US = 200_000
-"""The shortest interval over which a rate is measured."""
 
 
 def by_outcome(ended: Mapping[str, int]) -> dict[str, int]:

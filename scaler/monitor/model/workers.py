@@ -141,7 +141,6 @@ class Stuck:
     def __init__(self) -> None:
         self._quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
         self.reasons: dict[tuple[bytes, int], str] = {}
-        """by the key of a worker"""
 
     def see(self, workers: Iterable[WorkerView], functions: Mapping[bytes, StateFunction], now: float) -> None:
         """Apply a new snapshot. Call it once for each."""

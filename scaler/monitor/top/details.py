@@ -198,7 +198,6 @@ def _task(model: Model, key: Any) -> Found:
 
 
 def _output_of(model: Model, key: Any) -> list[Text]:
-    """Return the output of a task."""
     written = model.output.get(key, ())
     lines: list[Text] = ["", DetailLine("output", grid.BOLD)] if written else []
     for line in written:

@@ -51,7 +51,6 @@ class ScreenState:
     keys: Sequence[object]
     """the keys of all rows of the table, in order"""
     lines: Sequence[DetailLine]
-    """the lines of the details"""
     rows: int
     """the number of rows that fit"""
     marked: Sequence[object] = ()

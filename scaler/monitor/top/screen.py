@@ -40,9 +40,7 @@ class Painter:
         self._styles: dict[str, str] = {PLAIN: ""}
 
     def paint(self, frame: Grid, before: Grid | None) -> str:
-        """Return the sequences that turn `before` into the frame; None means an unknown screen. Empty if nothing has
-        changed.
-        """
+        """Return the sequences that turn `before` (None: an unknown screen) into the frame; empty if they are equal."""
         if before is not None and (before.width, before.height) != (frame.width, frame.height):
             before = None
         normal = self._terminal.normal

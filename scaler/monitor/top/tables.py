@@ -308,9 +308,7 @@ def _spread(
     empty: Sequence[str],
     less: Sequence[str] = (),
 ) -> Table:
-    """Return a table whose first field takes the remaining width. If it is too narrow, leave out the columns of
-    `less`.
-    """
+    """Return a table whose first field takes the remaining width; leave out columns of `less` if it is too narrow."""
     first, *kept = fields
     for title in less:
         if width - sum(each.width + 1 for each in kept) >= _FIRST_FIELD:

@@ -29,7 +29,6 @@ class TopView:
     is_reversed: bool = False
     filter: str = ""
     is_typing: bool = False
-    """whether the filter is being typed"""
     selected: dict[str, object] = field(default_factory=dict)
     """by view: the key of the chosen row"""
     top: dict[str, int] = field(default_factory=dict)

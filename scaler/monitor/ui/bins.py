@@ -23,8 +23,6 @@ _UNITS = 50
 
 
 class _Lane:
-    """The ring of one worker."""
-
     __slots__ = ("busy", "canceled", "ended", "failed", "function", "last", "rewrites")
 
     def __init__(self) -> None:

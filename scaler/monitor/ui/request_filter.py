@@ -36,7 +36,6 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-"""The headers of each response."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 

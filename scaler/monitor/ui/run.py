@@ -1,6 +1,4 @@
-"""Run: the process of the page: binds its port, reports its address, and serves until a signal or the end of its
-parent.
-"""
+"""Run: the process of the page: binds a port, reports its address, and serves until a signal or its parent's end."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from scaler.monitor.ui.views.parts import outcome, page_of, plain
 from scaler.wire.messages.monitor import StateGraph, StateNode
 
 NODES_MOST = 2000
-"""The most nodes that are drawn singly; more are drawn as boxes of one function at one depth."""
+"""The most nodes that are drawn singly."""
 
 
 def graphs(state: FeedState, wish: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""Memory: of scheduler, agents and worker processes over time, the values on each host, and the largest stored
-objects.
-"""
+"""Memory: of scheduler, agents and worker processes over time, values on each host, and the largest stored objects."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 Its thread only waits for the end of the process. A cluster that ends in order (exit code 0) is not restarted, nor is
 one
 whose settings keep it from starting (exit code 78): clients then fail with the error that it has reported. When the
-keeper gives up on a scheduler of this program, or on the last cluster of one, it fails the clients of this program that
-are connected to that scheduler.
+keeper gives up on a scheduler of this program, or on its last cluster, it fails the clients of this program there.
 
 It does not hold the `Cluster` or the `Scheduler`, which ends its process when it is collected.
 """

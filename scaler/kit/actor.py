@@ -173,9 +173,7 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
     def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
         super().__init__(known)
         self.senders: dict[type, Callable[[Any], ActorRef | None] | None] = {}
-        """by message type: a function that returns the sender to charge a failure to; None if the sender is not an
-        actor
-        """
+        """by message type: returns the sender to which a failure is charged; None if the sender is not an actor"""
 
     def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
         def unknown(actor: Actor, _message: Any) -> None:
@@ -309,9 +307,7 @@ class Actor(pykka.Actor):
     def stop_now(self) -> None:
         """End in order: `on_stop` runs at once, and the current handler is the last one.
 
-        Mail that still waits becomes dead letters. At the address of a supervisor's child it waits for the decision of
-        the
-        supervisor.
+        Mail that still waits becomes dead letters, or waits for the supervisor's decision if there is one.
         """
         ref = self._actor_ref
         if ref._actor is self:

@@ -59,7 +59,7 @@ class Timers:
 
     A cancelled timer stays in the heap, because finding it there would cost more. When most timers are cancelled, the
     heap
-    is swept, so the heap stays small even if timers are created and cancelled at a high rate.
+    is swept, so that it stays small.
     """
 
     def __init__(self) -> None:

@@ -199,10 +199,7 @@ class Dispatcher:
         return self._refuse_if_closed() or not (self._ready or self._last or self._urgent or self._posted)
 
     def _run_mail(self, most: int) -> int:
-        """Run all actors except those that run last, until no mail waits or `most` messages were handled. Return the
-        number of
-        handled messages.
-        """
+        """Run actors that do not run last, until no mail waits or `most` messages were handled. Return their number."""
         ready, urgent = self._ready, self._urgent
         left = most
         while left > 0:

@@ -231,9 +231,9 @@ class Supervisor(Actor):
         return restart is None or not restart.is_pending
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
-        """Start the children of `names` that are not running, in order. If siblings depend on each other, the first one
-        that
-        does not start stops the rest: the decision about it covers them.
+        """Start the children of `names` that are not running, in order. If siblings depend on each other, stop at the
+        first one
+        that does not start: the decision about it covers the rest.
         """
         for name in names:
             if self._is_waiting(name):

@@ -85,11 +85,9 @@ def told(trace: Trace, path: str) -> str:
 
 
 def main(arguments: list[str]) -> str | int:
-    """Record until a signal, or the end of standard input. Return the exit status.
-
-    The arguments are the address, the file, the longest time in seconds, the path of a key file or an empty string, and
-    the
-    uids of `trust_users`.
+    """Record until a signal, or the end of standard input. Return the exit status. The arguments are address, file,
+    longest
+    time in seconds, path of a key file or an empty string, and the uids of `trust_users`.
     """
     unblock_signals()
     address, path, seconds, key_file, *uids = arguments

@@ -56,10 +56,7 @@ UNREAD_SECONDS = 0.25
 FLOOD_SECONDS = 0.05
 """How often to check for peers that send far more than is read, under load."""
 DEAF_SECONDS = 10.0
-"""A peer with a closed window that acknowledges nothing for this time is treated as disconnected: each of its
-heartbeats
-should acknowledge what it has received.
-"""
+"""With a closed window, a peer that acknowledges nothing for this time is treated as disconnected."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _GOODBYES = (Batch[ClientDisconnect], Batch[DisconnectRequest])
@@ -199,9 +196,9 @@ class SchedulerEdge:
         return count
 
     def _from_stranger(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
-        """Handle a message of a connection without a session. A hello starts one; any other message is answered with a
-        request for
-        a hello. A connection that sends too many or too large messages instead is closed.
+        """Handle a message without a session: a hello starts one, any other is answered with a request for a hello. A
+        connection
+        that sends too many or too large messages is closed.
         """
         count = self._strangers.add_message(connection)
         is_large = len(header) + sum(map(len, frames)) > FIRST_BYTES
@@ -270,10 +267,7 @@ class SchedulerEdge:
         self._tell_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
-        """Pass a goodbye that arrives late, after the loss of its connection, to the session of its peer. Return
-        whether there is
-        one.
-        """
+        """Pass a late goodbye, from a lost connection, to the session of its peer. Return whether there is one."""
         peer = self._directory.former(connection)
         goodbyes = [batch for batch in batches if type(batch) in _GOODBYES]
         if peer is None or peer.incoming is not incoming:
@@ -347,9 +341,8 @@ class SchedulerEdge:
                 self._check_unheard(peer)
 
     def _check_unheard(self, peer: Peer) -> None:
-        """Reset the session of a peer with a closed window if it has acknowledged nothing for `DEAF_SECONDS`, although
-        it is
-        connected, and too much waits for it.
+        """Reset the session of a peer whose window is closed if it acknowledges nothing for `DEAF_SECONDS`, and too
+        much waits.
         """
         pipe, now = peer.pipe, self._clock()
         acknowledged, since = peer.window_closed

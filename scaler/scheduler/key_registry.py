@@ -86,9 +86,8 @@ class KeyRegistry:
         return self._allowed.lockout_of(owner, _today(), PEERS)
 
     def take_terms(self) -> dict[str, OwnerTerms]:
-        """Return the terms of each owner with a valid key, from the owner's last line; empty if the list was not read
-        again since
-        the last call.
+        """Return the terms of each owner with a valid key, from the owner's last line; empty if unchanged since the
+        last call.
         """
         has_news, self._has_news = self._has_news, False
         return {key.name: key.terms for public, key in self._allowed.items() if public in self._good and has_news}
@@ -122,9 +121,9 @@ class KeyRegistry:
         self._unsaid = 0
 
     def look(self) -> frozenset[str]:
-        """Read the list again if it has changed. Return the keys whose sessions must end: those that were valid or
-        accepted, and
-        are now invalid or have another role or owner.
+        """Read the list again if it has changed. Return the keys whose sessions must end, because they are no longer
+        valid or have
+        another role or owner.
         """
         self._read_again(is_look=True)
         today = _today()

@@ -227,10 +227,7 @@ class ClusterConfig(Settings):
     event_loop: str = setting("builtin", EVENT_LOOP, "-el", "--event-loop", choices=EVENT_LOOPS, metavar="LOOP")
     logging: LoggingConfig = field(default_factory=LoggingConfig)
     authentication_key: str = field(default="", repr=False)
-    """not a setting: the `authkey` of the parent program in hexadecimal, with which its `multiprocessing.Manager`
-    accepts
-    tasks
-    """
+    """not a setting: the parent's `authkey` in hexadecimal, for its `multiprocessing.Manager`"""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:

@@ -190,8 +190,7 @@ class ValueStore:
         return block.map(remember=True)
 
     def location(self, object_id: ObjectId) -> bytes:
-        """Return where other processes of this host find a value, as long as it is hot; empty if it is not in shared
-        memory.
+        """Return where other processes of this host find a value while it is hot; empty if it is not in shared memory.
 
         Raises the errors of `find`.
         """
@@ -287,9 +286,8 @@ class ValueStore:
         return self._can_write() and any(each.n_bytes <= self._room_on_disk() for each in self._readers.values())
 
     def make_room(self) -> bool:
-        """Free some memory and files of dropped values, and spill a piece if the store exceeds its budget. Return
-        whether there
-        is more to do now.
+        """Free some dropped values, and spill a piece if the store exceeds its budget. Return whether there is more to
+        do.
         """
         may_free_more = self._free_some()
         return bool(self._dropped) or self._spill_some() or may_free_more
@@ -337,9 +335,8 @@ class ValueStore:
         return True
 
     def _empty_a_slab(self) -> bool:
-        """Move the values of a slab that is less than half full to the slab that is being filled. Slabs with readers,
-        and the
-        one whose values are spilled next, are skipped.
+        """Move the values of a slab less than half full to the slab being filled; skip slabs with readers, and the next
+        to spill.
         """
         next_cold = self._next_cold()
         stays = {self._slabs.being_filled(), None if next_cold is None else self._hot[next_cold].memory}

@@ -61,12 +61,11 @@ class RemainingWork:
 
 
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
-    """Return how many workers would finish the open tasks within `target_seconds`, by what the tasks request, such as
-    `gpu=1`.
+    """Return how many workers would finish the open tasks in this time, by what the tasks request, such as `gpu=1`;
+    empty if
+    nothing. A worker with `gpu=1` runs one such task at a time.
 
-    The empty text stands for tasks that request nothing. A worker with `gpu=1` runs one such task at a time. There is
-    at
-    most one worker for each task. A task of unknown duration counts as one that takes the whole time.
+    There is at most one worker for each task. A task of unknown duration counts as one that takes the whole time.
     """
     wanted = {}
     for each in waiting:

@@ -19,9 +19,9 @@ _ROWS_LEAST = 8
 
 
 def listen(subscriber: Subscriber, timeout: float) -> Model | None:
-    """Receive the stream until each kind of state has arrived and rates are known, the time-out, or a failure to
-    connect.
-    Return None if no message arrived.
+    """Receive the stream until each kind of state and rates are known, a time-out, or a failure to connect. Return None
+    if
+    no message arrived.
     """
     model = Model()
     ends_at = time.monotonic() + timeout

@@ -92,10 +92,7 @@ class FeedState:
         self.number += 1
 
     def refuse(self, refusal: str) -> None:
-        """Set why the scheduler refuses this server; empty if it accepts it. A refusal deletes what was received
-        before, because
-        the viewers of this page have no right to it.
-        """
+        """Set why the scheduler refuses this server; empty if it accepts it. A refusal deletes all earlier data."""
         if refusal and not self.refusal:
             self.model, self.bins = self._new_model(), Bins()
             self.old_failures, self.gone = {}, {}

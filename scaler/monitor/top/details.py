@@ -84,7 +84,7 @@ def _for(milliseconds: int) -> str:
 
 def _seen(worker: WorkerView) -> str:
     left = {1: ", is leaving", 2: ", its connection is lost"}.get(worker.agent.is_leaving, "")
-    return f"heard {units.ago(worker.seen_seconds)}{'' if worker.seen_seconds < 1 else ' ago'}{left}"
+    return f"seen {units.ago(worker.seen_seconds)}{'' if worker.seen_seconds < 1 else ' ago'}{left}"
 
 
 def _processors(model: Model, worker: WorkerView) -> list[Text]:
@@ -147,7 +147,7 @@ def _client(model: Model, key: Any) -> Found:
         f"id        {each.client.hex()}",
         f"owner     {each.owner or '-'}",
         f"tasks     {each.open:,} open, {each.waiting:,} of them wait for a worker",
-        f"heard     {units.ago(each.seen_ms / 1000)}" + (", its connection is lost" if each.is_away else ""),
+        f"seen      {units.ago(each.seen_ms / 1000)}" + (", its connection is lost" if each.is_away else ""),
     ]
     root = model.clients.get(each.root)
     if root is not None and root is not each:

@@ -25,8 +25,9 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""A connection without a whole request is closed after this time, after twice this at the latest. aiohttp closes later
-ones, after 75 s.
+"""A connection without a complete first request is closed after this time, after twice this at the latest. aiohttp
+closes
+it between requests, after 75 s.
 """
 ACCEPTING_TURNS = 3
 """The turns of the loop after which aiohttp knows a connection that asyncio has accepted."""

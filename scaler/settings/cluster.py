@@ -157,8 +157,8 @@ class ClusterConfig(Settings):
     )
     processor_memory_bytes: int = setting(
         0,
-        "a task fails with MemoryError when its process uses this much private memory; a process still above 75 % of "
-        "it between tasks is replaced; 0: no limit",
+        "a task whose process uses this much private memory gets MemoryError; a process still above 75 % of it between "
+        "tasks is replaced; 0: no limit",
         "--processor-memory-bytes",
         unit="bytes",
         most=2**63,

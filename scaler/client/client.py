@@ -79,11 +79,11 @@ class Client(Caller):
             printed on standard error and returned by `dashboard_url` (docs/howto/dashboard.md). Ignored inside tasks.
         stream_output: whether to print here what its tasks write, each line with worker and task name. This includes
             nested tasks (docs/howto/output.md). Ignored inside tasks.
-        key_file: the file with the key that the scheduler asks for (scaler_keys), never named by scaler.toml. None
+        key_file: the file with the key for the scheduler (scaler_keys); never taken from scaler.toml. None
             means the file in SCALER_KEY_FILE, or the one found for the address (docs/howto/keys.md). If neither an
             argument nor a setting gives an address, the first one in this file is used. Ignored inside tasks.
-        trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or uids,
-            never named by scaler.toml. Ignored inside tasks (docs/howto/keys.md).
+        trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or uids;
+            never taken from scaler.toml. Ignored inside tasks (docs/howto/keys.md).
         name: the name of this program on screens and in logs, up to 64 characters; None: its script and process id.
             Ignored inside tasks.
         keep: the folder in which a local cluster keeps jobs (docs/howto/long-jobs.md). None: `scaler/jobs` in the

@@ -77,7 +77,7 @@ class Client(Caller):
             (docs/howto/debugging.md). The address must be None.
         dashboard: whether to start a web page that shows the scheduler, until this client disconnects. Its address is
             printed on standard error and returned by `dashboard_url` (docs/howto/dashboard.md). Ignored inside tasks.
-        stream_output: whether to print here what its tasks write, each line with worker and task name. This includes
+        stream_output: whether the client prints what its tasks write, each line with worker and task name. This includes
             nested tasks (docs/howto/output.md). Ignored inside tasks.
         key_file: the file with the key for the scheduler (scaler_keys); never taken from scaler.toml. None
             means the file in SCALER_KEY_FILE, or the one found for the address (docs/howto/keys.md). If neither an

@@ -63,8 +63,8 @@ class AsyncClient(AsyncCaller):
         modules: your own modules that the workers do not have, as for `Client`.
         dashboard: whether to start a web page that shows the scheduler while this client is connected, as for `Client`.
             `dashboard_url` has its address. Ignored inside tasks.
-        stream_output: whether to print here what its tasks write, each line with worker and task name. A thread prints
-            it.
+        stream_output: whether the client prints what its tasks write, each line with worker and task name. A thread
+            prints the lines.
         key_file: the file with the key that a scheduler on TCP requires, as for `Client`.
         trust_users: the users who may run the scheduler at an ipc:// address, as for `Client`.
         name: the name of this program, as for `Client`.

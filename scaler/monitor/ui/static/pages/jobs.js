@@ -25,7 +25,7 @@ const columns = [
   { title: "On disk", num: true, narrow: false, cell: (row) => bytes(row.size) },
   { title: "Owner", narrow: false, cell: (row) => row.owner },
   { title: "Program", narrow: false, cell: (row) => row.program },
-  { title: "Made", num: true, narrow: false, cell: (row) => clock(row.created, true) },
+  { title: "Created", num: true, narrow: false, cell: (row) => clock(row.created, true) },
 ];
 
 export default function jobs(app) {
@@ -55,7 +55,7 @@ const factsOf = (row) => [
   ["Failed", count(row.failed)], ["Open", count(row.rows - row.done - row.failed)],
   ["At workers", count(row.said)], ["Rate", rateOf(row)], ["Left", row.left], ["On disk", bytes(row.size)],
   ["Function", row.function_name], ["Owner", row.owner], ["Program", row.program],
-  ["Made", clock(row.created, true)], ["Changed", clock(row.changed, true)],
+  ["Created", clock(row.created, true)], ["Changed", clock(row.changed, true)],
 ];
 
 function one() {

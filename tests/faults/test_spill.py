@@ -148,7 +148,7 @@ def test_on_a_full_disk_the_other_objects_stay_in_memory_and_nothing_is_lost(tmp
 def test_a_folder_that_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with command("cluster", "tcp://127.0.0.1:1", "--spill-folder", str(tmp_path / "missing")) as cluster:
         assert cluster.end() != 0
-        assert f"spill_folder: there is no folder {tmp_path / 'missing'}" in cluster.output
+        assert f"spill_folder: the folder {tmp_path / 'missing'} does not exist" in cluster.output
         assert "Traceback" not in cluster.output
 
 

@@ -265,10 +265,10 @@ def test_what_this_machine_does_not_have_is_refused_before_a_cluster_starts(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     bad: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"spill_folder": str(folder / "missing")}, "spill_folder: there is no folder"),
+        ({"spill_folder": str(folder / "missing")}, "spill_folder: the folder"),
         ({"spill_folder": "/dev/shm"}, r"spill_folder: /dev/shm is in memory"),
         ({"spill_folder": str(folder / "heavy.py")}, r"spill_folder: .*heavy.py is not a folder"),
-        ({"spill_folder": "missing"}, f"spill_folder: there is no folder {Path.cwd()}/missing"),
+        ({"spill_folder": "missing"}, f"spill_folder: the folder {Path.cwd()}/missing"),
         ({"capabilities": {"gpu": 2}}, r"gpu=2 is more than .* CUDA_VISIBLE_DEVICES='2' names 1 GPU; offer gpu=1, or"),
         ({"capabilities": {"gpu": 2}, "processes": False}, "gpu=2 is more than the environment has"),
     )

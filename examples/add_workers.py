@@ -1,4 +1,4 @@
-"""Workers that join later get their share at once, also of tasks that had been sent to others already."""
+"""Workers that join later get their share at once, also of tasks that already wait at other workers."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from scaler import Client, Cluster, SchedulerClusterCombo
 
 
 def work(seconds: float) -> int:
-    """Take some time. Returns the process that did it."""
+    """Sleep, and return the id of the process."""
     time.sleep(seconds)
     return os.getpid()
 
@@ -15,8 +15,8 @@ def work(seconds: float) -> int:
 def main() -> None:
     """Give one worker too much to do, then add three."""
     with SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
-        client.map(work, [(0,)] * 200)  # so far these are short: Scaler sends them to the worker by the hundred
-        futures = [client.submit(work, 1.0) for _ in range(8)]  # and these are not
+        client.map(work, [(0,)] * 200)  # short tasks: Scaler learns to send them to a worker many at a time
+        futures = [client.submit(work, 1.0) for _ in range(8)]  # long ones, which wait at the only worker
 
         more = Cluster(combo.get_address(), n_workers=3, logging_level="WARNING")
         more.start()

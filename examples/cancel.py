@@ -1,4 +1,4 @@
-"""Cancel: a running task is interrupted, cleans up, and its process goes on; and no task runs longer than a limit."""
+"""Cancel: a running task is interrupted and cleans up, and its process continues. A limit ends long tasks."""
 
 import os
 import tempfile
@@ -9,24 +9,24 @@ from scaler import Client, SchedulerClusterCombo
 
 
 def work(folder: str) -> None:
-    """Work for ever, in a file that shall not be left behind."""
+    """Work for ever, with a file that must be removed at the end."""
     path = Path(folder, f"work-{os.getpid()}")
     path.touch()
     try:
         while True:
             time.sleep(1)
-    finally:  # runs when the task is cancelled, too
+    finally:  # runs also when the task is cancelled
         path.unlink()
 
 
 def wait_for_files(folder: str, number: int) -> None:
-    """Wait until there are so many files."""
+    """Wait until the folder has `number` files."""
     while len(list(Path(folder).iterdir())) != number:
         time.sleep(0.01)
 
 
 def main() -> None:
-    """Cancel a task that waits and one that runs; let a third one run into the limit."""
+    """Cancel a waiting and a running task; let a third one reach the time limit."""
     with (
         tempfile.TemporaryDirectory() as folder,
         SchedulerClusterCombo(n_workers=1, task_timeout_seconds=1, logging_level="WARNING") as cluster,
@@ -36,10 +36,10 @@ def main() -> None:
 
         running, waiting = client.submit(work, folder), client.submit(work, folder)
         wait_for_files(folder, 1)
-        print("cancel the one that waits:", waiting.cancel())
-        print("cancel the one that runs:", running.cancel())
+        print("the waiting task is cancelled:", waiting.cancel())
+        print("the running task is cancelled:", running.cancel())
         wait_for_files(folder, 0)
-        print("it has cleaned up, and its process goes on:", client.submit(os.getpid).result() == process)
+        print("it has cleaned up, and its process continues:", client.submit(os.getpid).result() == process)
 
         endless = client.submit(work, folder)
         error = endless.exception()

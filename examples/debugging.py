@@ -1,4 +1,4 @@
-"""Debugging: scheduler, workers and tasks as threads of this program, so that one debugger sees all of it."""
+"""Debugging: scheduler, workers and tasks run in threads of this program, so that one debugger sees all of them."""
 
 import os
 import sys
@@ -8,14 +8,14 @@ from scaler import Client
 
 
 def share(client: Client, numbers: list[int]) -> float:
-    """Return how much of the sum the first number is; the sum is a task of its own."""
+    """Return the first number as a part of the sum; another task computes the sum."""
     if "--debug" in sys.argv:
-        breakpoint()  # noqa: T100 - look around with `p numbers`, go on with `c`
+        breakpoint()  # noqa: T100 - look at values with `p numbers`, continue with `c`
     return numbers[0] / client.submit(sum, numbers).result()
 
 
 def where() -> tuple[int, str]:
-    """Return the process and the thread."""
+    """Return the id of the process and the name of the thread."""
     return os.getpid(), threading.current_thread().name
 
 

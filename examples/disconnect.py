@@ -1,4 +1,4 @@
-"""Clients come and go, the cluster stays: what a client leaves open is cancelled, the next one finds it ready."""
+"""A cluster outlives its clients: open tasks of a client that disconnects are cancelled, and the next one connects."""
 
 import math
 import time
@@ -8,14 +8,14 @@ from scaler import Client, SchedulerClusterCombo
 
 def main() -> None:
     """Work with two clients, one after the other, on one cluster."""
-    # Lives longer than one client, as one started by the commands scaler_scheduler and scaler_cluster does.
+    # This cluster lives longer than one client, like the commands scaler_scheduler and scaler_cluster.
     with SchedulerClusterCombo(n_workers=2, logging_level="WARNING") as cluster:
         address = cluster.get_address()
 
         first = Client(address)
         print("first client: 20! =", first.submit(math.factorial, 20).result())
         unfinished = first.submit(time.sleep, 3600)
-        first.disconnect()  # as at the end of a `with Client(address)` block; doing it again does no harm
+        first.disconnect()  # as at the end of a `with Client(address)` block; a second call has no effect
         print("first client left; its unfinished task was cancelled:", unfinished.cancelled())
 
         with Client(address) as second:

@@ -1,4 +1,4 @@
-"""Calls that use each other's results, as one graph: each runs as soon as what it needs is there."""
+"""Calls that use each other's results, as one graph: each call runs as soon as its arguments are available."""
 
 import math
 from collections import Counter
@@ -23,7 +23,7 @@ def total(*counts: Counter[int]) -> Counter[int]:
 
 def main() -> None:
     """Count the last digits of primes, and find the largest prime."""
-    # A tuple that begins with a function is a call; its texts are keys. Anything else is data.
+    # A tuple whose first item is a function is a call; its str arguments are keys. Anything else is data.
     graph = {f"end-{i}": 20_000 * i for i in range(9)}
     for i in range(8):
         graph[f"primes-{i}"] = (primes_between, f"end-{i}", f"end-{i + 1}")
@@ -32,7 +32,7 @@ def main() -> None:
     graph["largest"] = (max, "primes-7")
 
     with Client() as client:
-        values = client.get(graph, keys=["digits", "largest"])  # nothing else travels back
+        values = client.get(graph, keys=["digits", "largest"])  # only these two values are sent to this program
         print("last digits:", {digit: values["digits"][digit] for digit in (1, 3, 7, 9)})
         print("largest:", values["largest"])
 

@@ -1,4 +1,4 @@
-"""Large values: what is sent how often, what tasks share and what they do not, and when the memory is free again."""
+"""Large values: how often they are sent, which of them tasks share, and when their memory is freed."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ def find(text: bytes, word: bytes) -> int:
 
 
 def note(notes: list[int], number: int) -> int:
-    """Write a number down, and return how many there are then."""
+    """Append a number to the list, and return the new length."""
     notes.append(number)
     return len(notes)
 
@@ -21,26 +21,26 @@ def main() -> None:
     text = b"to be or not to be, " * 1_000_000
 
     with SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo, Client(combo.get_address()) as client:
-        # An argument belongs to its task, however large it is. An object is for any number of tasks.
+        # An argument belongs to its task, whatever its size. Any number of tasks can use an object.
         print("argument:", client.submit(find, text, b"be").result())
         reference = client.send_object(text, name="hamlet")
         print("object:  ", client.map(find, [(reference, word) for word in (b"to", b"be", b"or", b"not")]))
 
-        # So is what a function carries with it: one of any size is sent to each machine once.
+        # A function with the values that it contains is sent to each machine once, whatever its size.
         print("function:", client.map(partial(find, text), [(b"to",), (b"be",), (b"or",), (b"not",)]))
 
-        # A large result stays at the scheduler until you ask for it; if you drop the future, so does the scheduler.
+        # The scheduler keeps a large result until you read it, and deletes it when you drop the future.
         future = client.submit(bytes, 20_000_000)
         print("result:  ", len(future.result()), "bytes")
 
-        # Small arguments and small objects are new for each task: what one task does to them, no other sees.
+        # Each task has its own copy of small arguments and small objects, so no other task sees its changes.
         print("small:   ", [client.submit(note, client.send_object([1, 2, 3]), 4).result() for _ in range(3)])
 
         # A large object is read once in each worker's process and shared by the tasks there. Treat it as read-only!
         shared = client.send_object(list(range(10_000)))
         print("shared:  ", [client.submit(note, shared, 4).result() for _ in range(3)])
 
-        # When the last reference is gone, so is the object. After `clear`, a reference that you still have is useless.
+        # The object is deleted with its last reference. `clear` deletes objects also while references exist.
         client.clear()
         try:
             client.submit(find, reference, b"to")

@@ -4,9 +4,9 @@
     python examples/measure_code.py                      the standard library of the Python that runs this
     python examples/measure_code.py ~/src/my_project     your own code
 
-Each file is parsed and measured: lines, code lines, classes, functions, and of each function its length, its deepest
-nesting and its cyclomatic complexity. Then the same work is done once more in this process alone, to compare the time
-and to check that both give the same results.
+Each file is parsed and measured: lines, code lines, classes and functions, and the length, deepest nesting and
+cyclomatic complexity of each function. Then this process alone does the same work once more, to compare the time and
+to check that both give the same results.
 
 Cyclomatic complexity is the number of decisions plus one: T. J. McCabe, "A Complexity Measure", IEEE Transactions on
 Software Engineering SE-2 (4), 1976, pages 308-320. `decisions` below says what counts as a decision in Python.
@@ -31,7 +31,7 @@ from pathlib import Path
 
 from scaler import Client, SchedulerClusterCombo
 
-# --- What runs in the tasks: plain functions of this file. Nothing in them knows of a cluster. ---
+# --- The functions that run in the tasks: plain functions of this file, independent of any cluster. ---
 
 DECISIONS = frozenset({ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert})
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -70,11 +70,11 @@ class FileMeasure:
 
 
 def measure_file(name: str, source: bytes) -> FileMeasure:
-    """The task: measure the source of one file. Source that does not parse is a result too, never an exception."""
+    """Measure the source of one file: the task. A source that does not parse gives a result with `error`."""
     lines = len(source.splitlines())
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as a doubtful escape in somebody else's string
+            warnings.simplefilter("ignore")  # such as an invalid escape in a string of the measured code
             tree = ast.parse(source, filename=name)  # bytes: the parser reads the encoding from the file itself
         code_lines = count_code_lines(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError) as error:
@@ -102,7 +102,7 @@ def count_code_lines(source: bytes) -> int:
 
 
 def measure_definitions(tree: ast.Module) -> tuple[int, tuple[FunctionMeasure, ...]]:
-    """Return the number of classes, and every function in the order of the file, nested ones on their own."""
+    """Return the number of classes, and all functions in the order of the file; nested functions count separately."""
     classes = 0
     functions: list[FunctionMeasure] = []
     scopes: list[tuple[str, ast.AST]] = [("", tree)]
@@ -123,7 +123,7 @@ def measure_definitions(tree: ast.Module) -> tuple[int, tuple[FunctionMeasure, .
 
 
 def walk_scope(scope: ast.AST) -> Iterator[tuple[ast.AST, int]]:
-    """Yield every node of a scope with the number of blocks around it; a scope inside is yielded but not entered.
+    """Yield every node of a scope with the number of blocks around it; a nested scope is yielded but not entered.
 
     A stack instead of recursion: generated code may be nested deeper than Python's recursion limit.
     """
@@ -138,7 +138,7 @@ def walk_scope(scope: ast.AST) -> Iterator[tuple[ast.AST, int]]:
 
 
 def is_elif(parent: ast.AST, child: ast.AST) -> bool:
-    """Tell an `elif`, which the parser gives as an `if` inside the `else`: it starts in the column of its `if`."""
+    """Return whether a node is an `elif`: the parser returns it as an `if` in the `else`, in the column of its `if`."""
     return isinstance(parent, ast.If) and isinstance(child, ast.If) and parent.col_offset == child.col_offset
 
 
@@ -165,11 +165,11 @@ def decisions(node: ast.AST) -> int:
 
 @dataclass(frozen=True)
 class ClusterRun:
-    """What the cluster gave, and how long it took."""
+    """The results of the cluster, and its times."""
 
     measures: list[FileMeasure]
     start_seconds: float
-    """From nothing to the answer of a first, empty task."""
+    """From the start of the cluster to the result of a first, empty task."""
     seconds: float
     workers: int
 
@@ -191,22 +191,22 @@ def run_on_cluster(jobs: list[tuple[str, bytes]], address: str | None, workers: 
 
 
 def run_in_this_process(jobs: list[tuple[str, bytes]]) -> tuple[list[FileMeasure], float, float]:
-    """Do the same work one file after the other; returns the results, the seconds, and those of a processor."""
+    """Do the same work one file after the other. Return the results, the seconds, and the seconds of processor time."""
     started, used = time.perf_counter(), time.process_time()
     measures = [measure_file(*job) for job in jobs]
     return measures, time.perf_counter() - started, time.process_time() - used
 
 
-# --- Which files, and what to say about them. ---
+# --- Finding the files, and printing the results. ---
 
 INSTALLED = frozenset({"site-packages", "dist-packages"})
 TESTS = frozenset({"test", "tests", "idle_test"})
 OTHERS_MOST = 0.1
-"""If other programs have a greater share of a core, the times say little."""
+"""The share of a core that other programs may use; above it, the times mean little."""
 
 
 def find_files(folder: Path, skip: frozenset[str]) -> list[Path]:
-    """Find the .py files below a folder, without hidden folders and those named in `skip`."""
+    """Return the .py files below a folder, without hidden folders and folders named in `skip`."""
     found: list[Path] = []
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in skip and not name.startswith("."))
@@ -215,7 +215,7 @@ def find_files(folder: Path, skip: frozenset[str]) -> list[Path]:
 
 
 def read_files(folder: Path, files: list[Path]) -> tuple[list[tuple[str, bytes]], list[str]]:
-    """Read the sources here, so that workers on other machines need none of the files; unreadable ones are told."""
+    """Return the sources, so that workers on other machines do not need the files, and the unreadable files."""
     jobs: list[tuple[str, bytes]] = []
     unreadable: list[str] = []
     for file in files:
@@ -272,7 +272,7 @@ def print_totals(measures: list[FileMeasure], unreadable: list[str]) -> None:
 
 
 def print_times(cluster: ClusterRun, serial_seconds: float | None, processor_seconds: float) -> None:
-    """Print how long each way took, the start of the cluster on a line of its own, and why it was not faster."""
+    """Print the time of each way, the start of the cluster on a separate line, and the limit of the speed-up."""
     print(painted("\ntime", "1"))
     print(f"  cluster start      {cluster.start_seconds:7.2f} s  until the first task had its answer")
     print(f"  on the cluster     {cluster.seconds:7.2f} s  {len(cluster.measures):,} tasks")
@@ -322,7 +322,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, compare, print; returns the exit code."""
+    """Measure, compare and print; return the exit code."""
     arguments = parse_arguments()
     folder = arguments.folder or Path(sysconfig.get_path("stdlib"))
     files = find_files(folder, INSTALLED if arguments.folder else INSTALLED | TESTS)

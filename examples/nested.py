@@ -6,7 +6,7 @@ from scaler import Client, SchedulerClusterCombo
 
 
 def fibonacci(client: Client, n: int) -> int:
-    """Leave the two smaller numbers to other tasks and wait for them."""
+    """Compute the two smaller numbers in other tasks, wait for them, and return the sum."""
     if n < 2:
         return n
     smaller = client.submit(fibonacci, client, n - 1)
@@ -15,7 +15,7 @@ def fibonacci(client: Client, n: int) -> int:
 
 
 def main() -> None:
-    """Compute a number with 67 tasks, 33 of which wait for others; then again, when there are processes enough."""
+    """Compute a number with 67 tasks, 33 of which wait for others; then again, with enough processes from the start."""
     with SchedulerClusterCombo(n_workers=2) as combo, Client(combo.get_address()) as client:
         for _ in range(2):
             start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Profiling: what each task took, in time, processor time and memory, whatever its worker did before."""
+"""Profiling: the time, processor time and memory of each task, independent of earlier tasks of its worker."""
 
 import time
 
@@ -13,7 +13,7 @@ def compute(number: int) -> int:
 
 
 def wait(seconds: float) -> None:
-    """Use time only."""
+    """Use only time."""
     time.sleep(seconds)
 
 
@@ -32,7 +32,7 @@ def main() -> None:
             client.submit(compute, 1_000_000),
             client.submit(wait, 0.3),
             client.submit(allocate, 200 * MEGABYTE),
-            client.submit(allocate, 50 * MEGABYTE),  # after the larger one: its own memory is seen all the same
+            client.submit(allocate, 50 * MEGABYTE),  # after the larger task: measured separately all the same
             client.submit(allocate, "no number"),
         ]
         print("task       time     processor  memory")

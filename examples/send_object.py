@@ -1,4 +1,4 @@
-"""Send a large object once and use it in many tasks: each gets the reference, each node fetches the object once."""
+"""Send a large object once for many tasks: each task gets the reference, each node fetches the object once."""
 
 import random
 
@@ -19,7 +19,7 @@ def main() -> None:
         reference = client.send_object(samples, name="samples")
         print(f"sent {len(samples):,} samples, {reference.size:,} bytes, as {reference.name!r}")
 
-        # The task sees the list itself. A reference is a positional argument of its own, not hidden in another object.
+        # The task gets the list itself, in the place of the reference.
         bins = [(low / 2, low / 2 + 0.5) for low in range(-6, 6)]
         counts = client.map(count_between, [(reference, low, high) for low, high in bins])
 

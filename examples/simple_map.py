@@ -1,4 +1,4 @@
-"""Call one function with many arguments; the results come back in the order of the arguments."""
+"""Call one function with many arguments; the results have the order of the arguments."""
 
 import random
 import statistics
@@ -7,7 +7,7 @@ from scaler import Client
 
 
 def estimate_pi(seed: int, points: int) -> float:
-    """Throw points at a square and see how many fall into the circle."""
+    """Draw random points in a square, and count how many are in the circle."""
     generator = random.Random(seed)
     inside = sum(1 for _ in range(points) if generator.random() ** 2 + generator.random() ** 2 <= 1)
     return 4 * inside / points

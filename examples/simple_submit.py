@@ -1,4 +1,4 @@
-"""Submit single tasks, do something else meanwhile, and take each result as soon as it is there."""
+"""Submit single tasks, do other work meanwhile, and read each result as soon as it has arrived."""
 
 from concurrent.futures import as_completed
 
@@ -15,10 +15,10 @@ def main() -> None:
     with Client() as client:  # no address: a cluster on this machine that ends with the client
         ranges = {}
         for start in range(0, 400_000, 50_000):
-            # `name` is what errors, logs and the future itself call the task; else that is the function's name.
+            # Errors, logs and the future show `name`; without it, they show the name of the function.
             future = client.submit(count_primes, start, stop=start + 50_000, name=f"primes from {start:,}")
             ranges[future] = start
-        print(f"{len(ranges)} tasks are on their way, the last one as {future}")
+        print(f"submitted {len(ranges)} tasks, the last one as {future}")
 
         total = 0
         for future in as_completed(ranges):  # a ScalerFuture is a concurrent.futures.Future

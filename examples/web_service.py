@@ -1,10 +1,10 @@
 """A web service that computes on workers: aiohttp and `AsyncClient` in one event loop.
 
-    python examples/web_service.py                  starts it, asks it some questions, and ends it
+    python examples/web_service.py                  starts it, sends some requests, and ends it
     python examples/web_service.py --port 8080      serves until Ctrl-C: curl 'http://127.0.0.1:8080/primes?below=100000'
 
-Each request awaits one task. If its client hangs up, or it takes longer than the limit, the task is cancelled on its
-worker, and the worker is free for the next request.
+Each request awaits one task. If the web client disconnects, or the task takes longer than the limit, it is cancelled on
+its worker, and the worker is free for the next request.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ async def primes(request: web.Request) -> web.Response:
 
 
 async def with_client(app: web.Application) -> AsyncIterator[None]:
-    """Have a client for as long as the service runs."""
+    """Keep a client connected while the service runs."""
     async with AsyncClient() as client:
-        await client.submit(abs, 0)  # the first worker is there
+        await client.submit(abs, 0)  # wait for the first worker
         app[CLIENT] = client
         yield
 
 
 def make_app() -> web.Application:
-    app = web.Application(handler_args={"handler_cancellation": True})  # whoever hangs up cancels his request
+    app = web.Application(handler_args={"handler_cancellation": True})  # a disconnect cancels the request
     app.cleanup_ctx.append(with_client)
     app.router.add_get("/primes", primes)
     return app
 
 
 async def ask(url: str) -> None:
-    """Ask several questions at once; one of them takes too long."""
+    """Send several requests at once; one of them takes too long."""
     questions = [1_000, 10_000, 30_000, 20_000_000, "many"]
     async with ClientSession() as session:
 

@@ -1,8 +1,8 @@
-"""Asian option: what an option on the mean price of a year is worth, by a Monte Carlo that outlives its program.
+"""Asian option: the value of an option on the mean price of a year, by a Monte Carlo job that outlives its program.
 
-Each row simulates paths with random numbers of its own, so it does not matter in which order rows run, where and when:
-their sum is the same to the last bit. Kill this program while it runs, and start it again: rows that have ended do not
-run again.
+Each row simulates paths with a random stream of its own. So the sum of the rows is the same to the last bit, whatever
+the order, place and time of their runs. Kill this program while it runs, and start it again: ended rows do not run
+again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PATHS = 1000
 
 
 def payoffs(row: int) -> tuple[float, float]:
-    """The task: return the sum of what the option pays at the end of each path, and the sum of the squares."""
+    """Return the sum of the option's payoffs at the ends of the paths, and the sum of the squares: the task."""
     chance = random.Random(row)
     drift, spread = (RATE - VOLATILITY**2 / 2) / MONTHS, VOLATILITY / math.sqrt(MONTHS)
     total = squares = 0.0
@@ -36,7 +36,7 @@ def payoffs(row: int) -> tuple[float, float]:
 
 
 def rows_done(client: Client, name: str) -> int:
-    """Return how many rows an earlier run of this program has left."""
+    """Return the number of rows that earlier runs of this program have finished."""
     try:
         return client.job(name).progress().done
     except JobError:
@@ -44,7 +44,7 @@ def rows_done(client: Client, name: str) -> int:
 
 
 def main() -> None:
-    """Price the option, or go on where the last run was."""
+    """Price the option, or continue after the last run."""
     parser = argparse.ArgumentParser(description="Price an Asian option, by a job that may be killed at any time.")
     parser.add_argument("size", type=int, nargs="?", default=2000, help=f"rows of {PATHS} paths (default: 2000)")
     parser.add_argument("-n", "--workers", type=int, default=os.cpu_count() or 1, help="default: one for each core")

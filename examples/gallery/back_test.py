@@ -1,7 +1,7 @@
-"""Back-test: crossing moving averages over four years of daily prices, every pair of windows a task.
+"""Back-test: crossing moving averages over four years of daily prices, one task for each slow window.
 
-The prices are Google's from 2004 to 2008, which come with matplotlib. The best pair is chosen on the first three years
-and judged on the rest, beside buying and holding: what was best before seldom is best after.
+The prices are Google's from 2004 to 2008, which are part of matplotlib. The best pair of windows is chosen on the first
+three years and tested on the rest, beside buying and holding. The best pair of the past is seldom the best later.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from matplotlib.cbook import get_sample_data
 from side_by_side import arguments, side_by_side
 
 COST = 0.0005
-"""of each trade, as a part of what is traded"""
+"""the cost of a trade, as a part of its value"""
 Result = tuple[float, int, int]
 
 
 def gain(prices: list[float], fast: int, slow: int) -> float:
-    """Return what a unit of money becomes: invested while the fast average is above the slow one."""
+    """Return the final value of one unit of money that is invested while the fast average is above the slow one."""
     money, is_invested = 1.0, False
     for day in range(slow, len(prices) - 1):
         wants = sum(prices[day - fast : day]) / fast > sum(prices[day - slow : day]) / slow
@@ -29,12 +29,12 @@ def gain(prices: list[float], fast: int, slow: int) -> float:
 
 
 def best_of(prices: list[float], slow: int) -> Result:
-    """The task: return the best fast window for a slow one."""
+    """Return the best fast window for a slow one: the task."""
     return max((gain(prices, fast, slow), fast, slow) for fast in range(2, slow, 4))
 
 
 def main() -> None:
-    """Choose on the first part, judge on the second."""
+    """Choose windows on the first part of the prices, and test them on the second."""
     options = arguments("Test crossing moving averages.", 200, "days of the slowest average")
     with np.load(get_sample_data("goog.npz", asfileobj=False)) as data:
         prices = data["price_data"]["adj_close"].tolist()

@@ -1,7 +1,7 @@
 """Parameter sweep as a graph: an epidemic for many rates of contact and many starts of a lockdown.
 
-Each run is a node; its summary is another one that needs it; the table needs all summaries. The model is that of
-Kermack and McKendrick (1927): susceptible, infected, removed, integrated by the classical Runge-Kutta method.
+Each epidemic is a node of the graph. A second node summarises it, and the table needs all summaries. The model is that
+of Kermack and McKendrick (1927): susceptible, infected, removed, integrated by the classical Runge-Kutta method.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def epidemic(contacts: float, lockdown: int) -> Course:
 
 
 def runge_kutta(s: float, i: float, rate: float, h: float) -> tuple[float, float]:
-    """Return both a step later."""
+    """Return the susceptible and the infected part one step later."""
 
     def change(s: float, i: float) -> tuple[float, float]:
         ill = rate * s * i
@@ -45,12 +45,12 @@ def runge_kutta(s: float, i: float, rate: float, h: float) -> tuple[float, float
 
 
 def summary(contacts: float, lockdown: int, course: Course) -> tuple[float, int, float, float]:
-    """Return what decides: the peak, and how many were ill in all."""
+    """Return the peak of an epidemic, and the part of the population that was ill."""
     return contacts, lockdown, max(infected for _, infected in course), 1 - course[-1][0]
 
 
 def table(*summaries: tuple[float, int, float, float]) -> list[tuple[float, int, float, float]]:
-    """Return for each rate of contact the start of the lockdown with the lowest peak."""
+    """Return, for each rate of contact, the start of the lockdown with the lowest peak."""
     best: dict[float, tuple[float, int, float, float]] = {}
     for line in summaries:
         best[line[0]] = min(best.get(line[0], line), line, key=lambda one: one[2])
@@ -58,7 +58,7 @@ def table(*summaries: tuple[float, int, float, float]) -> list[tuple[float, int,
 
 
 def on_cluster(client: Client, sweep: list[tuple[float, int]]) -> list[tuple[float, int, float, float]]:
-    """Run the sweep as one graph: only the table comes back."""
+    """Run the sweep as one graph, and fetch only the table."""
     graph: dict[str, Any] = {}
     for number, (contacts, lockdown) in enumerate(sweep):
         graph[f"course-{number}"] = (epidemic, contacts, lockdown)

@@ -1,6 +1,6 @@
-"""Grid search: scikit-learn looks for the best support vector machine for the handwritten digits that come with it.
+"""Grid search: scikit-learn finds the best support vector machine for its own data set of handwritten digits.
 
-The program is scikit-learn's own way of working; one line hands its parallel part to Scaler.
+The program uses scikit-learn as usual; one line runs its parallel part on Scaler.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FOLDS = 3
 
 
 def search(size: int) -> tuple[dict[str, float], float]:
-    """Return the best parameters, and the share of digits that they tell right."""
+    """Return the best parameters, and the share of digits that are classified correctly with them."""
     digits = load_digits()
     grid = {"C": [10.0**power for power in range(size)], "gamma": [10.0 ** (-power - 1) for power in range(size)]}
     found = GridSearchCV(SVC(), grid, cv=FOLDS).fit(digits.data / 16, digits.target)
@@ -26,7 +26,7 @@ def search(size: int) -> tuple[dict[str, float], float]:
 
 
 def on_cluster(client: Client, size: int) -> tuple[dict[str, float], float]:
-    """Do the same with the workers of the cluster."""
+    """Run the search on the workers of the cluster."""
     with joblib.parallel_config(backend="scaler", client=client):
         return search(size)
 

@@ -1,6 +1,6 @@
 """Images: a photograph in many sizes and styles, each rendered by a task with Pillow.
 
-The photograph (Grace Hopper, US Navy, public domain) comes with matplotlib. Its file is sent once for all tasks.
+The photograph (Grace Hopper, US Navy, public domain) is part of matplotlib. Its file is sent once for all tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STYLES = {
 
 
 def render(photograph: bytes, width: int, style: str) -> bytes:
-    """The task: return the photograph in this width and style, as a PNG file."""
+    """Return the photograph in this width and style, as a PNG file: the task."""
     image = Image.open(io.BytesIO(photograph)).convert("RGB")
     height = round(image.height * width / image.width)
     styled = STYLES[style](image.resize((width, height), Image.Resampling.LANCZOS))
@@ -35,7 +35,7 @@ def render(photograph: bytes, width: int, style: str) -> bytes:
 
 
 def on_cluster(client: Client, photograph: bytes, orders: list[tuple[int, str]]) -> list[bytes]:
-    """Render all of them with the photograph as an object of the cluster."""
+    """Render all images on the cluster, with the photograph as an object."""
     reference = client.send_object(photograph)
     return client.map(render, [(reference, width, style) for width, style in orders])
 

@@ -1,7 +1,7 @@
 """Option prices: the implied volatility of each American put of a chain, by a binomial tree.
 
 The tree is that of Cox, Ross and Rubinstein, "Option pricing: a simplified approach", Journal of Financial Economics 7
-(1979). The chain is made here from volatilities that are known, so the answer can be checked.
+(1979). The program makes the chain from known volatilities, so the answer can be checked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def put_price(strike: float, years: float, volatility: float, steps: int) -> flo
 
 
 def implied_volatility(quote: Quote, steps: int) -> float:
-    """The task: return the volatility at which the tree gives the price of the quote, by bisection."""
+    """Return the volatility at which the tree gives the price of the quote, by bisection: the task."""
     low, high = 0.01, 2.0
     while high - low > TOLERANCE / 10:
         middle = (low + high) / 2
@@ -52,7 +52,7 @@ def implied_volatility(quote: Quote, steps: int) -> float:
 
 
 def smile(strike: float, years: float) -> float:
-    """Return the volatility that the chain is made with: higher for low strikes, less so for long terms."""
+    """Return the volatility from which the chain is made: higher for low strikes, less so for long terms."""
     return 0.2 + 0.1 * math.log(SPOT / strike) ** 2 / years + 0.05 * max(SPOT / strike - 1, 0)
 
 
@@ -69,7 +69,7 @@ def main() -> None:
         options.workers,
     )
 
-    # Deep in the money a put is exercised at once: its price says nothing about volatility.
+    # Deep in the money a put is exercised at once: its price does not depend on volatility.
     telling = [
         (quote, volatility)
         for quote, volatility in zip(chain, found, strict=True)

@@ -1,7 +1,8 @@
-"""Adaptive quadrature with nested tasks: a task that is not sure of its interval leaves one half to another task.
+"""Adaptive quadrature with nested tasks: a task whose error is too large submits one half of its interval as a task.
 
 The rule is Simpson's, and the error is estimated as by Lyness, "Notes on the adaptive Simpson quadrature routine",
-Journal of the ACM 16 (1969). How deep it must go is known only on the way: no list of tasks could be made before.
+Journal of the ACM 16 (1969). The depth of the recursion is known only at run time, so the program cannot list its tasks
+in advance.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from scaler import Client
 
 START, END = 0.0, 4.0
 ALONE_BELOW = 0.3
-"""A task that is given a shorter interval goes on by itself: its children would be too small to be worth sending."""
+"""The length below which a task integrates its interval alone, because nested tasks would be too small."""
 
 
 def costly(x: float) -> float:
-    """The integrand: smooth but for a needle at 1.5. Each value is a sum of its own, as from a model."""
+    """Return the integrand: smooth except for a sharp peak at 1.5. Each value is a long sum, as from a model."""
     return sum(math.cos(k * x) / k**2 for k in range(1, 200)) + 1 / ((x - 1.5) ** 2 + 1e-4)
 
 
 def simpson(a: float, b: float) -> float:
-    """Return the integral by three values."""
+    """Return the integral by Simpson's rule, from three values."""
     return (b - a) / 6 * (costly(a) + 4 * costly((a + b) / 2) + costly(b))
 
 
 def integral(a: float, b: float, tolerance: float, client: Client | None) -> float:
-    """The task: integrate, alone or with another task for one half."""
+    """Integrate an interval, alone or with a nested task for one half: the task."""
     middle = (a + b) / 2
     whole, left, right = simpson(a, b), simpson(a, middle), simpson(middle, b)
     if abs(left + right - whole) < 15 * tolerance:
@@ -40,7 +41,7 @@ def integral(a: float, b: float, tolerance: float, client: Client | None) -> flo
 
 
 def main() -> None:
-    """Integrate, and compare with what is known."""
+    """Integrate, and compare with the known value."""
     options = arguments("Integrate a function with a needle.", 10, "digits of the result")
     tolerance = 10.0**-options.size
 

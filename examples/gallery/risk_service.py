@@ -1,7 +1,7 @@
-"""A web service: value at risk of any portfolio that a request names, computed on the workers with `AsyncClient`.
+"""A web service: the value at risk of the portfolio in a request, computed on workers with `AsyncClient`.
 
-The prices are those of `value_at_risk.py`. In one process the same service computes in its event loop, one request
-after the other; with the workers the loop is free, and answers other requests meanwhile.
+The prices are those of `value_at_risk.py`. In one process, the service computes in its event loop, one request after
+the other. With workers, the loop is free and answers other requests meanwhile.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Compute = Callable[[Portfolio], Awaitable[float]]
 
 
 def value_at_risk(returns: np.ndarray, portfolio: Portfolio) -> float:
-    """The task: return the loss of a year that will not be exceeded, for parts of the money in each share."""
+    """Return the value at risk of a year for a portfolio with these parts of the money in each share: the task."""
     months = np.random.default_rng(1).integers(len(returns), size=(PATHS, MONTHS))
     outcomes = np.expm1(returns[months].sum(axis=1)) @ np.array(portfolio)
     return float(-np.quantile(outcomes, 1 - CONFIDENCE))
 
 
 def make_app(compute: Compute) -> web.Application:
-    """A service that answers `POST /risk` with a list of parts of the money, one for each share."""
+    """Return a service that answers `POST /risk`; the body has the part of the money in each share."""
 
     async def risk(request: web.Request) -> web.Response:
         portfolio = [float(part) for part in await request.json()]
@@ -37,13 +37,13 @@ def make_app(compute: Compute) -> web.Application:
             raise web.HTTPBadRequest(text=f"name {len(SHARES)} parts: {', '.join(SHARES)}\n")
         return web.json_response({"value_at_risk": await compute(portfolio)})
 
-    app = web.Application(handler_args={"handler_cancellation": True})  # whoever hangs up cancels the task
+    app = web.Application(handler_args={"handler_cancellation": True})  # a disconnect cancels the task
     app.router.add_post("/risk", risk)
     return app
 
 
 async def ask(compute: Compute, portfolios: list[Portfolio]) -> list[float]:
-    """Start the service, ask it for all portfolios at once as its users would, and end it."""
+    """Start the service, send it the requests for all portfolios at once, as its users would, and end it."""
     runner = web.AppRunner(make_app(compute))
     await runner.setup()
     try:
@@ -61,7 +61,7 @@ async def ask(compute: Compute, portfolios: list[Portfolio]) -> list[float]:
 
 
 async def in_the_loop(returns: np.ndarray, portfolios: list[Portfolio]) -> list[float]:
-    """Compute where the service runs."""
+    """Compute in the process of the service."""
 
     async def compute(portfolio: Portfolio) -> float:
         return value_at_risk(returns, portfolio)

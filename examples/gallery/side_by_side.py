@@ -1,4 +1,4 @@
-"""Does the same work in this process and on a local cluster, and says how much faster that was, and why not more."""
+"""Side by side: the same work in this process and on a local cluster, with the speed-up and its limit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scaler import Client, SchedulerClusterCombo
 T = TypeVar("T")
 
 OTHERS_MOST = 0.1
-"""With a greater share of the machine, other programs change what is measured."""
+"""The share of the machine that other programs may use; above it, the times mean little."""
 
 
 def arguments(description: str, size: int, what: str) -> argparse.Namespace:
-    """Read the options that all programs of the gallery have: how much work, and how many workers."""
+    """Read the options of all programs of the gallery: the amount of work, and the number of workers."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("size", type=int, nargs="?", default=size, help=f"{what} (default: {size})")
     parser.add_argument("-n", "--workers", type=int, default=os.cpu_count() or 1, help="default: one for each core")
@@ -29,19 +29,19 @@ def arguments(description: str, size: int, what: str) -> argparse.Namespace:
 def side_by_side(
     alone: Callable[[], T], together: Callable[[Client], T], workers: int, preload: tuple[str, ...] = ()
 ) -> tuple[T, str]:
-    """Do the work twice, and check that both gave the same.
+    """Do the work twice, and check that both results are the same.
 
     Args:
-        alone: does it in this process.
-        together: does it with a client of a cluster on this machine.
-        workers: how many workers the cluster has.
+        alone: does the work in this process.
+        together: does the work with a client of a cluster on this machine.
+        workers: the number of workers of the cluster.
         preload: modules that the cluster imports once for all its processes.
 
     Returns:
-        what both gave, and how much faster the cluster was and why not more, as one line.
+        the result, and one line with the speed-up of the cluster and its limit.
 
     Raises:
-        AssertionError: if they gave different results.
+        AssertionError: if the results differ.
     """
     with (
         SchedulerClusterCombo(n_workers=workers, preload=preload, logging_level="WARNING") as cluster,
@@ -49,7 +49,7 @@ def side_by_side(
     ):
         client.wait_for_workers(workers)
         os.environ["SCALER_ADDRESS"] = cluster.get_address()  # for programs that make another client
-        client.map(abs, [(-1,)] * 10 * workers)  # processes start here, which the times below leave out
+        client.map(abs, [(-1,)] * 10 * workers)  # starts the processes, which the times below leave out
         print(f"with {workers} workers ...", flush=True)
         used, all_used, start = _processor_seconds(), _machine_seconds(), time.perf_counter()
         result = together(client)
@@ -82,13 +82,13 @@ def _more(ratio: float) -> str:
 
 
 def _machine_seconds() -> float:
-    """What all programs of this machine have used until now."""
+    """Return the processor time that all programs of this machine have used until now."""
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system)
 
 
 def _processor_seconds() -> float:
-    """What this process and those of its cluster have used until now."""
+    """Return the processor time that this process and those of its cluster have used until now."""
     me = psutil.Process()
     times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
     return sum(spent.user + spent.system for spent in times)

@@ -1,7 +1,8 @@
 """Value at risk: a portfolio's loss that will not be exceeded in a year with 99 % confidence, by Monte Carlo.
 
-Months of the past (real prices of six shares, which come with matplotlib) are drawn again with replacement: a
-historical simulation. Each task has random numbers of its own, from one seed: the result is the same wherever it runs.
+This is a historical simulation: months of the past are drawn with replacement, from real prices of six shares that are
+part of matplotlib. Each task has a random stream of its own, from one seed, so the result does not depend on the
+worker.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def monthly_returns() -> np.ndarray:
 
 
 def simulated_returns(returns: np.ndarray, seed: np.random.SeedSequence, paths: int) -> np.ndarray:
-    """The task: return what the portfolio, an equal part in each share, gains or loses on so many paths."""
+    """Return the gain or loss of the portfolio, with an equal part in each share, on each path: the task."""
     months = np.random.default_rng(seed).integers(len(returns), size=(paths, MONTHS))
     return np.expm1(returns[months].sum(axis=1)).mean(axis=1)
 
@@ -41,7 +42,7 @@ def risk(outcomes: list[np.ndarray]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Estimate both from many paths."""
+    """Estimate the value at risk and the expected shortfall from many paths."""
     options = arguments("Estimate the value at risk of a portfolio.", 150_000, "paths of each of 40 tasks")
     returns = monthly_returns()
     seeds = np.random.SeedSequence(2024).spawn(TASKS)

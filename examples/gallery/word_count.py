@@ -1,4 +1,4 @@
-"""Word count: which words the files of a folder use, counted as the files come back.
+"""Word count: the words in the files of a folder, added up as the results arrive.
 
 The folder is that of Python's standard library.
 """
@@ -19,7 +19,7 @@ FILES_PER_TASK = 60
 
 
 def count(paths: list[str]) -> Counter[str]:
-    """The task: count the words of some files."""
+    """Count the words of some files: the task."""
     words: Counter[str] = Counter()
     for path in paths:
         words.update(WORD.findall(Path(path).read_text(encoding="utf-8", errors="replace").lower()))
@@ -35,7 +35,7 @@ def total(counts: list[Counter[str]]) -> Counter[str]:
 
 
 def on_cluster(client: Client, batches: list[list[str]]) -> Counter[str]:
-    """Add up what is there while the rest is counted: the order does not matter."""
+    """Add up results as they arrive, in any order, while the workers count the rest."""
     words: Counter[str] = Counter()
     for some in client.map_unordered(count, [(batch,) for batch in batches]):
         words.update(some)
@@ -43,7 +43,7 @@ def on_cluster(client: Client, batches: list[list[str]]) -> Counter[str]:
 
 
 def main() -> None:
-    """Count, and print the words that are used most."""
+    """Count the words, and print the most used ones."""
     options = arguments("Count the words of Python's standard library.", 2000, "files at most")
     folder = Path(sysconfig.get_path("stdlib"))
     paths = sorted(str(path) for path in folder.rglob("*.py") if "site-packages" not in path.parts)[: options.size]

@@ -215,7 +215,7 @@ def not_prepared() -> None:
             {"preload": ["heavy", "leaves"]},
             "cannot preload module 'leaves': its import ended the process: exit code 5; ",
         ),
-        ({"preload": ["long"]}, r"cannot preload module 'long': ValueError: y+\.\.\.y+ \(.*long.py, line 1\); mend"),
+        ({"preload": ["long"]}, r"cannot preload module 'long': ValueError: y+\.\.\.y+ \(.*long.py, line 1\); fix"),
         (
             {"initializer": not_prepared},
             r"the initializer failed: OSError: no licence \(.*test_preparation.py, line \d+",

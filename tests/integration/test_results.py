@@ -232,7 +232,7 @@ def interrupt() -> None:
 def test_sys_exit_in_a_task_is_a_failure_of_that_task(client: Client) -> None:
     import sys
 
-    with pytest.raises(TaskFailedError, match=r"task exit called sys.exit\(3\): a task ends with"):
+    with pytest.raises(TaskFailedError, match=r"task exit called sys.exit\(3\): return a result or raise"):
         client.submit(sys.exit, 3).result(30)
     with pytest.raises(TaskFailedError, match=r"item 1 of the map\) called sys.exit\('bad input'\)"):
         client.map(exit_for, [(False,), (True,)])

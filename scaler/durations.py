@@ -36,7 +36,7 @@ class Durations:
         self._unknown_us = unknown_us
         self._most = most
         self._means_us: OrderedDict[ObjectId, float] = OrderedDict()
-        self._doubted: set[ObjectId] = set()
+        self._distrusted: set[ObjectId] = set()
 
     def __len__(self) -> int:
         return len(self._means_us)
@@ -46,26 +46,26 @@ class Durations:
         means_us = self._means_us
         means_us[function_id] = moving_mean(means_us.get(function_id), total_us, count)
         means_us.move_to_end(function_id)
-        self._doubted.discard(function_id)
+        self._distrusted.discard(function_id)
         if len(means_us) > self._most:
-            self._doubted.discard(means_us.popitem(last=False)[0])
+            self._distrusted.discard(means_us.popitem(last=False)[0])
 
-    def doubt(self, function_id: ObjectId) -> None:
+    def distrust(self, function_id: ObjectId) -> None:
         """Treat a function as unknown until its next task ends, because a task takes longer than expected."""
         if function_id in self._means_us:
-            self._doubted.add(function_id)
+            self._distrusted.add(function_id)
 
     def forget(self, function_ids: Iterable[ObjectId]) -> None:
         """Forget these functions; unknown ids are ignored."""
         for function_id in function_ids:
             self._means_us.pop(function_id, None)
-            self._doubted.discard(function_id)
+            self._distrusted.discard(function_id)
 
     def known_us(self, function_id: ObjectId) -> float:
         """Return the mean of a function; 0 if it is unknown or in doubt."""
-        return 0.0 if function_id in self._doubted else self._means_us.get(function_id, 0.0)
+        return 0.0 if function_id in self._distrusted else self._means_us.get(function_id, 0.0)
 
     def expected_us(self, function_id: ObjectId) -> float:
         """Return the expected work of one more task of a function."""
         mean_us = self._means_us.get(function_id)
-        return self._unknown_us if mean_us is None or function_id in self._doubted else mean_us
+        return self._unknown_us if mean_us is None or function_id in self._distrusted else mean_us

@@ -82,7 +82,7 @@ class ObjectTooLargeError(ScalerError):
         room = "has no room for it" if self.budget is None else f"takes at most {self.budget:,} bytes for one value"
         return f"{self.value} is too large: it has {self.size:,} bytes, and {self.host} {room}: {self.cure}"
 
-    def said_of(self, value: str) -> ObjectTooLargeError:
+    def renamed(self, value: str) -> ObjectTooLargeError:
         """Return the same error with another description of the value."""
         return ObjectTooLargeError(value, self.size, self.host, self.budget, self.cure)
 
@@ -202,7 +202,7 @@ class TaskInterrupt(BaseException):
     """
 
 
-def has_ended_a_task(info: Any) -> bool:
+def is_error_of_task(info: Any) -> bool:
     """Return whether the exception that pytest shows was raised by a task. Frames of this package are then hidden."""
     return isinstance(info.value.__cause__, RemoteTraceback)
 

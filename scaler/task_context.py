@@ -23,7 +23,7 @@ from scaler.ids import NO_ACCOUNT, NO_ID, TaskId
 if TYPE_CHECKING:
     import numpy.random
 
-_NOTHING_HAPPENS = nullcontext()
+_NO_WAIT = nullcontext()
 _making = threading.Lock()
 """Held by a thread that creates the generator of a task: from Python 3.12 on, `cached_property` has no lock."""
 
@@ -161,7 +161,7 @@ class TaskContext:
             is_over: returns whether the wait is over.
             seconds: the longest wait; None: no limit.
         """
-        return _NOTHING_HAPPENS
+        return _NO_WAIT
 
     def expect(self, reporter: WaitReporter | None = None) -> Callable[[], None]:  # noqa: ARG002
         """Report that a part of this task may wait for other tasks, such as a callback.
@@ -212,7 +212,7 @@ trust_users: tuple[int, ...] = ()
 """uids of the users who may run the agent's scheduler at an ipc address"""
 
 
-def as_of_agent(endpoint: Endpoint) -> Endpoint:
+def with_agent_settings(endpoint: Endpoint) -> Endpoint:
     """Return the address of the scheduler with the key file and the trusted users of this process's agent."""
     return endpoint.with_key(key_file).trusting(trust_users)
 

@@ -50,7 +50,7 @@ class Options(Protocol):
 
     def retry_reason(self, failure: bytes) -> str: ...
 
-    def said_again(self) -> bytes: ...
+    def resubmitted(self) -> bytes: ...
 
 
 class WriteAudit(Protocol):
@@ -63,7 +63,7 @@ def no_audit(_event: str, _source: str, /, **_about: str) -> None:
     """Write no record."""
 
 
-def _nobody_pays(_object_id: ObjectId) -> Owner | None:
+def _no_payer(_object_id: ObjectId) -> Owner | None:
     return None
 
 
@@ -103,7 +103,7 @@ class Services:
     """returns for how many seconds the scheduler itself was stopped since a time of its clock"""
     value_bytes: Callable[[], int]
     """returns the size limit of one value now, in bytes; 0: no limit"""
-    payer_of: Callable[[ObjectId], Owner | None] = _nobody_pays
+    payer_of: Callable[[ObjectId], Owner | None] = _no_payer
     """returns the owner of an object; None: it is shared or unknown"""
     is_stored: Callable[[bytes], bool] = _nothing_stored
     """returns whether an object with this id is stored"""

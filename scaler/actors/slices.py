@@ -43,7 +43,7 @@ class Slices:
         """Return whether work is left."""
         return bool(self._work)
 
-    def have_room(self, steps: int) -> bool:
+    def fits_in_slice(self, steps: int) -> bool:
         """Return whether `steps` steps would be done at once, so that the caller can do them itself."""
         return not self._work and steps <= SLICE_STEPS
 

@@ -62,13 +62,13 @@ def _was_never_paused(_since: float) -> float:
     return 0.0
 
 
-def _room(value_bytes: Callable[[], int]) -> float:
+def _message_limit(value_bytes: Callable[[], int]) -> float:
     """Return the limit of the kept bytes of a large message: a quarter above the size limit of a value."""
     return value_bytes() * 5 // 4 or inf
 
 
-def _jobs(shelf: JobCatalog | None, services: Callable[[Mapping[str, ActorRef]], Services]) -> tuple[ChildSpec, ...]:
-    return () if shelf is None else (ChildSpec(JOBS, JobKeeper, lambda peers: JobKeeper(shelf, services(peers))),)
+def _jobs(catalog: JobCatalog | None, services: Callable[[Mapping[str, ActorRef]], Services]) -> tuple[ChildSpec, ...]:
+    return () if catalog is None else (ChildSpec(JOBS, JobKeeper, lambda peers: JobKeeper(catalog, services(peers))),)
 
 
 class SchedulerTree:
@@ -100,28 +100,28 @@ class SchedulerTree:
         window_bytes: int = WINDOW_BYTES,
         value_bytes: Callable[[], int] = int,
         audit: WriteAudit = no_audit,
-        shelf: JobCatalog | None = None,
+        catalog: JobCatalog | None = None,
     ) -> None:
         self._audit = audit
         self.outbox = Outbox()
         self.sent, self.received = Traffic(), Traffic()
         self.config = config
         self.clock = dispatcher.clock
-        room = partial(_room, value_bytes)
+        room = partial(_message_limit, value_bytes)
         open_pipe = partial(new_pipe, window_bytes=window_bytes, counts=self.sent.items, room=room)
         self.directory = Directory(attempt_numbers(scheduler_id), self.outbox, config.policy == FAIR)
         self.objects = ObjectTable()
         self.adoptions = AdoptionTable()
-        self.jobs: SeenJobs = {} if shelf is None else shelf.seen
+        self.jobs: SeenJobs = {} if catalog is None else catalog.seen
         self.outputs = OutputState(config.task_output_retention_seconds)
         self.events = Events()
 
-        self._owner = "" if shelf is None else shelf.owner
+        self._owner = "" if catalog is None else catalog.owner
         services = partial(
             self._services, read_options=read_options, paused_since=paused_since, value_bytes=value_bytes
         )
         accept = (scheduler_id, package_version, open_pipe, shut_down)
-        self.supervisor = self._supervisor(lambda actors: Acceptor(services(actors), *accept), _jobs(shelf, services))
+        self.supervisor = self._supervisor(lambda actors: Acceptor(services(actors), *accept), _jobs(catalog, services))
         dispatcher.spawn(self.supervisor)
         self.monitor: ActorRef | None = None
         """the address of the monitor, if there is one"""
@@ -176,7 +176,7 @@ class SchedulerTree:
         supervisor = Supervisor(
             (ChildSpec(MONITOR, Monitor, lambda _peers: Monitor(board, known)),),
             budget=ENDLESS,
-            on_restart=self._tell_restarted,
+            on_restart=self._report_restart,
         )
         dispatcher.spawn(supervisor)
         self.monitor = supervisor.children[MONITOR]
@@ -200,7 +200,7 @@ class SchedulerTree:
             ),
             strategy=Strategy.ONE_FOR_ONE,
             budget=RestartBudget(times=10, within_seconds=60.0),
-            on_restart=self._tell_restarted,
+            on_restart=self._report_restart,
         )
 
     def _balancer(self, acceptor: ActorRef) -> Balancer:
@@ -210,7 +210,7 @@ class SchedulerTree:
     def _object_store(self) -> ObjectStore:
         return ObjectStore(self.objects, self.outbox, self.events, self.config.object_retention_seconds)
 
-    def _tell_restarted(self, part: str, error: BaseException) -> None:
+    def _report_restart(self, part: str, error: BaseException) -> None:
         if self.events.listener is not None:
             self.events.listener.send(PartRestarted(part, repr(error)))
 

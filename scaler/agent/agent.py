@@ -111,9 +111,9 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
         shell.watch(lifeline, lambda: _read_lifeline(shell, lifeline, tree.children[LINK]))
     if on_started is not None:
         shell.loop.call_soon(on_started)
-    shell.do_bit_by_bit(preparing(OF_AGENTS))
+    shell.run_in_steps(preparing(OF_AGENTS))
     try:
-        exit_code = _complain_of(shell.run(edge))
+        exit_code = _log_failure(shell.run(edge))
     finally:
         shell.dispatcher.end(root)
         edge.close()
@@ -136,7 +136,7 @@ def _workers(config: ClusterConfig, executor: Executor) -> tuple[tuple[str, ...]
     return names, len(names)
 
 
-def _complain_of(exit_code: int) -> int:
+def _log_failure(exit_code: int) -> int:
     if exit_code == 70:
         logger.critical("the cluster ends after a failure that a restart does not fix; see above")
     return exit_code
@@ -190,8 +190,8 @@ def _abilities(executor: Executor, config: ClusterConfig) -> dict[str, bool]:
     parts = executor.parts
     takes_rows = ExecutorFeature.ROWS in parts and not (config.max_tasks_per_processor or config.processor_memory_bytes)
     return {
-        "can_say_runs": ExecutorFeature.WATCH in parts,
-        "can_begin_anew": ExecutorFeature.FRESH in parts,
+        "can_report_runs": ExecutorFeature.WATCH in parts,
+        "can_restart": ExecutorFeature.FRESH in parts,
         "takes_rows": takes_rows,
     }
 
@@ -222,7 +222,7 @@ def _obey_signals(shell: Shell, edge: AgentEdge, link: ActorRef, drain_seconds: 
         link.send(Leave(name, drain_seconds if name == "SIGTERM" else 0.0))
 
     shell.on_signals(on_signal, signal.SIGTERM)
-    shell.on_signals(lambda _name: _say_what_it_does(shell, edge, link), signal.SIGUSR1)
+    shell.on_signals(lambda _name: _log_snapshot(shell, edge, link), signal.SIGUSR1)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
         shell.on_signals(on_signal, signal.SIGHUP)
     if is_child:
@@ -231,7 +231,7 @@ def _obey_signals(shell: Shell, edge: AgentEdge, link: ActorRef, drain_seconds: 
         shell.on_signals(on_signal, signal.SIGINT)
 
 
-def _say_what_it_does(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
+def _log_snapshot(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
     """Log a snapshot. The link adds its figures in the turn that follows a signal."""
     report = Report()
     link.notify(ReportLinkStatistics(report))

@@ -31,8 +31,8 @@ from scaler.transport.lookup import Lookup
 from scaler.version import __version__
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
-    IS_BACK,
     PROTOCOL_VERSION,
+    RETURNING,
     HelloReply,
     HelloRequest,
 )
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SPEAKING = (states.UP, states.AWAY, states.GREETING)
+_SENDING = (states.UP, states.AWAY, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
 """The largest value that the field can hold. A process that was stopped for 90 minutes may receive an older echo."""
 
@@ -68,8 +68,8 @@ class AbsenceDue:
     """when the scheduler was lost"""
 
 
-SAY_AFTER_SECONDS = 3.0
-SAY_EVERY_SECONDS = 30.0
+LOG_AFTER_SECONDS = 3.0
+LOG_EVERY_SECONDS = 30.0
 
 
 class ConnectionManager:
@@ -100,7 +100,7 @@ class ConnectionManager:
 
     _agents = 0
 
-    _reply_heard = 0
+    _reply_acknowledged = 0
     """how many messages of this session the scheduler had received when it sent the welcome"""
 
     def __init__(
@@ -134,8 +134,8 @@ class ConnectionManager:
         self.mail: dict[type, Callable[[Any], None]] = {
             ConnectionDue: self._check_timers,
             AbsenceDue: self._absence_due,
-            LinkLost: self._cut,
-            LinkUnreadable: self._garbled,
+            LinkLost: self._link_lost,
+            LinkUnreadable: self._link_unreadable,
             Batch[HelloRequest]: self._hello_requested,
             Batch[HelloReply]: self._hello_answered,
             Batch[WorkerHeartbeatEcho]: self._echo,
@@ -146,16 +146,16 @@ class ConnectionManager:
         return {
             states.NOTHING: _do_nothing,
             states.OPEN: self._open,
-            states.HELLO: self._say_hello,
-            states.RESUME: self._go_on,
-            states.SAY_ALL: self._begin,
+            states.HELLO: self._send_hello,
+            states.RESUME: self._resume,
+            states.RESUBMIT: self._start_session,
             states.START_OVER: self._start_over,
-            states.BEAT: self._beat,
+            states.HEARTBEAT: self._send_heartbeat,
             states.HANG_UP: self._hang_up,
             states.SEEK: self._seek,
             states.EXPIRE: self._expire,
             states.GIVE_UP: self._give_up,
-            states.GOODBYE: self._say_goodbye,
+            states.GOODBYE: self._send_goodbye,
             states.END: self._finish,
         }
 
@@ -193,45 +193,45 @@ class ConnectionManager:
         self._lookup.begin()
         self.happened(states.OPENED)
 
-    def _say_hello(self, _text: str) -> None:
+    def _send_hello(self, _text: str) -> None:
         versions = (PROTOCOL_VERSION, __version__, platform.python_version(), cloudpickle.__version__)
         splits = self._session_state.split_rows()
         if splits:
-            self._edge.say(splits)  # if the session resumes
+            self._edge.send(splits)  # if the session resumes
         names, ledger = ",".join(self._names), self._session_state.ledger
         own = (self._agent_id, names, ledger.held(), self._agent_token)
-        resumes = IS_BACK if self.conversation.scheduler_id != NO_ID else 0
+        resumes = RETURNING if self.conversation.scheduler_id != NO_ID else 0
         hello = WorkerHello(*versions, *own, resumes, agents=self._agents, capabilities=self._capabilities)
         closed, takes_rows = self._session_state.closed or 0, int(self._takes_rows)
         hello = replace(hello, closed=closed, takes_rows=takes_rows, text_hash=self._text_hash)
-        self._edge.say_hello(replace(hello, held_owners=ledger.owners_of_held()))
+        self._edge.send_hello(replace(hello, held_owners=ledger.owners_of_held()))
 
-    def _go_on(self, version: str) -> None:
+    def _resume(self, version: str) -> None:
         self._note_up(version)
-        self._edge.resume(self._reply_heard)
+        self._edge.resume(self._reply_acknowledged)
 
-    def _begin(self, version: str) -> None:
+    def _start_session(self, version: str) -> None:
         self._edge.begin()
-        self._session_state.say_what_is_kept()
-        self._say_first_words(version)
+        self._session_state.report_kept_objects()
+        self._send_initial_items(version)
 
     def _start_over(self, version: str) -> None:
         on_their_way = self._edge.session.pipe.on_their_way()
         self._edge.begin()
         self._session_state.start_over(on_their_way)
-        self._say_first_words(version)
+        self._send_initial_items(version)
 
     def _note_up(self, version: str) -> None:
         logger.info("link to %s up: scheduler %s", self._config.endpoint, version)
         self._absent_since = None
         self._refused_because = ""
 
-    def _say_first_words(self, version: str) -> None:
+    def _send_initial_items(self, version: str) -> None:
         self._note_up(version)
-        self._edge.say(self._session_state.first_words())
+        self._edge.send(self._session_state.initial_items())
 
-    def _beat(self, _text: str) -> None:
-        self._edge.say_alone(WorkerHeartbeat(int(self._now() * 1e9)))
+    def _send_heartbeat(self, _text: str) -> None:
+        self._edge.send_unnumbered(WorkerHeartbeat(int(self._now() * 1e9)))
 
     def _hang_up(self, reason: str) -> None:
         self._note_down(reason)
@@ -273,8 +273,8 @@ class ConnectionManager:
         self._exit_code = 1
         self.happened(states.LEAVE)
 
-    def _say_goodbye(self, reason: str) -> None:
-        self._edge.say([DisconnectRequest(reason)])
+    def _send_goodbye(self, reason: str) -> None:
+        self._edge.send([DisconnectRequest(reason)])
 
     def _finish(self, _text: str) -> None:
         self._end(self._exit_code)
@@ -284,13 +284,13 @@ class ConnectionManager:
     def _start_absence(self) -> None:
         if self._absent_since is None:
             self._absent_since = self._now()
-            self._schedule(SAY_AFTER_SECONDS, AbsenceDue(self._absent_since))
+            self._schedule(LOG_AFTER_SECONDS, AbsenceDue(self._absent_since))
 
     def _absence_due(self, due: AbsenceDue) -> None:
         """Log that there is no scheduler, if that is still so. A wrong address looks like a late scheduler."""
         if due.since != self._absent_since:
             return
-        self._schedule(SAY_EVERY_SECONDS, due)
+        self._schedule(LOG_EVERY_SECONDS, due)
         reason = self._refused_because or self._lookup.problem
         logger.warning(
             "no scheduler has %s at %s for %.0f s. %s The cluster keeps trying, and ends after %g s without one",
@@ -305,29 +305,29 @@ class ConnectionManager:
 
     # What happens
 
-    def _cut(self, cut: LinkLost) -> None:
-        if not cut.is_locked_out or self.conversation.state is not states.GREETING:
-            self.happened(states.CUT, cut.reason)
+    def _link_lost(self, lost: LinkLost) -> None:
+        if not lost.is_locked_out or self.conversation.state is not states.GREETING:
+            self.happened(states.CUT, lost.reason)
             return
-        action = self.conversation.refused(cut.by_scheduler, self._now())
+        action = self.conversation.refused(lost.by_scheduler, self._now())
         if self.conversation.state is states.ENDED:
-            logger.error("the cluster ends: %s", cut.reason)
+            logger.error("the cluster ends: %s", lost.reason)
             self._exit_code = 1
         else:
-            self._warn_of_stranger(cut.reason)
-        self._do(action, cut.reason)
+            self._warn_of_other_program(lost.reason)
+        self._do(action, lost.reason)
 
-    def _warn_of_stranger(self, reason: str) -> None:
+    def _warn_of_other_program(self, reason: str) -> None:
         """Log, once for each reason, that another program seems to have taken the address."""
         if reason != self._refused_because:
             self._refused_because = reason
             text = "another program answers at %s, or its scheduler has changed: %s. The cluster keeps trying for %g s"
             logger.warning(text, self._config.endpoint, reason, self._config.death_timeout_seconds)
 
-    def _garbled(self, garbled: LinkUnreadable) -> None:
+    def _link_unreadable(self, unreadable: LinkUnreadable) -> None:
         if self.conversation.state is states.GREETING and self.conversation.scheduler_id != NO_ID:
-            self._warn_of_stranger(garbled.reason)
-        self.happened(states.UNREADABLE, garbled.reason)
+            self._warn_of_other_program(unreadable.reason)
+        self.happened(states.UNREADABLE, unreadable.reason)
 
     def _hello_requested(self, requests: Batch[HelloRequest]) -> None:
         self.happened(states.ASKED, f"the scheduler asks for a hello: {requests[0].reason}")
@@ -337,8 +337,8 @@ class ConnectionManager:
         if self.conversation.state is not states.GREETING:
             return
         if reply.accepted:
-            is_resumed = self._edge.session.may_go_on(reply.resumed)
-            self._reply_heard = reply.heard
+            is_resumed = self._edge.session.may_resume(reply.resumed)
+            self._reply_acknowledged = reply.heard
             self._session_state.ledger.value_bytes = reply.value_bytes or NO_LIMIT
             dead_after_seconds = reply.timeout_milliseconds / 1000
             action = self.conversation.welcomed(reply.scheduler_id, is_resumed, self._now(), dead_after_seconds)
@@ -374,10 +374,10 @@ class ConnectionManager:
             return True
         return self.conversation.state in (states.AWAY, states.GREETING) and self.conversation.scheduler_id != NO_ID
 
-    def say(self, items: Sequence[Any]) -> None:
+    def send(self, items: Sequence[Any]) -> None:
         """Send items on this connection or the next one. A new session starts with its initial items instead."""
-        if self.conversation.state in _SPEAKING:
-            self._edge.say(items)
+        if self.conversation.state in _SENDING:
+            self._edge.send(items)
 
     def _disconnected(self, responses: Batch[DisconnectResponse]) -> None:
         logger.info("the scheduler disconnects this cluster: %s", responses[0].reason)

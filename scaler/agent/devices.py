@@ -36,7 +36,7 @@ class Devices:
         self._users = [0] * count
         """how many runs have each number, without blocked runs"""
         self._runs: dict[tuple[TaskId, int], tuple[int, ...]] = {}
-        self._waiting: set[tuple[TaskId, int]] = set()
+        self._blocked: set[tuple[TaskId, int]] = set()
         self._last: dict[int, tuple[int, ...]] = {}
         """the numbers of the last run of each worker"""
 
@@ -66,20 +66,20 @@ class Devices:
         for number in numbers:
             self._users[number] += change
 
-    def wait(self, runs: Iterable[RunBlocked]) -> None:
+    def block(self, runs: Iterable[RunBlocked]) -> None:
         """Lend the numbers of these blocked runs to other runs."""
         for run in runs:
             key = (run.task_id, run.attempt)
-            if key in self._runs and key not in self._waiting:
-                self._waiting.add(key)
+            if key in self._runs and key not in self._blocked:
+                self._blocked.add(key)
                 self._use(self._runs[key], -1)
 
-    def go_on(self, runs: Iterable[RunUnblocked]) -> None:
+    def resume(self, runs: Iterable[RunUnblocked]) -> None:
         """Take back the numbers of these runs, which resume."""
         for run in runs:
             key = (run.task_id, run.attempt)
-            if key in self._waiting:
-                self._waiting.discard(key)
+            if key in self._blocked:
+                self._blocked.discard(key)
                 self._use(self._runs[key], 1)
 
     def end(self, runs: Iterable[RunResult | RecallResponse]) -> None:
@@ -89,8 +89,8 @@ class Devices:
         for run in runs:
             key = (run.task_id, run.attempt)
             numbers = self._runs.pop(key, ())
-            if key in self._waiting:
-                self._waiting.discard(key)
+            if key in self._blocked:
+                self._blocked.discard(key)
             else:
                 self._use(numbers, -1)
 

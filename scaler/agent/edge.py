@@ -67,13 +67,13 @@ class AgentEdge:
         """the previous connection, if it was silent: closing it would look like the end of this agent"""
         self._ready: list[Message] = []
         """messages that leave on this connection before those of the pipe"""
-        self._heard: list[Any] = []
+        self._acknowledged: list[Any] = []
         """items that the scheduler has acknowledged, not yet reported to the link"""
         self.received = Traffic()
         self.sent = Traffic()
         self.undecodable = 0
         self.session = DialledSession(
-            SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, self.sent.items, self._heard.extend, window_bytes
+            SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER, self.sent.items, self._acknowledged.extend, window_bytes
         )
 
     # For the link
@@ -88,24 +88,24 @@ class AgentEdge:
 
     def hang_up(self, linger_seconds: float = 0) -> None:
         """Close the connection; pending items wait for the next one."""
-        socket = self._leave()
+        socket = self._detach()
         if socket is not None:
             socket.close(linger_seconds)
 
     def set_aside(self) -> None:
         """Keep the connection open without reading it, until the next one is up or is set aside too."""
-        socket = self._leave()
+        socket = self._detach()
         self._close_aside()
         self._aside = socket
 
-    def _leave(self) -> Dialer | None:
+    def _detach(self) -> Dialer | None:
         """Stop reading the connection. Return its socket, or None if there is no connection."""
         self._ready.clear()
         connection, self._open = self._open, None
         if connection is None:
             return None
-        if self._heard:
-            self._tell_heard(connection)
+        if self._acknowledged:
+            self._report_acknowledged(connection)
         self._shell.unwatch(connection.socket.descriptor)
         self._shell.unwatch(connection.socket.monitor_descriptor)
         return connection.socket
@@ -115,25 +115,25 @@ class AgentEdge:
             self._aside.close()
             self._aside = None
 
-    def say_hello(self, hello: WorkerHello) -> None:
+    def send_hello(self, hello: WorkerHello) -> None:
         """Send the first message of the connection, with the next flush."""
         self._ready.append(self.session.hello(hello))
 
-    def say_alone(self, item: Any) -> None:
+    def send_unnumbered(self, item: Any) -> None:
         """Send an item outside the numbering of the session, such as a heartbeat, with the next flush."""
         self._ready.append(self.session.pipe.unnumbered([item]))
 
-    def say(self, items: Sequence[Any]) -> None:
+    def send(self, items: Sequence[Any]) -> None:
         """Send items of the session, with the next flush while a connection is up."""
         self.session.pipe.put_all(items)
 
-    def resume(self, heard: int) -> None:
-        """Resume the session on this connection. The scheduler has received the first `heard` messages."""
+    def resume(self, n_acknowledged: int) -> None:
+        """Resume the session on this connection. The scheduler has received the first `n_acknowledged` messages."""
         connection = self._open
         if connection is None:
             return
         try:
-            self._ready += self.session.pipe.resume(heard)
+            self._ready += self.session.pipe.resume(n_acknowledged)
         except ProtocolError as error:
             self._spoil(connection, error)
         else:
@@ -161,7 +161,7 @@ class AgentEdge:
         self.hang_up()
         connection.link.send(LinkUnreadable(str(error)))
 
-    def _garbled(self, connection: _OpenConnection, error: Exception) -> None:
+    def _unreadable(self, connection: _OpenConnection, error: Exception) -> None:
         self.undecodable += 1
         if isinstance(error, ProtocolError):
             text = f"received bytes that are not a message of a scheduler: {error}"
@@ -177,15 +177,15 @@ class AgentEdge:
         connection = self._open
         if connection is None:
             return False
-        if self._heard:
-            self._tell_heard(connection)
+        if self._acknowledged:
+            self._report_acknowledged(connection)
         if connection.is_drained:
             return False
-        return self._receive_some(connection) or bool(self._heard)
+        return self._receive_some(connection) or bool(self._acknowledged)
 
-    def _tell_heard(self, connection: _OpenConnection) -> None:
-        connection.link.send(LinkHeard(list(self._heard)))
-        self._heard.clear()
+    def _report_acknowledged(self, connection: _OpenConnection) -> None:
+        connection.link.send(LinkHeard(list(self._acknowledged)))
+        self._acknowledged.clear()
 
     def _receive_some(self, connection: _OpenConnection) -> bool:
         is_calm, connection.is_calm = connection.is_calm, False
@@ -200,13 +200,13 @@ class AgentEdge:
             try:
                 batches = self.session.pipe.receive(*received)
             except Exception as error:  # noqa: BLE001 - after any error the agent continues with a new session
-                self._garbled(connection, error)
+                self._unreadable(connection, error)
                 return False
             self.received.add_message(*received, batches)
             for batch in batches:
                 connection.link.send(batch)
             if not batches:
-                self._tell_heard(connection)
+                self._report_acknowledged(connection)
             elif type(batches[0]) is _REPLIES:
                 return True  # later messages belong to the session that the link chooses now
         return True

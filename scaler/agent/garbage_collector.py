@@ -11,7 +11,7 @@ import logging
 from scaler.executors.messages import CollectionDue
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
-from scaler.process.memory import give_back_memory
+from scaler.process.memory import trim_memory
 
 logger = logging.getLogger(__name__)
 
@@ -42,5 +42,5 @@ class GarbageCollector(Actor):
         self.schedule(self._interval_seconds, _IntervalOver())
         for worker in self._workers:
             worker.send(CollectionDue())
-        if give_back_memory(self._trim_above_bytes):
+        if trim_memory(self._trim_above_bytes):
             logger.debug("the agent gave memory back to the system")

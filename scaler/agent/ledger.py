@@ -41,7 +41,7 @@ from scaler.wire.messages.worker import (
     RunTask,
     RunUnblocked,
 )
-from scaler.wire.session.too_large import NO_LIMIT, RAISE_IT, died_of_it, without_result
+from scaler.wire.session.too_large import NO_LIMIT, RAISE_LIMIT, crash_advice, without_result
 
 # Made once: each task needs these, and `Batch[...]` is a call.
 _TASKS, _BLOCKED, _RESULTS = Batch[RunTask], Batch[RunBlocked], Batch[RunResult]
@@ -66,11 +66,11 @@ class Ledger:
         """for each kept result: how many successive schedulers ended while it was being sent to them"""
         self._open: dict[TaskId, RunTask] = {}
         """the newest attempt of each task at the workers, by id"""
-        self._waiting: dict[TaskId, RunBlocked] = {}
+        self._blocked: dict[TaskId, RunBlocked] = {}
         """the open tasks that are blocked"""
         self._former: set[TaskId] = set()
         """open tasks whose attempt was numbered by an earlier scheduler"""
-        self._sent_again: dict[TaskId, int] = {}
+        self._resent: dict[TaskId, int] = {}
         """the attempts of open tasks that were sent to their workers again after these had returned them"""
         self._kept: dict[tuple[TaskId, int], RunResult] = {}
         """results that the scheduler may not have, by task and attempt, in the order of their ends"""
@@ -104,7 +104,7 @@ class Ledger:
         """
         for run, result in self._kept.items():
             if self._is_too_large(result):
-                self._kept[run] = self._refused(result, self.value_bytes, RAISE_IT)
+                self._kept[run] = self._refused(result, self.value_bytes, RAISE_LIMIT)
         return [*self._kept.values(), *self._with_values()]
 
     def _with_values(self) -> list[RunResult]:
@@ -114,11 +114,11 @@ class Ledger:
     def _is_too_large(self, result: RunResult) -> bool:
         return size_of(result.frames) > self.value_bytes
 
-    def waiting(self) -> Batch[RunBlocked]:
+    def blocked(self) -> Batch[RunBlocked]:
         """Return the blocked tasks."""
-        return Batch[RunBlocked](self._waiting.values())
+        return Batch[RunBlocked](self._blocked.values())
 
-    def keep_for_another(self, on_their_way: Iterable[Any] = ()) -> None:
+    def keep_for_next_scheduler(self, on_their_way: Iterable[Any] = ()) -> None:
         """Keep everything for another scheduler, which numbers its attempts in another way.
 
         Give up a result that was being sent to `TRIES_MOST` successive schedulers when they ended.
@@ -132,7 +132,7 @@ class Ledger:
         self._deaths = {run: known.get(run, 0) + (run in left) for run in known.keys() | left if run in kept}
         for run in [run for run, times in self._deaths.items() if times >= TRIES_MOST]:
             del self._deaths[run]
-            kept[run] = self._refused(kept[run], None, died_of_it(TRIES_MOST))
+            kept[run] = self._refused(kept[run], None, crash_advice(TRIES_MOST))
 
     def _refused(self, result: RunResult, budget: int | None, cure: str) -> RunResult:
         error = ObjectTooLargeError("its result", size_of(result.frames), self._scheduler, budget, cure)
@@ -141,7 +141,7 @@ class Ledger:
     def statistics(self) -> dict[str, int]:
         """Return the numbers of tasks at the workers, of blocked tasks, and of kept results."""
         tasks = self.tasks_by_worker().total()
-        return {"tasks": tasks, "blocked_tasks": len(self._waiting), "results": len(self._kept)}
+        return {"tasks": tasks, "blocked_tasks": len(self._blocked), "results": len(self._kept)}
 
     def tasks_by_worker(self) -> Counter[int]:
         """Return how many tasks each worker has."""
@@ -181,7 +181,7 @@ class Ledger:
         if task.attempt == before.attempt:
             return False
         self._former.discard(task.task_id)
-        self._waiting.pop(task.task_id, None)
+        self._blocked.pop(task.task_id, None)
         return True
 
     def split(self, task: RunTask) -> RunSplit | None:
@@ -195,25 +195,25 @@ class Ledger:
 
     def split_all(self) -> list[RunSplit]:
         """Split all ranges before a hello, which names single runs. Return the messages for the scheduler."""
-        said = [self.split(task) for task in list(self._open.values()) if task.rows]
+        sent = [self.split(task) for task in list(self._open.values()) if task.rows]
         for run, result in list(self._kept.items()):
             if result.rows:
                 del self._kept[run]
                 rows = {(row.task_id, row.attempt): row for row in results_of(result)}
                 self._kept.update(rows)
                 self._owners.update(dict.fromkeys(rows, self._owners.pop(run, 0)))
-        return [each for each in said if each is not None]
+        return [each for each in sent if each is not None]
 
-    def apart(self, results: Batch[RunResult]) -> Batch[RunResult]:
+    def split_results(self, results: Batch[RunResult]) -> Batch[RunResult]:
         """Return the results, with the result of a range that was split divided into results of its rows."""
-        known, apart = self._open, _RESULTS()
+        known, split_results = self._open, _RESULTS()
         for result in results:
             task = known.get(result.task_id) if result.rows else None
             if result.rows and (task is None or task.rows != result.rows):
-                apart += results_of(result)
+                split_results += results_of(result)
             else:
-                apart.append(result)
-        return apart
+                split_results.append(result)
+        return split_results
 
     def recalls(self, response: RecallResponse) -> list[RecallResponse]:
         """Return the recall of a task, or one recall for each row of a range that was split."""
@@ -228,22 +228,22 @@ class Ledger:
     def by_worker(self, items: Iterable[OfRun]) -> tuple[dict[int, list[OfRun]], list[OfRun]]:
         """Return the items about open runs, by worker, and the items about other runs."""
         of_open: dict[int, list[OfRun]] = {}
-        of_others: list[OfRun] = []
+        of_unknown: list[OfRun] = []
         for item in items:
             task = self.find(item.task_id, item.attempt)
             if task is None:
-                of_others.append(item)
+                of_unknown.append(item)
             else:
                 of_open.setdefault(task.worker, []).append(item)
-        return of_open, of_others
+        return of_open, of_unknown
 
     def not_blocked(self) -> dict[int, Batch[RecallRequest]]:
         """Return recall requests for all open tasks that are not blocked, by worker; blocked ones have started."""
         by_worker: dict[int, Batch[RecallRequest]] = {}
         for task in self._open.values():
-            if task.task_id not in self._waiting:
-                wish = RecallRequest(task.task_id, task.worker, task.attempt)
-                by_worker.setdefault(task.worker, Batch[RecallRequest]()).append(wish)
+            if task.task_id not in self._blocked:
+                request = RecallRequest(task.task_id, task.worker, task.attempt)
+                by_worker.setdefault(task.worker, Batch[RecallRequest]()).append(request)
         return by_worker
 
     @property
@@ -251,15 +251,15 @@ class Ledger:
         """Whether any task is open."""
         return bool(self._open)
 
-    def give_back(self, response: RecallResponse) -> None:
+    def remove_recalled(self, response: RecallResponse) -> None:
         """Remove an open task that has not started and returns to the scheduler."""
         del self._open[response.task_id]
         self._former.discard(response.task_id)
-        self._sent_again.pop(response.task_id, None)
+        self._resent.pop(response.task_id, None)
 
-    def send_again(self, task: RunTask) -> None:
+    def record_resent(self, task: RunTask) -> None:
         """Record that an open task is sent to its worker again. An earlier reply may still be in transit."""
-        self._sent_again[task.task_id] = task.attempt
+        self._resent[task.task_id] = task.attempt
 
     def missed(
         self, runs: Iterable[RunCancel | RecallRequest]
@@ -272,25 +272,25 @@ class Ledger:
         for run in runs:
             if self.find(run.task_id, run.attempt) is None:
                 continue
-            if self._sent_again.get(run.task_id) != run.attempt:
+            if self._resent.get(run.task_id) != run.attempt:
                 lost.append(run)
             elif isinstance(run, RunCancel):
-                del self._sent_again[run.task_id]  # sent again once: then the run is found, or lost
+                del self._resent[run.task_id]  # sent again once: then the run is found, or lost
                 again.append(run)
         return again, lost
 
     def block(self, runs: Iterable[RunBlocked]) -> Batch[RunBlocked]:
         """Mark tasks as blocked. Return those of them that are open."""
-        waiting = _BLOCKED([run for run in runs if self.find(run.task_id, run.attempt) is not None])
-        for run in waiting:
-            self._waiting[run.task_id] = run
-        return waiting
+        blocked = _BLOCKED([run for run in runs if self.find(run.task_id, run.attempt) is not None])
+        for run in blocked:
+            self._blocked[run.task_id] = run
+        return blocked
 
     def unblock(self, run: RunUnblocked | RunResult) -> None:
         """Mark a task as no longer blocked."""
-        waiting = self._waiting.get(run.task_id)
-        if waiting is not None and waiting.attempt == run.attempt:
-            del self._waiting[run.task_id]
+        blocked = self._blocked.get(run.task_id)
+        if blocked is not None and blocked.attempt == run.attempt:
+            del self._blocked[run.task_id]
 
     # Results
 
@@ -298,18 +298,18 @@ class Ledger:
         """Keep the results of runs, open or not. Return the results to send: a large one has its location, and one that
         is too large for the scheduler is a failure.
         """
-        are_as_before = True
+        are_unchanged = True
         known, kept, owners, tally = self._open, self._kept, self._owners, self.tally
-        waiting, former = self._waiting, self._former
+        blocked, former = self._blocked, self._former
         for result in results:
             task_id, attempt = result.task_id, result.attempt
             if result.frames or result.location:
-                said = self._as_said(result)
-                if said is not result:
-                    result, are_as_before = said, False  # noqa: PLW2901
+                sent = self._as_sent(result)
+                if sent is not result:
+                    result, are_unchanged = sent, False  # noqa: PLW2901
             run = task_id, attempt
             kept[run] = result
-            if waiting:
+            if blocked:
                 self.unblock(result)
             task = known.pop(task_id, None)
             if task is not None:
@@ -321,22 +321,22 @@ class Ledger:
                 owners[run] = task.owner
             if former:
                 former.discard(task_id)
-            if self._sent_again:
-                self._sent_again.pop(task_id, None)
-        return results if are_as_before else _RESULTS([kept[each.task_id, each.attempt] for each in results])
+            if self._resent:
+                self._resent.pop(task_id, None)
+        return results if are_unchanged else _RESULTS([kept[each.task_id, each.attempt] for each in results])
 
-    def _as_said(self, result: RunResult) -> RunResult:
+    def _as_sent(self, result: RunResult) -> RunResult:
         if result.location:  # only the agent announces locations, never a task
             return replace(result, location=b"")
         if self._is_too_large(result):
-            return self._refused(result, self.value_bytes, RAISE_IT)
+            return self._refused(result, self.value_bytes, RAISE_LIMIT)
         task = self.find(result.task_id, result.attempt)
         if self._values is None or task is None:
             return result  # a newer attempt makes the value of this id
         try:
             return self._values.take(result, account_in(task))
         except ObjectTooLargeError as error:
-            return without_result(result, error.said_of("its result"))
+            return without_result(result, error.renamed("its result"))
 
     def heard(self, items: Iterable[Any]) -> None:
         """Forget the results among these items, which the scheduler has acknowledged."""

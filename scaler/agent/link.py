@@ -100,7 +100,7 @@ _ROWS = attrgetter("rows")
 class _DrainLook:
     reason: str
     ends_at: float
-    are_values_said: bool = False
+    are_values_sent: bool = False
 
 
 class AgentLink(Actor):
@@ -109,9 +109,9 @@ class AgentLink(Actor):
     Args:
         end: called once with the exit code when the agent must end.
         capabilities: those of the node, in the form of the hello.
-        can_say_runs: whether the workers answer `ReportRuns`.
+        can_report_runs: whether the workers answer `ReportRuns`.
         n_open: how many workers take tasks at first, counted from the first one; None: all, always.
-        can_begin_anew: whether the workers obey `RestartProcesses`.
+        can_restart: whether the workers obey `RestartProcesses`.
         values: keeps large results; None: they are sent.
         takes_rows: whether the workers take ranges.
         text_hash: the hash of a fixed text in the workers, for the hello.
@@ -128,8 +128,8 @@ class AgentLink(Actor):
         agent_token: bytes,
         end: Callable[[int], None],
         capabilities: str = "",
-        can_say_runs: bool = False,
-        can_begin_anew: bool = False,
+        can_report_runs: bool = False,
+        can_restart: bool = False,
         n_open: int | None = None,
         values: NodeValues | None = None,
         takes_rows: bool = False,
@@ -139,7 +139,7 @@ class AgentLink(Actor):
         self._connection = connection = ConnectionManager(
             edge, config, names, agent_token, session_state, end, capabilities, self, takes_rows, text_hash
         )
-        self._conversation, self._is_up, self._say = connection.conversation, connection.is_up, connection.say
+        self._conversation, self._is_up, self._send = connection.conversation, connection.is_up, connection.send
         self._edge, self._names, self._values = edge, names, values
         self._workers = workers
         self._objects = objects
@@ -148,8 +148,8 @@ class AgentLink(Actor):
         self._gone = session_state.gone
         self._outputs = OutputLimiter(config.task_output_lines_per_second, self.now)
         self._devices = devices_of(from_text(capabilities))
-        self._can_begin_anew = can_begin_anew
-        asked = workers if can_say_runs else ()
+        self._can_restart = can_restart
+        asked = workers if can_report_runs else ()
         self._n_open = self._n_opened = len(names) if n_open is None else n_open
         """how many workers take tasks, and the most that ever did"""
         if self._n_open < len(names):
@@ -172,11 +172,11 @@ class AgentLink(Actor):
     # Statistics
 
     @handles(ReportLinkStatistics)
-    def _report_statistics(self, ask: ReportLinkStatistics) -> None:
-        ask.report.add("link", self._conversation.state, self._ledger.statistics())
+    def _report_statistics(self, request: ReportLinkStatistics) -> None:
+        request.report.add("link", self._conversation.state, self._ledger.statistics())
         tasks = self._ledger.tasks_by_worker()
         for worker, name in enumerate(self._names[: self._n_open]):
-            ask.report.add("worker", name, {"tasks": tasks[worker]})
+            request.report.add("worker", name, {"tasks": tasks[worker]})
 
     # How many workers take tasks
 
@@ -193,18 +193,18 @@ class AgentLink(Actor):
         self._n_open, self._n_opened = n_open, max(n_open, self._n_opened)
         self._watch.shown = n_open
         self._session_state.closed = len(self._names) - n_open
-        self._say([WorkersClosed(self._session_state.closed)])
+        self._send([WorkersClosed(self._session_state.closed)])
 
     @handles(PausedChanged)
-    def _held_changed(self, changed: PausedChanged) -> None:
-        self._say([WorkersPaused(changed.held)])
+    def _paused_changed(self, changed: PausedChanged) -> None:
+        self._send([WorkersPaused(changed.held)])
 
     # Reports for viewers
 
     @handles(Batch[WatchRequest])
     def _watch_requested(self, requests: Batch[WatchRequest]) -> None:
         if self._is_up():
-            self._watch.ask(requests[-1].interval_ms, requests[-1].parts)
+            self._watch.request(requests[-1].interval_ms, requests[-1].parts)
             self._look_at_workers(WatchDue(self._watch.number))
 
     @handles(WatchDue)
@@ -216,13 +216,13 @@ class AgentLink(Actor):
             self.actor_ref.send(ReportDue(watch.look(), due.number))
             self.schedule(watch.interval_seconds, due)
         else:  # the next scheduler requests reports itself
-            watch.ask(0, 0)
+            watch.request(0, 0)
 
     @handles(ReportDue)
     def _report(self, due: ReportDue) -> None:
         watch = self._watch
         if due.number == watch.number and watch.interval_seconds and self._conversation.state is UP:
-            self._edge.say_alone(watch.report(due.view, self.now(), self._connection.round_trip_us))
+            self._edge.send_unnumbered(watch.report(due.view, self.now(), self._connection.round_trip_us))
 
     @handles(Batch[RunQuestion])
     def _on_run_question(self, questions: Batch[RunQuestion]) -> None:
@@ -234,7 +234,7 @@ class AgentLink(Actor):
         if self._conversation.state is UP:
             held = () if self._values is None else self._values.room.held
             for status in run_statuses(due.questions, due.view, self._ledger, held):
-                self._edge.say_alone(status)
+                self._edge.send_unnumbered(status)
 
     # Tasks
 
@@ -260,25 +260,25 @@ class AgentLink(Actor):
 
     def _split_at_once(self, task: RunTask) -> Sequence[RunTask]:
         if task.rows:
-            self._say([RunSplit(task.task_id, task.worker, task.attempt, task.rows)])
+            self._send([RunSplit(task.task_id, task.worker, task.attempt, task.rows)])
         return calls_of(task)
 
     @handles(SplitRows)
-    def _rows_apart(self, news: SplitRows) -> None:
-        self._say([split for task in news.tasks if (split := self._ledger.split(task)) is not None])
+    def _rows_split(self, news: SplitRows) -> None:
+        self._send([split for task in news.tasks if (split := self._ledger.split(task)) is not None])
 
     @handles(Batch[RunCancel])
     def _run_cancels(self, cancels: Batch[RunCancel]) -> None:
         if not self._is_up():
             return
-        by_worker, others = self._ledger.by_worker(cancels)
+        by_worker, unknown = self._ledger.by_worker(cancels)
         for worker, wanted in by_worker.items():
             self._workers[worker].send(Batch[RunCancel](wanted))
-        if others:
-            self._refuse(self._ledger.without_result(others), "no such task here")
+        if unknown:
+            self._refuse(self._ledger.without_result(unknown), "no such task here")
 
     @handles(RunsNotHere)
-    def _runs_not_here(self, news: RunsNotHere) -> None:
+    def _runs_missing(self, news: RunsNotHere) -> None:
         """Answer for runs that are still open. The outcome of the others was reported before."""
         again, lost = self._ledger.missed(news.runs)
         for cancel in again:
@@ -298,38 +298,38 @@ class AgentLink(Actor):
     @handles(Batch[RunResult])
     def _results(self, results: Batch[RunResult]) -> None:
         if any(map(_ROWS, results)):
-            results = self._ledger.apart(results)
+            results = self._ledger.split_results(results)
         results = self._ledger.finish(results)
-        if self._outputs.owed:
-            self._say(self._outputs.last_words(results))
+        if self._outputs.unreported:
+            self._send(self._outputs.take_unreported(results))
         if self._devices is not None:
             self._devices.end(results)
-        self._say(results)
+        self._send(results)
         kept = {result.worker for result in results if result.location}
         if kept:
             self._objects.send(ValuesKept(kept))
 
     @handles(Batch[RunOutput])
-    def _runs_said(self, lines: Batch[RunOutput]) -> None:
-        self._say(self._outputs.passing(lines, self._conversation.state is UP))
+    def _runs_printed(self, lines: Batch[RunOutput]) -> None:
+        self._send(self._outputs.passing(lines, self._conversation.state is UP))
 
     @handles(Batch[RunBlocked])
     def _runs_blocked(self, batch: Batch[RunBlocked]) -> None:
         blocked = self._ledger.block(batch)
         if self._devices is not None:
-            self._devices.wait(blocked)
-        self._say(blocked)
+            self._devices.block(blocked)
+        self._send(blocked)
 
     @handles(Batch[RunUnblocked])
     def _runs_unblocked(self, batch: Batch[RunUnblocked]) -> None:
         for unblocked in batch:
             self._ledger.unblock(unblocked)
         if self._devices is not None:
-            self._devices.go_on(batch)
-        self._say(batch)
+            self._devices.resume(batch)
+        self._send(batch)
 
     @handles(LinkHeard)
-    def _heard(self, heard: LinkHeard) -> None:
+    def _acknowledged(self, heard: LinkHeard) -> None:
         self._is_up()
         self._ledger.heard(heard.items)
 
@@ -344,7 +344,7 @@ class AgentLink(Actor):
             self._workers[worker].send(Batch[RecallRequest](wanted))
 
     @handles(Batch[RecallResponse])
-    def _given_back(self, responses: Batch[RecallResponse]) -> None:
+    def _recalled(self, responses: Batch[RecallResponse]) -> None:
         """Forget and report recalled tasks in one step. Tasks that a hello has just named stay."""
         given = Batch[RecallResponse]()
         for response in chain.from_iterable(map(self._ledger.recalls, responses)):
@@ -352,15 +352,15 @@ class AgentLink(Actor):
             if task is None:
                 continue
             if self._conversation.state is UP:
-                self._ledger.give_back(response)
+                self._ledger.remove_recalled(response)
                 given.append(response)
             else:
-                self._ledger.send_again(task)
+                self._ledger.record_resent(task)
                 again = Batch[RunTask]([task])
                 self._workers[task.worker].send(again if self._devices is None else self._devices.number(again))
         if self._devices is not None:
             self._devices.end(given)
-        self._say(given)
+        self._send(given)
 
     # Processors
 
@@ -372,30 +372,30 @@ class AgentLink(Actor):
 
     @handles(Batch[RestartRequest])
     def _restart_requested(self, requests: Batch[RestartRequest]) -> None:
-        if self._is_up() and self._can_begin_anew:
+        if self._is_up() and self._can_restart:
             logger.info("all worker processes are replaced by new ones: %s", requests[-1].reason)
             for worker in self._workers:
                 worker.send(RestartProcesses())
 
     @handles(ExecutorProcessGone)
-    def _process_gone(self, process: ExecutorProcessGone) -> None:
+    def _process_ended(self, process: ExecutorProcessGone) -> None:
         gone = ProcessorGone(process.number)
         self._gone.append(gone)
-        self._say([gone])
+        self._send([gone])
 
     # Objects
 
     @handles(FetchForWorker)
     def _fetch(self, fetch: FetchForWorker) -> None:
         self._requested[fetch.object_id] = fetch.by_value
-        self._say([ObjectRequest(fetch.object_id, fetch.by_value)])
+        self._send([ObjectRequest(fetch.object_id, fetch.by_value)])
 
     @handles(ObjectsHere)
     def _objects_here(self, here: ObjectsHere) -> None:
-        self._say([ObjectKept(object_id) for object_id in here.object_ids])
+        self._send([ObjectKept(object_id) for object_id in here.object_ids])
 
     @handles(Batch[ObjectRequest], Batch[PartRequest])
-    def _objects_wanted(self, requests: Batch[ObjectRequest] | Batch[PartRequest]) -> None:
+    def _objects_requested(self, requests: Batch[ObjectRequest] | Batch[PartRequest]) -> None:
         if self._is_up():
             self._objects.send(requests)
 
@@ -403,7 +403,7 @@ class AgentLink(Actor):
     def _supply(self, supplied: ObjectsSupplied) -> None:
         most = self._ledger.value_bytes
         why = f"the scheduler accepts at most {most:,} bytes for one value"
-        self._say(
+        self._send(
             [
                 each if size_of(each.frames) <= most else replace(each, found=NOT_FOUND, frames=(), reason=why)
                 for each in supplied.responses
@@ -412,10 +412,10 @@ class AgentLink(Actor):
 
     @handles(PartsSupplied)
     def _supply_parts(self, supplied: PartsSupplied) -> None:
-        self._say(supplied.parts)
+        self._send(supplied.parts)
 
     @handles(Batch[ObjectResponse])
-    def _objects_came(self, responses: Batch[ObjectResponse]) -> None:
+    def _objects_received(self, responses: Batch[ObjectResponse]) -> None:
         if self._is_up():
             for response in responses:
                 self._requested.pop(response.object_id, None)
@@ -442,14 +442,14 @@ class AgentLink(Actor):
     def _leave(self, leave: Leave) -> None:
         if self._conversation.state is UP and (leave.drain_seconds or self._ledger.has_tasks):
             self._session_state.drain = DrainRequest(leave.reason)
-            self._edge.say([self._session_state.drain])
+            self._edge.send([self._session_state.drain])
             seconds = leave.drain_seconds or GIVE_BACK_SECONDS
-            self._look_at_drain(_DrainLook(leave.reason, self.now() + seconds, are_values_said=not leave.drain_seconds))
+            self._look_at_drain(_DrainLook(leave.reason, self.now() + seconds, are_values_sent=not leave.drain_seconds))
         else:
             self._connection.happened(LEAVE, leave.reason)
 
     @handles(Batch[LeaveRequest])
-    def _asked_to_leave(self, requests: Batch[LeaveRequest]) -> None:
+    def _leave_requested(self, requests: Batch[LeaveRequest]) -> None:
         if self._is_up() and self._conversation.state is UP and self._session_state.drain is None:
             logger.info("the cluster leaves when its tasks have ended: %s", requests[-1].reason)
             self._leave(Leave(requests[-1].reason, math.inf))
@@ -461,17 +461,17 @@ class AgentLink(Actor):
         """
         left_seconds = look.ends_at - self.now()
         is_done = (
-            self._conversation.state is UP and not self._ledger.has_tasks and not self._edge.session.pipe.has_unsaid
+            self._conversation.state is UP and not self._ledger.has_tasks and not self._edge.session.pipe.has_pending
         )
         n_values = 0 if self._values is None else len(self._values)
-        if left_seconds <= 0 or (is_done and (look.are_values_said or not n_values)):
-            if n_values and not look.are_values_said:
+        if left_seconds <= 0 or (is_done and (look.are_values_sent or not n_values)):
+            if n_values and not look.are_values_sent:
                 logger.warning("%d values are lost with this cluster: its time for a drain is over", n_values)
             self._connection.happened(LEAVE, look.reason)
         elif is_done:
-            self._objects.send(HandOverValues(look, replace(look, are_values_said=True)))
+            self._objects.send(HandOverValues(look, replace(look, are_values_sent=True)))
         else:
-            self._session_state.want_back()
+            self._session_state.recall_queued()
             self.schedule(min(left_seconds, DRAIN_LOOK_SECONDS), look)
 
 

@@ -80,7 +80,7 @@ class ObjectCache(Actor):
     Args:
         store: holds them.
         values: knows which of them are results of this node.
-        can_hold: whether workers obey `PauseTasks`.
+        can_pause: whether workers obey `PauseTasks`.
     """
 
     def __init__(
@@ -89,21 +89,21 @@ class ObjectCache(Actor):
         workers: tuple[ActorRef, ...],
         store: ValueStore,
         values: NodeValues,
-        can_hold: bool = False,
+        can_pause: bool = False,
     ) -> None:
         self._link = link
         self._workers = workers
         self._store = store
         self._values = values
-        self._room = values.room
-        self._room.workers = workers
-        self._can_hold = can_hold
+        self._paused_workers = values.room
+        self._paused_workers.workers = workers
+        self._can_pause = can_pause
         self._is_making_room = False
         self._look: Timer | None = None
         """the timer of the next attempt to free memory, while none can succeed before"""
         self._is_full = False
         """whether a log line has reported that the store is full"""
-        self._n_held = len(self._room.held)
+        self._n_paused = len(self._paused_workers.held)
         """how many workers are paused, as last reported to the scheduler"""
         self._supplied: dict[tuple[ObjectId, bytes], Frames] = {}
         """values that are sent part by part, by id and location; they stay in memory meanwhile"""
@@ -157,7 +157,7 @@ class ObjectCache(Actor):
             if response.object_id in self._values:
                 self._found(response.object_id, waiting)  # a task of this node has made it meanwhile
             elif response.found and response.location:
-                self._look_there(response, waiting)
+                self._open_shared(response, waiting)
             elif response.found and response.frames and self._may_be_kept(response.object_id, response.frames):
                 self._take(response, waiting)
             else:
@@ -193,7 +193,7 @@ class ObjectCache(Actor):
         for worker in waiting:
             worker.send(ObjectUnavailable(object_id) if stored is None else ObjectFound(stored))
 
-    def _look_there(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
+    def _open_shared(self, response: ObjectResponse, waiting: list[ActorRef]) -> None:
         """Open an object in its client's memory; if that is impossible, request its bytes."""
         try:
             block = SharedBlock.open(response.location)
@@ -214,9 +214,9 @@ class ObjectCache(Actor):
         self._called.difference_update(gone)
         self._forget(gone)
         self._make_room()
-        self._go_on_if_there_is_room()
+        self._resume_if_not_full()
         if any(item.location for item in deleted):
-            self._room.let_one_begin(self.now())
+            self._paused_workers.let_one_start(self.now())
 
     def _drop(self, object_id: ObjectId, location: bytes) -> bool:
         """Drop a copy, or, with a location, a result of this node."""
@@ -233,32 +233,32 @@ class ObjectCache(Actor):
         for object_id in [each for each in self._waiting if each in self._values]:  # made here meanwhile
             self._found(object_id, self._waiting.pop(object_id))
         self._make_room()
-        if not self._store.is_over() or not self._can_hold or len(self._values) < 2:
+        if not self._store.is_over() or not self._can_pause or len(self._values) < 2:
             return
-        self._room.hold(kept.workers, self.now())
-        self._say_held()
+        self._paused_workers.pause(kept.workers, self.now())
+        self._report_paused()
 
-    def _go_on_if_there_is_room(self) -> None:
-        if self._store.is_over() or not self._room.let_all_go_on():
+    def _resume_if_not_full(self) -> None:
+        if self._store.is_over() or not self._paused_workers.resume_all():
             return
-        self._say_held()
+        self._report_paused()
         if self._is_full:
             self._is_full = False
             logger.info("objects: memory is free again, and all workers resume")
 
-    def _say_held(self) -> None:
-        if len(self._room.held) != self._n_held:
-            self._n_held = len(self._room.held)
-            self._link.send(PausedChanged(self._n_held))
+    def _report_paused(self) -> None:
+        if len(self._paused_workers.held) != self._n_paused:
+            self._n_paused = len(self._paused_workers.held)
+            self._link.send(PausedChanged(self._n_paused))
 
-    def _say_full(self) -> None:
-        if self._room.held and not self._is_full:
+    def _log_full(self) -> None:
+        if self._paused_workers.held and not self._is_full:
             self._is_full = True
             logger.warning(
                 "objects: memory and disk are full (at most %s bytes in memory): %d of %d workers are paused until "
                 "results are read or deleted",
                 f"{self._store.hot_most:,}",
-                len(self._room.held),
+                len(self._paused_workers.held),
                 len(self._workers),
             )
 
@@ -354,7 +354,7 @@ class ObjectCache(Actor):
         self._link.send(ObjectsHere([object_id]))
 
     @handles(ReportKeptObjects)
-    def _say_what_is_kept(self, _say: ReportKeptObjects) -> None:
+    def _report_kept_objects(self, _request: ReportKeptObjects) -> None:
         """Report the copies of objects. The results of this node are reported as results."""
         self._handed_over.clear()
         copies = [object_id for object_id in self._store.ids() if object_id not in self._values]
@@ -386,10 +386,10 @@ class ObjectCache(Actor):
             if self._store.waits_for_readers():
                 for worker in self._workers:
                     worker.send(CollectionDue())  # their processes may have unused objects
-            self._say_full()
-            self._room.look(self.now())
-            self._say_held()
+            self._log_full()
+            self._paused_workers.look(self.now())
+            self._report_paused()
             self._look = self.schedule(LOOK_SECONDS, room)
         else:
             self._is_making_room = False
-        self._go_on_if_there_is_room()
+        self._resume_if_not_full()

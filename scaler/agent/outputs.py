@@ -30,7 +30,7 @@ class OutputLimiter:
 
     def __init__(self, lines_per_second: float, clock: Callable[[], float]) -> None:
         self._allowance = Allowance(TIMES_OF_ONE * lines_per_second, BURST_SECONDS, clock)
-        self.owed: dict[tuple[TaskId, int], RunOutput] = {}
+        self.unreported: dict[tuple[TaskId, int], RunOutput] = {}
         """runs with dropped lines that were not reported yet, and the last of these lines"""
         self.reported: dict[int, tuple[TaskId, float]] = {}
         """by worker: the task that last reported its progress, and when"""
@@ -49,17 +49,17 @@ class OutputLimiter:
             if is_up and self._allowance.take(len(line.text)):
                 passing.append(_with(line, self._dropped(run) + line.dropped, line.text))
             else:
-                self.owed[run] = _with(line, self._dropped(run) + line.dropped + 1, "")
+                self.unreported[run] = _with(line, self._dropped(run) + line.dropped + 1, "")
         return passing
 
     def _dropped(self, run: tuple[TaskId, int]) -> int:
-        owed = self.owed.pop(run, None)
-        return 0 if owed is None else owed.dropped
+        unreported = self.unreported.pop(run, None)
+        return 0 if unreported is None else unreported.dropped
 
-    def last_words(self, results: Iterable[RunResult]) -> Batch[RunOutput]:
+    def take_unreported(self, results: Iterable[RunResult]) -> Batch[RunOutput]:
         """Return the unreported counts of dropped lines of these runs, which have ended."""
-        owed = (self.owed.pop((result.task_id, result.attempt), None) for result in results)
-        return Batch[RunOutput](words for words in owed if words is not None)
+        unreported = (self.unreported.pop((result.task_id, result.attempt), None) for result in results)
+        return Batch[RunOutput](words for words in unreported if words is not None)
 
 
 def _with(line: RunOutput, dropped: int, text: str) -> RunOutput:

@@ -17,7 +17,7 @@ from scaler.executors.messages import PauseTasks
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.ids import NO_ID, ObjectId
 from scaler.kit import ActorRef
-from scaler.wire.messages.priority import MOST, wish_of
+from scaler.wire.messages.priority import MOST, user_priority_of
 from scaler.wire.messages.worker import RunTask
 
 STALL_SECONDS, STALL_MOST_SECONDS = 5.0, 20.0
@@ -53,14 +53,14 @@ class PausedWorkers:
         self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
         """when paused workers resume unless memory is freed before, and the length of the next such wait"""
 
-    def hold(self, workers: Iterable[int], now: float) -> None:
+    def pause(self, workers: Iterable[int], now: float) -> None:
         """Pause workers."""
         for worker in set(workers) - self.held:
             self.held.add(worker)
             self._ask(worker)
         self._stalls_at = min(self._stalls_at, now + self._stall_seconds)
 
-    def let_one_begin(self, now: float) -> None:
+    def let_one_start(self, now: float) -> None:
         """Let one task start, because a result was read or dropped."""
         if self._stalls_at < math.inf:
             self._stalls_at = now + self._stall_seconds
@@ -68,10 +68,10 @@ class PausedWorkers:
             self._next = min(self._first, key=self._first.__getitem__)
             self._ask(self._next)
 
-    def let_all_go_on(self) -> bool:
+    def resume_all(self) -> bool:
         """Resume all workers, because memory is free. Return whether the memory was full before."""
         had_none, self._stalls_at, self._stall_seconds = self._stalls_at < math.inf, math.inf, STALL_SECONDS
-        self._let_go_on()
+        self._resume()
         return had_none
 
     def look(self, now: float) -> None:
@@ -79,9 +79,9 @@ class PausedWorkers:
         if self.held and now >= self._stalls_at:
             self._stall_seconds = min(STALL_MOST_SECONDS, 2 * self._stall_seconds)
             self._stalls_at = now + self._stall_seconds
-            self._let_go_on()
+            self._resume()
 
-    def _let_go_on(self) -> None:
+    def _resume(self) -> None:
         for worker in sorted(self.held):
             self.workers[worker].send(PauseTasks(None))
         self.held.clear()
@@ -90,16 +90,16 @@ class PausedWorkers:
 
     def _ask(self, worker: int) -> None:
         self._first.pop(worker, None)
-        self.workers[worker].send(PauseTasks(partial(self._may_begin, worker)))
+        self.workers[worker].send(PauseTasks(partial(self._may_start, worker)))
 
-    def _may_begin(self, worker: int, task: RunTask) -> bool:
+    def _may_start(self, worker: int, task: RunTask) -> bool:
         if self._are_used_by(task):
             return True
         if self._next == worker:
             self._next, self._let = None, run_of(task)
         if run_of(task) == self._let:
             return True  # also if it has waited for its objects since
-        if wish_of(task.priority) == MOST and not self._is_here(self._wanted):
+        if user_priority_of(task.priority) == MOST and not self._is_here(self._wanted):
             self._wanted = ObjectId(task.task_id)
             return True
         if worker in self.held:

@@ -51,7 +51,7 @@ class SessionState:
         self.ledger = Ledger("the scheduler" if endpoint is None else f"the scheduler at {endpoint}", values)
         self.requested: dict[ObjectId, bool] = {}
         self.closed: int | None = None
-        self._held: Collection[int] = () if values is None else values.room.held
+        self._paused: Collection[int] = () if values is None else values.room.held
         self.drain: DrainRequest | None = None
         self.gone: deque[ProcessorGone] = deque(maxlen=PROCESSORS_REMEMBERED)
 
@@ -62,19 +62,19 @@ class SessionState:
             self._workers[worker].send(SplitAll())
         return splits
 
-    def first_words(self) -> list[Any]:
+    def initial_items(self) -> list[Any]:
         """Return the initial items of a session."""
         return [
             *([] if self.closed is None else [WorkersClosed(self.closed)]),
-            *([WorkersPaused(len(self._held))] if self._held else []),
+            *([WorkersPaused(len(self._paused))] if self._paused else []),
             *self.ledger.results(),
             *(ObjectRequest(object_id, by_value) for object_id, by_value in self.requested.items()),
             *self.gone,
-            *self.ledger.waiting(),
+            *self.ledger.blocked(),
             *([] if self.drain is None else [self.drain]),
         ]
 
-    def say_what_is_kept(self) -> None:
+    def report_kept_objects(self) -> None:
         """Let the object cache report its objects again: delete instructions may be lost with a connection."""
         self._objects.send(ReportKeptObjects())
 
@@ -85,10 +85,10 @@ class SessionState:
         Args:
             on_their_way: the large items that were sent to the last scheduler, wholly or in part, and have not arrived.
         """
-        self.ledger.keep_for_another(on_their_way)
-        self.say_what_is_kept()
+        self.ledger.keep_for_next_scheduler(on_their_way)
+        self.report_kept_objects()
 
-    def want_back(self) -> None:
+    def recall_queued(self) -> None:
         """Recall the tasks that have not started from the workers."""
-        for worker, wishes in self.ledger.not_blocked().items():
-            self._workers[worker].send(wishes)
+        for worker, requests in self.ledger.not_blocked().items():
+            self._workers[worker].send(requests)

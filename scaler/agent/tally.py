@@ -40,9 +40,9 @@ class Tally:
         """by worker and function: four counts, microseconds, buckets"""
         self.ended: Counter[int] = Counter()
         """how many runs of each worker have ended, up to the last report"""
-        self._told: dict[tuple[TaskId, int], int] = {}
+        self._reported: dict[tuple[TaskId, int], int] = {}
         """for each run that was running at the last report: the microseconds that were reported"""
-        self._told_of_ended: Counter[int] = Counter()
+        self._reported_of_ended: Counter[int] = Counter()
         """by worker: the microseconds that were already reported of runs that have ended since"""
 
     def add(self, task: RunTask, result: RunResult) -> None:
@@ -60,8 +60,8 @@ class Tally:
             duration_us = result.duration_us
             entry[_US] += duration_us
             entry[_FIRST_BUCKET + min((duration_us // rows).bit_length(), BUCKETS - 1)] += rows
-            if self._told:
-                self._told_of_ended[task.worker] += self._told.pop((task.task_id, task.attempt), 0)
+            if self._reported:
+                self._reported_of_ended[task.worker] += self._reported.pop((task.task_id, task.attempt), 0)
 
     def take(self, running: Iterable[tuple[RunTask, int]] = ()) -> tuple[dict[int, Bin], dict[ObjectId, list[int]]]:
         """Remove and return the counts, by worker and by function: four outcomes, microseconds, and the buckets.
@@ -79,20 +79,20 @@ class Tally:
         for worker, entry in by_worker.items():
             self.ended[worker] += sum(sum(counts[:_US]) for counts in entry.values())
         bins = {worker: _bin(entry) for worker, entry in by_worker.items()}
-        self._tell_running(bins, running)
+        self._report_running(bins, running)
         return bins, functions
 
-    def _tell_running(self, bins: dict[int, Bin], running: Iterable[tuple[RunTask, int]]) -> None:
+    def _report_running(self, bins: dict[int, Bin], running: Iterable[tuple[RunTask, int]]) -> None:
         """Add the time of open runs since the last report, and subtract what was already reported of ended runs."""
-        told, self._told = self._told, {}
-        told_of_ended, self._told_of_ended = self._told_of_ended, Counter()
-        for worker, told_us in told_of_ended.items():
-            bins[worker] = bins[worker]._replace(busy_us=max(0, bins[worker].busy_us - told_us))
+        reported, self._reported = self._reported, {}
+        reported_of_ended, self._reported_of_ended = self._reported_of_ended, Counter()
+        for worker, reported_us in reported_of_ended.items():
+            bins[worker] = bins[worker]._replace(busy_us=max(0, bins[worker].busy_us - reported_us))
         for task, ran_us in running:
             run = task.task_id, task.attempt
-            self._told[run] = ran_us
+            self._reported[run] = ran_us
             known = bins.get(task.worker, Bin(0, (0, 0, 0, 0), task.function_id))
-            bins[task.worker] = known._replace(busy_us=known.busy_us + max(0, ran_us - told.get(run, 0)))
+            bins[task.worker] = known._replace(busy_us=known.busy_us + max(0, ran_us - reported.get(run, 0)))
 
 
 def _bin(entry: dict[ObjectId, list[int]]) -> Bin:

@@ -25,11 +25,11 @@ class NodeValues:
 
     def __init__(self, store: ValueStore) -> None:
         self._store = store
-        self._said: dict[ObjectId, RunResult] = {}
+        self._results: dict[ObjectId, RunResult] = {}
         """the results as they were sent, with the locations of their values"""
         self._accounts: dict[ObjectId, int] = {}
         """the account of the task that made each value"""
-        self.room = PausedWorkers(self._are_used_by, self._said.__contains__)
+        self.room = PausedWorkers(self._are_used_by, self._results.__contains__)
         self._memories: weakref.WeakSet[Memory] = weakref.WeakSet()
         self.locate: Callable[[ObjectId], bytes] = store.location
         """returns the location of a value, with which other processes open it"""
@@ -68,12 +68,12 @@ class NodeValues:
         if not location:
             self._store.drop(object_id)
             return result
-        said = self._said[object_id] = replace(result, frames=(), location=location)
+        located = self._results[object_id] = replace(result, frames=(), location=location)
         self._accounts[object_id] = account
-        return said
+        return located
 
     def _drop(self, object_id: ObjectId) -> bool:
-        self._said.pop(object_id, None)
+        self._results.pop(object_id, None)
         self._accounts.pop(object_id, None)
         return self._store.drop(object_id)
 
@@ -82,22 +82,22 @@ class NodeValues:
         return owner_of(self._accounts[ObjectId(object_id)])
 
     def __len__(self) -> int:
-        return len(self._said)
+        return len(self._results)
 
     def __contains__(self, object_id: ObjectId) -> bool:
-        return object_id in self._said
+        return object_id in self._results
 
     def _are_used_by(self, task: RunTask) -> bool:
         """Return whether a task needs stored values; its end may free some."""
-        return any(ObjectId(packed) in self._said for packed in split_ids(task.object_ids))
+        return any(ObjectId(packed) in self._results for packed in split_ids(task.object_ids))
 
     def is_result_of(self, object_id: ObjectId, attempt: int) -> bool:
         """Return whether exactly this attempt has made a stored value."""
-        return object_id in self._said and self._said[object_id].attempt == attempt
+        return object_id in self._results and self._results[object_id].attempt == attempt
 
     def is_at(self, object_id: ObjectId, location: bytes) -> bool:
         """Return whether the stored value has this location, so that it is not a newer one."""
-        return object_id in self._said and self._said[object_id].location == location
+        return object_id in self._results and self._results[object_id].location == location
 
     def drop(self, object_id: ObjectId, location: bytes) -> bool:
         """Remove a value if it has this location. Return whether it did. Processes that have mapped it keep their
@@ -107,11 +107,11 @@ class NodeValues:
 
     def ids(self) -> list[ObjectId]:
         """Return the ids of all values."""
-        return list(self._said)
+        return list(self._results)
 
     def results(self) -> list[RunResult]:
         """Return the results with stored values, as they were sent."""
-        return list(self._said.values())
+        return list(self._results.values())
 
 
 def _memories_most() -> int:

@@ -119,7 +119,7 @@ class AgentWatch:
         self.interval_seconds = 0.0
         """0: no reports are requested"""
 
-    def ask(self, interval_ms: int, parts: int) -> None:
+    def request(self, interval_ms: int, parts: int) -> None:
         """Change the interval and the parts of the reports; an interval of 0 ends them."""
         self.number += 1
         self.interval_seconds = max(LEAST_SECONDS, interval_ms / 1000) if interval_ms else 0.0
@@ -284,15 +284,16 @@ def _bin_rows(bins: dict[int, Bin], short: _ShortIds) -> bytes:
 def _function_rows(
     functions: dict[ObjectId, list[int]], open_tasks: dict[tuple[int, ObjectId], int], short: _ShortIds
 ) -> bytes:
-    here: dict[ObjectId, int] = {}
+    open_counts: dict[ObjectId, int] = {}
     for (_, function_id), count in open_tasks.items():
-        here[function_id] = here.get(function_id, 0) + count
+        open_counts[function_id] = open_counts.get(function_id, 0) + count
     nothing = [0] * (5 + BUCKETS)
-    for function_id in here:
+    for function_id in open_counts:
         functions.setdefault(function_id, nothing)
     longest = sorted(functions, key=lambda each: functions[each][4], reverse=True)[:FUNCTIONS_MOST]
     return b"".join(
-        FUNCTION_ROW.pack(short.of(each), min(_UINT32_MOST, here.get(each, 0)), *functions[each]) for each in longest
+        FUNCTION_ROW.pack(short.of(each), min(_UINT32_MOST, open_counts.get(each, 0)), *functions[each])
+        for each in longest
     )
 
 

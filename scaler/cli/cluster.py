@@ -69,7 +69,7 @@ def run_with(parser: argparse.ArgumentParser, config: ClusterConfig) -> NoReturn
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command, and end the process."""
-    hash_seed.execute_anew("scaler_cluster", "scaler_worker")
+    hash_seed.restart_with_seed("scaler_cluster", "scaler_worker")
     from scaler.cli.terminal import interrupt_ends_process
 
     with interrupt_ends_process():

@@ -167,7 +167,7 @@ def _revoke(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     folder, today = _folder(arguments), _today()
     lines = [
-        (key.role, key.name, f"{key.public[:KEY_SHOWN]}...", key.why_not(today) or " ".join(key.options()))
+        (key.role, key.name, f"{key.public[:KEY_SHOWN]}...", key.why_invalid(today) or " ".join(key.options()))
         for key in folder.allowed().values()
     ]
     say_table(COLUMNS, lines)
@@ -193,7 +193,7 @@ def _check(arguments: argparse.Namespace) -> int:
     known = folder.allowed().get(key.public)
     if known is None:
         raise ConfigError(f"the key is not on the list {folder.list_path}")
-    reason = known.why_not(_today())
+    reason = known.why_invalid(_today())
     if reason:
         raise ConfigError(f"the key is no longer valid: {reason}")
     if not {pair.public for pair in folder.pairs()} & {*key.servers}:

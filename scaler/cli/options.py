@@ -12,7 +12,7 @@ from scaler.config import ConfigError, Setting, check_reachable, whole_path
 from scaler.endpoint import Endpoint
 from scaler.keys.key_file import KeyFile
 from scaler.settings import ClusterConfig, Settings
-from scaler.settings.sources import gather, said
+from scaler.settings.sources import configured_values, gather
 from scaler.texts import did_you_mean, escaped
 from scaler.version import __version__
 
@@ -112,7 +112,7 @@ def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence
     """
     given = {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
     try:
-        known = said(kind, ("address", "key_file")) | given
+        known = configured_values(kind, ("address", "key_file")) | given
         if "address" not in known and (place := address_in(known.get("key_file"))):
             given["address"] = place
         settings = gather(kind, given)

@@ -36,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command, and end the process."""
-    hash_seed.execute_anew("scaler_symphony_cluster")
+    hash_seed.restart_with_seed("scaler_symphony_cluster")
     from scaler.cli.terminal import interrupt_ends_process
 
     with interrupt_ends_process():

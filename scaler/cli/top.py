@@ -10,7 +10,7 @@ import sys
 from scaler.cli import options
 from scaler.cli.terminal import drop_output, ends_in_order, fail, say, say_lines
 from scaler.config import ConfigError
-from scaler.monitor.record import record, told
+from scaler.monitor.record import record, summary_of
 from scaler.monitor.subscriber import Subscriber
 from scaler.monitor.top.frame import silence_advice
 from scaler.monitor.top.print_once import as_json, listen, page
@@ -119,14 +119,14 @@ def _watch(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
 
 def _record(subscriber: Subscriber, arguments: argparse.Namespace) -> str | int:
     trace = record(subscriber, arguments.seconds or TRACE_SECONDS, first_seconds=arguments.timeout)
-    if not trace.heard:
+    if not trace.received:
         advice = "\n".join(silence_advice(subscriber.endpoint, subscriber.problem))
         return f"scaler_top: no message from {subscriber.endpoint}.\n{advice}"
     try:
         trace.write(arguments.trace)
     except OSError as error:
         return f"scaler_top: the trace cannot be written: {error}"
-    say(told(trace, arguments.trace))
+    say(summary_of(trace, arguments.trace))
     return 0
 
 

@@ -24,25 +24,25 @@ from scaler.client.calls.options import (
 )
 from scaler.client.core import Core
 from scaler.client.executor import ClientExecutor
-from scaler.client.foreign_words import OF_CLIENTS, answers
+from scaler.client.foreign_words import OF_CLIENTS, hints_at
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
 from scaler.client.maker import results_of
-from scaler.errors import has_ended_a_task
+from scaler.errors import is_error_of_task
 from scaler.jobs.names import check_known_name
 from scaler.pickling.shipped_modules import Module
 
 if TYPE_CHECKING:
     from scaler.client.jobs.job import Job
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@answers(OF_CLIENTS)
+@hints_at(OF_CLIENTS)
 @named_as("Client")
 class Caller(TakesOptions["ClientWithOptions"]):
     """Runs functions and graphs with some options."""
@@ -227,7 +227,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
         self,
         fn: Callable[..., Any],
         iterable: Iterable[Sequence[Any]],
-        *others: Any,
+        *extra: Any,
         progress: bool = False,
         timeout: float | None = None,
         return_exceptions: bool = False,
@@ -269,7 +269,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
             TimeoutError: if it took longer than `timeout`, or no scheduler answered for `timeout_seconds`.
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
-        if others or unknown:
+        if extra or unknown:
             raise not_of_map(Caller.map, unknown)
         check_items("map", fn, iterable)
         on_change = job_of_map(job, on_change, keep_for)
@@ -278,8 +278,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
             timeout = core.check_map(timeout)
-            wish = job_calls.OpenJobCall(fn, iterable, options, job, on_change, keep_for)
-            kept = job_calls.attend(core, wish, return_exceptions, timeout)
+            request = job_calls.OpenJobCall(fn, iterable, options, job, on_change, keep_for)
+            kept = job_calls.attend(core, request, return_exceptions, timeout)
             return job_calls.results(kept, options.max_failures, return_exceptions, progress)
         most = options.max_failures
         return core.map(fn, iterable, core.terms(options, spawns=True), progress, timeout, return_exceptions, most)
@@ -429,8 +429,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
             from scaler.client.jobs import job_calls  # noqa: PLC0415 - few programs have jobs
 
             timeout = core.check_map(timeout)
-            wish = job_calls.OpenJobCall(fn, iterable, options, job, on_change, keep_for)
-            kept = job_calls.attend(core, wish, return_exceptions, timeout)
+            request = job_calls.OpenJobCall(fn, iterable, options, job, on_change, keep_for)
+            kept = job_calls.attend(core, request, return_exceptions, timeout)
             return job_calls.results_as_they_come(kept, options.max_failures, return_exceptions)
         most = options.max_failures
         return core.map_unordered(

@@ -22,7 +22,7 @@ from scaler.client.core import Core, shared_core
 from scaler.client.future import ScalerFuture
 from scaler.client.insight import dashboard as page
 from scaler.client.insight import presence, task_log
-from scaler.client.insight.explanation import ANSWER_SECONDS, Story, checked_task_id, tell
+from scaler.client.insight.explanation import ANSWER_SECONDS, Story, checked_task_id, request_story
 from scaler.client.insight.output_printer import OutputPrinter
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog
 from scaler.client.insight.tracing import tracing
@@ -77,8 +77,8 @@ class Client(Caller):
             (docs/howto/debugging.md). The address must be None.
         dashboard: whether to start a web page that shows the scheduler, until this client disconnects. Its address is
             printed on standard error and returned by `dashboard_url` (docs/howto/dashboard.md). Ignored inside tasks.
-        stream_output: whether the client prints what its tasks write, each line with worker and task name. This includes
-            nested tasks (docs/howto/output.md). Ignored inside tasks.
+        stream_output: whether the client prints what its tasks write, each line with worker and task name. This
+            includes nested tasks (docs/howto/output.md). Ignored inside tasks.
         key_file: the file with the key for the scheduler (scaler_keys); never taken from scaler.toml. None
             means the file in SCALER_KEY_FILE, or the one found for the address (docs/howto/keys.md). If neither an
             argument nor a setting gives an address, the first one in this file is used. Ignored inside tasks.
@@ -124,21 +124,21 @@ class Client(Caller):
         config = ClientConfig(place, profiling, *numbers, stream_output, file, trust_users)  # type: ignore[arg-type]
         seconds = config.timeout_seconds, config.heartbeat_interval_seconds
         shipped, own_name = Shipped(modules), lifetime.check_name(name)
-        here = task_context.current.address
-        if here is not None and processes and place in (None, here):
-            self._core = shared_core(ClientSettings(here, profiling, *seconds, pickled(serializer)))
+        task_address = task_context.current.address
+        if task_address is not None and processes and place in (None, task_address):
+            self._core = shared_core(ClientSettings(task_address, profiling, *seconds, pickled(serializer)))
             self._dashboard = None
             self._printer = None
             return
         cluster = None
         if place is None:
-            place = lifetime.place_from_outside(file, settings, processes)
+            place = lifetime.configured_address(file, settings, processes)
         if place is None:
             cluster = lifetime.start_cluster(processes, settings, not stream_output)
             place = cluster.get_address()
         link = lifetime.new_link(place, seconds, file, own_name, config.trust_users)
         self._core = Core(link, seconds, serializer, profiling, False, shipped)
-        self._finalizer = lifetime.ends_with(self, link, cluster)
+        self._finalizer = lifetime.finalize_with(self, link, cluster)
         if cluster is not None:
             notebook_hint.note(self, self._finalizer)
         self._printer = OutputPrinter(link.follow_output) if stream_output else None
@@ -147,7 +147,7 @@ class Client(Caller):
     def __reduce__(self) -> tuple[Callable[..., Client], tuple[Any, ...]]:
         core = self._core
         address = address_to_take(core.link.address)
-        return _arrive, (address, core.profiling, *core.seconds, pickled(core.serializer))
+        return _unpickled, (address, core.profiling, *core.seconds, pickled(core.serializer))
 
     @property
     def _caller(self) -> tuple[object, Core, TaskOptions]:
@@ -165,7 +165,7 @@ class Client(Caller):
         self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         if not self._core.is_shared:
-            self._core.link.loose_ends.note_exit(error)
+            self._core.link.end_warnings.note_exit(error)
         self.disconnect()
 
     @property
@@ -256,7 +256,7 @@ class Client(Caller):
             return task.story()
         task_id = _task_id(task)
         self._core.link.check_open()
-        return tell(self._core.link, task_id, "", None, ANSWER_SECONDS)
+        return request_story(self._core.link, task_id, "", None, ANSWER_SECONDS)
 
     def cancel_tasks(self, *tasks: bytes | str) -> None:
         """Cancel tasks of any client, as an admin. Their futures end as if their own clients had cancelled them.
@@ -375,9 +375,9 @@ task_context.connector = _connector
 plain_to_pickle.add(Client)
 
 
-def _arrive(*settings: Any) -> Client:
+def _unpickled(*settings: Any) -> Client:
     """Return a client of this process in place of a client that was pickled elsewhere."""
     client: Client = object.__new__(Client)
-    client._core = shared_core(ClientSettings(*settings).arrived())  # noqa: SLF001 - a constructor
+    client._core = shared_core(ClientSettings(*settings).resolved())  # noqa: SLF001 - a constructor
     client._dashboard = client._printer = None  # noqa: SLF001 - the same
     return client

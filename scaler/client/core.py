@@ -25,12 +25,12 @@ from scaler.client.map_run import MapRun
 from scaler.client.map_stream import MapStream
 from scaler.client.object_reference import ObjectReference
 from scaler.config import check_number, check_timeout
-from scaler.errors import has_ended_a_task
+from scaler.errors import is_error_of_task
 from scaler.ids import TaskId
 from scaler.pickling.serialization import DefaultSerializer, Serializer
 from scaler.pickling.shipped_modules import Shipped
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 T = TypeVar("T")
 
@@ -156,7 +156,7 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     ) -> ObjectReference:
         """Send an object. It is stored until its reference is garbage collected and no task uses it."""
         self.link.check_open()
-        return self.hold(*self.store(obj, name, reference_class))
+        return self.store_object(*self.store(obj, name, reference_class))
 
 
 _lock = threading.RLock()

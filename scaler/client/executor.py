@@ -22,7 +22,7 @@ from scaler.config import check_whole_number
 P = ParamSpec("P")
 T = TypeVar("T")
 
-HANDED_MOST = 1024
+SUBMITTED_MOST = 1024
 """The default limit of tasks that the cluster has at once."""
 
 
@@ -55,7 +55,7 @@ class TaskFuture(Future[T]):
         """Cancel the task if it has not started; for a submitted task the scheduler decides. Return whether it is
         cancelled.
         """
-        if self._executor.let_go(self):
+        if self._executor.withdraw(self):
             self.drop()
         elif (task := self.task) is not None and task.cancel_waiting():
             super().cancel()
@@ -85,19 +85,19 @@ class ClientExecutor(Executor):
         if type(max_workers) is int and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")  # the words of the standard library
         self._client = client
-        self._most = None if max_workers is None else check_whole_number("max_workers", max_workers, 1, 10**9)
+        self._submitted_most = None if max_workers is None else check_whole_number("max_workers", max_workers, 1, 10**9)
         self._changed = LeanCondition()
         self._waiting: OrderedDict[TaskFuture[Any], Callable[[], ScalerFuture[Any]]] = OrderedDict()
-        self._handed: set[TaskFuture[Any]] = set()
+        self._submitted: set[TaskFuture[Any]] = set()
         self._is_shut_down = False
 
     def __repr__(self) -> str:
-        return f"<ClientExecutor of {self._client!r}: {len(self._handed)} submitted, {len(self._waiting)} waiting>"
+        return f"<ClientExecutor of {self._client!r}: {len(self._submitted)} submitted, {len(self._waiting)} waiting>"
 
     @property
     def _max_workers(self) -> int:
         """The number of tasks that run at once. Not public, but libraries read it from every executor."""
-        return self._most or max(1, self._client.info().workers)
+        return self._submitted_most or max(1, self._client.info().workers)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run `fn(*args, **kwargs)` on a worker. The arguments are serialised when the task is submitted to the
@@ -111,15 +111,15 @@ class ClientExecutor(Executor):
         with self._changed:
             if self._is_shut_down:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            goes = not self._waiting and len(self._handed) < (self._most or HANDED_MOST)
-            if goes:
-                self._handed.add(future)
+            starts_now = not self._waiting and len(self._submitted) < (self._submitted_most or SUBMITTED_MOST)
+            if starts_now:
+                self._submitted.add(future)
             else:
                 self._waiting[future] = submit
-        if goes:
+        if starts_now:
             self._start(future, submit)
         else:
-            self._hand_over()
+            self._submit_waiting()
         return future
 
     def map(
@@ -160,35 +160,35 @@ class ClientExecutor(Executor):
         """
         with self._changed:
             self._is_shut_down = True
-            dropped, handed = [], []
+            dropped, submitted = [], []
             if cancel_futures:
-                dropped, handed = list(self._waiting), list(self._handed)
+                dropped, submitted = list(self._waiting), list(self._submitted)
                 self._waiting.clear()
         for future in dropped:
             future.drop()
-        for future in handed:
+        for future in submitted:
             if (task := future.task) is not None:
                 task.cancel_waiting(wait=False)
         if wait:
             with self._changed:
-                while self._handed or self._waiting:
+                while self._submitted or self._waiting:
                     self._changed.wait()
 
-    def let_go(self, future: TaskFuture[Any]) -> bool:
+    def withdraw(self, future: TaskFuture[Any]) -> bool:
         """Withdraw a waiting task. Return whether it was waiting."""
         with self._changed:
-            is_here = self._waiting.pop(future, None) is not None
+            was_waiting = self._waiting.pop(future, None) is not None
             self._changed.notify_all()
-        return is_here
+        return was_waiting
 
-    def _hand_over(self) -> None:
-        most = self._most or HANDED_MOST
+    def _submit_waiting(self) -> None:
+        most = self._submitted_most or SUBMITTED_MOST
         while True:
             with self._changed:
-                if not self._waiting or len(self._handed) >= most:
+                if not self._waiting or len(self._submitted) >= most:
                     return
                 future, submit = self._waiting.popitem(last=False)
-                self._handed.add(future)
+                self._submitted.add(future)
             self._start(future, submit)
 
     def _start(self, future: TaskFuture[Any], submit: Callable[[], ScalerFuture[Any]]) -> None:
@@ -196,7 +196,7 @@ class ClientExecutor(Executor):
             task = submit()
         except BaseException as error:  # set on the future; an interrupt is raised here too
             future.set_exception(error)
-            self._freed(future)
+            self._note_end(future)
             if not isinstance(error, Exception):  # this thread was interrupted
                 raise
         else:
@@ -216,13 +216,13 @@ class ClientExecutor(Executor):
             else:
                 future.set_result(value)
                 del value
-        self._freed(future)
+        self._note_end(future)
         if self._waiting:
-            self._hand_over()
+            self._submit_waiting()
 
-    def _freed(self, future: TaskFuture[Any]) -> None:
+    def _note_end(self, future: TaskFuture[Any]) -> None:
         with self._changed:
-            self._handed.discard(future)
+            self._submitted.discard(future)
             self._changed.notify_all()
 
 

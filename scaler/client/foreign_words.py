@@ -112,7 +112,7 @@ class _ForeignWord:
         raise AttributeError(f"{owner.__name__!r} object has no attribute {self._word!r}: write {self._ours}")
 
 
-def answers(words: Mapping[str, str]) -> Callable[[C], C]:
+def hints_at(words: Mapping[str, str]) -> Callable[[C], C]:
     """Return a decorator that adds these foreign words to a class."""
 
     def decorate(cls: C) -> C:
@@ -123,7 +123,7 @@ def answers(words: Mapping[str, str]) -> Callable[[C], C]:
     return decorate
 
 
-def is_no_value(instead: str) -> Callable[[C], C]:
+def refuses_operators(instead: str) -> Callable[[C], C]:
     """Return a decorator for a class of futures, whose operators raise a `TypeError` that shows what to write instead.
 
     Only operators of numbers are refused. A class with `__iter__` or `__getitem__` is a sequence for other libraries.
@@ -151,7 +151,7 @@ def without_foreign_words(cls: type, names: Iterable[str]) -> list[str]:
     return [name for name in names if not any(type(vars(each).get(name)) is _ForeignWord for each in cls.__mro__)]
 
 
-def of_keyword(name: str, own: Iterable[str], options: Iterable[str] = (), call: str = "") -> str:
+def keyword_hint(name: str, own: Iterable[str], options: Iterable[str] = (), call: str = "") -> str:
     """Return what to write instead of an unknown keyword argument of a call, as the end of a sentence.
 
     Args:

@@ -21,9 +21,16 @@ from typing import Any, TypeVar
 from scaler import task_context
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
-from scaler.client.foreign_words import OF_FUTURES, answers, is_no_value, without_foreign_words
+from scaler.client.foreign_words import OF_FUTURES, hints_at, refuses_operators, without_foreign_words
 from scaler.client.insight import markup, task_log
-from scaler.client.insight.explanation import ANSWER_SECONDS, Story, late, not_here, story_of, tell
+from scaler.client.insight.explanation import (
+    ANSWER_SECONDS,
+    Story,
+    request_story,
+    story_of,
+    timeout_text,
+    unfetched_text,
+)
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress
 from scaler.client.large_values import ResultFetch
 from scaler.client.link.link import WANTED_SECONDS, WANTED_SECONDS_MOST
@@ -33,30 +40,30 @@ from scaler.client.outcome import (
     ProfilingInfo,
     cancelled,
     error_key,
+    failure_text,
     headline,
     headline_of,
-    how_it_failed,
     read_error,
     read_profile,
     read_value,
     unread_result,
 )
 from scaler.config import plain_number
-from scaler.errors import has_ended_a_task
+from scaler.errors import is_error_of_task
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames, Serializer
 from scaler.texts import shown
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 T = TypeVar("T")
 
-_NOT_HERE: Any = None
+_UNREAD_VALUE: Any = None
 """the result of the base class: the value itself is read when `result` is called"""
 
-CANCELS = 3
+CANCEL_ATTEMPTS = 3
 """How often `cancel_waiting` sends its request. An answer may overtake the end of the task. A task that was prefetched
 by a processor is returned, or starts, some milliseconds later.
 """
@@ -145,8 +152,8 @@ _INTERNAL = frozenset(
 )
 
 
-@answers(OF_FUTURES)
-@is_no_value("future.result()")
+@hints_at(OF_FUTURES)
+@refuses_operators("future.result()")
 class ScalerFuture(Future[T], ResultArgument):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
@@ -164,10 +171,10 @@ class ScalerFuture(Future[T], ResultArgument):
     _exception: BaseException | None = None
     _done_callbacks = _NO_CALLBACKS
     _raw: TaskResult | None = None
-    _arrival: ResultFetch | None = None
+    _pending_fetch: ResultFetch | None = None
     _release: weakref.finalize[[ObjectId], ScalerFuture[T]] | None = None
     _outcome: tuple[Any, BaseException | None] | None = None
-    _is_wanted = False
+    _has_callback = False
     _why_cancelled = ""
     _profile = b""
 
@@ -196,7 +203,7 @@ class ScalerFuture(Future[T], ResultArgument):
             state = "cancelled"
         elif self.done():
             error = self._exception
-            state = "finished" if error is None else how_it_failed(self._raw, error, self.name)
+            state = "finished" if error is None else failure_text(self._raw, error, self.name)
         return "ScalerFuture", self.name, self.task_id.hex()[-8:], state
 
     def __repr__(self) -> str:
@@ -218,7 +225,7 @@ class ScalerFuture(Future[T], ResultArgument):
         try:
             deadline = None if timeout is None else time.monotonic() + timeout
         except (TypeError, OverflowError):
-            raise _no_seconds(timeout) from None
+            raise _invalid_timeout(timeout) from None
         self._wait(timeout)
         outcome = self._read(deadline)
         if outcome[1] is None:
@@ -275,21 +282,21 @@ class ScalerFuture(Future[T], ResultArgument):
             wait: whether to wait for the decision. If False, the future ends later if the task is cancelled.
         """
         self._link.check_process()
-        heard: Any = _EndWaiter()
+        answered: Any = _EndWaiter()
         if not wait:
-            self._link.cancel_waiting(self.task_id, heard.set_by)
+            self._link.cancel_waiting(self.task_id, answered.set_by)
             return self.cancelled()
         with self._condition:
-            self._waiters.append(heard)
-        for _ in range(CANCELS):
-            heard.clear()
+            self._waiters.append(answered)
+        for _ in range(CANCEL_ATTEMPTS):
+            answered.clear()
             if self.done():
                 break
-            self._link.cancel_waiting(self.task_id, heard.set_by)
-            if not heard.wait(ANSWER_SECONDS):
+            self._link.cancel_waiting(self.task_id, answered.set_by)
+            if not answered.wait(ANSWER_SECONDS):
                 break
         with self._condition:
-            self._waiters.remove(heard)
+            self._waiters.remove(answered)
         return self.cancelled()
 
     def explain(self) -> str:
@@ -299,7 +306,7 @@ class ScalerFuture(Future[T], ResultArgument):
     def story(self) -> Story:
         """Return what is known of the task: its state, its worker, what it waits for, why earlier attempts ended."""
         self._link.check_process()
-        return tell(self._link, self.task_id, self.name, self, ANSWER_SECONDS)
+        return request_story(self._link, self.task_id, self.name, self, ANSWER_SECONDS)
 
     def logs(self, timeout: float | None = LOG_SECONDS) -> TaskLog:
         """Return what the task has written so far: to standard output, to standard error, and with `logging`.
@@ -358,7 +365,7 @@ class ScalerFuture(Future[T], ResultArgument):
 
         self._link.check_process()
         call = fetched(self, self._link, again=again)
-        self._note_that_error_was_read()
+        self._mark_error_read()
         value: T = run(call)
         return value
 
@@ -366,7 +373,7 @@ class ScalerFuture(Future[T], ResultArgument):
         """Call `fn(future)` when the task has ended: in this thread if it has ended already, else in a thread for
         callbacks.
         """
-        self._is_wanted = True
+        self._has_callback = True
         with self._condition:
             if self._done_callbacks is _NO_CALLBACKS:
                 self._done_callbacks = []
@@ -400,7 +407,7 @@ class ScalerFuture(Future[T], ResultArgument):
     def settle(self, value: Any) -> None:
         """End the future with a value that needs no task. Called before the future is returned to the user."""
         self._outcome = (value, None)
-        self.set_result(_NOT_HERE)
+        self.set_result(_UNREAD_VALUE)
 
     def as_argument(self, link: object) -> tuple[Input | None, Any]:
         """Return what represents the result in another call, see `ResultArgument`."""
@@ -414,12 +421,12 @@ class ScalerFuture(Future[T], ResultArgument):
         raw, outcome = self._raw, self._outcome
         if known.result is not None:
             return known, None
-        if self._arrival is not None or (outcome is not None and outcome[1] is None):
+        if self._pending_fetch is not None or (outcome is not None and outcome[1] is None):
             return None, self.result()  # it has arrived, or is on its way
         if raw is not None:
             known.end(raw)
             if raw.status:
-                self._note_that_error_was_read()
+                self._mark_error_read()
         elif self.done():
             known.fail(partial(error_of, self))
         return known, None
@@ -432,7 +439,7 @@ class ScalerFuture(Future[T], ResultArgument):
         if self._input is not None:
             self._input.end(result)
         try:
-            self.set_result(_NOT_HERE)
+            self.set_result(_UNREAD_VALUE)
         except InvalidStateError:
             self.set_running_or_notify_cancel()
 
@@ -454,24 +461,24 @@ class ScalerFuture(Future[T], ResultArgument):
         object_id = ObjectId(self.task_id)
         self._release = weakref.finalize(self, self._link.forget_result, object_id)
         self._release.atexit = False
-        if self._is_wanted and not self.done():  # a callback will read the result: end when it has arrived
-            arrival = self._arrival = ResultFetch(self._link)
-            arrival.add_done_callback(self._end_stored)
-            self._link.fetch(object_id, arrival, self._input is not None)
+        if self._has_callback and not self.done():  # a callback will read the result: end when it has arrived
+            fetch = self._pending_fetch = ResultFetch(self._link)
+            fetch.add_done_callback(self._end_stored)
+            self._link.fetch(object_id, fetch, self._input is not None)
             return
         self._end_stored()
 
-    def _end_stored(self, arrival: Future[Frames] | None = None) -> None:
-        error = arrival.exception() if arrival is not None else None
+    def _end_stored(self, fetch: Future[Frames] | None = None) -> None:
+        error = fetch.exception() if fetch is not None else None
         if error is not None:
             self._raw = None
             self._set_exception_unless_cancelled(error, partial(headline_of, error))
             return
-        if self._arrival is not None and self._arrival.refusal is not None:
-            self.refuse(self._arrival.refusal)
+        if self._pending_fetch is not None and self._pending_fetch.refusal is not None:
+            self.refuse(self._pending_fetch.refusal)
             return
         try:
-            self.set_result(_NOT_HERE)
+            self.set_result(_UNREAD_VALUE)
         except InvalidStateError:
             self.set_running_or_notify_cancel()
             self._link.forget_result(ObjectId(self.task_id))
@@ -492,42 +499,42 @@ class ScalerFuture(Future[T], ResultArgument):
 
     def _set_exception_unless_cancelled(self, error: BaseException, describe: Callable[[], str]) -> None:
         if self._input is None:  # else the tasks that need it fail with the error, too
-            self._link.loose_ends.error_came(error_key(self.task_id, self.keys), describe)
+            self._link.end_warnings.note_error(error_key(self.task_id, self.keys), describe)
         try:
             self.set_exception(error)
         except InvalidStateError:
             self.set_running_or_notify_cancel()
-            self._note_that_error_was_read()
+            self._mark_error_read()
 
-    def _note_that_error_was_read(self) -> None:
-        self._link.loose_ends.error_was_read(error_key(self.task_id, self.keys), bool(self.keys))
+    def _mark_error_read(self) -> None:
+        self._link.end_warnings.error_was_read(error_key(self.task_id, self.keys), bool(self.keys))
 
     # Reading
 
     def _wait(self, timeout: float | None) -> None:
         """Wait for the end. Raises like `concurrent.futures.Future.exception`."""
         self._link.check_process()
-        here = task_context.current
+        context = task_context.current
         if timeout is not None:
             timeout = plain_number(timeout)
         try:
-            if here.task and not self.done():
-                with here.wait(self._link, self.done, timeout):
-                    super().exception(self._wait_and_say_so(self, timeout))
+            if context.task and not self.done():
+                with context.wait(self._link, self.done, timeout):
+                    super().exception(self._wait_with_hints(self, timeout))
             else:
-                super().exception(timeout if self._state == FINISHED else self._wait_and_say_so(self, timeout))
+                super().exception(timeout if self._state == FINISHED else self._wait_with_hints(self, timeout))
         except CancelledError:
             raise cancelled(blamed(self.name, self.needs), bool(self.keys), self._why_cancelled) from None
         except TypeError:
             if timeout is None or isinstance(timeout, (int, float)):
                 raise
-            raise _no_seconds(timeout) from None
+            raise _invalid_timeout(timeout) from None
         except FutureTimeoutError:
             if timeout is None or self.done():  # the task's own
                 raise
-            raise FutureTimeoutError(late(self._link, self, self.task_id, self.name, timeout)) from None
+            raise FutureTimeoutError(timeout_text(self._link, self, self.task_id, self.name, timeout)) from None
 
-    def _wait_and_say_so(self, end: Future[Any], timeout: float | None) -> float | None:
+    def _wait_with_hints(self, end: Future[Any], timeout: float | None) -> float | None:
         """Wait for a future, and report to the scheduler from time to time that its result is waited for. Return the
         remaining time-out; None: no limit.
         """
@@ -536,7 +543,7 @@ class ScalerFuture(Future[T], ResultArgument):
             with end._condition:  # noqa: SLF001 - one of ours
                 if end.done() or end._condition.wait(pause):  # noqa: SLF001
                     break
-            self._link.want(self.task_id)
+            self._link.mark_wanted(self.task_id)
             timeout = None if timeout is None else timeout - pause
             pause = min(2 * pause, WANTED_SECONDS_MOST)
         return timeout
@@ -550,14 +557,14 @@ class ScalerFuture(Future[T], ResultArgument):
         outcome = self._outcome
         if outcome is None:
             if self._exception is not None:
-                self._note_that_error_was_read()
+                self._mark_error_read()
             raw = self._raw
             frames = self._fetch(deadline) if raw is not None and raw.size and not raw.status else None
             with self._condition:
                 outcome = self._outcome
                 if outcome is None:
                     outcome = self._outcome = self._decode(frames)
-                    self._arrival = None
+                    self._pending_fetch = None
                     if outcome[1] is None:
                         self._raw = None
         return outcome
@@ -573,34 +580,34 @@ class ScalerFuture(Future[T], ResultArgument):
     def _fetch(self, deadline: float | None) -> Frames | None:
         """Return the frames of a large result; None if another thread has read them meanwhile."""
         with self._condition:
-            arrival = self._arrival
-            if arrival is None:
+            fetch = self._pending_fetch
+            if fetch is None:
                 if self._outcome is not None:
                     return None
-                arrival = self._arrival = ResultFetch(self._link)
-                self._link.fetch(ObjectId(self.task_id), arrival, self._input is not None)
+                fetch = self._pending_fetch = ResultFetch(self._link)
+                self._link.fetch(ObjectId(self.task_id), fetch, self._input is not None)
         try:
             seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
-            with task_context.current.wait(self._link, arrival.done, seconds):
-                frames = arrival.result(self._wait_and_say_so(arrival, seconds))
+            with task_context.current.wait(self._link, fetch.done, seconds):
+                frames = fetch.result(self._wait_with_hints(fetch, seconds))
         except BaseException as error:  # raised again
-            has_ended = arrival.done()
-            if has_ended and arrival.exception() is not None:
-                self._arrival = None  # the next caller may succeed
-            del arrival  # breaks a cycle: it has the error, whose traceback has this frame
+            has_ended = fetch.done()
+            if has_ended and fetch.exception() is not None:
+                self._pending_fetch = None  # the next caller may succeed
+            del fetch  # breaks a cycle: it has the error, whose traceback has this frame
             if has_ended or not isinstance(error, FutureTimeoutError):
                 raise
-            raise FutureTimeoutError(not_here(self.task_id, self.name)) from None
+            raise FutureTimeoutError(unfetched_text(self.task_id, self.name)) from None
         if self._release is not None and self._input is None:
             self._release.detach()
-        if arrival.refusal is not None:
+        if fetch.refusal is not None:
             with self._condition:
                 if self._outcome is None:
-                    self._raw = arrival.refusal
+                    self._raw = fetch.refusal
         return frames
 
 
-def _no_seconds(timeout: object) -> TypeError:
+def _invalid_timeout(timeout: object) -> TypeError:
     return TypeError(f"timeout must be a number of seconds, not {shown(timeout)}")
 
 

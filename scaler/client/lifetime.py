@@ -22,7 +22,7 @@ from scaler.keys.key_file import KeyFile
 from scaler.pickling.serialization import Serializer
 from scaler.process.user_code.patches import check_unpatched
 from scaler.settings import ClientConfig, ClusterConfig
-from scaler.settings.sources import said
+from scaler.settings.sources import configured_values
 from scaler.starters import LocalCluster, LocalSettings
 from scaler.texts import shown
 from scaler.wire.codec.schemas import check_working_directory
@@ -33,7 +33,7 @@ Seconds: TypeAlias = tuple[float, float]
 EXIT_SECONDS = 2.0
 """How long the end of the program waits for a client that was not disconnected."""
 
-OF_THREADS = frozenset({"n_workers", "capabilities", "functions", "keep"})
+THREAD_CLUSTER_SETTINGS = frozenset({"n_workers", "capabilities", "functions", "keep"})
 """The settings of a local cluster that apply without processes, too."""
 
 _PATHS = {"keep": "folder for jobs", "key_file": "file that scaler_keys has created"}
@@ -119,7 +119,7 @@ def _check_local(address: object, local: LocalSettings, processes: object) -> No
                 f"{name}={shown(value)} applies to a local cluster, and the scheduler at {shown(address)} has its own "
                 "workers: remove one of the two"
             )
-        if not processes and name not in OF_THREADS:
+        if not processes and name not in THREAD_CLUSTER_SETTINGS:
             raise ConfigError(f"{name}={shown(value)} applies to worker processes: remove it or processes=False")
     if local:
         of_cluster = {name: value for name, value in local.items() if name != "keep"}
@@ -203,7 +203,7 @@ def place_of(address: Any, key_file: Any) -> tuple[str | None, str | None]:
     return key.address, file or str(key.path)
 
 
-def place_from_outside(key_file: str | None, local: LocalSettings, processes: bool = True) -> str | None:
+def configured_address(key_file: str | None, local: LocalSettings, processes: bool = True) -> str | None:
     """Return the configured address, for a client outside of tasks; None: start a local cluster.
 
     It is the address in the environment or `scaler.toml`, else the one in the key file.
@@ -218,14 +218,14 @@ def place_from_outside(key_file: str | None, local: LocalSettings, processes: bo
             cannot be read or has no address.
     """
     if local or not processes:
-        if key_file is not None and key_file != said(ClientConfig, ("key_file",)).get("key_file"):
+        if key_file is not None and key_file != configured_values(ClientConfig, ("key_file",)).get("key_file"):
             of_cluster = "processes=False" if not processes else ", ".join(f"{name}=" for name in local)
             raise ConfigError(
                 f"key_file={key_file!r} applies to a running scheduler, and {of_cluster} to a local cluster, which "
                 "needs no key: remove one of the two"
             )
         return None
-    place = said(ClientConfig, ("address",)).get("address")
+    place = configured_values(ClientConfig, ("address",)).get("address")
     return place if place or key_file is None else KeyFile.read(whole_path(key_file)).address
 
 
@@ -244,9 +244,9 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
         if link is None or link.closed_because:
             check_unpatched()
             _forget_closed_links()
-            trust_users = said(ClientConfig, ("trust_users",)).get("trust_users", ())
+            trust_users = configured_values(ClientConfig, ("trust_users",)).get("trust_users", ())
             link = new_link(address, seconds, trust_users=trust_users)
-            end = ends_with(link, link)  # at the end of the program: it lives as long
+            end = finalize_with(link, link)  # at the end of the program: it lives as long
             _shared_links[key] = link, end
         return link
 
@@ -266,7 +266,7 @@ def end_shared_links(address: str) -> None:
         link.close(EXIT_SECONDS)
 
 
-def ends_with(owner: Any, link: LinkThread, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
+def finalize_with(owner: Any, link: LinkThread, cluster: LocalCluster | None = None) -> weakref.finalize[..., Any]:
     """End `link` and `cluster` when `owner` is collected, the program ends, or the returned finalizer is called."""
     return weakref.finalize(owner, _end, link, cluster, os.getpid())
 
@@ -275,7 +275,7 @@ def _end(link: LinkThread, cluster: LocalCluster | None, owner_pid: int) -> None
     if os.getpid() != owner_pid:  # a fork
         return
     if ends_by_exception():
-        link.loose_ends.say_nothing()
+        link.end_warnings.silence()
     if cluster is None:
         link.close(0 if threading.current_thread() is not threading.main_thread() else EXIT_SECONDS)
         return

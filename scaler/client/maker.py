@@ -27,7 +27,7 @@ from scaler.pickling.shipped_modules import Shipped
 from scaler.texts import shown
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.messages.priority import MOST, with_wish
+from scaler.wire.messages.priority import MOST, with_user_priority
 from scaler.wire.messages.seeds import shown_seed
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ class CallMaker(Generic[L, F]):
             spawns: whether each task draws from the seed and its own number: the tasks of a map or graph.
         """
         run_options = options.spawning_options if spawns else options.run_options
-        here = task_context.current
-        priority = here.child_priority
+        context = task_context.current
+        priority = context.child_priority
         if options.priority is not None:
-            priority = with_wish(priority, options.priority)
-        account, owner_tag = here.account if self.link.is_nested else NO_ACCOUNT
+            priority = with_user_priority(priority, options.priority)
+        account, owner_tag = context.account if self.link.is_nested else NO_ACCOUNT
         return priority, name or options.name or "", run_options, account, owner_tag
 
     def function_of(self, fn: Callable[..., Any], terms: Terms) -> Function:
@@ -170,10 +170,10 @@ class CallMaker(Generic[L, F]):
         self.stored[object_id] = instruction
         return reference_class(name, object_id, size_of(frames), self.stored), instruction
 
-    def hold(self, reference: ObjectReference, instruction: ObjectInstruction) -> ObjectReference:
+    def store_object(self, reference: ObjectReference, instruction: ObjectInstruction) -> ObjectReference:
         """Store an object at the scheduler until its reference is garbage collected and no task uses it."""
         weakref.finalize(reference, self.release, instruction.object_id).atexit = False
-        self.link.hold(instruction)
+        self.link.store_object(instruction)
         return reference
 
     def release(self, object_id: ObjectId) -> None:

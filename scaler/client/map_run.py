@@ -26,8 +26,8 @@ from scaler.client.calls.tolerance import FailureTolerance
 from scaler.client.link.thread import LinkThread
 from scaler.client.outcome import missing_result, read_error, read_value, unread_result
 from scaler.client.progress.bar import REDRAW_SECONDS, Progress, Reports
-from scaler.client.ranges import DrawnRows, TakenRows, unreadable
-from scaler.errors import has_ended_a_task
+from scaler.client.ranges import DrawnRows, TakenRows, unreadable_rows
+from scaler.errors import is_error_of_task
 from scaler.ids import PREFIX_BYTES, ObjectId, TaskId, index_of, random_id
 from scaler.interruptions import is_interruption
 from scaler.pickling.serialization import Frames, Serializer, reader_of, size_of
@@ -35,7 +35,7 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.rows import RANGE_BYTES, RowsError, results_of, rows_together, unpack
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 WINDOW_TASKS = 16384
 """The most tasks of one map that are open at once."""
@@ -46,12 +46,12 @@ WINDOW_BYTES = 256 * 1024 * 1024
 BATCH_TASKS = 64
 """The most tasks that go to the link's thread at a time."""
 
-UNKNOWN_ROWS = 256
+PROBE_ROWS = 256
 """After this number of rows of unknown duration, a map waits for its first result."""
-FIRST_SECONDS = 0.03
+PROBE_SECONDS = 0.03
 """The longest wait for the first result."""
 
-LOOK_SECONDS = 0.02
+CHECK_SECONDS = 0.02
 """While items are submitted, the interval between two updates of the progress bar and checks of the time-out."""
 
 COUNTED_BYTES = 4096
@@ -105,7 +105,7 @@ class MapRun:
         self._submitted = 0
         self._done = 0
         self._failed = 0
-        self._look_at = inf if self._deadline is None else -inf
+        self._check_at = inf if self._deadline is None else -inf
         """when to check the clock and the results while items are submitted"""
         self._open_bytes: dict[int, int] = {}
         self._open_bytes_sum = 0
@@ -115,7 +115,7 @@ class MapRun:
         self._arrived: deque[TaskResult] = deque()
         self._arrived_frames: deque[tuple[ObjectId, Frames | None]] = deque()
         self._error: MakeError | None = None
-        self._enough = 0
+        self._open_target = 0
         self._wake = threading.Event()
         self.deliver = self._arrived.append
         self._extra_rows = [0, 0]
@@ -130,7 +130,7 @@ class MapRun:
             BaseException: the exception of the first task that failed.
         """
         if progress:
-            self._look_at = -inf
+            self._check_at = -inf
             reports = Reports(self._link.read_oldest_report)
             notes = lambda: self._link.concern or reports.text()  # noqa: E731
             self._progress = Progress(len(items) if isinstance(items, Sized) else None, sys.stderr, notes)
@@ -141,7 +141,7 @@ class MapRun:
                 self._wait((self._submitted - self._done) // 2)
                 self._collect()
         except BaseException:  # raised again: the results are not read
-            self._end()
+            self._abandon()
             raise
         finally:
             self._repeated = None  # an error that the user keeps would keep its objects
@@ -155,42 +155,46 @@ class MapRun:
     def _submit_all(self, items: Iterable[Sequence[Any]]) -> None:
         self._items = items
         rest = enumerate(items)
-        room = WINDOW_TASKS
+        capacity = WINDOW_TASKS
         # Items of a list are available at once. Other iterables may be slow, so no item waits for the next one.
         self._n_items = len(items) if isinstance(items, (list, tuple)) else -1
-        while n_rows := self._draw(rest, self._most_now(room)):
+        while n_rows := self._draw(rest, self._draw_limit(capacity)):
             self._results.extend(repeat(None, n_rows))
             self._submitted += n_rows
-            room -= n_rows
-            if not self._submitted % UNKNOWN_ROWS:
+            capacity -= n_rows
+            if not self._submitted % PROBE_ROWS:
                 self._await_first()
-            if self._is_urgent or (self._look_at < inf and time.monotonic() >= self._look_at) or self._must_learn():
+            if (
+                self._is_urgent
+                or (self._check_at < inf and time.monotonic() >= self._check_at)
+                or self._has_first_durations()
+            ):
                 self._collect()
-            if room <= 0 or self._open_bytes_sum > WINDOW_BYTES:
-                room = self._make_room()
+            if capacity <= 0 or self._open_bytes_sum > WINDOW_BYTES:
+                capacity = self._wait_for_capacity()
 
-    def _most_now(self, room: int) -> int:
+    def _draw_limit(self, capacity: int) -> int:
         """Return how many items to draw at a time: whole ranges if the items are in a list."""
         if self._n_items < 0:
-            return min(room, BATCH_TASKS) if self._look_at == inf else 1
-        rows = self._rows_now(self._n_items - self._submitted)
-        return min(room, rows * max(1, BATCH_TASKS // rows))
+            return min(capacity, BATCH_TASKS) if self._check_at == inf else 1
+        rows = self._next_range_size(self._n_items - self._submitted)
+        return min(capacity, rows * max(1, BATCH_TASKS // rows))
 
-    def _must_learn(self) -> bool:
+    def _has_first_durations(self) -> bool:
         """Return whether the first results with durations have arrived."""
-        return bool(self._arrived) and self._is_unknown()
+        return bool(self._arrived) and self._is_duration_unknown()
 
-    def _is_unknown(self) -> bool:
+    def _is_duration_unknown(self) -> bool:
         if self._link.rows_most <= 1 or not self._suits_rows:
             return False
         return self._link.durations.known_us(self._function.instruction.object_id) == 0.0
 
     def _await_first(self) -> None:
         """Wait briefly for the first result: once a duration is known, rows travel in ranges."""
-        if self._n_items >= 0 and not self._link.is_nested and self._is_unknown():
-            self._wait(self._submitted - self._done - 1, FIRST_SECONDS)
+        if self._n_items >= 0 and not self._link.is_nested and self._is_duration_unknown():
+            self._wait(self._submitted - self._done - 1, PROBE_SECONDS)
 
-    def _rows_now(self, left: int) -> int:
+    def _next_range_size(self, left: int) -> int:
         """Return how many of the rows that are left the next task gets."""
         if left <= 1 or self._link.rows_most <= 1 or not self._suits_rows:
             return 1
@@ -204,7 +208,7 @@ class MapRun:
         """
         drawn: list[bytes | Entry] = []
         n_drawn = n_bytes = 0
-        is_coming, block_of = self._n_items < 0, self._function.block
+        is_lazy, block_of = self._n_items < 0, self._function.block
         refers = is_last = False
         for index, item in islice(rest, most):
             if type(item) is not tuple:
@@ -219,16 +223,16 @@ class MapRun:
                 n_bytes += self._count_bytes(index, row)
                 refers = refers or bool(row[0].object_ids)
                 is_last = bool(row[3]) or n_bytes > RANGE_BYTES or self._open_bytes_sum > WINDOW_BYTES
-            if is_coming:  # the next item may be slow
-                self._hand_over(index, drawn, refers)
+            if is_lazy:  # the next item may be slow
+                self._submit_drawn(index, drawn, refers)
                 drawn = []
             if is_last or self._is_urgent:
                 break
         if drawn:
-            self._hand_over(index + 1 - len(drawn), drawn, refers)
+            self._submit_drawn(index + 1 - len(drawn), drawn, refers)
         return n_drawn
 
-    def _hand_over(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
+    def _submit_drawn(self, first: int, drawn: Sequence[bytes | Entry], refers: bool) -> None:
         """Pass rows to the link's thread, which sends whole ranges.
 
         Args:
@@ -260,7 +264,7 @@ class MapRun:
             self._open_bytes_sum += size_bytes
         return size_bytes
 
-    def _make_room(self) -> int:
+    def _wait_for_capacity(self) -> int:
         """Wait until enough open tasks have ended. Return how many more tasks may be open."""
         self._collect()
         while True:
@@ -272,10 +276,10 @@ class MapRun:
 
     # Collecting
 
-    def _wait(self, enough: int, most_seconds: float | None = None) -> None:
-        """Wait until at most `enough` tasks are open, something failed, or a redraw or the deadline is due."""
+    def _wait(self, open_target: int, most_seconds: float | None = None) -> None:
+        """Wait until at most `open_target` tasks are open, something failed, or a redraw or the deadline is due."""
         self._wake.clear()
-        self._enough = enough
+        self._open_target = open_target
         if self._is_ready():
             return
         seconds = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
@@ -288,7 +292,7 @@ class MapRun:
 
     def _is_ready(self) -> bool:
         n_arrived = len(self._arrived) + self._extra_rows[0] - self._extra_rows[1] + len(self._arrived_frames)
-        return self._is_urgent or self._submitted - self._done - n_arrived <= self._enough
+        return self._is_urgent or self._submitted - self._done - n_arrived <= self._open_target
 
     def _collect(self) -> None:
         """Read the results that have arrived.
@@ -319,12 +323,12 @@ class MapRun:
         if self._error is not None:
             raise self._error()
         self._tolerance.judge(self._done)
-        if self._look_at < inf:
-            self._look_at = time.monotonic() + LOOK_SECONDS
+        if self._check_at < inf:
+            self._check_at = time.monotonic() + CHECK_SECONDS
         if self._progress is not None:
             self._progress.update(self._done, self._failed)
         if self._deadline is not None and time.monotonic() >= self._deadline and self._done < self._submitted:
-            raise TimeoutError(self._late())
+            raise TimeoutError(self._timeout_text())
 
     def _read_rows(self, result: TaskResult) -> None:
         self._extra_rows[1] += result.rows - 1
@@ -332,10 +336,10 @@ class MapRun:
             if not (result.status or result.statuses):
                 self._read_values(index_of(result.task_id), unpack(result.payload, result.rows))
                 return
-            apart = results_of(result)
+            results = results_of(result)
         except RowsError as error:
-            apart = unreadable(result, error)
-        for each in apart:
+            results = unreadable_rows(result, error)
+        for each in results:
             if each.status:
                 self._put(each.task_id, None, self._read_error(each))
             else:
@@ -365,7 +369,7 @@ class MapRun:
             value, error = read_value(self._serializer, (block,))
             self._put(task_id, value, error and self._unread_result(error, task_id))
 
-    def _late(self) -> str:
+    def _timeout_text(self) -> str:
         all_of = len(self._items) if isinstance(self._items, Sized) else f"the first {self._submitted}"
         text = f"the map has {self._done} of {all_of} results after {self._timeout:g} s"
         return f"{text}: {self._link.concern}" if self._link.concern else text
@@ -390,7 +394,7 @@ class MapRun:
         if self._open_bytes and index in self._open_bytes:
             self._open_bytes_sum -= self._open_bytes.pop(index)
 
-    def _end(self) -> None:
+    def _abandon(self) -> None:
         self._is_over = True
         self._link.abandon(self)
 
@@ -402,7 +406,7 @@ class MapRun:
         function = self._function
         while drawn.rows and not self._is_over:
             left = len(drawn.rows) if self._n_items < 0 else self._n_items - drawn.first
-            taken = drawn.take(self._rows_now(left))
+            taken = drawn.take(self._next_range_size(left))
             if isinstance(taken, TakenRows):
                 self.deliver = self._deliver_rows
                 yield function.range_entry(self._id_of(taken.first), self, taken.blocks, taken.frames, self._terms)

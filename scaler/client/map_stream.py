@@ -15,12 +15,12 @@ from scaler.client.calls.repeated_values import RepeatedValues
 from scaler.client.large_values import LargeValues
 from scaler.client.link.thread import LinkThread
 from scaler.client.map_run import WINDOW_BYTES, WINDOW_TASKS, MapRun
-from scaler.errors import has_ended_a_task
+from scaler.errors import is_error_of_task
 from scaler.ids import ObjectId, index_of
 from scaler.pickling.serialization import Serializer
 from scaler.wire.messages.client import TaskResult
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 
 class MapStream(MapRun):
@@ -76,7 +76,7 @@ class MapStream(MapRun):
             self._repeated = None
             for index in self._large.end():
                 self._link.forget_result(self._object_of(index))
-            self._end()
+            self._abandon()
 
     def _next(self) -> Any:
         index, value = self._ready.popleft()
@@ -95,14 +95,14 @@ class MapStream(MapRun):
         self._ready.extend(enumerate(values, first))
 
     def _fill(self, rest: Iterator[tuple[int, Sequence[Any]]]) -> None:
-        while (room := self._window - self._unread()) > 0 and self._open_bytes_sum <= WINDOW_BYTES:
-            n_drawn = self._draw(rest, self._most_now(room))
+        while (capacity := self._window - self._unread()) > 0 and self._open_bytes_sum <= WINDOW_BYTES:
+            n_drawn = self._draw(rest, self._draw_limit(capacity))
             if not n_drawn:
                 return
             self._submitted += n_drawn
 
-    def _rows_now(self, left: int) -> int:
-        return super()._rows_now(min(left, self._window))
+    def _next_range_size(self, left: int) -> int:
+        return super()._next_range_size(min(left, self._window))
 
     def _object_of(self, index: int) -> ObjectId:
         return ObjectId(self._id_prefix + index.to_bytes(8, "big"))

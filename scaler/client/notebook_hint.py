@@ -32,7 +32,7 @@ def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
 
         def look(*_result: object) -> None:
             shell.events.unregister("post_run_cell", look)
-            _say(shell.user_ns, before)
+            _warn(shell.user_ns, before)
 
         if before:
             shell.events.register("post_run_cell", look)
@@ -43,7 +43,7 @@ def _alive() -> list[object]:
     return [client for client, finalizer in list(_with_cluster.items()) if finalizer.alive]
 
 
-def _say(names: dict[str, Any], before: Iterable[object]) -> None:
+def _warn(names: dict[str, Any], before: Iterable[object]) -> None:
     # By identity: values may be of any type, and compare in their own ways.
     older = {id(client) for client in _alive()} & set(map(id, before))
     used = {id(value) for name, value in names.items() if not name.startswith("_")}

@@ -29,13 +29,13 @@ from scaler.errors import (
     WorkerDiedError,
 )
 from scaler.ids import PREFIX_BYTES, index_of
-from scaler.pickling.culprits import unread
+from scaler.pickling.culprits import why_unreadable
 from scaler.pickling.serialization import DEFAULT_SERIALIZER, Frames, Serializer, from_frames
 from scaler.texts import shown, text_of
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import PROFILE, TaskStatus
-from scaler.wire.messages.vocabulary import without_needed
+from scaler.wire.messages.vocabulary import split_failed_input
 
 _ERRORS: dict[int, type[Exception]] = {
     TaskStatus.PROCESSOR_DIED: ProcessorDiedError,
@@ -71,7 +71,7 @@ def unread_result(error: BaseException, name: str) -> BaseException:
     cause = error.__cause__
     if type(error) is not DeserializeObjectError or cause is None:
         return error
-    text = f"task {name}: its result cannot be read here: {unread(cause)}"
+    text = f"task {name}: its result cannot be read here: {why_unreadable(cause)}"
     if isinstance(cause, ModuleNotFoundError):
         text += "; install the module where this program runs, or have the task return plain values"
     better = DeserializeObjectError(text)
@@ -89,7 +89,7 @@ def read_error(result: TaskResult, name: str, keys: Keys = ()) -> BaseException:
         return _read_failure(result, name, keys)
     if result.status == TaskStatus.CANCELED:
         return CancelledError()
-    failed, sentence = without_needed(result.payload)
+    failed, sentence = split_failed_input(result.payload)
     if failed:
         name = _name_of_needed(failed, name, keys)
     text, _, where = sentence.decode("utf-8", "replace").partition("\n")
@@ -121,12 +121,12 @@ def error_key(task_id: bytes, keys: Keys) -> bytes:
 def headline(result: TaskResult, name: str) -> str:
     """Describe in one line how a task failed. Nothing is unpickled."""
     if result.status == TaskStatus.FAILED:
-        raised = _raised(result)
+        raised = _exception_line(result)
         return f"{raised} in {name}" if raised else f"task {name}"
     return headline_of(read_error(result, name))
 
 
-def how_it_failed(result: TaskResult | None, error: BaseException | None, name: str) -> str:
+def failure_text(result: TaskResult | None, error: BaseException | None, name: str) -> str:
     """Return `failed` with the error in one line, for the `repr` of a future. Nothing is unpickled.
 
     Args:
@@ -134,7 +134,7 @@ def how_it_failed(result: TaskResult | None, error: BaseException | None, name: 
         error: the error that this process has set instead.
     """
     if result is not None and result.status == TaskStatus.FAILED:
-        text = _raised(result)
+        text = _exception_line(result)
     elif result is not None and result.status:
         text = headline_of(read_error(result, name))
     else:
@@ -142,7 +142,7 @@ def how_it_failed(result: TaskResult | None, error: BaseException | None, name: 
     return f"failed: {text}" if text else "failed"
 
 
-def _raised(result: TaskResult) -> str:
+def _exception_line(result: TaskResult) -> str:
     """Return the exception of a task in one line; empty if it cannot be read."""
     try:
         failure = TaskFailure.decode(result.payload)
@@ -177,7 +177,7 @@ def not_sent(error: Exception) -> BaseException:
     return made
 
 
-BECAUSE_OF_SCHEDULER = "its scheduler ended before it was read"
+SCHEDULER_ENDED = "its scheduler ended before it was read"
 
 
 def lost_result(why: str, times: int) -> BaseException:

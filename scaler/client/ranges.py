@@ -46,7 +46,7 @@ class OpenRanges:
         self._by_map.setdefault(task_id[:PREFIX_BYTES], {})[task_id] = rows
         self._window.weigh(task_id, rows)
 
-    def weigh_again(self) -> None:
+    def restore_weights(self) -> None:
         """Register the weights of all ranges with the window, which was cleared."""
         for ranges in self._by_map.values():
             for task_id, rows in ranges.items():
@@ -84,10 +84,10 @@ class OpenRanges:
                 self._split(result.task_id)
             elif entry is None and not result.rows:
                 self._split_around(result.task_id)
-            matched += self._apart(result, ended) if result.rows else (result,)
+            matched += self._open_rows_of(result, ended) if result.rows else (result,)
         return matched
 
-    def _apart(self, result: TaskResult, ended: set[TaskId]) -> list[TaskResult]:
+    def _open_rows_of(self, result: TaskResult, ended: set[TaskId]) -> list[TaskResult]:
         """Return the results of rows that are open and not in `ended`; the scheduler may report any rows."""
         open_ids = {row for row in row_ids(result.task_id, result.rows) if row in self._tasks and row not in ended}
         ended |= open_ids
@@ -150,7 +150,7 @@ class DrawnRows:
             if isinstance(row, bytes) and not frames:
                 blocks.append(row)
                 n_bytes += len(row)
-            elif not isinstance(row, bytes) and _has_as_many(row, len(blocks), frames):
+            elif not isinstance(row, bytes) and _has_same_frame_count(row, len(blocks), frames):
                 blocks.append(row[0].payload)
                 frames += row[0].frames
                 n_bytes += len(row[0].payload) + size_of(row[0].frames)
@@ -167,7 +167,7 @@ class DrawnRows:
         return TakenRows(first, blocks, frames)
 
 
-def _has_as_many(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
+def _has_same_frame_count(row: Entry, n_rows: int, frames: Sequence[Buffer]) -> bool:
     """Return whether a row may travel with `n_rows` rows that have these frames."""
     return has_only_frames(row) and len(row[0].frames) * n_rows == len(frames)
 
@@ -187,10 +187,10 @@ def _results_of(result: TaskResult) -> list[TaskResult]:
     try:
         return results_of(result)
     except RowsError as error:
-        return unreadable(result, error)
+        return unreadable_rows(result, error)
 
 
-def unreadable(result: TaskResult, error: RowsError) -> list[TaskResult]:
+def unreadable_rows(result: TaskResult, error: RowsError) -> list[TaskResult]:
     """Return an error for each row of a result that cannot be split."""
     text = f"the results of these rows cannot be read: {error}".encode()
     return [TaskResult(task_id, 8, text, 0) for task_id in row_ids(result.task_id, result.rows)]

@@ -21,7 +21,7 @@ from scaler.endpoint import ANYWHERE
 from scaler.process.interpreter import no_collections
 from scaler.process.logs import set_up_logging
 from scaler.texts import cut
-from scaler.transport.private import keep_private_place_for, remove_private_place
+from scaler.transport.private import keep_private_folder_for, remove_private_folder
 
 LIFELINE = 0  # standard input
 ERROR_CHARACTERS = 4000
@@ -71,12 +71,12 @@ def _run_scheduler(report: Callable[[str, Any], None]) -> int:
     parent = os.getppid()
     process = SchedulerProcess(config)
     if config.address == ANYWHERE:
-        keep_private_place_for(process.endpoint, parent)  # it restarts the scheduler there if it dies
+        keep_private_folder_for(process.endpoint, parent)  # it restarts the scheduler there if it dies
     try:
         return process.run(lambda address: report("ready", [address, str(process.monitor or "")]), LIFELINE)
     finally:
         if PRIVATE in sys.argv[3:]:
-            remove_private_place(process.endpoint)
+            remove_private_folder(process.endpoint)
 
 
 def _run_cluster(report: Callable[[str, Any], None]) -> int:

@@ -13,7 +13,7 @@ from scaler.cores import usable_cores
 from scaler.endpoint import LOCAL
 from scaler.jobs.names import usual_job_folder
 from scaler.settings import ClusterConfig, SchedulerConfig
-from scaler.settings.sources import NOT_GIVEN, descriptions, given, said, takes_settings
+from scaler.settings.sources import NOT_GIVEN, configured_values, descriptions, given, takes_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -151,7 +151,7 @@ def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool
         "keep": usual_job_folder(),
     }
     for part in (SchedulerConfig, ClusterConfig):
-        for name, value in said(part, list(arguments)).items():
+        for name, value in configured_values(part, list(arguments)).items():
             if name == "n_workers":
                 arguments[name] = value
             else:
@@ -164,4 +164,4 @@ def start_thread_cluster(settings: LocalSettings) -> ThreadCluster:
     """Return a scheduler and workers in threads of this process, by default one worker for each core."""
     from scaler.cluster.threads import ThreadCluster  # noqa: PLC0415 - all of Scaler, and few programs need it here
 
-    return ThreadCluster({"n_workers": usable_cores(), **said(ClusterConfig, ["n_workers"]), **settings})
+    return ThreadCluster({"n_workers": usable_cores(), **configured_values(ClusterConfig, ["n_workers"]), **settings})

@@ -13,7 +13,7 @@ import sys
 from scaler.cluster.child_process import StartError
 from scaler.endpoint import Endpoint
 
-BEGIN_SECONDS = 15.0
+START_SECONDS = 15.0
 """The most time until the first message of the scheduler."""
 END_SECONDS = 30.0
 LONGEST_SECONDS = 86_400
@@ -54,21 +54,21 @@ class Recorder:
             start_new_session=True,  # Ctrl-C in a terminal is for the program
         )
         try:
-            has_begun = self._has_begun()
+            has_started = self._has_started()
         except BaseException:  # this thread was interrupted
             self._process.kill()
             self._end()
             raise
-        if not has_begun:
+        if not has_started:
             self._process.kill()
-            _, complaint = self._end()
-            silence = f"the scheduler at {endpoint} sent nothing for {BEGIN_SECONDS:g} seconds"
-            raise StartError(f"the trace cannot start: {complaint or silence}")
+            _, errors = self._end()
+            silence = f"the scheduler at {endpoint} sent nothing for {START_SECONDS:g} seconds"
+            raise StartError(f"the trace cannot start: {errors or silence}")
 
-    def _has_begun(self) -> bool:
+    def _has_started(self) -> bool:
         output = self._process.stdout
         assert output is not None
-        readable, _, _ = select.select([output], [], [], BEGIN_SECONDS)
+        readable, _, _ = select.select([output], [], [], START_SECONDS)
         return bool(readable and output.readline())
 
     def _end(self) -> tuple[str, str]:
@@ -77,8 +77,8 @@ class Recorder:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
-        said, complaint = self._process.communicate()
-        return said.strip(), complaint.strip()
+        printed, errors = self._process.communicate()
+        return printed.strip(), errors.strip()
 
     def stop(self) -> str:
         """End the recording, write the file, and return a sentence about it.
@@ -87,7 +87,7 @@ class Recorder:
             OSError: if the file cannot be written.
         """
         self._process.terminate()
-        said, complaint = self._end()
+        printed, errors = self._end()
         if self._process.returncode:
-            raise OSError(complaint or f"the recording process ended with code {self._process.returncode}")
-        return said
+            raise OSError(errors or f"the recording process ended with code {self._process.returncode}")
+        return printed

@@ -12,7 +12,7 @@ from scaler.config import check_reachable
 from scaler.endpoint import ANYWHERE, LOCAL, Endpoint
 from scaler.settings import SchedulerConfig
 from scaler.settings.sources import NOT_GIVEN, completes_from_outside, given
-from scaler.transport.private import remove_private_place, remove_socket
+from scaler.transport.private import remove_private_folder, remove_socket
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -25,8 +25,7 @@ class Scheduler(ChildProcess):
 
     Args:
         address: where it listens, such as `tcp://127.0.0.1:2345`. Port `*` means a free port, and `ipc://*` a socket in
-            a
-            new folder that only this user can enter.
+            a new folder that only this user can enter.
 
     The other arguments are those of `SchedulerClusterCombo`. Omitted arguments take their values from the environment
     or `scaler.toml`.
@@ -90,7 +89,7 @@ class Scheduler(ChildProcess):
         schedulers.discard(self._address)
         super().shutdown()
         if self._config.address == ANYWHERE:
-            remove_private_place(Endpoint.parse(self._address))  # it may have been killed
+            remove_private_folder(Endpoint.parse(self._address))  # it may have been killed
         if self._config.endpoint.takes_any_port and not Endpoint.parse(self._address).takes_any_port:
             from scaler.scheduler.own_keys import remove_keys  # noqa: PLC0415 - it needs the library of TCP
 

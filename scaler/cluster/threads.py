@@ -108,12 +108,12 @@ class ThreadCluster:
         self._scheduler.end()
 
 
-def _run_scheduler(config: SchedulerConfig, on_started: Started, line: int) -> None:
-    _fail_if(SchedulerProcess(config).run(lambda _address: on_started(), line), config.address)
+def _run_scheduler(config: SchedulerConfig, on_started: Started, lifeline: int) -> None:
+    _fail_if(SchedulerProcess(config).run(lambda _address: on_started(), lifeline), config.address)
 
 
-def _run_agent(config: ClusterConfig, on_started: Started, line: int) -> None:
-    _fail_if(run_agent(config, line, on_started), config.address)
+def _run_agent(config: ClusterConfig, on_started: Started, lifeline: int) -> None:
+    _fail_if(run_agent(config, lifeline, on_started), config.address)
 
 
 def _fail_if(code: int, address: str) -> None:

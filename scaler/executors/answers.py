@@ -52,7 +52,7 @@ class Answers:
         if results:
             self._link.send(results)
 
-    def given_back(self, tasks: Iterable[RunTask]) -> None:
+    def recalled(self, tasks: Iterable[RunTask]) -> None:
         """Return these runs to the scheduler."""
         given = Batch[RecallResponse](
             RecallResponse(task.task_id, task.worker, task.attempt, task.rows) for task in tasks
@@ -60,11 +60,11 @@ class Answers:
         if given:
             self._link.send(given)
 
-    def not_here(self, wanted: Iterable[RunCancel | RecallRequest], here: Collection[RunKey]) -> None:
-        """Report the requested runs that are not in `here`; usually their results were quicker."""
-        others = [item for item in wanted if run_of(item) not in here]
-        if others:
-            self._link.send(RunsNotHere(others))
+    def report_missing(self, wanted: Iterable[RunCancel | RecallRequest], known: Collection[RunKey]) -> None:
+        """Report the requested runs that are not in `known`; usually their results were quicker."""
+        missing = [item for item in wanted if run_of(item) not in known]
+        if missing:
+            self._link.send(RunsNotHere(missing))
 
     def blocked(self, task: RunTask) -> None:
         """Report that this run waits for other tasks and has given up its slot."""

@@ -92,9 +92,9 @@ class RestartProcesses:
 
 @message
 class PauseTasks:
-    """Object cache to workers: start only tasks for which `may_begin` returns true; None ends the pause."""
+    """Object cache to workers: start only tasks for which `may_start` returns true; None ends the pause."""
 
-    may_begin: Callable[[RunTask], bool] | None
+    may_start: Callable[[RunTask], bool] | None
 
 
 @message

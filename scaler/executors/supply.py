@@ -66,7 +66,7 @@ class Supply:
     def __init__(self, ask: Callable[[ObjectId, bool], None]) -> None:
         self._ask = ask
         self._awaited: set[ObjectId] = set()
-        self._doubted: dict[ObjectId, set[RunKey]] = {}
+        self._retried: dict[ObjectId, set[RunKey]] = {}
         """objects that were unavailable once and are requested again, and the runs that waited for them then"""
 
     def has_all(self, stock: Stock, task: RunTask) -> bool:
@@ -75,7 +75,7 @@ class Supply:
         missing = [object_id for object_id in needs if object_id not in stock.has]
         for object_id in missing:
             if object_id not in self._awaited:
-                self._ask_for(object_id, object_id == task.function_id)
+                self._request_object(object_id, object_id == task.function_id)
         if missing:
             return False
         stock.used.update(needs)
@@ -93,21 +93,21 @@ class Supply:
         while row := queue.first_row():
             task = row[0]
             if self.has_all(stock, task):
-                queue.left((row.popleft(),))
+                queue.removed((row.popleft(),))
                 return task
             if self.holds_up(stock, task):
                 return None
             queue.step_aside()
         return None
 
-    def ask_anew(self) -> None:
+    def forget_requests(self) -> None:
         """Forget what was requested, so that objects are requested again for a new stock."""
         self._awaited.clear()
 
     def found(self, object_id: ObjectId) -> None:
         """Record that an object is here."""
         self._awaited.discard(object_id)
-        self._doubted.pop(object_id, None)
+        self._retried.pop(object_id, None)
 
     def lost(self, object_id: ObjectId, tasks: Iterable[RunTask]) -> set[RunKey]:
         """Request an unavailable object once more; the second time, return the runs that waited for it at the second
@@ -116,15 +116,15 @@ class Supply:
         The first answer is not final: a client may have stored the object and submitted a task after the first request.
         """
         self._awaited.discard(object_id)
-        doubted = self._doubted.pop(object_id, None)
-        if doubted is not None:
-            return doubted
+        retried = self._retried.pop(object_id, None)
+        if retried is not None:
+            return retried
         waiting = [task for task in tasks if object_id in needs_of(task)]
         if waiting:
-            self._doubted[object_id] = set(map(run_of, waiting))
-            self._ask_for(object_id, any(task.function_id == object_id for task in waiting))
+            self._retried[object_id] = set(map(run_of, waiting))
+            self._request_object(object_id, any(task.function_id == object_id for task in waiting))
         return set()
 
-    def _ask_for(self, object_id: ObjectId, is_function: bool) -> None:
+    def _request_object(self, object_id: ObjectId, is_function: bool) -> None:
         self._awaited.add(object_id)
         self._ask(object_id, is_function)

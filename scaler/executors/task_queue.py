@@ -41,7 +41,7 @@ class TaskQueue:
     def __init__(self) -> None:
         self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self.first_row = self._rows.first
-        """returns the first row, empty if no task waits; report what is taken from it with `left`"""
+        """returns the first row, empty if no task waits; report what is taken from it with `removed`"""
         self._aside: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         """tasks that stepped aside, by the row in which they were"""
         self._account = _SEVERAL
@@ -88,7 +88,7 @@ class TaskQueue:
         lowest = (next((each for each in rows.priorities if rows[each]), most) for rows in (self._rows, self._aside))
         return min(most, *lowest)
 
-    def left(self, tasks: Iterable[RunTask]) -> None:
+    def removed(self, tasks: Iterable[RunTask]) -> None:
         """Record that tasks were taken from the first row, or taken out."""
         waiting = self.by_account
         for task in tasks if waiting else ():
@@ -106,11 +106,11 @@ class TaskQueue:
                 self._count(task)
             self._rows[task.priority].appendleft(task)
 
-    def has_first(self, may_begin: Callable[[RunTask], bool]) -> bool:
+    def has_first(self, may_start: Callable[[RunTask], bool]) -> bool:
         """Move the first task that may start to the front. Return whether there is one."""
         for row in self._rows.in_order():
             for place, task in enumerate(row):
-                if may_begin(task):
+                if may_start(task):
                     del row[place]
                     self._rows[self._rows.priorities[-1]].appendleft(task)
                     return True
@@ -143,5 +143,5 @@ class TaskQueue:
         for rows in (self._rows, self._aside) if taken else ():
             for priority, row in rows.items():
                 rows[priority] = deque(task for task in row if run_of(task) not in runs)
-        self.left(taken)
+        self.removed(taken)
         return taken

@@ -37,7 +37,7 @@ class Description(NamedTuple):
     numbers: dict[str, int]
     counts: list[int]
     dependencies: list[int]
-    asked: list[str]
+    wanted: list[str]
     in_lists: dict[str, tuple[int, str]]
 
 
@@ -55,7 +55,7 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
     """
     if not isinstance(graph, Mapping):
         raise TypeError(f"a graph must be a dict, not {type(graph).__name__}")
-    asked = _asked(graph, keys)
+    wanted = _wanted(graph, keys)
     calls: list[Call] = []
     numbers: dict[str, int] = {}
     for key, value in graph.items():
@@ -72,7 +72,7 @@ def read(graph: Mapping[str, Any], keys: Iterable[str]) -> Description:
         if _read_arguments(key, call, graph, numbers, dependencies) and (found := _key_in_list(call, graph)):
             in_lists[key] = found
         counts.append(len(dependencies) - before)
-    return Description(calls, numbers, counts, dependencies, asked, in_lists)
+    return Description(calls, numbers, counts, dependencies, wanted, in_lists)
 
 
 def _read_arguments(
@@ -126,15 +126,15 @@ def _refuse_calls_inside(key: str, container: Any) -> None:
             )
 
 
-def _asked(graph: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
+def _wanted(graph: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"keys must be a list of keys, not the single str {keys!r}")
-    asked = list(keys)
+    wanted = list(keys)
     seen: set[str] = set()
-    for key in asked:
+    for key in wanted:
         if key not in graph:
             raise KeyError(f"the key {shown(key)} is not in the graph")
         if key in seen:
             raise KeyError(f"the key {shown(key)} is requested twice")
         seen.add(key)
-    return asked
+    return wanted

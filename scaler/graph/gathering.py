@@ -68,39 +68,39 @@ class SeparatedArguments(NamedTuple):
 Wanted: TypeAlias = type | tuple[type, ...]
 
 
-def take_apart(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted) -> SeparatedArguments:
+def separate_arguments(args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted) -> SeparatedArguments:
     """Separate values of some classes from the lists, tuples, sets and dictionaries among the arguments of a call.
 
     Args:
         wanted: the class of the values, or several. Values in other containers, and keys of dictionaries, stay.
     """
-    apart = SeparatedArguments([], {}, [], [])
+    separated = SeparatedArguments([], {}, [], [])
     for number, argument in enumerate(args, start=1):
-        apart.positional.append(_argument(argument, f"argument {number}", wanted, apart))
+        separated.positional.append(_argument(argument, f"argument {number}", wanted, separated))
     for name, argument in kwargs.items():
-        apart.keywords[name] = _argument(argument, f"the argument {name!r}", wanted, apart)
-    return apart
+        separated.keywords[name] = _argument(argument, f"the argument {name!r}", wanted, separated)
+    return separated
 
 
-def _argument(value: Any, label: str, wanted: Wanted, apart: SeparatedArguments) -> Any:
+def _argument(value: Any, label: str, wanted: Wanted, separated: SeparatedArguments) -> Any:
     if isinstance(value, wanted) or not has_inside(value, wanted):
-        return _hole(value, label, apart)
-    return _with_holes(value, label, wanted, apart)
+        return _hole(value, label, separated)
+    return _with_holes(value, label, wanted, separated)
 
 
-def _hole(value: Any, label: str, apart: SeparatedArguments) -> ArgumentPlace:
-    apart.arguments.append(value)
-    apart.labels.append(label)
-    return ArgumentPlace(len(apart.arguments) - 1)
+def _hole(value: Any, label: str, separated: SeparatedArguments) -> ArgumentPlace:
+    separated.arguments.append(value)
+    separated.labels.append(label)
+    return ArgumentPlace(len(separated.arguments) - 1)
 
 
-def _with_holes(value: Any, label: str, wanted: Wanted, apart: SeparatedArguments) -> Any:
+def _with_holes(value: Any, label: str, wanted: Wanted, separated: SeparatedArguments) -> Any:
     if isinstance(value, wanted):
-        return _hole(value, label, apart)
+        return _hole(value, label, separated)
     if type(value) is dict:
-        return {key: _with_holes(each, f"{label}[{_cut(key)}]", wanted, apart) for key, each in value.items()}
+        return {key: _with_holes(each, f"{label}[{_cut(key)}]", wanted, separated) for key, each in value.items()}
     if type(value) in _ROWS:
-        return type(value)(_with_holes(each, f"{label}[{n}]", wanted, apart) for n, each in enumerate(value))
+        return type(value)(_with_holes(each, f"{label}[{n}]", wanted, separated) for n, each in enumerate(value))
     return value
 
 

@@ -38,7 +38,7 @@ def order(description: Description) -> list[int]:
         ConfigError: if the environment requires a missing back-end.
     """
     numbers = description.numbers
-    wanted = [numbers[key] for key in description.asked if key in numbers]
+    wanted = [numbers[key] for key in description.wanted if key in numbers]
     try:
         return back_end(len(description.counts))(description.counts, description.dependencies, wanted)
     except graphlib.CycleError as error:

@@ -23,7 +23,7 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
     """
     starts = [0, *accumulate(counts)]
     missing = list(counts)
-    ordered = _as_they_get_ready(counts, dependencies, missing)
+    ordered = _ordered_by_readiness(counts, dependencies, missing)
     if len(ordered) < len(counts):
         raise cycle_error(starts, dependencies, missing)
     needed = bytearray(len(counts))
@@ -36,9 +36,9 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
     return [node for node in ordered if needed[node]]
 
 
-def _as_they_get_ready(counts: list[int], dependencies: list[int], missing: list[int]) -> list[int]:
+def _ordered_by_readiness(counts: list[int], dependencies: list[int], missing: list[int]) -> list[int]:
     """Return the nodes in the order in which they can run, leaving in `missing` the open dependencies of the rest."""
-    firsts, ends, consumers = _turned_round(counts, dependencies)
+    firsts, ends, consumers = _inverted(counts, dependencies)
     ordered = [node for node, count in enumerate(counts) if not count]
     for node in ordered:
         for consumer in consumers[firsts[node] : ends[node]]:
@@ -48,7 +48,7 @@ def _as_they_get_ready(counts: list[int], dependencies: list[int], missing: list
     return ordered
 
 
-def _turned_round(counts: list[int], dependencies: list[int]) -> tuple[list[int], list[int], list[int]]:
+def _inverted(counts: list[int], dependencies: list[int]) -> tuple[list[int], list[int], list[int]]:
     """Return the consumers of all nodes in one list, and where those of each node start and end in it."""
     uses = [0] * len(counts)
     for dependency in dependencies:

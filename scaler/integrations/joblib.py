@@ -53,7 +53,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         if isinstance(client, ClientWithOptions):
             for_executor(client.task_options)
         self._client = client
-        self._begin: tuple[Any, ...] = ()
+        self._initializer_call: tuple[Any, ...] = ()
         """the initializer of this parallel call and its arguments, called once by each worker process"""
         self._open: weakref.WeakSet[ScalerFuture[Any]] = weakref.WeakSet()
 
@@ -65,7 +65,9 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         """Prepare a parallel call. Of joblib's back-end options, only `initializer` and `initargs` are used."""
         options = {**getattr(self, "backend_kwargs", {}), **options}
         initializer = options.get("initializer")
-        self._begin = () if initializer is None else (os.urandom(8), initializer, *options.get("initargs", ()))
+        self._initializer_call = (
+            () if initializer is None else (os.urandom(8), initializer, *options.get("initargs", ()))
+        )
         n_batches: int = super().configure(n_jobs, parallel)
         return n_batches
 
@@ -85,7 +87,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], Any] | None = None) -> ScalerFuture[Any]:
         """Submit a batch."""
-        future = self._own.submit(joblib_batch, func, *self._begin)
+        future = self._own.submit(joblib_batch, func, *self._initializer_call)
         self._open.add(future)
         if callback is not None:
             future.add_done_callback(callback)
@@ -108,7 +110,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
             future.cancel()
 
 
-_begun: set[bytes] = set()
+_initialized: set[bytes] = set()
 """the parallel calls whose initializer was called in this process"""
 
 
@@ -117,9 +119,9 @@ def joblib_batch(
 ) -> Any:
     """Run a batch, which is an argument and not the function, because its values belong to one task."""
     register()  # for a parallel call in the batch that names the back-end
-    if initializer is not None and call not in _begun:
+    if initializer is not None and call not in _initialized:
         initializer(*initargs)
-        _begun.add(call)
+        _initialized.add(call)
     return batch()
 
 

@@ -223,7 +223,7 @@ class JobFolder:
         try:
             return _opened(place)
         except BaseException:  # raised again
-            self._give_back(place)
+            self._release(place)
             raise
 
     def read(self, place: Path) -> JobRecord:
@@ -232,7 +232,7 @@ class JobFolder:
         record.trust()
         return record
 
-    def who_has(self, place: Path) -> JobInUseError | None:
+    def in_use_error(self, place: Path) -> JobInUseError | None:
         """Return the error that `open` would raise because another program has the job open; None if it would not.
 
         No lock is kept: the scheduler that owns the folder may be about to start again.
@@ -250,7 +250,7 @@ class JobFolder:
             return None
         finally:
             if not is_open:
-                self._give_back(place, keeps_name=True)
+                self._release(place, keeps_name=True)
             if of_all is not None:
                 os.close(of_all)
         return None
@@ -271,7 +271,7 @@ class JobFolder:
     def shut(self, record: JobRecord) -> None:
         """Close a job; repeated calls have no effect."""
         record.close()
-        self._give_back(record.folder)
+        self._release(record.folder)
         if record.is_in_place():
             self._expiry.note(record.folder, _due(record.summary()))
 
@@ -283,7 +283,7 @@ class JobFolder:
         if record.is_in_place():
             self._discard(record.folder)
         record.close()
-        self._give_back(record.folder)
+        self._release(record.folder)
 
     def _discard(self, place: Path) -> None:
         part = place.with_name(f"{PART}{os.urandom(8).hex()}")
@@ -317,7 +317,7 @@ class JobFolder:
         record.close()
         for each in (place, record.folder):
             sync_folder(each.parent)
-        self._give_back(record.folder)
+        self._release(record.folder)
         self._expiry.note(place)
         return _summary_of(place)
 
@@ -356,7 +356,7 @@ class JobFolder:
             return
         if summary is not None:
             self._expiry.note(place, max(_due(summary), time.time() + LOOK_AGAIN_SECONDS))
-        is_gone = summary is None or (may_remove and is_over_age(summary) and self._is_removed(place))
+        is_gone = summary is None or (may_remove and is_expired(summary) and self._is_removed(place))
         yield place, None if is_gone else summary
 
     def _is_removed(self, place: Path) -> bool:
@@ -371,7 +371,7 @@ class JobFolder:
         except (ConfigError, OSError):  # in use, most often
             return False
         try:
-            if not is_over_age(_summary_of(place)):
+            if not is_expired(_summary_of(place)):
                 return False
             self._discard(place)
         except UNREADABLE as error:
@@ -379,14 +379,14 @@ class JobFolder:
             logger.error("the job in %s has expired, and cannot be removed: %s", place, error)  # noqa: TRY400
             return False
         finally:
-            self._give_back(place, keeps_name=True)
+            self._release(place, keeps_name=True)
         self._expiry.drop(place)
         logger.info("the job in %s has expired and is removed: it has not changed for the time of its keep_for", place)
         return True
 
     def is_used(self, place: Path) -> bool:
         """Return whether a program has a job open."""
-        return place in self._locks or self.who_has(place) is not None
+        return place in self._locks or self.in_use_error(place) is not None
 
     def _take(self, place: Path, holder: Holder | None = None) -> None:
         if place in self._locks:
@@ -401,7 +401,7 @@ class JobFolder:
             )
         self._locks[place] = descriptor
 
-    def _give_back(self, place: Path, *, keeps_name: bool = False) -> None:
+    def _release(self, place: Path, *, keeps_name: bool = False) -> None:
         descriptor = self._locks.pop(place, None)
         if descriptor is not None:
             release(descriptor, keeps_name=keeps_name)
@@ -466,7 +466,7 @@ def expires_at(summary: JobSummary) -> float:
     return summary.changed + summary.terms.keep_seconds
 
 
-def is_over_age(summary: JobSummary) -> bool:
+def is_expired(summary: JobSummary) -> bool:
     """Return whether a job has expired."""
     return expires_at(summary) < time.time()
 

@@ -241,7 +241,7 @@ class JobRecord:
         for first in [each.first for each in self.ranges.values() if each.n_open not in (0, each.n_rows)]:
             if not self._results.is_counted(first):
                 reasons.append(f"the results of the range from row {first} on do not match their count")
-                self._results.count_anew(first) if writing else None
+                self._results.recount(first) if writing else None
         self._results.fail_without_files()
         self._results.became_failed.clear()  # these are part of the counts that the caller reads after opening
         named = (*self._objects.files(), *self._ranges.files())
@@ -398,9 +398,9 @@ class JobRecord:
         free = self._results.with_status(first, NO_WORKER) if at_most_once else set()
 
         def check(changed: list[int]) -> None:
-            begun = [row for row in changed if row not in free and (ended[row - first] or row in self.marked)]
-            if at_most_once and begun:
-                raise RowsDiffer(begun[0], f"row {begun[0]} has started with other arguments{ONCE}")
+            started = [row for row in changed if row not in free and (ended[row - first] or row in self.marked)]
+            if at_most_once and started:
+                raise RowsDiffer(started[0], f"row {started[0]} has started with other arguments{ONCE}")
 
         changed = self._ranges.replace(new, check, keep_uncompared=keep_uncompared)
         again = [row for row in changed if ended[row - first]]
@@ -409,13 +409,13 @@ class JobRecord:
         self._note_change(is_other_work=True)
         return again
 
-    def _begun_rows(self) -> set[int]:
+    def _started_rows(self) -> set[int]:
         """Return the rows that may have started: rows that have ended at a worker, and marked rows."""
-        begun = set(self.marked)
+        started = set(self.marked)
         for first in self.ranges:
             ended, free = self._results.ended_rows(first), self._results.with_status(first, NO_WORKER)
-            begun.update(row for row, state in enumerate(ended, first) if state and row not in free)
-        return begun
+            started.update(row for row, state in enumerate(ended, first) if state and row not in free)
+        return started
 
     def truncate(self, n_rows: int, at_most_once: bool = False) -> None:
         """Drop the rows from `n_rows` on, with their results.
@@ -425,9 +425,9 @@ class JobRecord:
             DamagedError: if the range that must be divided is damaged.
         """
         if at_most_once:
-            begun = [row for row in self._begun_rows() if row >= n_rows]
-            if begun:
-                raise RowsDiffer(begun[0], f"row {begun[0]} has started, and would be dropped{ONCE}")
+            started = [row for row in self._started_rows() if row >= n_rows]
+            if started:
+                raise RowsDiffer(started[0], f"row {started[0]} has started, and would be dropped{ONCE}")
         part = self._ranges.part_until(n_rows)
         self._results.drop(range(n_rows, self.rows))
         self._ranges.truncate(n_rows, part)
@@ -447,10 +447,10 @@ class JobRecord:
         self.is_sealed = False
         self._facts.set("is_sealed", 0)
 
-    def mark(self, rows: Iterable[int], not_begun: Iterable[int] = ()) -> None:
-        """Mark rows of an at-most-once job as possibly started, and unmark `not_begun`. Ended rows are unmarked."""
+    def mark(self, rows: Iterable[int], not_started: Iterable[int] = ()) -> None:
+        """Mark rows of an at-most-once job as possibly started, and unmark `not_started`. Ended rows are unmarked."""
         self.marked.update(rows)
-        self.marked.difference_update(not_begun)
+        self.marked.difference_update(not_started)
         self._facts.set("marked", struct.pack(f"<{len(self.marked)}Q", *sorted(self.marked)))
 
     def add_results(self, results: Sequence[RowResult]) -> int:

@@ -43,7 +43,7 @@ class ValueFiles:
         """sizes of all regular files of this user or root, by name; other entries count as damage"""
         self.total_bytes = sum(self.sizes.values())
         self._must_sync = False
-        self._left: set[str] = set()
+        self._released: set[str] = set()
         """files that the next commit releases; until then rows on disk still name them"""
 
     def place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
@@ -53,7 +53,7 @@ class ValueFiles:
         """
         sizes = pack_sizes(frames)
         size = sum(unpack_sizes(sizes))
-        if size <= IN_DATABASE_BYTES or name in self._left:
+        if size <= IN_DATABASE_BYTES or name in self._released:
             return sizes, b"".join(frames)
         self._write(name, frames)
         self._must_sync = True
@@ -134,19 +134,19 @@ class ValueFiles:
         has = self.sizes.get(name, "no file")
         return f"it should have {expected} bytes, and has {has}"
 
-    def leave(self, names: Iterable[str]) -> None:
+    def release(self, names: Iterable[str]) -> None:
         """Remove files after the next commit, which drops their names from the database."""
-        self._left.update(name for name in names if name in self.sizes)
+        self._released.update(name for name in names if name in self.sizes)
 
     def settle(self, *, is_kept: bool) -> None:
         """Remove released files if the changes are on disk; otherwise keep them."""
-        for name in self._left if is_kept else ():
+        for name in self._released if is_kept else ():
             try:
                 os.unlink(name, dir_fd=self._descriptor)
             except OSError:
                 continue
             self.total_bytes -= self.sizes.pop(name)
-        self._left.clear()
+        self._released.clear()
 
     def close(self) -> None:
         """Close the folder; repeated calls have no effect."""

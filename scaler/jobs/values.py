@@ -91,15 +91,15 @@ def pack_rows(rows: Sequence[bytes | RowArguments]) -> bytes:
 
 
 def _pack_plain(lengths: bytes, blocks: Any) -> bytes:
-    few = zlib.compress(lengths, 1)  # neighbouring rows have similar lengths
-    return b"".join((_PLAIN, struct.pack("<I", len(few)), few, blocks))
+    compressed = zlib.compress(lengths, 1)  # neighbouring rows have similar lengths
+    return b"".join((_PLAIN, struct.pack("<I", len(compressed)), compressed, blocks))
 
 
 def _unpack_plain(view: memoryview, count: int) -> PackedBlocks:
     try:
-        (n_few,) = struct.unpack_from("<I", view, 1)
-        lengths = zlib.decompressobj().decompress(view[5 : 5 + n_few], 4 * count + 1)
-        return PackedBlocks(view[5 + n_few :], count, lengths)
+        (n_compressed,) = struct.unpack_from("<I", view, 1)
+        lengths = zlib.decompressobj().decompress(view[5 : 5 + n_compressed], 4 * count + 1)
+        return PackedBlocks(view[5 + n_compressed :], count, lengths)
     except (struct.error, zlib.error):
         raise ValueError(f"{len(view)} bytes are not a block of {count} rows") from None
 

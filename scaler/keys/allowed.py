@@ -109,16 +109,16 @@ class AllowedKey:
     def options(self) -> list[str]:
         """Return the options of the line: all words after role, name and key."""
         terms = self.terms
-        said = {
+        fields = {
             "share": str(terms.share) if terms.share != 1 else "",
             "tasks": size_text(terms.tasks) if terms.tasks else "",
             "bytes": size_text(terms.n_bytes) if terms.n_bytes else "",
             "until": str(self.until or ""),
             "revoked": str(self.revoked or ""),
         }
-        return [f"{word}={value}" for word, value in said.items() if value]
+        return [f"{word}={value}" for word, value in fields.items() if value]
 
-    def why_not(self, today: date) -> str:
+    def why_invalid(self, today: date) -> str:
         """Return why the key is not valid on a day; empty if it is valid."""
         if self.revoked is not None:
             return f"it was revoked on {self.revoked}"
@@ -137,17 +137,17 @@ class AllowedKey:
         check_name(name)
         if not is_key(public):
             raise ConfigError(f"the text after the name {name} is not a public key")
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for option in options[0].split():
             word, _, value = option.partition("=")
             if word not in _OPTIONS:
                 raise ConfigError(f"unknown option {shown(option)}: use {', '.join(f'{each}=' for each in _OPTIONS)}")
             try:
-                said[word] = _OPTIONS[word](value)
+                fields[word] = _OPTIONS[word](value)
             except ConfigError as error:
                 raise ConfigError(f"{word}: {error}") from None
-        terms = OwnerTerms(said.pop("share", 1), said.pop("tasks", 0), said.pop("bytes", 0))
-        return cls(role, name, public, terms, **said)
+        terms = OwnerTerms(fields.pop("share", 1), fields.pop("tasks", 0), fields.pop("bytes", 0))
+        return cls(role, name, public, terms, **fields)
 
 
 class Lockout(NamedTuple):
@@ -198,7 +198,7 @@ class AllowedKeys(Mapping[str, AllowedKey]):
     def lockout_of(self, owner: str, today: date, roles: Collection[str]) -> Lockout | None:
         """Return why an owner is locked out; None if the owner has a valid key with one of the roles."""
         keys = [key for key in self.values() if key.name == owner and key.role in roles]
-        ends = {key: why for key in keys if (why := key.why_not(today))}
+        ends = {key: why for key in keys if (why := key.why_invalid(today))}
         if len(ends) < len(keys):
             return None
         last = max(ends, key=lambda key: (key.revoked or key.until or today, key.revoked is not None), default=None)
@@ -208,4 +208,4 @@ class AllowedKeys(Mapping[str, AllowedKey]):
 
     def named(self, name: str, today: date) -> list[AllowedKey]:
         """Return the valid keys of an owner."""
-        return [key for key in self.values() if key.name == name and not key.why_not(today)]
+        return [key for key in self.values() if key.name == name and not key.why_invalid(today)]

@@ -33,9 +33,9 @@ def home() -> Path:
     Raises:
         ConfigError: if this user has no home.
     """
-    said = os.environ.get(VARIABLE)
-    if said:
-        return Path(said).absolute()
+    configured = os.environ.get(VARIABLE)
+    if configured:
+        return Path(configured).absolute()
     try:
         return Path.home() / ".scaler"
     except RuntimeError:

@@ -67,15 +67,15 @@ class KeyFolder:
         with _locked(path):
             if (path / SCHEDULER_KEY).exists():
                 raise ConfigError(f"{path} has keys already; scaler_keys rotate replaces the key of the scheduler")
-            pair, said = KeyPair.new(), tuple(addresses)
+            pair, all_addresses = KeyPair.new(), tuple(addresses)
             keys = []
             # The admin's key first: clients of this user take it if it exists, so all of them have the same owner.
             for role in reversed(ROLES):
                 own = KeyPair.new()
-                KeyFile(role, role, said, (pair.public,), own.public, own.secret).write(path / f"{role}.json")
+                KeyFile(role, role, all_addresses, (pair.public,), own.public, own.secret).write(path / f"{role}.json")
                 keys.append(AllowedKey(role, role, own.public))
             write_private(path / "allowed", str(AllowedKeys(keys[::-1])))
-            _write_pairs(path, said, [pair])  # last: this file makes it a folder of keys
+            _write_pairs(path, all_addresses, [pair])  # last: this file makes it a folder of keys
         return cls(path)
 
     @classmethod
@@ -101,7 +101,7 @@ class KeyFolder:
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
 
-    def know(self, addresses: Sequence[str]) -> None:
+    def add_addresses(self, addresses: Sequence[str]) -> None:
         """Add addresses at which the scheduler listens now to all key files. File-system errors are ignored.
 
         Raises:
@@ -111,10 +111,10 @@ class KeyFolder:
             known, pairs = self._read()
             new = [each for each in addresses if each not in known]
             if new:
-                said = (*new, *known)
+                all_addresses = (*new, *known)
                 for path in sorted(self.path.glob("*.json")):
-                    replace(KeyFile.read(path), addresses=said).write(path)
-                _write_pairs(self.path, said, [KeyPair(*pair) for pair in pairs])
+                    replace(KeyFile.read(path), addresses=all_addresses).write(path)
+                _write_pairs(self.path, all_addresses, [KeyPair(*pair) for pair in pairs])
 
     def pairs(self) -> list[KeyPair]:
         """Return the keys of the scheduler. The last one is the newest; the others stay valid until its next start.

@@ -51,8 +51,7 @@ class Dispatcher:
     Args:
         clock: returns monotonic seconds.
         wake: called, from any thread, when another thread has sent mail; it must make the shell call `run` soon. It
-            must
-            not raise, not even if it is called once more after `close`.
+            must not raise, not even if it is called once more after `close`.
         on_escalation: called with the error when an actor without a parent fails, which cannot be restarted. It must
             not raise.
     """
@@ -91,13 +90,13 @@ class Dispatcher:
         return ref
 
     def address(self, actor_type: type[Actor], parent: ActorRef) -> SupervisedRef:
-        """Return an address without an actor; mail waits there until `put_behind`."""
+        """Return an address without an actor; mail waits there until `attach`."""
         ref = SupervisedRef(actor_type, self, parent)
         ref._mailbox = []
         self._addresses.add(ref)
         return ref
 
-    def put_behind(self, ref: SupervisedRef, actor: Actor) -> None:
+    def attach(self, ref: SupervisedRef, actor: Actor) -> None:
         """Start `actor` behind an address that has none. It receives the mail that waited.
 
         Raises:
@@ -123,7 +122,7 @@ class Dispatcher:
         elif ref._actor is not None:
             assert ref._parent is not None
             ref._parent.notify(ChildStopped(ref))
-            self.withdraw(ref)
+            self.detach(ref)
 
     def end(self, ref: ActorRef) -> None:
         """End the actor now, in order, and its address for good. Mail that waits becomes dead letters."""
@@ -136,7 +135,7 @@ class Dispatcher:
         if actor is not None and actor.has_on_stop:
             self._run_on_stop(ref, actor)
 
-    def withdraw(self, ref: ActorRef) -> None:
+    def detach(self, ref: ActorRef) -> None:
         """End the actor behind an address, in order, so that another one can be put there. Mail waits."""
         actor, ref._actor = ref._actor, None
         if ref._mailbox is None:
@@ -230,8 +229,7 @@ class Dispatcher:
 
     def _run_ready(self, most: int) -> int:
         """Give actors with mail their turns, until one had several messages, there is urgent mail, or `most` messages
-        were
-        handled. Return the number of handled messages. Turns with one message are inlined here, because most are.
+        were handled. Return the number of handled messages. Turns with one message are inlined here, because most are.
         """
         ready, urgent = self._ready, self._urgent
         next_ref = ready.popleft
@@ -332,12 +330,12 @@ class Dispatcher:
                 actor.on_failure(type(error), error, error.__traceback__)
             except BaseException:
                 logger.exception("%s failed again in on_failure", ref)
-        self._tell_parent(ref, error)
+        self._notify_parent(ref, error)
 
     def report_failure(self, ref: ActorRef, error: BaseException) -> None:
         """Count and log an actor at `ref` that could not be created, and notify its parent."""
         self._log_failure(ref, error)
-        self._tell_parent(ref, error)
+        self._notify_parent(ref, error)
 
     def _log_failure(self, ref: ActorRef, error: BaseException) -> None:
         self.failures += 1
@@ -346,7 +344,7 @@ class Dispatcher:
         else:
             logger.error("%s failed: %r", ref, error, exc_info=error)
 
-    def _tell_parent(self, ref: ActorRef, error: BaseException) -> None:
+    def _notify_parent(self, ref: ActorRef, error: BaseException) -> None:
         if ref._parent is not None:
             ref._parent.notify(ChildFailed(ref, error))
         elif self._on_escalation is not None:

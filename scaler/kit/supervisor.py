@@ -133,7 +133,7 @@ class Supervisor(Actor):
 
     def on_start(self) -> None:
         for spec in self._specs.values():
-            self._give_address(spec)
+            self._create_address(spec)
         self._start_waiting(tuple(self._specs))
 
     def add(self, spec: ChildSpec) -> ActorRef:
@@ -145,7 +145,7 @@ class Supervisor(Actor):
         if spec.name in self._specs:
             raise ValueError(f"there is a child named {spec.name} already")
         self._specs[spec.name] = spec
-        ref = self._give_address(spec)
+        ref = self._create_address(spec)
         self._start_waiting((spec.name,))
         return ref
 
@@ -166,7 +166,7 @@ class Supervisor(Actor):
         affected = self._affected_by(name)
         delay_seconds = self._back_off.delay_seconds(self._charge(failed.error))
         for other in reversed(affected):
-            self._withdraw(other)
+            self._detach(other)
         logger.warning("restarting %s in %.2f s after %r", ", ".join(affected), delay_seconds, failed.error)
         if self._on_restart is not None:
             self._on_restart(name, failed.error)
@@ -216,7 +216,7 @@ class Supervisor(Actor):
 
     # Children
 
-    def _give_address(self, spec: ChildSpec) -> SupervisedRef:
+    def _create_address(self, spec: ChildSpec) -> SupervisedRef:
         ref = self.actor_ref._dispatcher.address(spec.actor_type, self.actor_ref)
         self._addresses[spec.name] = ref
         self._names[ref] = spec.name
@@ -232,8 +232,7 @@ class Supervisor(Actor):
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
         """Start the children of `names` that are not running, in order. If siblings depend on each other, stop at the
-        first one
-        that does not start: the decision about it covers the rest.
+        first one that does not start: the decision about it covers the rest.
         """
         for name in names:
             if self._is_waiting(name):
@@ -248,13 +247,13 @@ class Supervisor(Actor):
         except BaseException as error:
             dispatcher.report_failure(ref, error)
         else:
-            dispatcher.put_behind(ref, actor)
+            dispatcher.attach(ref, actor)
 
-    def _withdraw(self, name: str) -> None:
+    def _detach(self, name: str) -> None:
         restart = self._restarts.pop(name, None)
         if restart is not None:
             restart.cancel()
-        self.actor_ref._dispatcher.withdraw(self._addresses[name])
+        self.actor_ref._dispatcher.detach(self._addresses[name])
 
     def _forget(self, name: str) -> None:
         ref = self._addresses.pop(name)

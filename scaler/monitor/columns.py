@@ -54,7 +54,7 @@ class TableField:
     """returns the value of a worker; None if unknown"""
     of_agent: bool = False
     """whether the value belongs to the agent, so that a host counts it once for each agent"""
-    together: Callable[[Iterable[Any]], Any] = sum
+    combine: Callable[[Iterable[Any]], Any] = sum
 
     def of(self, row: ViewRow) -> Any:
         """Return the value of a row."""
@@ -62,7 +62,7 @@ class TableField:
             return self.value(row.workers[0])
         values = map(self.value, row.agents if self.of_agent else row.workers)
         known = [value for value in values if value is not None]
-        return self.together(known) if known else None
+        return self.combine(known) if known else None
 
     def text(self, row: ViewRow) -> str:
         """Return the text of a row in the terminal."""
@@ -109,7 +109,7 @@ COLUMNS = (
     TableField("suspended", "s", "suspended", "Susp.", 5, COUNT, lambda each: each.suspended),
     TableField("lag", "l", "lag", "Lag", 5, LAG, _lag_us, True, max),
 )
-MARKS = TableField("marks", "", "ITL", "ITL", 3, TEXT, lambda each: each.marks, together=lambda _: "")
+MARKS = TableField("marks", "", "ITL", "ITL", 3, TEXT, lambda each: each.marks, combine=lambda _: "")
 BY_NAME = {column.name: column for column in (NAME, *COLUMNS, MARKS)}
 SORTED_BY = {column.name: column for column in (NAME, *COLUMNS)}
 

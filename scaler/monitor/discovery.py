@@ -27,31 +27,31 @@ def find(endpoint: Endpoint) -> Endpoint:
     """
     check_reachable(endpoint)
     for candidate in (endpoint.monitor, endpoint):
-        if candidate is not None and _is_there(candidate):
-            is_heard = _is_heard(candidate)
-            if is_heard or endpoint.file is not None:
+        if candidate is not None and _exists(candidate):
+            is_listening = _is_listening(candidate)
+            if is_listening or endpoint.file is not None:
                 return candidate
     return _by_port(endpoint) or endpoint
 
 
 def _by_port(endpoint: Endpoint) -> Endpoint | None:
     """Return the stream of the only scheduler of this machine with that port, for any host name; else None."""
-    if endpoint.scheme != TCP or not _is_here(endpoint.host):
+    if endpoint.scheme != TCP or not _is_local(endpoint.host):
         return None
     files = [file for file in FOLDER.glob(f"*_{endpoint.port}_monitor") if file.is_socket()]
     places = [Endpoint.parse(ipc_address(file)).trusting(endpoint.trust_users) for file in files]
-    heard, refusals = [], []
+    listening, refusals = [], []
     for place in places:
         try:
-            heard += [place] * _is_heard(place)
+            listening += [place] * _is_listening(place)
         except ConfigError as error:
             refusals.append(error)
-    if refusals and not heard:
+    if refusals and not listening:
         raise refusals[0]
-    return heard[0] if len(heard) == 1 else None
+    return listening[0] if len(listening) == 1 else None
 
 
-def _is_here(host: str) -> bool:
+def _is_local(host: str) -> bool:
     """Return whether a host is this machine, by binding to it: only own addresses can be bound."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)
@@ -62,7 +62,7 @@ def _is_here(host: str) -> bool:
     return True
 
 
-def _is_there(place: Endpoint) -> bool:
+def _exists(place: Endpoint) -> bool:
     """Return whether the socket's file exists. Raises `ConfigError` if this user has no access to its folder."""
     try:
         return place.file is not None and place.file.exists()
@@ -84,10 +84,9 @@ def _not_allowed(place: Endpoint) -> ConfigError:
     )
 
 
-def _is_heard(place: Endpoint) -> bool:
+def _is_listening(place: Endpoint) -> bool:
     """Return whether a process listens at a socket. A scheduler that is killed leaves its file behind, and the next one
-    with
-    that port may have its stream elsewhere.
+    with that port may have its stream elsewhere.
 
     Raises:
         ConfigError: if this user may not connect, or does not trust the user who listens.

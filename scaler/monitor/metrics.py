@@ -47,11 +47,11 @@ class _Scrape(Collector):
 
     def collect(self) -> Iterator[Metric]:
         model = self._model
-        is_heard = model.scheduler is not None and model.silent_seconds(self._now) is None
-        yield _gauge("scaler_up", "1 if the scheduler answers, else 0", int(is_heard))
+        is_live = model.scheduler is not None and model.silent_seconds(self._now) is None
+        yield _gauge("scaler_up", "1 if the scheduler answers, else 0", int(is_live))
         text = "Messages of the monitor stream that were lost"
         yield CounterMetricFamily("scaler_monitor_missed_messages", text, value=model.missed)
-        if model.scheduler is None or not is_heard:
+        if model.scheduler is None or not is_live:
             return
         yield from _of_scheduler(model.scheduler)
         yield from _of_tasks(model, model.scheduler)

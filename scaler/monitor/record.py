@@ -24,38 +24,36 @@ LAST_SECONDS = 1.3
 """The wait after a signal, for the next message, which has the last tasks: there is one each second."""
 GRAPHS_SECONDS = 3.0
 """The wait after a signal for missing nodes of known graphs."""
-BEGAN = "the recording has started"
+STARTED = "the recording has started"
 
 
 def record(
     subscriber: Subscriber,
     seconds: float,
     first_seconds: float,
-    began: Callable[[], None] = lambda: None,
+    on_started: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> Trace:
     """Return the tasks of `seconds` after the first message, or until SIGINT or SIGTERM.
 
-    Wait at most `first_seconds` for the first message, and then call `began`. Return an empty trace as soon as it is
-    known
-    that the scheduler cannot be reached. End when `lifeline` becomes readable, because the program that requested the
-    trace
-    has ended.
+    Wait at most `first_seconds` for the first message, and then call `on_started`. Return an empty trace as soon as it
+    is known that the scheduler cannot be reached. End when `lifeline` becomes readable, because the program that
+    requested the trace has ended.
     """
     lifelines = () if lifeline is None else (lifeline,)
     trace = Trace()
-    is_heard = False
+    has_started = False
     ends_at = time.monotonic() + first_seconds
     with _ended_by_signals() as ended:
         while (left := min(ends_at, ended[0] + trace.awaits_nodes * GRAPHS_SECONDS) - time.monotonic()) > 0:
-            subscriber.want(trace.topics)
-            if subscriber.wait(min(LOOK_SECONDS, left), *lifelines) or (subscriber.problem and not is_heard):
+            subscriber.set_topics(trace.topics)
+            if subscriber.wait(min(LOOK_SECONDS, left), *lifelines) or (subscriber.problem and not has_started):
                 break
             for news in subscriber.receive():
                 trace.take(news)
-                if not is_heard and news.topic == "tasks":
-                    is_heard, ends_at = True, time.monotonic() + seconds
-                    began()
+                if not has_started and news.topic == "tasks":
+                    has_started, ends_at = True, time.monotonic() + seconds
+                    on_started()
     return trace
 
 
@@ -78,7 +76,7 @@ def _ended_by_signals() -> Iterator[list[float]]:
             signal.signal(number, handler)
 
 
-def told(trace: Trace, path: str) -> str:
+def summary_of(trace: Trace, path: str) -> str:
     """Return a sentence about a trace that was written."""
     rest = f"; {trace.left_out:,} more tasks were left out" if trace.left_out else ""
     return f"{len(trace):,} tasks are in {path}{rest}. Open it at https://ui.perfetto.dev or chrome://tracing."
@@ -86,8 +84,7 @@ def told(trace: Trace, path: str) -> str:
 
 def main(arguments: list[str]) -> str | int:
     """Record until a signal, or the end of standard input. Return the exit status. The arguments are address, file,
-    longest
-    time in seconds, path of a key file or an empty string, and the uids of `trust_users`.
+    longest time in seconds, path of a key file or an empty string, and the uids of `trust_users`.
     """
     unblock_signals()
     address, path, seconds, key_file, *uids = arguments
@@ -96,18 +93,18 @@ def main(arguments: list[str]) -> str | int:
     except ConfigError as error:
         return str(error)
     try:
-        trace = record(subscriber, float(seconds), float(seconds), _say_began, sys.stdin.fileno())
+        trace = record(subscriber, float(seconds), float(seconds), _print_started, sys.stdin.fileno())
         trace.write(path)
     except OSError as error:
         return f"the trace cannot be written: {error}"
     finally:
         subscriber.close()
-    sys.stdout.write(f"{told(trace, path)}\n")
+    sys.stdout.write(f"{summary_of(trace, path)}\n")
     return 0
 
 
-def _say_began() -> None:
-    sys.stdout.write(f"{BEGAN}\n")
+def _print_started() -> None:
+    sys.stdout.write(f"{STARTED}\n")
     sys.stdout.flush()
 
 

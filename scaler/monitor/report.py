@@ -16,7 +16,7 @@ def report(model: Model, now: float) -> dict[str, Any]:
     found = verdict(model, now)
     state = model.scheduler
     return {
-        "time_us": model.heard_us,
+        "time_us": model.received_us,
         "verdict": found.word,
         "advice": found.sentence,
         "warning": found.warning,

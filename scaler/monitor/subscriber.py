@@ -99,12 +99,12 @@ class Subscriber:
             socket.setsockopt(option, value)
         give_up_after(socket, 0)
         if self.endpoint.scheme == TCP:
-            self._keyring.lend(socket)
+            self._keyring.apply_to(socket)
         self._has_subscribed = False
         if self._check is None:
             self._subscribe()
         self.is_connected = False
-        self._again_at = self._clock() + self._pause_seconds
+        self._reconnect_at = self._clock() + self._pause_seconds
         self._lookup.begin()
         connect(socket, self.endpoint)
         if self._check is not None and self._events.poll(_CONNECT_MS):
@@ -135,9 +135,9 @@ class Subscriber:
         self._events.close(0)
         self._socket.close(0)
 
-    def _open_again(self) -> None:
+    def _reopen(self) -> None:
         self._pause_seconds = min(PAUSE_SECONDS_MOST, 2 * self._pause_seconds)
-        self._again_at = self._clock() + self._pause_seconds
+        self._reconnect_at = self._clock() + self._pause_seconds
         try:
             self.endpoint = find(self._given)
         except ConfigError as error:
@@ -152,7 +152,7 @@ class Subscriber:
         """The subscribed topics."""
         return frozenset(self._topics)
 
-    def want(self, topics: Collection[str]) -> None:
+    def set_topics(self, topics: Collection[str]) -> None:
         """Subscribe to exactly these topics."""
         wanted = _checked(topics)
         for topic in self._topics - wanted:
@@ -170,13 +170,13 @@ class Subscriber:
 
     def receive(self) -> list[News]:
         """Return all messages since the last call, without waiting. Reconnect if necessary."""
-        self._look_at_the_connection()
-        heard = []
+        self._check_connection()
+        received = []
         while int(self._socket.getsockopt(zmq.EVENTS)) & _POLLIN:
             news = self._read(self._socket.recv_multipart(zmq.NOBLOCK))
             if news is not None:
-                heard.append(news)
-        return heard
+                received.append(news)
+        return received
 
     def wait(self, seconds: float, *descriptors: int) -> list[int]:
         """Wait until there may be messages or one of the descriptors is readable. Return the readable descriptors."""
@@ -189,27 +189,27 @@ class Subscriber:
 
     async def news(self, seconds: float = 1.0) -> list[News]:
         """Return new messages; if there are none, wait for at most `seconds`."""
-        heard = self.receive()
-        if heard:
-            return heard
-        loop, come, descriptor = asyncio.get_running_loop(), asyncio.Event(), self.fileno()
-        loop.add_reader(descriptor, come.set)
+        received = self.receive()
+        if received:
+            return received
+        loop, arrived, descriptor = asyncio.get_running_loop(), asyncio.Event(), self.fileno()
+        loop.add_reader(descriptor, arrived.set)
         try:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(come.wait(), min(seconds, PAUSE_SECONDS))
+                await asyncio.wait_for(arrived.wait(), min(seconds, PAUSE_SECONDS))
         finally:
             loop.remove_reader(descriptor)
         return self.receive()
 
-    def _look_at_the_connection(self) -> None:
+    def _check_connection(self) -> None:
         self._read_events()
-        if not self.is_connected and self._clock() >= self._again_at:
-            self._open_again()
+        if not self.is_connected and self._clock() >= self._reconnect_at:
+            self._reopen()
 
     def _read_events(self) -> None:
         while self._events.poll(0):
-            heard = parse_monitor_message(self._events.recv_multipart(zmq.NOBLOCK))
-            event, value = int(heard["event"]), int(heard["value"])
+            received = parse_monitor_message(self._events.recv_multipart(zmq.NOBLOCK))
+            event, value = int(received["event"]), int(received["value"])
             if event & FAILURES:
                 self._keyring.failed(event, value)
                 continue  # the end of the connection follows
@@ -219,10 +219,10 @@ class Subscriber:
             self.is_connected = event == _READY
             if self.is_connected:
                 self._was_connected = True
-                self._keyring.opened()
+                self._keyring.reset()
                 self._pause_seconds = PAUSE_SECONDS
             else:
-                self._again_at = self._clock() + self._pause_seconds
+                self._reconnect_at = self._clock() + self._pause_seconds
                 if self._check is not None:
                     self._check.close(value)
         if self._check is not None and not self._has_subscribed:

@@ -42,9 +42,9 @@ class Trace:
     def __init__(self) -> None:
         self._tasks: dict[bytes, StateTask] = {}
         self._graphs: dict[bytes, dict[int, StateNode]] = {}
-        self._began_us = 0
+        self._started_us = 0
         self._ends_us = 0
-        self.heard = 0
+        self.received = 0
         """the number of messages"""
         self.left_out = 0
         """the number of tasks that were not in the stream, or exceeded the limit"""
@@ -65,8 +65,8 @@ class Trace:
     def take(self, news: News) -> None:
         """Apply one message."""
         head = news.head
-        self.heard += 1
-        self._began_us = self._began_us or head.time_us
+        self.received += 1
+        self._started_us = self._started_us or head.time_us
         self._ends_us = max(self._ends_us, head.time_us)
         is_old = False
         for batch in news.batches:
@@ -84,7 +84,7 @@ class Trace:
         """Add tasks. Return whether some of them ended before the recording."""
         has_old = False
         for task in tasks:
-            if task.ended_us and task.ended_us < self._began_us:
+            if task.ended_us and task.ended_us < self._started_us:
                 has_old = True
                 continue
             if task.task in self._tasks or len(self._tasks) < TASKS_MOST:
@@ -95,7 +95,7 @@ class Trace:
 
     def _see_graphs(self, graphs: list[StateGraph]) -> None:
         for graph in graphs:
-            is_old = graph.ended_us and graph.ended_us < self._began_us
+            is_old = graph.ended_us and graph.ended_us < self._started_us
             if not is_old and len(self._graphs) < GRAPHS_MOST:
                 self._graphs.setdefault(graph.graph, {})
 
@@ -200,7 +200,7 @@ def _named(kind: str, group: int, lane: int, name: str) -> Event:
 
 def _drawn_run(run: _TraceRun) -> Event:
     task = run.task
-    told = {
+    facts = {
         "task": task.task.hex(),
         "state": task.state,
         "attempt": task.attempt,
@@ -219,5 +219,5 @@ def _drawn_run(run: _TraceRun) -> Event:
         "pid": RUNS,
         "tid": run.lane,
         "cname": _COLORS.get(task.state, "bad"),
-        "args": {name: value for name, value in told.items() if value},
+        "args": {name: value for name, value in facts.items() if value},
     }

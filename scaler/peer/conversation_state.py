@@ -35,7 +35,7 @@ class ConversationState:
         """when to call `look` again, at the latest"""
         self._times = Times(patience)
         self._is_waiting = is_waiting
-        self._has_news = False
+        self._has_messages = False
         """whether a message was received on this connection after the welcome"""
         self._unreadable = 0
 
@@ -50,7 +50,7 @@ class ConversationState:
         if self.state is not before:
             self._moved(now)
         elif event is states.HEARTBEAT_DUE and before is states.UP:
-            self._times.beaten(now)
+            self._times.heartbeat_sent(now)
         elif event is states.TIMED_OUT:
             self._times.set_waiting(False, now)
         self._plan(now)
@@ -66,7 +66,7 @@ class ConversationState:
         """
         if self.state is not states.GREETING:
             return NOTHING
-        self._times.beat_within(dead_after_seconds)
+        self._times.limit_heartbeat(dead_after_seconds)
         is_other = self.scheduler_id not in (NO_ID, scheduler_id)
         self.scheduler_id = scheduler_id
         if is_other:
@@ -91,10 +91,10 @@ class ConversationState:
 
     def heard(self) -> None:
         """Note a message on a connection that is up. A request for a hello does not count: it proves nothing."""
-        self._has_news = True
+        self._has_messages = True
         self._times.unanswered_since = inf
 
-    def began_to_wait(self, now: float) -> None:
+    def started_waiting(self, now: float) -> None:
         """Note that something waits now. Without this call, its time-out counts from the next `look`."""
         if self._times.unanswered_since < inf:
             self._plan(now)
@@ -124,19 +124,19 @@ class ConversationState:
 
     def _moved(self, now: float) -> None:
         if self.state is states.GREETING:
-            self._has_news = False
+            self._has_messages = False
             self._times.opened(now)
         elif self.state is states.UP:
             self._times.welcomed(now)
         elif self.state is states.AWAY:
-            self._times.lost(now, self._has_news)
+            self._times.lost(now, self._has_messages)
         elif self.state is states.LEAVING:
             self._times.left(now)
         elif self.state is states.ENDED:
             self._times.ended()
 
     def _unreadable_again(self) -> Event:
-        self._unreadable = 1 if self._has_news else self._unreadable + 1
+        self._unreadable = 1 if self._has_messages else self._unreadable + 1
         if self._unreadable < TRIES_MOST:
             return states.UNREADABLE
         self._unreadable = 0

@@ -40,9 +40,9 @@ NOTHING = Action("nothing")
 OPEN = Action("open")  # open a new connection; the event `opened` or `refused` follows
 HELLO = Action("hello")  # send it, as the first message of the connection
 RESUME = Action("resume")  # resend all messages that the scheduler has not acknowledged, and continue
-SAY_ALL = Action("resubmit")  # submit all open work again
+RESUBMIT = Action("resubmit")  # submit all open work again
 START_OVER = Action("start over")  # forget what the last scheduler knew, then submit all open work again
-BEAT = Action("heartbeat")  # send a heartbeat
+HEARTBEAT = Action("heartbeat")  # send a heartbeat
 HANG_UP = Action("hang up")  # close the connection
 SEEK = Action("seek")  # keep the connection open without reading it, until the next one is up, or silent too
 EXPIRE = Action("expire")  # end all work that waits, with a time-out
@@ -68,7 +68,7 @@ TRANSITIONS: dict[State, dict[Event, tuple[State, Action]]] = {
     },
     GREETING: {
         RESUMED: (UP, RESUME),
-        RESET: (UP, SAY_ALL),
+        RESET: (UP, RESUBMIT),
         REPLACED: (UP, START_OVER),
         REFUSED: (ENDED, END),
         **_LOST,
@@ -77,7 +77,7 @@ TRANSITIONS: dict[State, dict[Event, tuple[State, Action]]] = {
         ANSWERED: (ENDED, END),
     },
     UP: {
-        HEARTBEAT_DUE: (UP, BEAT),
+        HEARTBEAT_DUE: (UP, HEARTBEAT),
         **_LOST,
         TIMED_OUT: (UP, EXPIRE),
         LEAVE: (LEAVING, GOODBYE),

@@ -63,7 +63,7 @@ class Times:
         """how many connections were lost in a row, without a message after the welcome"""
         self.opens_at = -inf
         """when the next connection is due"""
-        self.beats_at = inf
+        self.heartbeat_at = inf
         self.leaves_at = inf
         self.unanswered_since = inf
         """the time of the oldest unanswered question: silence counts only after a question"""
@@ -79,36 +79,36 @@ class Times:
 
     def welcomed(self, now: float) -> None:
         self.unanswered_since = inf
-        self.beats_at = now + self._heartbeat_seconds
+        self.heartbeat_at = now + self._heartbeat_seconds
 
-    def beat_within(self, dead_after_seconds: float) -> None:
+    def limit_heartbeat(self, dead_after_seconds: float) -> None:
         """Fit enough heartbeats into the time after which the scheduler takes a silent peer for dead; 0: unknown."""
         often_enough = dead_after_seconds / HEARTBEATS_IN_TIMEOUT if dead_after_seconds else inf
         self._heartbeat_seconds = min(self._longest_heartbeat_seconds, often_enough)
 
-    def beaten(self, now: float) -> None:
-        self.beats_at = now + self._heartbeat_seconds
+    def heartbeat_sent(self, now: float) -> None:
+        self.heartbeat_at = now + self._heartbeat_seconds
         self._ask(now)
 
     def _ask(self, now: float) -> None:
         self.unanswered_since = min(self.unanswered_since, now)
 
-    def lost(self, now: float, had_news: bool) -> None:
-        """Set the times after a lost connection; `had_news`: whether a message followed its welcome."""
-        self._losses = 0 if had_news else self._losses
+    def lost(self, now: float, had_messages: bool) -> None:
+        """Set the times after a lost connection; `had_messages`: whether a message followed its welcome."""
+        self._losses = 0 if had_messages else self._losses
         pause_seconds = min(PAUSE_LEAST_SECONDS * 2 ** (self._losses - 1), PAUSE_MOST_SECONDS) if self._losses else 0.0
         self._losses = min(self._losses + 1, 16)
         self._ask(now)
-        self.beats_at = inf
+        self.heartbeat_at = inf
         self.opens_at = max(now + pause_seconds, self._opened_at + PAUSE_LEAST_SECONDS)
 
     def left(self, now: float) -> None:
         """Set the times after a goodbye."""
-        self.beats_at = inf
+        self.heartbeat_at = inf
         self.leaves_at = now + GOODBYE_SECONDS
 
     def ended(self) -> None:
-        self.opens_at = self.beats_at = self.leaves_at = self.unanswered_since = self.waiting_since = inf
+        self.opens_at = self.heartbeat_at = self.leaves_at = self.unanswered_since = self.waiting_since = inf
 
     def set_waiting(self, is_waiting: bool, now: float) -> None:
         """Set whether anything waits for the scheduler."""
@@ -128,7 +128,7 @@ class Times:
             return inf
         return max(self.unanswered_since, self._opened_at) + self._silence_seconds
 
-    def gives_up_at(self) -> float:
+    def timeout_at(self) -> float:
         """Return when the work that waits times out."""
         if inf in (self.waiting_since, self.unanswered_since):
             return inf
@@ -137,10 +137,10 @@ class Times:
     def next_due(self) -> tuple[float, Event]:
         """Return what is due next, and when."""
         return min(
-            (self.gives_up_at(), TIMED_OUT),
+            (self.timeout_at(), TIMED_OUT),
             (self.silent_at(), SILENCE),
             (self.opens_at, PAUSE_OVER),
-            (self.beats_at, HEARTBEAT_DUE),
+            (self.heartbeat_at, HEARTBEAT_DUE),
             (self.leaves_at, GOODBYE_OVER),
             key=_time_of,
         )

@@ -54,7 +54,7 @@ def culprit_in(value: object, seconds: float = SEARCH_SECONDS) -> str:
         return ""
 
 
-def unread(error: BaseException) -> str:
+def why_unreadable(error: BaseException) -> str:
     """Return why a value could not be read: the exception, and the class or function whose code raised it."""
     text = described(error)
     for frame, _ in walk_tb(error.__traceback__):
@@ -108,13 +108,13 @@ class _Search:
         self._seen[id(value)] = value
         leads_back = False
         try:
-            for text, key, part in self._without_first_good(
+            for text, key, part in self._from_first_failing(
                 list(islice(_parts(value), PARTS_MOST if depth < DEPTH_MOST else 0))
             ):
                 if id(part) not in self._seen:
                     if not self._fails(part):
                         continue
-                    found = self.inside(part, _longer(path, text, key), depth + 1)
+                    found = self.inside(part, _extended(path, text, key), depth + 1)
                     if found is not None:
                         return found
                 leads_back = True
@@ -122,7 +122,7 @@ class _Search:
             leads_back = False
         return None if leads_back else (path, value)
 
-    def _without_first_good(self, parts: list[_Part]) -> list[_Part]:
+    def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
         """Drop the parts before the first one that fails, roughly: many parts are serialised at once."""
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
@@ -152,7 +152,7 @@ def _leave_out(_buffer: object) -> bool:
     return False
 
 
-def _longer(path: str, text: str, key: object) -> str:
+def _extended(path: str, text: str, key: object) -> str:
     step = text.format(key if text == ".{}" else shown(key))
     return f"{path}{step}" if not path or step[0] in ".[" else f"{path}, {step}"
 

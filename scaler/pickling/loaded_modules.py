@@ -88,17 +88,17 @@ def _contents(name: str) -> Contents | None:
 
 def _gather(namespace: Mapping[str, Any], module: str, path: tuple[str, ...], contents: Contents) -> None:
     for name, value in list(namespace.items()):
-        here = (*path, name)
-        contents[here] = id(value)
+        full_path = (*path, name)
+        contents[full_path] = id(value)
         # By their types: values may be proxies, and their attributes may run code.
         is_class = issubclass(type(value), type) and vars(value).get("__module__") == module
         if is_class and id(value) not in contents:
             contents[id(value)] = True
-            _gather(vars(value), module, here, contents)
+            _gather(vars(value), module, full_path, contents)
         for number, function in enumerate(_functions_in(value)):
             # The code itself: no other code can get its address while it is kept.
             parts = (function.__defaults__, function.__kwdefaults__, function.__closure__)
-            contents[number, here] = (function.__code__, *map(id, parts))
+            contents[number, full_path] = (function.__code__, *map(id, parts))
 
 
 _WRAPPERS = (property, staticmethod, classmethod, functools.cached_property, type(functools.lru_cache(len)))
@@ -190,7 +190,7 @@ def _words_in(file: str, stamp: Stamp | None) -> frozenset[str]:
         return frozenset()
 
 
-def concerned_by(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
+def dependents_of(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]:
     """Return the loaded modules of `tops`, and those that may use them, judging by their sources.
 
     Args:
@@ -200,10 +200,10 @@ def concerned_by(tops: Iterable[str], sources: Mapping[str, bytes]) -> list[str]
     words: dict[str, set[str]] = {}
     for name, file in own_modules().items() if found else ():
         text = sources.get(name)
-        its = _words_in(file, _stamp(file)) if text is None else words_of(text)
-        words.setdefault(name.partition(".")[0], set()).update(its)
-    while more := {top for top in words if top not in found and not found.isdisjoint(words[top])}:
-        found |= more
+        source_words = _words_in(file, _stamp(file)) if text is None else words_of(text)
+        words.setdefault(name.partition(".")[0], set()).update(source_words)
+    while added := {top for top in words if top not in found and not found.isdisjoint(words[top])}:
+        found |= added
     return [name for name in sys.modules if name.partition(".")[0] in found]
 
 
@@ -221,21 +221,21 @@ class _ReloadEvents:
         del fullname, path
         self.count += target is not None
 
-    def cell_begins(self, *_info: object) -> None:
+    def on_cell_start(self, *_info: object) -> None:
         """Count the start of a cell, before which `%autoreload` reloads modules."""
         self.count += 1
 
-    def attend(self) -> None:
+    def start(self) -> None:
         """Start to count."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
         find = getattr(sys.modules.get("IPython"), "get_ipython", None)
         events = getattr(find() if find is not None else None, "events", None)
         if events is not None:
-            events.register("pre_run_cell", self.cell_begins)
+            events.register("pre_run_cell", self.on_cell_start)
 
 
-_occasions = _ReloadEvents()
+_events = _ReloadEvents()
 
 
 class ReloadWatch:
@@ -250,17 +250,17 @@ class ReloadWatch:
         self._lock = threading.RLock()
         self._seen = -1
         self._look_at = 0.0
-        _occasions.attend()
+        _events.start()
 
-    def look_if_due(self) -> None:
+    def check_if_due(self) -> None:
         """Check, if there was an event since the last check or that was long ago."""
-        if _occasions.count != self._seen or time.monotonic() >= self._look_at:
+        if _events.count != self._seen or time.monotonic() >= self._look_at:
             self.look()
 
     def look(self) -> None:
         """Check now. Threads that call this meanwhile wait for it."""
         with self._lock:
-            seen, begun = _occasions.count, time.monotonic()
+            seen, started = _events.count, time.monotonic()
             self._look()
             now = time.monotonic()
-            self._seen, self._look_at = seen, now + max(LOOK_SECONDS, WAIT_PER_LOOK * (now - begun))
+            self._seen, self._look_at = seen, now + max(LOOK_SECONDS, WAIT_PER_LOOK * (now - started))

@@ -51,15 +51,15 @@ class _Written(NamedTuple):
 _written: dict[type, _Written] = {}
 _received: WeakKeyDictionary[type, bytes] = WeakKeyDictionary()
 """class of another program -> its last pickle"""
-_takes_changes = False
+_accepts_changes = False
 
 
-def take_changes() -> None:
+def accept_changes() -> None:
     """Set the attributes of a known class whenever another pickle of it arrives. For worker processes, which have no
     classes of their own.
     """
-    global _takes_changes  # noqa: PLW0603 - like the classes, it is of the whole process
-    _takes_changes = True
+    global _accepts_changes  # noqa: PLW0603 - like the classes, it is of the whole process
+    _accepts_changes = True
 
 
 def read_class(identity: str, pickled: bytes) -> type:
@@ -69,7 +69,7 @@ def read_class(identity: str, pickled: bytes) -> type:
     known: type | None = None if _by_identity is None else _by_identity.get(identity)
     if known is not None:
         last = _received.get(known)
-        if last == pickled or (last is None and not _takes_changes):
+        if last == pickled or (last is None and not _accepts_changes):
             return known
     read: type = pickle.loads(pickled)
     _received[read] = pickled
@@ -88,7 +88,7 @@ class _ResultPickler(pickler.Pickler):  # type: ignore[misc]
         if is_by_value(reduced):
             identity, pickled = _identity_of(cls), pickler.dumps(cls)  # type: ignore[misc]
             reduced = read_class, (identity, pickled)
-            if _takes_changes:
+            if _accepts_changes:
                 _received[cls] = pickled
             classes = [each for each in cls.__mro__ if is_by_value(super(_ResultPickler, self).class_reduced(each))]
             if all(_is_steady(*attribute) for each in classes for attribute in each.__dict__.items()):
@@ -109,8 +109,8 @@ def _is_steady(name: str, value: Any) -> bool:
     return type(value) in _STEADY or name == _PYTHONS or (name.startswith("__") and name.endswith("__"))
 
 
-def _same(ones: list[Any], others: list[Any]) -> bool:
-    return len(ones) == len(others) and all(one is other for one, other in zip(ones, others, strict=True))
+def _same(left: list[Any], right: list[Any]) -> bool:
+    return len(left) == len(right) and all(one is other for one, other in zip(left, right, strict=True))
 
 
 def _dumps(obj: Any, protocol: int = 5, buffer_callback: Any = None) -> bytes:

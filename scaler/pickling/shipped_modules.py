@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 from scaler.config import ConfigError
-from scaler.pickling.loaded_modules import ModuleVersions, concerned_by
+from scaler.pickling.loaded_modules import ModuleVersions, dependents_of
 from scaler.texts import shown
 
 Module: TypeAlias = ModuleType | str | os.PathLike[str]
@@ -94,12 +94,12 @@ class Shipped:
         return self._packed or _installed.packed
 
     def _pack(
-        self, paths: dict[str, Path], files: dict[str, tuple[Path, bool]], again: Container[str] = frozenset()
+        self, paths: dict[str, Path], files: dict[str, tuple[Path, bool]], repacked: Container[str] = frozenset()
     ) -> bool:
         new = self._versions.find_new({name: path for name, (path, _) in files.items()})
         sources: dict[str, Source] = {}
         for name, (path, is_one) in files.items():
-            known = self._sources.get(name) if name not in new and name not in again else None
+            known = self._sources.get(name) if name not in new and name not in repacked else None
             sources[name] = known or Source(path.read_bytes(), str(path), is_one)
         if sources == self._sources and paths == self._paths:
             self._versions.accept(new)
@@ -240,7 +240,7 @@ def install(packed: bytes) -> None:
     _installed.packed, _installed.sources = packed, after
     if _installed not in sys.meta_path:
         sys.meta_path.insert(0, _installed)
-    for name in concerned_by(tops, {name: source.text for name, source in before.items()}):
+    for name in dependents_of(tops, {name: source.text for name, source in before.items()}):
         del sys.modules[name]
 
 
@@ -283,13 +283,13 @@ def offer(packed: bytes) -> None:
         sys.meta_path.append(_offered)
 
 
-def other_sources(packed: bytes) -> list[str]:
+def differing_sources(packed: bytes) -> list[str]:
     """Return which of these modules this program has loaded from a file with another source, sorted."""
     sources = _unpacked(packed).sources
-    return sorted(name for name in sources.keys() & sys.modules.keys() if _is_other(name, sources[name]))
+    return sorted(name for name in sources.keys() & sys.modules.keys() if _differs(name, sources[name]))
 
 
-def _is_other(name: str, source: Source) -> bool:
+def _differs(name: str, source: Source) -> bool:
     spec = getattr(sys.modules[name], "__spec__", None)
     if spec is None or isinstance(spec.loader, _Loader):
         return False

@@ -59,20 +59,20 @@ def modules_of(values: Iterable[Any]) -> Iterator[str]:
 
 def compare(sent: Versions) -> None:
     """Compare the versions that were sent with a function with those of this process, and log each difference once."""
-    for top, there in sent.items():
-        here = _version_of(top)
-        if here in ("", there):
+    for top, remote in sent.items():
+        local = _version_of(top)
+        if local in ("", remote):
             _differing.pop(top, None)
             continue
-        _differing[top] = here, there
-        if (top, there) not in _said:
-            _said.add((top, there))
-            logger.warning("a task uses %s %s, and this worker has %s: %s", top, there, here, _CURE)
+        _differing[top] = local, remote
+        if (top, remote) not in _said:
+            _said.add((top, remote))
+            logger.warning("a task uses %s %s, and this worker has %s: %s", top, remote, local, _CURE)
 
 
 def differences() -> str:
     """Return the differences to the sender of the last function, as the end of a sentence; empty if none are known."""
-    return ", ".join(f"{top} is {here} here and {there} there" for top, (here, there) in _differing.items())
+    return ", ".join(f"{top} is {local} here and {remote} there" for top, (local, remote) in _differing.items())
 
 
 _CURE = "values and functions of one may not be readable in the other; install the same version on both sides"

@@ -26,20 +26,20 @@ class Allowance:
     def __init__(self, lines_per_second: float, burst_seconds: float, clock: Callable[[], float]) -> None:
         self._rate = lines_per_second
         self._clock = clock
-        self._left = self._most = lines_per_second * burst_seconds
-        self._at = 0.0
-        self._least = 0.0
+        self._available = self._capacity = lines_per_second * burst_seconds
+        self._updated_at = 0.0
+        self._required = 0.0
         """the number of lines that must be available before any line passes"""
 
     def take(self, characters: int) -> bool:
         """Return whether a line of this length may pass, and count it if so."""
         now = self._clock()
-        self._left = min(self._most, self._left + (now - self._at) * self._rate)
-        self._at = now
+        self._available = min(self._capacity, self._available + (now - self._updated_at) * self._rate)
+        self._updated_at = now
         cost = max(1.0, characters / CHARACTERS_PER_LINE)
-        if self._left < max(cost, self._least):
-            self._least = self._most * OPENING_PART
+        if self._available < max(cost, self._required):
+            self._required = self._capacity * OPENING_PART
             return False
-        self._left -= cost
-        self._least = 0.0
+        self._available -= cost
+        self._required = 0.0
         return True

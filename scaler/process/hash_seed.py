@@ -28,7 +28,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, VARIABLE: os.environ.get(VARIABLE) or SEED}
 
 
-def execute_anew(*commands: str) -> None:
+def restart_with_seed(*commands: str) -> None:
     """Restart this program in the same process with a hash seed, if PYTHONHASHSEED is not set.
 
     Do nothing if Python ignores its environment, or if a restart could repeat other work: in a program of the user, in

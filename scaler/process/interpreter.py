@@ -95,7 +95,7 @@ def start_part(
     return process
 
 
-def begin_anew(module: str, settings: str, connection: int) -> NoReturn:
+def restart_part(module: str, settings: str, connection: int) -> NoReturn:
     """Replace this process by a fresh part of a node, with the arguments of `start_part`."""
     with memory_with(modules_line() + settings.encode()) as standard_input:
         os.dup2(standard_input, 0)

@@ -18,7 +18,7 @@ import time
 from typing import TextIO
 
 from scaler.config import ConfigError
-from scaler.process.user_code.descriptors import out_of_reach
+from scaler.process.user_code.descriptors import high_duplicate
 from scaler.settings import LoggingConfig
 from scaler.texts import escaped, printable
 
@@ -65,7 +65,7 @@ def set_up_logging(config: LoggingConfig, worker: str = "", is_strict: bool = Tr
     logging.captureWarnings(True)
 
 
-def have_one_place(config: LoggingConfig) -> bool:
+def share_devices(config: LoggingConfig) -> bool:
     """Return whether all workers log to the same devices, so that a process can set up logging for its forks."""
     return config.config_file is None and all(
         path in _DEVICES or path.startswith(_DESCRIPTORS) for path in config.paths
@@ -76,7 +76,9 @@ def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:
     if path in {"/dev/stdout", "/dev/stderr"}:
         stream = sys.stdout if path == "/dev/stdout" else sys.stderr
         return (
-            _NonBlockingHandler(_another(stream), SLOW_READER_SECONDS) if worker else _NonBlockingHandler(stream, 0.0)
+            _NonBlockingHandler(_stream_of_same_descriptor(stream), SLOW_READER_SECONDS)
+            if worker
+            else _NonBlockingHandler(stream, 0.0)
         )
     name = f"{path}.{worker.replace('/', '_')}" if worker and not path.startswith("/dev/") else path
     try:
@@ -87,7 +89,7 @@ def _handler(path: str, worker: str, is_strict: bool) -> logging.Handler:
         raise ConfigError(f"cannot log to {name!r}: {error.strerror}") from None
 
 
-def _another(stream: TextIO) -> TextIO:
+def _stream_of_same_descriptor(stream: TextIO) -> TextIO:
     """Return a second stream for the same descriptor, because tasks may close the stream of `sys`."""
     try:
         return open(stream.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)
@@ -177,7 +179,7 @@ class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignor
         super().__init__(stream)
         self._wait_seconds = wait_seconds
         self._lost = 0
-        self._is_cut = False
+        self._is_line_incomplete = False
         """whether the last written line lacks its end"""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -190,13 +192,13 @@ class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignor
             lines = f"{self.format(record)}{self.terminator}"
             if self._lost:
                 lines = f"scaler: {self._lost} lines were dropped: this output was not read{self.terminator}{lines}"
-            data = (self.terminator * self._is_cut + lines).encode(errors="backslashreplace")
+            data = (self.terminator * self._is_line_incomplete + lines).encode(errors="backslashreplace")
             written = _write_now(descriptor, data, 0.0 if self._lost else self._wait_seconds)
             if not written:
                 self._lost += 1
                 return
-            self._is_cut = written < len(data)
-            self._lost = int(self._is_cut)
+            self._is_line_incomplete = written < len(data)
+            self._lost = int(self._is_line_incomplete)
         except Exception:  # noqa: BLE001 - as of logging
             self.handleError(record)
 
@@ -204,7 +206,7 @@ class _NonBlockingHandler(_LogsErrorOnce, logging.StreamHandler):  # type: ignor
 def _write_now(descriptor: int, data: bytes, seconds: float) -> int:
     """Write as much of `data` as the reader accepts within `seconds`, and return the number of bytes written."""
     deadline = time.monotonic() + seconds
-    own = _without_waiting(descriptor)
+    own = _opened_nonblocking(descriptor)
     is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
     most = select.PIPE_BUF if is_pipe and own is None else len(data)  # what never blocks if the pipe is writable
     to = descriptor if own is None else own
@@ -222,7 +224,7 @@ def _write_now(descriptor: int, data: bytes, seconds: float) -> int:
     return written
 
 
-def _without_waiting(descriptor: int) -> int | None:
+def _opened_nonblocking(descriptor: int) -> int | None:
     """Open a pipe or terminal a second time as non-blocking, for this process alone. Return None if that is not
     possible.
 
@@ -261,7 +263,7 @@ class _FileHandler(_LogsErrorOnce, logging.FileHandler):
                 raise OSError(errno.ELOOP, "it is a symbolic link; name the file that it leads to") from None
             raise
         with contextlib.suppress(OSError):
-            moved = out_of_reach(descriptor)
+            moved = high_duplicate(descriptor)
             os.close(descriptor)
             descriptor = moved
         return open(descriptor, "a", encoding="utf-8", errors="backslashreplace")  # noqa: PTH123 - of a descriptor

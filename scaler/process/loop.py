@@ -247,13 +247,13 @@ class Loop:
     def add_signal_handler(self, sig: int, callback: Callback, *args: Any) -> None:
         """Call in the loop after the signal has arrived. Only in the main thread."""
 
-        def came(_number: int, _frame: object) -> None:
+        def on_signal(_number: int, _frame: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self.call_soon_threadsafe(callback, *args)
 
         # The system writes there, too: a signal may arrive between Python's check for signals and the sleep.
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
-        signal.signal(sig, came)
+        signal.signal(sig, on_signal)
         signal.siginterrupt(sig, False)
         self._signals.add(sig)
 

@@ -32,7 +32,7 @@ def resident_bytes() -> int:
         return 0
 
 
-def room_for_a_value(root: Path = Path("/")) -> int:
+def largest_value_bytes(root: Path = Path("/")) -> int:
     """Return the largest size of a value that this process can hold: four fifths of the free memory."""
     return max(VALUE_LEAST_BYTES, free_bytes(root) * 4 // 5)
 
@@ -114,7 +114,7 @@ def _find_trim() -> Callable[[int], int] | None:
 _trim = _find_trim()
 
 
-def give_back_memory(above_bytes: int) -> bool:
+def trim_memory(above_bytes: int) -> bool:
     """Return freed memory to the system if this process has more than `above_bytes`. Return whether it had."""
     if _trim is None or resident_bytes() <= above_bytes:
         return False
@@ -138,7 +138,7 @@ class SpareMemory:
         self._pause = 0
         self._to_skip = 0
 
-    def give_back(self, held_bytes: int = 0) -> bool:
+    def trim_if_due(self, held_bytes: int = 0) -> bool:
         """Return freed memory to the system if a try is due, and whether it tried. Called regularly.
 
         Args:
@@ -151,7 +151,7 @@ class SpareMemory:
         if self._to_skip:
             self._to_skip -= 1
             return False
-        if not give_back_memory(self._first_bytes + self._step_bytes):
+        if not trim_memory(self._first_bytes + self._step_bytes):
             return False
         self._last_bytes, self._held_bytes = resident_bytes(), held_bytes
         is_worth_it = before - self._last_bytes >= self._step_bytes / 4

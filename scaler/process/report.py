@@ -64,10 +64,10 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:.1f} {_UNITS[unit]}" if unit else f"{n_bytes:.0f} B"
 
 
-def traffic(way: Traffic) -> str:
+def traffic(direction: Traffic) -> str:
     """Return the traffic of one direction: the most frequent items by name, messages, bytes."""
-    by_name = way.by_name()
+    by_name = direction.by_name()
     named = list(by_name.items())[:NAMED_MOST]
     rest = sum(by_name.values()) - sum(count for _, count in named)
     items = [f"{count:,} {name}" for name, count in named] + ([f"{rest:,} others"] if rest else [])
-    return f"{', '.join(items) or 'nothing'}; {way.n_messages:,} messages, {size(way.n_bytes)}"
+    return f"{', '.join(items) or 'nothing'}; {direction.n_messages:,} messages, {size(direction.n_bytes)}"

@@ -104,7 +104,7 @@ class Shell:
         self._edge: Edge | None = None
         self._timer: Cancellable | None = None
         self._timer_deadline: float | None = None
-        self._again = False
+        self._is_turn_scheduled = False
         self._signals: list[signal.Signals] = []
 
     def run(self, edge: Edge) -> int:
@@ -121,7 +121,7 @@ class Shell:
                 self.loop.run_forever()
         finally:
             self.dispatcher.close()
-            self._hear_no_signals()
+            self._remove_signal_handlers()
             self.loop.close()
         return self.exit_code
 
@@ -175,16 +175,16 @@ class Shell:
 
         signal.signal(signal.SIGCHLD, ended)
 
-    def do_bit_by_bit(self, work: Iterator[object]) -> None:
+    def run_in_steps(self, work: Iterator[object]) -> None:
         """Do work that is not urgent in single steps, with pauses for all other work."""
 
-        def go_on() -> None:
+        def step() -> None:
             if next(work, _OVER) is not _OVER:
-                self.loop.call_later(STEP_SECONDS, go_on)
+                self.loop.call_later(STEP_SECONDS, step)
 
-        self.loop.call_later(STEP_SECONDS, go_on)
+        self.loop.call_later(STEP_SECONDS, step)
 
-    def _hear_no_signals(self) -> None:
+    def _remove_signal_handlers(self) -> None:
         # Python would warn of signals that it cannot write to the pipe of a closed loop.
         for number in self._signals:
             self.loop.remove_signal_handler(number)
@@ -199,7 +199,7 @@ class Shell:
         if edge is None:
             return
         if self._wakeful_clock is not None:
-            self._wakeful_clock.look()
+            self._wakeful_clock.update()
         ends_at = time.monotonic() + TURNS_SECONDS
         for count in range(TURNS_PER_WAKE):
             may_be_more = edge.receive()
@@ -214,12 +214,12 @@ class Shell:
         self._set_timer()
 
     def _turn_soon(self) -> None:
-        if not self._again:
-            self._again = True
+        if not self._is_turn_scheduled:
+            self._is_turn_scheduled = True
             self.loop.call_soon(self._turn_again)
 
     def _turn_again(self) -> None:
-        self._again = False
+        self._is_turn_scheduled = False
         self.turn()
 
     def _set_timer(self) -> None:

@@ -64,9 +64,9 @@ def has_children() -> bool:
 
 def has_strays() -> bool:
     """Return whether the parent of this processor has adopted an orphan of this processor."""
-    here = os.getpid()
-    others = (pid for pid in children_of(os.getppid()) if pid != here)
-    return any(here in (_group_of(pid), _origin_of(pid)) for pid in others)
+    processor = os.getpid()
+    siblings = (pid for pid in children_of(os.getppid()) if pid != processor)
+    return any(processor in (_group_of(pid), _origin_of(pid)) for pid in siblings)
 
 
 def reap() -> None:

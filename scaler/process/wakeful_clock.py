@@ -22,18 +22,18 @@ class WakefulClock:
 
     Args:
         clock: the real time, monotonic.
-        looks_seconds: the longest interval between two readings. A longer pause is noticed in any sleep that has an
+        update_seconds: the longest interval between two readings. A longer pause is noticed in any sleep that has an
             end.
 
     Attributes:
         now: the time of the last reading.
     """
 
-    __slots__ = ("_awake_by", "_clock", "_looks_seconds", "_paused_seconds", "_pauses", "now")
+    __slots__ = ("_awake_by", "_clock", "_paused_seconds", "_pauses", "_update_seconds", "now")
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, looks_seconds: float = inf) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, update_seconds: float = inf) -> None:
         self._clock = clock
-        self._looks_seconds = looks_seconds
+        self._update_seconds = update_seconds
         self._pauses: deque[tuple[float, float]] = deque(maxlen=PAUSES_REMEMBERED)
         """start and length of the last pauses"""
         self._paused_seconds = 0.0
@@ -41,7 +41,7 @@ class WakefulClock:
         self._awake_by = self.now
         """the latest time of the next reading, unless the process is paused"""
 
-    def look(self) -> float:
+    def update(self) -> float:
         """Read the clock and return the time. More than a second since the last reading, other than in a planned sleep,
         was a pause.
 
@@ -58,7 +58,9 @@ class WakefulClock:
 
     def sleep_until(self, deadline: float | None) -> None:
         """Note that the process sleeps from now until `deadline`; None: until something arrives."""
-        self._awake_by = inf if deadline is None else max(self._awake_by, min(deadline, self.now + self._looks_seconds))
+        self._awake_by = (
+            inf if deadline is None else max(self._awake_by, min(deadline, self.now + self._update_seconds))
+        )
 
     def paused_since(self, since: float) -> float:
         """Return for how many seconds the process was paused since this time."""

@@ -33,9 +33,9 @@ _PIECES_MOST = 512  # per system call
 _ANCILLARY_BYTES = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 # Plain numbers: combining the enumerations of `socket` takes longer than reading.
-_NOT_INHERITED, _CUT_SHORT = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
+_NOT_INHERITED, _TRUNCATED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0)), int(socket.MSG_CTRUNC)
 """Received descriptors are not inherited by child programs. On systems other than Linux `subprocess` closes them."""
-_LOOK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
+_PEEK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 LOST_EXIT_CODE = 71
 """the exit code of a processor that cannot receive an object that its next task needs"""
@@ -180,8 +180,8 @@ class Channel:
         try:
             if self._error is not None:
                 raise self._error
-            n_bytes, whole = self._pull()
-            messages.extend(map(self._opened, whole))
+            n_bytes, complete = self._read_once()
+            messages.extend(map(self._opened, complete))
         except ChannelClosedError as error:
             self._error = error
             if not messages:
@@ -189,7 +189,7 @@ class Channel:
             return 0
         return n_bytes
 
-    def _pull(self) -> tuple[int, list[Message]]:
+    def _read_once(self) -> tuple[int, list[Message]]:
         """Read once. Return the number of bytes read, and the messages that are complete now."""
         inflow, data = self._inflow, b""
         try:
@@ -200,7 +200,7 @@ class Channel:
                 n_bytes = len(data)
                 if ancillary:
                     self._take_descriptors(ancillary)
-                if flags & _CUT_SHORT:
+                if flags & _TRUNCATED:
                     raise BlockLostError("descriptors were dropped: too many are open")
         except BlockingIOError:
             return 0, []
@@ -237,10 +237,10 @@ class Channel:
             why = error.strerror if isinstance(error, OSError) else error
             raise BlockLostError(f"{sum(sizes):,} bytes cannot be mapped: {why}") from error
 
-    def has_come(self) -> bool:
+    def has_input(self) -> bool:
         """Return whether there is anything to receive, which includes the end of the stream."""
         try:
-            self._socket.recv(1, _LOOK)
+            self._socket.recv(1, _PEEK)
         except BlockingIOError:
             return False
         except OSError:

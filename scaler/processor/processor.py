@@ -43,19 +43,19 @@ from scaler.pickling.serialization import (
     result_to_frames,
     small_plain,
 )
-from scaler.process.memory import give_back_memory
+from scaler.process.memory import trim_memory
 from scaler.process.strays import has_children, has_strays
 from scaler.processor.channel import LOST_EXIT_CODE, BlockLostError, Channel, ChannelClosedError
 from scaler.processor.execution.failure import describe_failure, describe_stack
 from scaler.processor.execution.meter import CallMeter
 from scaler.processor.execution.outputs import OutputSender
-from scaler.processor.execution.place import described_place
+from scaler.processor.execution.place import encoded_facts
 from scaler.processor.execution.random_generators import RandomGenerators
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.processor.execution.values import LoadedValues
 from scaler.processor.lifecycle import signals
 from scaler.processor.lifecycle.ending import end_forked
-from scaler.processor.lifecycle.limits import ProcessLimits, check_room
+from scaler.processor.lifecycle.limits import ProcessLimits, check_memory
 from scaler.processor.lifecycle.preparation import finder
 from scaler.processor.progress_page import ProgressPage
 from scaler.processor.uplink import UnsentRows, Uplink
@@ -91,24 +91,24 @@ class VisibleDevices:
     """
 
     def __init__(self) -> None:
-        self._at_start = os.environ.get(GPUS_VARIABLE)
-        self._names = visible_gpus(self._at_start or "")
-        self._had: Numbers = ()
+        self._initial_variable = os.environ.get(GPUS_VARIABLE)
+        self._names = visible_gpus(self._initial_variable or "")
+        self._last_numbers: Numbers = ()
         """the GPUs of the last task that had any"""
 
-    def may_be(self, numbers: Numbers) -> bool:
+    def can_run(self, numbers: Numbers) -> bool:
         """Return whether a task that has these GPUs can run in this process."""
-        return not numbers or self._had in ((), numbers)
+        return not numbers or self._last_numbers in ((), numbers)
 
     def show(self, numbers: Numbers) -> None:
         """Let the next tasks see these GPUs; if `numbers` is empty, those that this process saw at its start."""
         if numbers:
-            self._had = numbers
+            self._last_numbers = numbers
             os.environ[GPUS_VARIABLE] = ",".join(map(self._name, numbers))
-        elif self._at_start is None:
+        elif self._initial_variable is None:
             os.environ.pop(GPUS_VARIABLE, None)
         else:
-            os.environ[GPUS_VARIABLE] = self._at_start
+            os.environ[GPUS_VARIABLE] = self._initial_variable
 
     def _name(self, number: int) -> str:
         """Return the name of the GPU with this number among those that the process saw at its start."""
@@ -123,15 +123,17 @@ class Processor:
         uplink = self._uplink = Uplink(channel)
         puts, per_second = (uplink.put_line, uplink.put_report), config.task_output_lines_per_second
         self.outputs = OutputSender(progress.words, *puts, per_second)
-        ways = uplink.say, uplink.await_permission, config.hard_processor_suspend
+        callbacks = uplink.send, uplink.await_permission, config.hard_processor_suspend
         limit_seconds = config.task_timeout_seconds
         task_context.key_file, task_context.trust_users = config.key_file or "", config.trust_users
-        self.waiting = ProcessorTaskContext(spec, config.address, progress.words, *ways, limit_seconds=limit_seconds)
+        self.waiting = ProcessorTaskContext(
+            spec, config.address, progress.words, *callbacks, limit_seconds=limit_seconds
+        )
         self._worker, self._is_extra = spec.worker, spec.is_extra
         self._is_over = False
         self._limits = ProcessLimits(config)
         self._devices = VisibleDevices()
-        self._run_all = self._run_within_limits if self._limits.are_there else self._run_tasks
+        self._run_all = self._run_within_limits if self._limits.has_any else self._run_tasks
         self._take: dict[type, Callable[[Any], None]] = {
             Batch[RunTask]: self._run_with_devices if GPU in read_amounts(config.capabilities) else self._run_all,
             Batch[ObjectResponse]: self._store,
@@ -143,16 +145,16 @@ class Processor:
         self._withheld = 0
         """the number of tasks that were not started"""
         self.generators = RandomGenerators()
-        self._values = LoadedValues(finder(config.functions), self.generators.undisturbed)
+        self._values = LoadedValues(finder(config.functions), self.generators.preserved)
         self._functions = self._values.functions
         self.waiting.name_of = self._values.name_of
-        self.waiting.say_report = self.outputs.report
+        self.waiting.send_report = self.outputs.report
         self._after_task: Callable[[int], None] = _nothing
         self._is_logging = logger.isEnabledFor(logging.DEBUG)
         self._seeds: RunOptions | None = None
         """the options of the present range, if its rows have seeds"""
         self._may_interrupt = False
-        self._is_void = False
+        self._drops_result = False
         """whether the outcome of the executed task is dropped"""
         self._interrupted_at = ""
         """the traceback of the last interrupted task"""
@@ -171,19 +173,19 @@ class Processor:
         self._after_task = after_task
         self._uplink.start()
         with contextlib.suppress(ChannelClosedError):
-            self._uplink.say([ProcessorReady(os.getpid())])
+            self._uplink.send([ProcessorReady(os.getpid())])
             if self._is_extra:
                 connect()
             try:
-                for batch in self._uplink.hear():
+                for batch in self._uplink.receive():
                     self._take[type(batch)](batch)
                     if self._is_over:
                         self._uplink.send_results()
                         return
             except BlockLostError as error:
-                self._end_of_loss(error)
+                self._exit_after_loss(error)
 
-    def _end_of_loss(self, error: BlockLostError) -> NoReturn:
+    def _exit_after_loss(self, error: BlockLostError) -> NoReturn:
         """End the process because an object of the next task was lost. Report that task as the cause, or it is retried
         forever.
         """
@@ -194,7 +196,7 @@ class Processor:
 
     def _end(self, _end: Batch[EndProcessor]) -> None:
         if self.waiting.is_needed():
-            self._uplink.say([ProcessorReady(os.getpid())])
+            self._uplink.send([ProcessorReady(os.getpid())])
         else:
             self._is_over = True
 
@@ -210,7 +212,7 @@ class Processor:
     def _collect_garbage(self, batch: Batch[CollectGarbage]) -> None:
         gc.collect()
         self._after_task(monotonic_ns())  # a finalizer may have printed
-        give_back_memory(min(item.trim_above_bytes for item in batch))
+        trim_memory(min(item.trim_above_bytes for item in batch))
 
     # Tasks
 
@@ -223,7 +225,7 @@ class Processor:
                 number = self._run_rows(task, number, left)
                 continue
             number += 1
-            if uplink.is_patient:
+            if uplink.is_batching:
                 uplink.send_results()  # this one may take longer
             words[4] = now_ns = monotonic_ns()
             words[0] = number
@@ -241,7 +243,7 @@ class Processor:
                 uplink.send_results()  # while it counts as executed: a done task that was not reported would run again
         words[0] = 0
         self._number = number
-        uplink.send_hurried()
+        uplink.send_urgent()
         after_task(words[4])  # cleaning up after the last task delays no result
 
     def _run_rows(self, task: RunTask, number: int, left: int) -> int:
@@ -249,7 +251,7 @@ class Processor:
         follow.
         """
         words, waiting, after_task, uplink = self._words, self.waiting, self._after_task, self._uplink
-        if uplink.is_patient:
+        if uplink.is_batching:
             uplink.send_before(task)
         rows = uplink.open_rows(task)
         add = rows.blocks.append
@@ -269,7 +271,7 @@ class Processor:
             if isinstance(result, bytes):
                 add(result)
             else:
-                self._add_unusual(rows, row, result)
+                self._add_row_result(rows, row, result)
             if waiting.children:
                 waiting.forget_children()
             after_task(now_ns)
@@ -281,10 +283,10 @@ class Processor:
         options = RunOptions.decode(task.options)
         if options.seed:
             return options
-        self.generators.begin(NO_SEED)
+        self.generators.start_call(NO_SEED)
         return None
 
-    def _run_row(self, task: RunTask, row: int, block: bytes, carried: Frames, began_ns: int) -> bytes | RunResult:
+    def _run_row(self, task: RunTask, row: int, block: bytes, carried: Frames, started_ns: int) -> bytes | RunResult:
         """Return the value of a row, or a complete result if the row failed or its value is large."""
         frames, error = NO_FRAMES, None
         try:
@@ -300,41 +302,41 @@ class Processor:
                     if len(sys.modules) != n_modules:
                         self.generators.refresh()
                 if self._seeds is not None:  # after the arguments were read, which may run user code
-                    self.generators.begin(self._seeds.seed_of(row_id(task.task_id, row)))
+                    self.generators.start_call(self._seeds.seed_of(row_id(task.task_id, row)))
                 returned = function(*positional)
-                small = None if self._is_void else small_plain(serializer, returned)
+                small = None if self._drops_result else small_plain(serializer, returned)
                 if small is None:
                     frames = self._write(serializer, returned)
                     if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) <= INLINE_BYTES:
                         small = frames[0]
                 self._may_interrupt = False
-                if small is not None and not self._is_void:
+                if small is not None and not self._drops_result:
                     return small
-                check_room(frames, self._worker)
+                check_memory(frames, self._worker)
             except BaseException as raised:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the row
                 self._may_interrupt = False
                 error = self._describe(raised)
         except (TaskInterrupt, KeyboardInterrupt) as raised:  # raised before the first line of the handler above
             self._may_interrupt = False
             error = self._describe(raised)
-        return self._result_alone(task, row, frames, error, began_ns)
+        return self._row_result(task, row, frames, error, started_ns)
 
-    def _result_alone(
-        self, task: RunTask, row: int, frames: Frames, error: TaskFailure | None, began_ns: int
+    def _row_result(
+        self, task: RunTask, row: int, frames: Frames, error: TaskFailure | None, started_ns: int
     ) -> RunResult:
         """Return the complete result of a row that failed or has a large value."""
-        alone = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"", frames=())
-        duration_us = min((monotonic_ns() - began_ns) // 1000, LONGEST_US)
-        if self._is_void:
-            return self._void_result(alone, duration_us, b"")
+        row_task = replace(task, task_id=row_id(task.task_id, row), rows=0, payload=b"", frames=())
+        duration_us = min((monotonic_ns() - started_ns) // 1000, LONGEST_US)
+        if self._drops_result:
+            return self._cancelled_result(row_task, duration_us, b"")
         status, payload, failed = TaskStatus.SUCCESS, b"", ""
         if error is not None:
-            status, payload, frames, failed = self._failed(error, alone)
-        return RunResult(alone.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"", failed)
+            status, payload, frames, failed = self._failed(error, row_task)
+        return RunResult(row_task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, b"", failed)
 
-    def _add_unusual(self, rows: UnsentRows, row: int, result: RunResult) -> None:
+    def _add_row_result(self, rows: UnsentRows, row: int, result: RunResult) -> None:
         if result.frames:
-            self._uplink.put_row_alone(result)
+            self._uplink.put_row_separately(result)
         else:
             rows.failure = result.failure
             rows.statuses[row] = result.status
@@ -348,7 +350,7 @@ class Processor:
         """
         done = 0
         while done < len(tasks) and not self._is_over:
-            following = done + self._limits.tasks_until_look(self._number - self._withheld)
+            following = done + self._limits.tasks_until_check(self._number - self._withheld)
             with self._limits.of_memory():
                 self._run_tasks(Batch[RunTask](tasks[done:following]))
             done = following
@@ -359,7 +361,7 @@ class Processor:
         cannot open, unless clients in this process wait for tasks of their own, which would end with it.
         """
         for numbers, row in groupby(tasks, numbers_of):
-            self._is_over = not (self._devices.may_be(numbers) or self.waiting.is_needed())
+            self._is_over = not (self._devices.can_run(numbers) or self.waiting.is_needed())
             if not self._is_over:
                 self._devices.show(numbers)
                 self._run_all(Batch[RunTask](row))
@@ -393,7 +395,7 @@ class Processor:
                 if len(frames) == 1 and type(frames[0]) is bytes and len(frames[0]) <= INLINE_BYTES:
                     payload, frames = frames[0], ()
                 else:
-                    check_room(frames, self._worker)
+                    check_memory(frames, self._worker)
             except BaseException as error:  # noqa: BLE001 - also SystemExit and KeyboardInterrupt end only the task
                 self._may_interrupt = False
                 ended_ns = ended_ns or perf_counter_ns()
@@ -404,8 +406,8 @@ class Processor:
             status, payload, frames, failed = self._failed(self._describe(error), task)
         duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)
         profile = meter.profile if meter is not None else b""
-        if self._is_void:
-            return self._void_result(task, duration_us, profile)
+        if self._drops_result:
+            return self._cancelled_result(task, duration_us, profile)
         if self._is_logging:
             logger.debug("task %s: %s after %d us", task.task_id.hex(), status.name.lower(), duration_us)
         return RunResult(task.task_id, task.worker, task.attempt, status, payload, duration_us, frames, profile, failed)
@@ -413,13 +415,13 @@ class Processor:
     def _failed(self, failure: TaskFailure, task: RunTask) -> tuple[TaskStatus, bytes, Frames, str]:
         """Return status, payload, frames and text of the result of a task that has raised."""
         known = self._functions.get(task.function_id)
-        place = described_place(known and known.call, self._worker)
+        place = encoded_facts(known and known.call, self._worker)
         return TaskStatus.FAILED, failure._replace(task_id=task.task_id, place=place).encode(), (), failure.short
 
     def _with_options(self, task: RunTask, function: Callable[..., Any]) -> tuple[Callable[..., Any], CallMeter | None]:
         """Prepare the random generators for a task. Return its function, and its meter if it is profiled."""
         options = RunOptions.decode(task.options)
-        self.generators.begin(options.seed_of(task.task_id))
+        self.generators.start_call(options.seed_of(task.task_id))
         if not options.profiling:
             return function, None
         meter = CallMeter(function)
@@ -427,10 +429,10 @@ class Processor:
 
     def forked(self) -> None:
         """Prepare a process that a task has forked: it ends where the task ends, and sends nothing."""
-        self._is_forked = self._is_void = True
+        self._is_forked = self._drops_result = True
         self._write = _end_forked
         self._describe = end_forked
-        self._uplink.leave()
+        self._uplink.detach()
         self.outputs.forked()
         signals.forked()
 
@@ -444,19 +446,19 @@ class Processor:
         """
         words = self._words
         number = words[0]
-        if self._may_interrupt and words[3] == number and not _is_delicate(frame):
+        if self._may_interrupt and words[3] == number and not _is_unsafe_to_interrupt(frame):
             self._may_interrupt = False
-            self._is_void = True
+            self._drops_result = True
             self._interrupted_at = describe_stack(frame)
             words[3] = 0
             raise TaskInterrupt("the task is no longer wanted")
 
     def keyboard(self, _signal: int, frame: FrameType | None) -> None:
         """Handle SIGINT: raise in the executed task, but not in code of Scaler."""
-        if self._may_interrupt and not _is_delicate(frame, spares_imports=False):
+        if self._may_interrupt and not _is_unsafe_to_interrupt(frame, spares_imports=False):
             raise KeyboardInterrupt
 
-    def _void_result(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
+    def _cancelled_result(self, task: RunTask, duration_us: int, profile: bytes) -> RunResult:
         """Return the result of an interrupted task, whatever it returned or raised afterwards.
 
         Processes that the task has started and not waited for must not outlive it. They end with this process, so it
@@ -464,7 +466,7 @@ class Processor:
         """
         if self._is_forked:  # while the result was written
             end_forked(None)
-        self._is_void = False
+        self._drops_result = False
         self.waiting.cancel_children()
         if self._is_logging:
             logger.debug("task %s: interrupted after %d us", task.task_id.hex(), duration_us)
@@ -473,7 +475,7 @@ class Processor:
         result = RunResult(task.task_id, task.worker, task.attempt, status, where, duration_us, (), profile)
         if has_children() or has_strays():
             logger.info("an interrupted task has left processes behind: this processor ends with them")
-            self._uplink.say([result])
+            self._uplink.send([result])
             os._exit(0)
         return result
 
@@ -482,7 +484,7 @@ def _no_object(_object_id: ObjectId, _is_own: bool) -> NoReturn:
     raise MissingObjects("a row of a range has no objects")  # the scheduler accepts no such rows
 
 
-def _nothing(_began_ns: int) -> None:
+def _nothing(_started_ns: int) -> None:
     pass
 
 
@@ -490,7 +492,7 @@ def _end_forked(_serializer: Serializer, _returned: Any) -> NoReturn:
     end_forked(None)
 
 
-def _is_delicate(frame: FrameType | None, spares_imports: bool = True) -> bool:
+def _is_unsafe_to_interrupt(frame: FrameType | None, spares_imports: bool = True) -> bool:
     """Return whether an exception here could do lasting harm: in an import, because some modules cannot be imported
     twice, or in code of Scaler that the task has called, unless that only waits.
     """
@@ -502,7 +504,9 @@ def _is_delicate(frame: FrameType | None, spares_imports: bool = True) -> bool:
         if _is_of_threading(frame, "start"):
             is_waiting = False  # it waits for a moment, in the middle of other work
         if type(name) is str and name.startswith("scaler.") and name not in _PURE and not is_waiting:
-            return frame.f_code is not CallMeter.__call__.__code__ or _is_delicate(frame.f_back, spares_imports)
+            return frame.f_code is not CallMeter.__call__.__code__ or _is_unsafe_to_interrupt(
+                frame.f_back, spares_imports
+            )
         frame = frame.f_back
     return False
 

@@ -90,8 +90,8 @@ class ProgressPage:
 
         The processor writes the time before the number, so the result is never too large.
         """
-        began_ns = int(self.words[4])
-        return now - began_ns / 1e9 if number and self.words[0] == number else 0.0
+        started_ns = int(self.words[4])
+        return now - started_ns / 1e9 if number and self.words[0] == number else 0.0
 
     @property
     def failure(self) -> str:

@@ -36,11 +36,11 @@ SEND_AFTER_NS = 2_000_000
 """The longest wait of a result for those of the next tasks, between tasks."""
 SEND_AT_ONCE_US = 6_000
 """The result of a longer task is sent at once, because the agent sends the next task after it."""
-TOGETHER_NS = 30_000_000
+BATCH_NS = 30_000_000
 """The longest expected wait of results that are only useful together: they are sent before a task that would exceed
 it.
 """
-LEFT_US = 8_000
+REMAINING_US = 8_000
 """They are also sent when the remaining tasks are expected to take less than this, so that the next ones arrive in
 time.
 """
@@ -136,7 +136,7 @@ class Uplink:
         self._reports: deque[TaskOutput] = deque(maxlen=1)
         self._next_report_ns = 0
         self._first_unsent_ns = 0
-        self.is_patient = False
+        self.is_batching = False
         """whether there are unsent results, and all of them are only useful together"""
         self._function_id: bytes = b""
         """the function of these results"""
@@ -152,7 +152,7 @@ class Uplink:
 
     def start(self) -> None:
         """Start the flusher thread."""
-        threading.Thread(target=self._flush_now_and_then, name="scaler-flusher", daemon=True).start()
+        threading.Thread(target=self._flush_periodically, name="scaler-flusher", daemon=True).start()
 
     # Out
 
@@ -160,10 +160,10 @@ class Uplink:
         """Send a result soon. If `is_last`, the caller flushes right after."""
         unsent = self._unsent
         unsent.append(result)
-        if is_last and not self.is_patient:
+        if is_last and not self.is_batching:
             return
         # Frames may be memory that the task has kept and the next task changes.
-        if result.frames or result.duration_us > SEND_AT_ONCE_US or self.is_patient:
+        if result.frames or result.duration_us > SEND_AT_ONCE_US or self.is_batching:
             self.send_results()
             return
         now_ns = perf_counter_ns()
@@ -174,14 +174,14 @@ class Uplink:
         elif now_ns - self._first_unsent_ns > SEND_AFTER_NS:
             self.send_results()
 
-    def put_with_others(self, result: RunResult, function_id: ObjectId, left: int = 0) -> None:
-        """Send a result that is only useful with others of its function, when several are there or `hear` waits.
+    def put_batched(self, result: RunResult, function_id: ObjectId, left: int = 0) -> None:
+        """Send a result that is only useful with others of its function, when several are there or `receive` waits.
 
         Args:
             left: how many tasks of the same batch have not started.
         """
         unsent = self._unsent
-        if result.frames or (unsent and not self.is_patient):
+        if result.frames or (unsent and not self.is_batching):
             self.put(result, is_last=False)
             return
         now_ns = perf_counter_ns()
@@ -189,12 +189,12 @@ class Uplink:
             self._first_unsent_ns = now_ns
         unsent.append(result)
         duration_us = result.duration_us  # the next one takes as long
-        is_last_chance = left and (left - 1) * duration_us < LEFT_US <= left * duration_us
-        if is_last_chance or now_ns - self._first_unsent_ns + 1000 * duration_us > TOGETHER_NS:
+        is_last_chance = left and (left - 1) * duration_us < REMAINING_US <= left * duration_us
+        if is_last_chance or now_ns - self._first_unsent_ns + 1000 * duration_us > BATCH_NS:
             self.send_results()
             return
         self._function_id = function_id
-        self.is_patient = True
+        self.is_batching = True
         if self._is_flusher_off:
             self._has_results.set()
 
@@ -202,20 +202,20 @@ class Uplink:
         """Start a range. Its results may wait for its end, but not for a row that takes long."""
         rows = self._rows = UnsentRows(task)
         if not self._unsent:
-            self._be_patient()
+            self._start_batching()
         return rows
 
-    def _be_patient(self) -> None:
+    def _start_batching(self) -> None:
         self._first_unsent_ns = perf_counter_ns()
-        self.is_patient = True
+        self.is_batching = True
         if self._is_flusher_off:
             self._has_results.set()
 
-    def put_row_alone(self, result: RunResult) -> None:
+    def put_row_separately(self, result: RunResult) -> None:
         """Send the result of a row that is not a small value, after the results of the rows before it."""
         rows = self._rows
         with self._lock:
-            self._send([*self._all_unsent(), result])
+            self._send([*self._take_unsent(), result])
             if rows is not None:
                 rows.skip()
 
@@ -231,11 +231,11 @@ class Uplink:
         if rows is None or result is None:
             return
         if not (rows.task.priority or result.statuses):  # else a caller waits for it
-            self.put_with_others(result, rows.task.function_id, left)
+            self.put_batched(result, rows.task.function_id, left)
         else:
             self.put(result, not left)
 
-    def _all_unsent(self) -> list[RunResult | TaskOutput]:
+    def _take_unsent(self) -> list[RunResult | TaskOutput]:
         """Remove and return all unsent items, including rows of the running range. The caller holds the lock."""
         unsent, rows = self._unsent, self._rows
         items = [unsent.popleft() for _ in range(len(unsent))]
@@ -253,7 +253,7 @@ class Uplink:
         """Send a line of output soon, before the result of its task. Safe to call from any thread."""
         if not self._unsent:
             self._first_unsent_ns = perf_counter_ns()
-        self.is_patient = False
+        self.is_batching = False
         self._unsent.append(line)
         if self._is_flusher_asleep:
             self._has_results.set()
@@ -270,38 +270,38 @@ class Uplink:
         """Send all unsent results."""
         with self._lock:
             unsent = self._unsent
-            self.is_patient = False
+            self.is_batching = False
             rows = self._rows
             if rows is not None:
-                items = self._all_unsent() if rows.is_late else [unsent.popleft() for _ in range(len(unsent))]
+                items = self._take_unsent() if rows.is_late else [unsent.popleft() for _ in range(len(unsent))]
                 if items:
                     self._send(items)
-                self._be_patient()
+                self._start_batching()
             elif len(unsent) == 1:  # as most often
                 self._send([unsent.popleft()])
             elif unsent:
                 self._send([unsent.popleft() for _ in range(len(unsent))])
 
-    def send_hurried(self) -> None:
-        """Send all unsent results, unless they are only useful together: `hear` sends these."""
-        if not self.is_patient:
+    def send_urgent(self) -> None:
+        """Send all unsent results, unless they are only useful together: `receive` sends these."""
+        if not self.is_batching:
             self.send_results()
 
-    def say(self, items: list[Any]) -> None:
+    def send(self, items: list[Any]) -> None:
         """Send items after all unsent results. Safe to call from any thread."""
         with self._lock:
-            self._send([*self._all_unsent(), *items])
+            self._send([*self._take_unsent(), *items])
 
     def _send(self, items: list[Any]) -> None:
         for header, frames in encode(PROCESSOR_TO_AGENT, items):
             self._channel.send(header, frames)
 
-    def _flush_now_and_then(self) -> None:
+    def _flush_periodically(self) -> None:
         """Run the flusher thread: while tasks run, a result waits for one tick at most."""
         with contextlib.suppress(ChannelClosedError):  # the agent has ended: the main thread handles that
             while True:
                 self._is_flusher_asleep = True
-                self._await_hurried()
+                self._await_urgent()
                 self._is_flusher_asleep = False
                 idle_ticks = 0
                 while idle_ticks < IDLE_TICKS:
@@ -309,29 +309,29 @@ class Uplink:
                     if self._reports:
                         idle_ticks = 0
                         self._take_report(perf_counter_ns())
-                    is_due = self._unsent and not self.is_patient
+                    is_due = self._unsent and not self.is_batching
                     idle_ticks = 0 if is_due else idle_ticks + 1
                     if is_due:
                         self.send_results()
 
-    def _await_hurried(self) -> None:
+    def _await_urgent(self) -> None:
         """Wait for an item that must be sent soon. Meanwhile send late results."""
-        idle_looks = 0
+        idle_checks = 0
         while not self._reports:
-            self._is_flusher_off = idle_looks >= IDLE_TICKS
-            if self.is_patient:  # perhaps set since then, by a thread that relies on the checks
+            self._is_flusher_off = idle_checks >= IDLE_TICKS
+            if self.is_batching:  # perhaps set since then, by a thread that relies on the checks
                 self._is_flusher_off = False
             if self._has_results.wait(None if self._is_flusher_off else LATE_SECONDS):
                 self._has_results.clear()
-                if not self.is_patient:
+                if not self.is_batching:
                     return
-                idle_looks = 0
-            elif self.is_patient:
-                idle_looks = 0
-                if perf_counter_ns() - self._first_unsent_ns > TOGETHER_NS:
+                idle_checks = 0
+            elif self.is_batching:
+                idle_checks = 0
+                if perf_counter_ns() - self._first_unsent_ns > BATCH_NS:
                     self.send_results()
             else:
-                idle_looks += 1
+                idle_checks += 1
 
     def _take_report(self, now_ns: int) -> bool:
         """Queue the latest report if it may be sent now, and return whether it may. Two threads may call it at once."""
@@ -342,7 +342,7 @@ class Uplink:
             self.put_line(self._reports.pop())
         return True
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Disconnect a forked process: it sends nothing, receives nothing, and never waits."""
         self._lock = threading.Lock()  # a thread that does not exist here may have held the old one
         self._unsent.clear()
@@ -351,7 +351,7 @@ class Uplink:
 
     # In
 
-    def hear(self) -> Iterator[Batch[Any]]:
+    def receive(self) -> Iterator[Batch[Any]]:
         """Iterate over the messages of the agent, in their order; wait for the next one.
 
         Raises:
@@ -361,7 +361,7 @@ class Uplink:
         while True:
             while received:
                 yield received.popleft()
-            if self._unsent and not self._channel.has_come():
+            if self._unsent and not self._channel.has_input():
                 self.send_results()
             self._receive()
 

@@ -24,7 +24,7 @@ from scaler.scaling.scaling_client import ScalingClient, owned, owners_in
 WORKER_NAMES = "SCALER_WORKER_NAMES"
 SEEN_SECONDS = 2.0
 """The most time between the connection of a cluster's workers and their report to this program."""
-AGAIN_SECONDS = 5.0
+RESEND_SECONDS = 5.0
 """The time after which a drain is requested again from a cluster that does not drain."""
 GONE_SECONDS = 10.0
 """The time without its workers, or without its owner, after which a cluster is lost."""
@@ -40,7 +40,7 @@ class _Cluster:
     """None: started by another `scaler_scale`"""
     seen_at: float = -math.inf
     """when its workers were last connected"""
-    told_at: float = -math.inf
+    requested_at: float = -math.inf
     is_leaving: bool = False
     is_terminated: bool = False
     """whether its command was ended while it had no workers"""
@@ -50,7 +50,7 @@ class _Cluster:
 
         A cluster that has never been seen may have connected just now, and work.
         """
-        return self.process is None or now >= max(self.told_at + SEEN_SECONDS, self.seen_at + GONE_SECONDS)
+        return self.process is None or now >= max(self.requested_at + SEEN_SECONDS, self.seen_at + GONE_SECONDS)
 
     def terminate(self) -> None:
         if self.process is not None and not self.is_terminated:
@@ -150,7 +150,7 @@ class Clusters:
         for cluster in self._clusters.values():
             cluster.is_leaving = True
 
-    def tell(self, workers: Iterable[WorkerView], now: float) -> None:
+    def send_drains(self, workers: Iterable[WorkerView], now: float) -> None:
         """Request the drain of leaving clusters. A cluster whose workers never connected is ended by its command."""
         present = self._present(workers)
         for name, cluster in self._clusters.items():
@@ -160,13 +160,13 @@ class Clusters:
             if not cluster.is_leaving:
                 continue
             stays = any(not worker.agent.is_leaving for worker in its_workers)
-            if cluster.told_at == -math.inf or (stays and now - cluster.told_at >= AGAIN_SECONDS):
-                cluster.told_at = now
-                self._owner.send_away(cluster.names)
+            if cluster.requested_at == -math.inf or (stays and now - cluster.requested_at >= RESEND_SECONDS):
+                cluster.requested_at = now
+                self._owner.request_drain(cluster.names)
             elif not its_workers and cluster.is_gone(now):
                 cluster.terminate()
 
-    def wait_again(self, now: float) -> None:
+    def reset_absences(self, now: float) -> None:
         """Restart the time-outs of absent workers and owners, after a time in which the state was unknown."""
         self._missing.clear()
         for cluster in self._clusters.values():
@@ -176,7 +176,7 @@ class Clusters:
     def terminate(self) -> None:
         """End draining clusters by their commands while no scheduler answers, except those that may still work."""
         for cluster in self._clusters.values():
-            if cluster.is_leaving and (cluster.process is None or -math.inf in (cluster.told_at, cluster.seen_at)):
+            if cluster.is_leaving and (cluster.process is None or -math.inf in (cluster.requested_at, cluster.seen_at)):
                 cluster.terminate()
 
     def kill(self) -> None:

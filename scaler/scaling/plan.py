@@ -71,7 +71,7 @@ class Plan:
         self._idle_since: dict[str, float] = {}
         self._sizes: dict[str, int] = {}
         """the number of workers of each idle cluster"""
-        self._come: set[str] = set()
+        self._seen: set[str] = set()
         """clusters that have been connected; while they have no workers, these are expected back"""
 
     def target(self, wanted: int) -> int:
@@ -88,7 +88,7 @@ class Plan:
             clusters: those of this `scaler_scale`, without leaving ones.
         """
         each = self._bounds.each
-        self._note(now, clusters)
+        self._update(now, clusters)
         target = self.target(wanted)
         absent = [cluster for cluster in clusters if not cluster.workers]
         late = [cluster.name for cluster in absent if self._is_late(now, cluster)]
@@ -108,11 +108,11 @@ class Plan:
         return Decision(min(math.ceil(missing / each), room // each), late)
 
     def _is_late(self, now: float, cluster: ScaledCluster) -> bool:
-        return cluster.name not in self._come and now - cluster.started_at >= self._bounds.start_seconds
+        return cluster.name not in self._seen and now - cluster.started_at >= self._bounds.start_seconds
 
-    def _note(self, now: float, clusters: Collection[ScaledCluster]) -> None:
+    def _update(self, now: float, clusters: Collection[ScaledCluster]) -> None:
         names = {each.name for each in clusters}
-        self._come = (self._come & names) | {each.name for each in clusters if each.workers}
+        self._seen = (self._seen & names) | {each.name for each in clusters if each.workers}
         idle = {each.name: each for each in clusters if each.workers and not each.is_busy}
         self._idle_since = {name: self._idle_since.get(name, now) for name in idle}
         self._sizes = {name: each.workers for name, each in idle.items()}

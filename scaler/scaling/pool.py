@@ -63,5 +63,5 @@ def from_asked(text: str) -> tuple[tuple[str, int], ...]:
     return tuple((name, int(amount)) for name, _, amount in parts if name and amount.isdecimal())
 
 
-def _has(there: Mapping[str, int], asked: Mapping[str, int]) -> bool:
-    return all(there.get(name, -1) >= amount for name, amount in asked.items())
+def _has(available: Mapping[str, int], asked: Mapping[str, int]) -> bool:
+    return all(available.get(name, -1) >= amount for name, amount in asked.items())

@@ -57,13 +57,13 @@ class ScaleProgram:
         """clusters that were reported as waiting"""
         self._hold_until = 0.0
         self._pause_seconds = PAUSE_SECONDS
-        self._is_heard = True
+        self._is_receiving = True
         self._problem = ""
         """the last printed reason why the scheduler sends nothing"""
 
     def run(self) -> None:
         """Run until SIGINT, SIGTERM or SIGHUP; then drain all clusters, and return when their commands have ended."""
-        with self._hearing_signals():
+        with self._counting_signals():
             try:
                 while not self._n_signals:
                     self._turn()
@@ -71,11 +71,11 @@ class ScaleProgram:
                 self._drain_all()
 
     @contextlib.contextmanager
-    def _hearing_signals(self) -> Iterator[None]:
-        def heard(*_signal: object) -> None:
+    def _counting_signals(self) -> Iterator[None]:
+        def count(*_signal: object) -> None:
             self._n_signals += 1
 
-        before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        before = {number: signal.signal(number, count) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
         try:
             yield
         finally:
@@ -93,33 +93,33 @@ class ScaleProgram:
         if self._model.restarts != restarts:
             self._say(f"the scheduler was restarted; its workers have {RESTART_SECONDS:.0f} s to reconnect")
             self._hold_until = now + RESTART_SECONDS
-            self._clusters.wait_again(now)
-        self._note_ended(now)
-        if self._hears(now):
+            self._clusters.reset_absences(now)
+        self._report_ended(now)
+        if self._is_state_known(now):
             if not self._is_ending:
                 self._take_over(now)
-            self._clusters.tell(self._model.workers, now)
+            self._clusters.send_drains(self._model.workers, now)
             if not self._is_ending and now >= self._hold_until:
                 self._decide(now)
         elif self._is_ending:
             self._clusters.terminate()
 
-    def _hears(self, now: float) -> bool:
+    def _is_state_known(self, now: float) -> bool:
         """Return whether the present state is known."""
         silent = self._model.silent_seconds(now)
-        if (silent is None) != self._is_heard:
-            self._is_heard = silent is None
-            self._clusters.wait_again(now)
+        if (silent is None) != self._is_receiving:
+            self._is_receiving = silent is None
+            self._clusters.reset_absences(now)
             self._say(
                 "the scheduler answers again"
-                if self._is_heard
+                if self._is_receiving
                 else "the scheduler is silent: no cluster is started or drained"
             )
-        return self._is_heard and self._model.heads.keys() >= TOPICS
+        return self._is_receiving and self._model.heads.keys() >= TOPICS
 
-    def _note_ended(self, now: float) -> None:
-        for name, code, was_told in self._clusters.ended(now):
-            if was_told or code == 0:
+    def _report_ended(self, now: float) -> None:
+        for name, code, was_requested in self._clusters.ended(now):
+            if was_requested or code == 0:
                 self._say(f"{name} ended")
                 self._pause_seconds = PAUSE_SECONDS
             else:
@@ -142,13 +142,15 @@ class ScaleProgram:
     def _decide(self, now: float) -> None:
         model = self._model
         staying = self._clusters.staying(model.workers)
-        wanted, there = self._pool.look(wanted_by_capabilities(model.waiting, self._target_seconds), staying)
+        wanted, connected = self._pool.look(wanted_by_capabilities(model.waiting, self._target_seconds), staying)
         clusters = self._clusters.look(staying)
-        self._say_who_waits(now, clusters)
-        decision = self._plan.decide(now, wanted, there, clusters)
+        self._print_waiting(now, clusters)
+        decision = self._plan.decide(now, wanted, connected, clusters)
         for name in decision.drain:
-            is_there = any(each.workers for each in clusters if each.name == name)
-            self._say(f"{name} is no longer needed: drained" if is_there else f"{name} did not connect in time: ended")
+            is_connected = any(each.workers for each in clusters if each.name == name)
+            self._say(
+                f"{name} is no longer needed: drained" if is_connected else f"{name} did not connect in time: ended"
+            )
             self._clusters.drain(name)
         for _ in range(decision.start):
             try:
@@ -156,28 +158,28 @@ class ScaleProgram:
             except OSError as error:
                 self._failed(now, f"the command cannot be run: {error}")
                 return
-            self._say(f"{self._reason(wanted, there)}: started {name}")
+            self._say(f"{self._reason(wanted, connected)}: started {name}")
 
-    def _say_who_waits(self, now: float, clusters: Sequence[ScaledCluster]) -> None:
+    def _print_waiting(self, now: float, clusters: Sequence[ScaledCluster]) -> None:
         waiting = {each.name for each in clusters if not each.workers and now - each.started_at >= WAITING_SECONDS}
         for name in sorted(waiting - self._waiting):
             self._say(f"{name} waits: its command runs, and no worker has connected; in a queue it keeps its place")
         self._waiting = waiting
 
-    def _reason(self, wanted: int, there: int) -> str:
+    def _reason(self, wanted: int, connected: int) -> str:
         target = self._plan.target(wanted)
         if target > wanted:
-            return f"{there:,} workers are connected, the minimum is {target:,}"
-        return f"{self._model.open_tasks:,} open tasks could use {wanted:,} workers, {there:,} are connected"
+            return f"{connected:,} workers are connected, the minimum is {target:,}"
+        return f"{self._model.open_tasks:,} open tasks could use {wanted:,} workers, {connected:,} are connected"
 
     def _drain_all(self) -> None:
-        self._is_ending, told = True, self._n_signals
+        self._is_ending, n_before = True, self._n_signals
         self._clusters.drain_all()
         if len(self._clusters):
             number = len(self._clusters)
             which = "1 cluster" if number == 1 else f"{number} clusters"
             self._say(f"waiting for {which} to end; a second Ctrl-C ends their commands at once")
         while len(self._clusters):
-            if self._n_signals > told:
+            if self._n_signals > n_before:
                 self._clusters.kill()
             self._turn()

@@ -42,11 +42,11 @@ class ScalingClient:
         client_id = ClientId(random_id())
         return LinkThread(self._endpoint, client_id, TIMEOUT_SECONDS, HEARTBEAT_SECONDS, label=self.name)
 
-    def send_away(self, workers: Iterable[str]) -> None:
+    def request_drain(self, workers: Iterable[str]) -> None:
         """Request the drain of the clusters of these workers. Repeat the request until they drain."""
         self.look()
         asked = leave(workers)
-        asked.add_done_callback(_say_refusal)
+        asked.add_done_callback(_log_refusal)
         self._link.inquire(asked)
 
     def look(self) -> None:
@@ -59,7 +59,7 @@ class ScalingClient:
         self._link.close()
 
 
-def _say_refusal(asked: Future[None]) -> None:
+def _log_refusal(asked: Future[None]) -> None:
     error = None if asked.cancelled() else asked.exception()
     if isinstance(error, NotAllowedError):
         logger.error("the scheduler refuses to drain clusters: %s", error)

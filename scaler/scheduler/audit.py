@@ -38,12 +38,12 @@ class _LineAllowance:
 
     def __init__(self, per_second: float = LINES_PER_SECOND) -> None:
         self.allowance = Allowance(per_second, BURST_SECONDS, time.monotonic)
-        self.unsaid = 0
+        self.omitted = 0
 
-    def take_unsaid(self) -> int:
+    def take_omitted(self) -> int:
         """Return the number of lines left out since the last call."""
-        unsaid, self.unsaid = self.unsaid, 0
-        return unsaid
+        omitted, self.omitted = self.omitted, 0
+        return omitted
 
 
 class _Group:
@@ -57,18 +57,18 @@ class _Group:
         """Return whether a line of a source may be written; count the line if not."""
         known = self.sources[source] = self.sources.pop(source) if source in self.sources else _LineAllowance()
         if len(self.sources) > REMEMBERED:
-            self.lines.unsaid += self.sources.popitem(last=False)[1].unsaid
+            self.lines.omitted += self.sources.popitem(last=False)[1].omitted
         if not known.allowance.take(1):
-            known.unsaid += 1
+            known.omitted += 1
             return False
         if not self.lines.allowance.take(1):
-            self.lines.unsaid += 1
+            self.lines.omitted += 1
             return False
         return True
 
-    def take_unsaid(self, source: str) -> int:
+    def take_omitted(self, source: str) -> int:
         """Return the number of lines of a source left out since the last call."""
-        return self.sources[source].take_unsaid() if source in self.sources else 0
+        return self.sources[source].take_omitted() if source in self.sources else 0
 
 
 def source_of(address: str) -> str:
@@ -87,19 +87,19 @@ class AuditLog:
 
     Args:
         file: the file to append to; None: only the handlers that the logger already has.
-        goes_on: whether lines are also passed to the handlers of parent loggers.
+        propagates: whether lines are also passed to the handlers of parent loggers.
         clock: returns the time, in seconds since 1970.
 
     Raises:
         ConfigError: if the file cannot be opened.
     """
 
-    def __init__(self, file: str | None, goes_on: bool, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, file: str | None, propagates: bool, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._groups = self._strangers, self._known = _Group(STRANGERS_PER_SECOND), _Group(KNOWN_PER_SECOND)
         self._handler: logging.Handler | None = None
         logger.setLevel(logging.INFO)
-        logger.propagate = goes_on
+        logger.propagate = propagates
         if file is not None:
             self._handler = open_file(file)
             self._handler.setFormatter(logging.Formatter("%(message)s"))
@@ -118,21 +118,21 @@ class AuditLog:
         source = source_of(source)
         group = self._strangers if event == REFUSED and not about.get("owner") else self._known
         if group.take(source):
-            self._write(event, about, sum(each.take_unsaid(source) for each in self._groups))
+            self._write(event, about, sum(each.take_omitted(source) for each in self._groups))
 
-    def _write(self, event: str, about: Mapping[str, str], unsaid: int) -> None:
-        of_others = sum(each.lines.take_unsaid() for each in self._groups)
+    def _write(self, event: str, about: Mapping[str, str], omitted: int) -> None:
+        of_others = sum(each.lines.take_omitted() for each in self._groups)
         at = datetime.fromtimestamp(self._clock(), timezone.utc).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"time": at.replace("+00:00", "Z"), "event": event}
         line |= {name: printable(text, NAME_CHARACTERS) for name, text in about.items() if text}
-        line |= {name: count for name, count in (("unsaid", unsaid), ("unsaid_of_others", of_others)) if count}
+        line |= {name: count for name, count in (("unsaid", omitted), ("unsaid_of_others", of_others)) if count}
         logger.info("%s", json.dumps(line))
 
     def close(self) -> None:
         """Write the number of lines left out and not reported yet, and close the file."""
-        unsaid = sum(each.take_unsaid(source) for each in self._groups for source in each.sources)
-        if unsaid or any(each.lines.unsaid for each in self._groups):
-            self._write("left out", {}, unsaid)
+        omitted = sum(each.take_omitted(source) for each in self._groups for source in each.sources)
+        if omitted or any(each.lines.omitted for each in self._groups):
+            self._write("left out", {}, omitted)
         if self._handler is not None:
             logger.removeHandler(self._handler)
             self._handler.close()

@@ -55,7 +55,7 @@ UNREAD_SECONDS = 0.25
 """After this time, everything that had arrived on a broken connection counts as read, except a goodbye."""
 FLOOD_SECONDS = 0.05
 """How often to check for peers that send far more than is read, under load."""
-DEAF_SECONDS = 10.0
+UNACKNOWLEDGED_SECONDS = 10.0
 """With a closed window, a peer that acknowledges nothing for this time is treated as disconnected."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
@@ -140,7 +140,7 @@ class SchedulerEdge:
             if message is None:
                 self._is_calm = number < 2
                 if self._broken:
-                    self._tell_broken(now)
+                    self._report_broken(now)
                 return self._outbox.has_work  # an acknowledgement, which no actor handles
             connection, header, frames = message
             peer = connected.get(connection)
@@ -148,11 +148,11 @@ class SchedulerEdge:
                 self.received.add_message(header, frames)
                 self._from_stranger(connection, header, frames)
             else:
-                peer.heard_at = now
+                peer.last_received_at = now
                 items_left -= self._from_peer(peer, header, frames)
                 if items_left <= 0:
                     break
-        self._tell_broken(now - UNREAD_SECONDS)  # other peers may send without a pause
+        self._report_broken(now - UNREAD_SECONDS)  # other peers may send without a pause
         if now >= self._look_at:
             self.look()
         return True
@@ -197,8 +197,7 @@ class SchedulerEdge:
 
     def _from_stranger(self, connection: Connection, header: bytes, frames: list[memoryview]) -> None:
         """Handle a message without a session: a hello starts one, any other is answered with a request for a hello. A
-        connection
-        that sends too many or too large messages is closed.
+        connection that sends too many or too large messages is closed.
         """
         count = self._strangers.add_message(connection)
         is_large = len(header) + sum(map(len, frames)) > FIRST_BYTES
@@ -252,9 +251,9 @@ class SchedulerEdge:
         for name, each in terms.items():
             self._directory.owners.of(name, each)
         if terms:
-            self._tell_jobs()
+            self._notify_jobs()
 
-    def _tell_jobs(self) -> None:
+    def _notify_jobs(self) -> None:
         if self._jobs is not None:
             self._jobs.send(OwnersChanged())
 
@@ -264,7 +263,7 @@ class SchedulerEdge:
             if peer.permit is not None and peer.permit.public in keys:
                 self._listener.hang_up(connection)
         self._acceptor.send(KeysEnded(keys))
-        self._tell_jobs()
+        self._notify_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
         """Pass a late goodbye, from a lost connection, to the session of its peer. Return whether there is one."""
@@ -284,23 +283,23 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(peer.connection, peer.outgoing, refusal)
         peer.garbled += 1
         self._disconnect(peer, f"sent a message that cannot be read ({error})")
-        peer.spoil()
+        peer.invalidate()
 
     def _disconnect(self, peer: Peer, reason: str, *, is_surely_closed: bool = False) -> None:
         self._directory.disconnect(peer)
         unsent = peer.pipe.withdraw(RunTask, peer.left) if peer.outgoing is SCHEDULER_TO_AGENT else ()
-        peer.session.send(ConnectionLost(peer.visit, reason, unsent, is_surely_closed))
+        peer.session.send(ConnectionLost(peer.connection_number, reason, unsent, is_surely_closed))
 
     # Out
 
     def flush(self) -> bool:
         outbox = self._outbox
-        if not (outbox.due or outbox.parting or outbox.parcels):
+        if not (outbox.due or outbox.closing or outbox.parcels):
             return False
         due = outbox.take_due()
-        if outbox.parting or outbox.parcels:
-            for peer, connection in outbox.take_parting():
-                self._say_last(peer, connection)
+        if outbox.closing or outbox.parcels:
+            for peer, connection in outbox.take_closing():
+                self._send_last(peer, connection)
             for parcel in outbox.take_parcels():
                 self._send_to_stranger(parcel)
         for peer in due:
@@ -309,7 +308,7 @@ class SchedulerEdge:
 
     def _serve(self, peer: Peer) -> None:
         pipe, connection = peer.pipe, peer.connection
-        if peer.is_awaited and pipe.has_unsaid:
+        if peer.is_awaited and pipe.has_pending:
             peer.is_awaited = False
             peer.session.send(ItemsWaiting())
         if not connection:
@@ -317,9 +316,9 @@ class SchedulerEdge:
             return
         if connection in self._broken:
             return
-        said, left = pipe.said, peer.left
+        last_sent, left = pipe.last_sent, peer.left
         try:
-            before = _uncounted(peer) if peer.alone or peer.resends else ()
+            before = _uncounted(peer) if peer.unnumbered or peer.resends else ()
             taken = pipe.take()
         except Exception as error:  # noqa: BLE001 - one peer must not affect the others
             self._give_up(peer, error)
@@ -329,29 +328,30 @@ class SchedulerEdge:
                 self._send(connection, header, frames)
             for header, frames in taken:
                 self._send(connection, header, frames)
-                said += 1
-                left = said
+                last_sent += 1
+                left = last_sent
         except PeerGoneError:
             self.undeliverable += 1
             self._broken[connection] = peer, self._clock()
-            peer.left = min(left, pipe.said)  # an acknowledgement has no number
+            peer.left = min(left, pipe.last_sent)  # an acknowledgement has no number
         else:
-            peer.left = pipe.said
-            if pipe.has_unsaid:
-                self._check_unheard(peer)
+            peer.left = pipe.last_sent
+            if pipe.has_pending:
+                self._check_unacknowledged(peer)
 
-    def _check_unheard(self, peer: Peer) -> None:
-        """Reset the session of a peer whose window is closed if it acknowledges nothing for `DEAF_SECONDS`, and too
-        much waits.
+    def _check_unacknowledged(self, peer: Peer) -> None:
+        """Reset the session of a peer whose window is closed if it acknowledges nothing for `UNACKNOWLEDGED_SECONDS`,
+        and too much waits.
         """
         pipe, now = peer.pipe, self._clock()
         acknowledged, since = peer.window_closed
         if acknowledged != pipe.acknowledged:
             peer.window_closed = (pipe.acknowledged, now)
-        elif now - since > DEAF_SECONDS and pipe.size_bytes() > self._kept_bytes:
-            reason = f"more than {self._kept_bytes} bytes wait, and nothing was acknowledged for {DEAF_SECONDS:g} s"
+        elif now - since > UNACKNOWLEDGED_SECONDS and pipe.size_bytes() > self._kept_bytes:
+            kept, seconds = self._kept_bytes, UNACKNOWLEDGED_SECONDS
+            reason = f"more than {kept} bytes wait, and nothing was acknowledged for {seconds:g} s"
             logger.warning("reset the session of %s: %s", peer.connection.hex(), reason)
-            self._begin_anew(peer, reason)
+            self._reset_session(peer, reason)
 
     def _send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         self._listener.send(connection, header, frames)
@@ -359,13 +359,13 @@ class SchedulerEdge:
 
     def _check_kept(self, peer: Peer) -> None:
         """Drop what waits for a disconnected peer if it exceeds the limit; its session is reset when it reconnects."""
-        if peer.is_spoilt:
-            peer.spoil()  # drop what was put since then
+        if peer.is_invalid:
+            peer.invalidate()  # drop what was put since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
             logger.warning("more than %d bytes wait for a disconnected peer: they are dropped", self._kept_bytes)
-            peer.spoil()
+            peer.invalidate()
 
-    def _say_last(self, peer: Peer, connection: Connection) -> None:
+    def _send_last(self, peer: Peer, connection: Connection) -> None:
         """Send the remaining items of a peer whose session has ended."""
         try:
             for header, frames in (*_uncounted(peer), *peer.pipe.take()):
@@ -385,16 +385,16 @@ class SchedulerEdge:
     def _give_up(self, peer: Peer, error: Exception) -> None:
         """Reset the session of a peer to which items cannot be encoded. Other peers are not affected."""
         logger.error("items for %s cannot be encoded", peer.connection.hex(), exc_info=error)
-        self._begin_anew(peer, "the scheduler could not encode a message to you")
+        self._reset_session(peer, "the scheduler could not encode a message to you")
 
-    def _begin_anew(self, peer: Peer, reason: str) -> None:
+    def _reset_session(self, peer: Peer, reason: str) -> None:
         connection = peer.connection
         peer.garbled += 1
-        peer.spoil()
+        peer.invalidate()
         self._disconnect(peer, reason)
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
-    def _tell_broken(self, until: float) -> None:
+    def _report_broken(self, until: float) -> None:
         """Report connections that broke before `until`, after all that arrived on them, such as a goodbye."""
         while self._broken:
             connection, (peer, since) = next(iter(self._broken.items()))
@@ -415,7 +415,7 @@ class SchedulerEdge:
                 self._strangers.remove(connection)
                 continue
             echo = ClientHeartbeatEcho if peer.outgoing is SCHEDULER_TO_CLIENT else WorkerHeartbeatEcho
-            self._outbox.put_alone(peer, echo(_PROBE_NS))
+            self._outbox.put_unnumbered(peer, echo(_PROBE_NS))
             living.append(connection)
         self.flush()
         return [connection for connection in living if connection not in self._broken]
@@ -435,9 +435,9 @@ class SchedulerEdge:
 def _uncounted(peer: Peer) -> list[Message]:
     """Take what is sent first: messages without a number, then messages to resend."""
     messages: list[Message] = []
-    if peer.alone:
-        alone, peer.alone = peer.alone, []
-        messages.append(peer.pipe.unnumbered(alone))
+    if peer.unnumbered:
+        unnumbered, peer.unnumbered = peer.unnumbered, []
+        messages.append(peer.pipe.unnumbered(unnumbered))
     if peer.resends:
         messages += peer.resends
         peer.resends = []

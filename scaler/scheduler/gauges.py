@@ -36,7 +36,7 @@ class ProcessGauges:
         """Start measuring. Idempotent."""
         if self._timer is None:
             self._last = (time.monotonic(), time.process_time())
-            self._look_later()
+            self._schedule_sample()
 
     def stop(self) -> None:
         """Stop measuring. Idempotent."""
@@ -45,13 +45,13 @@ class ProcessGauges:
             self._timer = None
             self._late.clear()
 
-    def _look_later(self) -> None:
+    def _schedule_sample(self) -> None:
         self._due = self._loop.time() + LOOK_SECONDS
-        self._timer = self._loop.call_at(self._due, self._look)
+        self._timer = self._loop.call_at(self._due, self._sample)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         self._late.append(max(0.0, self._loop.time() - self._due))
-        self._look_later()
+        self._schedule_sample()
 
     def read(self) -> Gauges:
         """Return the present values, and those of the time since the last call."""

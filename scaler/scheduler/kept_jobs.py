@@ -34,24 +34,24 @@ class KeptJobs:
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         self._folder = JobFolder(Path(config.keep or ""), config.keep_shared, _holder(config))
-        self._clerk: JobWriter | None = None
+        self._writer: JobWriter | None = None
 
-    def shelf(self, post: Callable[[ActorRef, Any], None], lockout_of: Callable[[str], Lockout | None]) -> JobCatalog:
+    def catalog(self, post: Callable[[ActorRef, Any], None], lockout_of: Callable[[str], Lockout | None]) -> JobCatalog:
         """Start the job writer, and return the catalog of jobs for actors.
 
         Args:
             post: sends an actor a message from any thread.
             lockout_of: returns why an owner with a key is locked out, if so.
         """
-        self._clerk = JobWriter(tidy=self._folder.delete_some)
+        self._writer = JobWriter(tidy=self._folder.delete_some)
         logger.info("scheduler: jobs are kept in %s", self._folder.path)
         most, is_shared = self._config.keep_bytes, self._config.keep_shared
-        return JobCatalog(self._folder, self._clerk, post, _user(), most, is_shared, lockout_of)
+        return JobCatalog(self._folder, self._writer, post, _user(), most, is_shared, lockout_of)
 
     def close(self) -> None:
         """Write all pending changes to disk, and unlock the folder."""
-        if self._clerk is not None:
-            self._clerk.end()
+        if self._writer is not None:
+            self._writer.end()
         self._folder.close()
 
 

@@ -20,8 +20,8 @@ from scaler.keys.allowed import KEY_SHOWN, AllowedKey, Lockout, OwnerTerms
 from scaler.keys.folder import KeyFolder
 from scaler.keys.key_file import ADMIN, CLIENT, MONITOR, WORKER
 from scaler.process.allowance import Allowance
-from scaler.transport.admission.authenticator import GOOD, AdmissionKeys
-from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED
+from scaler.transport.admission.authenticator import ACCEPTED, AdmissionKeys
+from scaler.transport.admission.keyring import NO_LONGER_LISTED, NOT_LISTED
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class KeyRegistry:
         self._seen = self._state()
         self._allowed = folder.allowed()
         self._day = _today()
-        self._good = self._good_at(self._day)
+        self._valid = self._valid_at(self._day)
         """role and owner of each key that was valid at the last check, or has been accepted since"""
         self._unsettled: tuple[int, ...] = ()
         """the state of the file if lines were missing from it at the last check"""
@@ -62,13 +62,13 @@ class KeyRegistry:
         """the time when `_trouble` was last logged"""
         self._has_changed = False
         """whether the list was read again since the last check"""
-        self._has_news = True
+        self._has_new_terms = True
         """whether the list was read again since the last call of `take_terms`"""
         self._lines = Allowance(REFUSALS_PER_SECOND, REFUSALS_BURST_SECONDS, time.monotonic)
-        self._unsaid = 0
+        self._omitted = 0
         folder.drop_old_pairs()
 
-    def lock(self, *roles: str) -> AdmissionKeys:
+    def admission_keys(self, *roles: str) -> AdmissionKeys:
         """Return the lock of a socket that accepts keys of these roles."""
         return AdmissionKeys(
             self._secret,
@@ -79,7 +79,7 @@ class KeyRegistry:
     def permit_of(self, public: str) -> AllowedKey | None:
         """Return the entry of a key in the list; None if the key is not on the list, was revoked or has expired."""
         key = self._allowed.get(public)
-        return None if key is None or key.why_not(_today()) else key
+        return None if key is None or key.why_invalid(_today()) else key
 
     def lockout_of(self, owner: str) -> Lockout | None:
         """Return why an owner may not start anything; None if a key of that owner is valid. Thread-safe."""
@@ -89,49 +89,48 @@ class KeyRegistry:
         """Return the terms of each owner with a valid key, from the owner's last line; empty if unchanged since the
         last call.
         """
-        has_news, self._has_news = self._has_news, False
-        return {key.name: key.terms for public, key in self._allowed.items() if public in self._good and has_news}
+        has_news, self._has_new_terms = self._has_new_terms, False
+        return {key.name: key.terms for public, key in self._allowed.items() if public in self._valid and has_news}
 
     def _judge(self, public: str, address: str, roles: Collection[str]) -> int:
         if public not in self._allowed:
             self._read_again()  # it may have been created just now
         key = self._allowed.get(public)
         if key is None:
-            self._say_refused(address, "its key is not on the list" if public else "it has no key")
+            self._log_refusal(address, "its key is not on the list" if public else "it has no key")
             return NOT_LISTED
-        reason = key.why_not(_today())
+        reason = key.why_invalid(_today())
         if reason:
-            self._say_refused(address, f"the key of {key.name} is no longer valid: {reason}")
-            return LISTED_NO_MORE
+            self._log_refusal(address, f"the key of {key.name} is no longer valid: {reason}")
+            return NO_LONGER_LISTED
         if key.role not in roles:
-            self._say_refused(address, f"the key of {key.name} has the role {key.role}")
+            self._log_refusal(address, f"the key of {key.name} has the role {key.role}")
             return NOT_LISTED
         about = {"address": address, "owner": key.name, "role": key.role, "key": public[:KEY_SHOWN]}
         self._tell("admitted", address, **about)
-        self._good.setdefault(public, (key.role, key.name))
-        return GOOD
+        self._valid.setdefault(public, (key.role, key.name))
+        return ACCEPTED
 
-    def _say_refused(self, address: str, reason: str) -> None:
+    def _log_refusal(self, address: str, reason: str) -> None:
         self._tell("refused", address, address=address, why=reason)
         if not self._lines.take(1):
-            self._unsaid += 1
+            self._omitted += 1
             return
-        more = f"; {self._unsaid} earlier refusals were not logged" if self._unsaid else ""
+        more = f"; {self._omitted} earlier refusals were not logged" if self._omitted else ""
         logger.warning("refused a connection from %s: %s%s", address, reason, more)
-        self._unsaid = 0
+        self._omitted = 0
 
     def look(self) -> frozenset[str]:
         """Read the list again if it has changed. Return the keys whose sessions must end, because they are no longer
-        valid or have
-        another role or owner.
+        valid or have another role or owner.
         """
         self._read_again(is_look=True)
         today = _today()
         if today == self._day and not self._has_changed:
             return frozenset()
-        before, self._good = self._good, self._good_at(today)
+        before, self._valid = self._valid, self._valid_at(today)
         self._day, self._has_changed = today, False
-        return frozenset(public for public, line in before.items() if self._good.get(public) != line)
+        return frozenset(public for public, line in before.items() if self._valid.get(public) != line)
 
     def _read_again(self, *, is_look: bool = False) -> None:
         state = self._state()
@@ -153,7 +152,7 @@ class KeyRegistry:
             self._unsettled = state if is_look else self._unsettled
             return
         self._seen, self._allowed = state, allowed
-        self._has_news = self._has_changed = True
+        self._has_new_terms = self._has_changed = True
         logger.info("read the list of keys again: %d keys", len(allowed))
 
     def _report(self, trouble: str) -> None:
@@ -163,8 +162,8 @@ class KeyRegistry:
             self._trouble, self._reported = trouble, now
             logger.error("the list of keys is unchanged: %s", trouble)
 
-    def _good_at(self, day: date) -> dict[str, tuple[str, str]]:
-        return {public: (key.role, key.name) for public, key in self._allowed.items() if not key.why_not(day)}
+    def _valid_at(self, day: date) -> dict[str, tuple[str, str]]:
+        return {public: (key.role, key.name) for public, key in self._allowed.items() if not key.why_invalid(day)}
 
     def _state(self) -> tuple[int, ...]:
         try:

@@ -18,7 +18,7 @@ from scaler.errors import ProtocolError
 from scaler.kit import ActorRef
 from scaler.scheduler.gauges import ProcessGauges
 from scaler.transport.admission.authenticator import AdmissionKeys
-from scaler.transport.private import remove_left_monitors
+from scaler.transport.private import remove_stale_monitors
 from scaler.transport.publisher import Publisher
 from scaler.wire.codec.codec import encode_message
 from scaler.wire.codec.columns import TRACEBACK_CHARACTERS
@@ -57,7 +57,7 @@ class MonitorEdge:
         self.about = about
         self.descriptor = publisher.descriptor
         self.monitor_descriptor = publisher.monitor_descriptor
-        self.gate_descriptor, self.let_in = publisher.gate_descriptor, publisher.let_in
+        self.authenticator_descriptor, self.authenticate = publisher.authenticator_descriptor, publisher.authenticate
         self.monitor: ActorRef | None = None
 
     # From viewers
@@ -65,8 +65,8 @@ class MonitorEdge:
     def receive(self) -> bool:
         """Receive subscriptions of viewers. Return whether there may be more, because this stops at a limit."""
         changes = self._publisher.changes(CHANGES_MOST)
-        heard = [self._hear(*change) for change in changes]
-        if self.monitor is not None and any(heard):
+        changed = [self._change_subscription(*change) for change in changes]
+        if self.monitor is not None and any(changed):
             self.monitor.send(SubscriptionsChanged(any(is_wanted for is_wanted, _ in changes)))
         if self._prefixes:
             self._gauges.start()
@@ -74,7 +74,7 @@ class MonitorEdge:
             self._gauges.stop()
         return len(changes) == CHANGES_MOST
 
-    def _hear(self, is_wanted: bool, prefix: bytes) -> bool:
+    def _change_subscription(self, is_wanted: bool, prefix: bytes) -> bool:
         """Add or remove a subscription. Return whether it may match a topic."""
         try:
             text = prefix.decode("ascii")
@@ -127,7 +127,10 @@ class MonitorEdge:
 
 
 def open_publisher(
-    wanted: Endpoint | None, usual: Endpoint | None, say: Callable[[str], None], lock: AdmissionKeys | None = None
+    wanted: Endpoint | None,
+    usual: Endpoint | None,
+    say: Callable[[str], None],
+    admission_keys: AdmissionKeys | None = None,
 ) -> Publisher | None:
     """Return the socket of the stream.
 
@@ -141,11 +144,13 @@ def open_publisher(
         OSError: if the wanted address cannot be bound; the message says why.
     """
     if wanted:
-        return Publisher(None if wanted.address == ANYWHERE else wanted, lock if wanted.scheme == TCP else None)
+        return Publisher(
+            None if wanted.address == ANYWHERE else wanted, admission_keys if wanted.scheme == TCP else None
+        )
     if not usual:
         return None
     if usual.file is not None:
-        remove_left_monitors(usual.file.parent)
+        remove_stale_monitors(usual.file.parent)
     try:
         return Publisher(usual)
     except OSError as error:

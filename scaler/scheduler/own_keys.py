@@ -37,7 +37,7 @@ class OwnKeys:
         self.folder: KeyFolder | None = None
         """None: no keys are required, usually because file permissions guard the address"""
         self.are_new = False
-        self._goes_with_scheduler = False
+        self._is_temporary = False
         if config.insecure_let_everybody_run_code and config.keys is not None:
             raise ConfigError(
                 f"keys={config.keys!r} accepts only programs with a key, and {OPEN_OPTION} accepts all: leave one out"
@@ -49,7 +49,7 @@ class OwnKeys:
             self.folder = KeyFolder(whole_path(config.keys))
             return
         with contextlib.ExitStack() as taken:
-            self._goes_with_scheduler = places[0].takes_any_port
+            self._is_temporary = places[0].takes_any_port
             self.endpoint = _with_port(self.endpoint, taken)
             self.monitor = None if self.monitor is None else _with_port(self.monitor, taken)
             self._find_or_make([each for each in (self.endpoint, self.monitor) if each and each.scheme == TCP])
@@ -63,14 +63,14 @@ class OwnKeys:
         except ConfigError as error:
             raise ConfigError(_cannot(str(error), places[0])) from None
         if not self.are_new:
-            self.folder.know(addresses)
+            self.folder.add_addresses(addresses)
 
     def say(self) -> Iterable[str]:
         """Return lines for the log: where the keys are, and how to create one for others. They contain no secret."""
         if self.folder is None:
             return
         path = self.folder.path
-        if self.are_new and not self._goes_with_scheduler:
+        if self.are_new and not self._is_temporary:
             yield f"created keys in {path}; this user's clients, clusters and viewers find them there"
         yield (
             "only programs with a key can connect; create one for another user or machine: scaler_keys allow NAME "
@@ -79,7 +79,7 @@ class OwnKeys:
 
     def forget(self, *, has_failed: bool = False) -> None:
         """Remove keys that are of no use after the end of the scheduler, or after a failed start."""
-        if self.folder is not None and (self._goes_with_scheduler or (has_failed and self.are_new)):
+        if self.folder is not None and (self._is_temporary or (has_failed and self.are_new)):
             self.folder.remove()
 
 

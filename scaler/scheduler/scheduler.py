@@ -19,7 +19,7 @@ from scaler.actors.tree import SchedulerTree
 from scaler.endpoint import TCP, Endpoint
 from scaler.ids import Connection, SchedulerId, public_id, random_id
 from scaler.process.files import OpenFiles, SocketFiles, allow_many_files
-from scaler.process.memory import SpareMemory, room_for_a_value
+from scaler.process.memory import SpareMemory, largest_value_bytes
 from scaler.process.shell import Shell
 from scaler.process.wakeful_clock import WakefulClock
 from scaler.scheduler.audit import AuditLog
@@ -33,7 +33,7 @@ from scaler.scheduler.own_keys import OwnKeys
 from scaler.scheduler.snapshot import ended, snapshot
 from scaler.settings import SchedulerConfig
 from scaler.transport.interface import AddressInUseError
-from scaler.transport.opening import open_place
+from scaler.transport.opening import open_listening_transport
 from scaler.version import __version__
 from scaler.wire.codec.schemas import load_schemas
 from scaler.wire.codec.stencil_warmup import OF_SCHEDULERS, preparing
@@ -68,7 +68,7 @@ PROBE_SECONDS = (0.05, 0.25, 1.0)
 """The delays between the loss of a connection and the probes, because the socket notices it late."""
 
 
-def who_listens_at(endpoint: Endpoint) -> str:
+def describe_listener(endpoint: Endpoint) -> str:
     """Return a sentence about the process that listens at a busy address, as far as this user may know."""
     port = endpoint.port
     hint = f"choose another port, or find out who listens there: ss -ltnp 'sport = :{port}'"
@@ -90,7 +90,7 @@ def who_listens_at(endpoint: Endpoint) -> str:
 
 
 def _in_use(error: OSError, endpoint: Endpoint) -> AddressInUseError:
-    return AddressInUseError(error.errno, f"{endpoint} is in use: {who_listens_at(endpoint)}")
+    return AddressInUseError(error.errno, f"{endpoint} is in use: {describe_listener(endpoint)}")
 
 
 def _longest_silence(config: SchedulerConfig) -> float:
@@ -113,10 +113,10 @@ class SchedulerProcess:
         self._jobs = None if config.keep is None else KeptJobs(config)
         load_schemas("common", "client", "worker", "monitor")  # peers may use up the open files once it listens
         unread_bytes = 2 * (config.frame_bytes + (FAST_WINDOWS + 1) * config.transfer_window_bytes)
-        self._audit = AuditLog(config.audit_file, goes_on=config.logging.config_file is not None)
+        self._audit = AuditLog(config.audit_file, propagates=config.logging.config_file is not None)
         self._keys = OwnKeys(config)
         folder = self._keys.folder
-        self._doorkeeper = None if folder is None else KeyRegistry(folder, self._audit.say)
+        self._key_registry = None if folder is None else KeyRegistry(folder, self._audit.say)
         try:
             self._listen(unread_bytes)
         except OSError:
@@ -124,20 +124,22 @@ class SchedulerProcess:
             raise
         self.monitor = None if self._publisher is None else self._publisher.endpoint
         """the address of the monitor stream; None if there is none, because all viewers would be in this process"""
-        self._clock = WakefulClock(looks_seconds=LOOK_SECONDS)
+        self._clock = WakefulClock(update_seconds=LOOK_SECONDS)
         self._shell = Shell(config.event_loop, self._clock)
-        self._shell.do_bit_by_bit(preparing(OF_SCHEDULERS))
+        self._shell.run_in_steps(preparing(OF_SCHEDULERS))
         self._suspects: dict[Connection, int] = {}
         """connections that may be lost, and the number of probes before each counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
         self._open_files = OpenFiles()
-        self._value_bytes = config.value_bytes or room_for_a_value()
+        self._value_bytes = config.value_bytes or largest_value_bytes()
         self._doors = SocketFiles([each.file for each in (self.endpoint, self.monitor) if each and each.file])
 
     def _listen(self, unread_bytes: int) -> None:
-        config, keeper, at = self._config, self._doorkeeper, self._keys.endpoint
-        lock = None if keeper is None else keeper.lock(*PEERS)
-        self._transport = open_place(at, config.io_threads, config.frame_bytes, unread_bytes, lock)
+        config, registry, at = self._config, self._key_registry, self._keys.endpoint
+        admission_keys = None if registry is None else registry.admission_keys(*PEERS)
+        self._transport = open_listening_transport(
+            at, config.io_threads, config.frame_bytes, unread_bytes, admission_keys
+        )
         try:
             self._listener = self._transport.listen(_longest_silence(config))
         except OSError as error:
@@ -146,9 +148,9 @@ class SchedulerProcess:
                 raise _in_use(error, at) from None
             raise
         self.endpoint = self._listener.endpoint
-        monitor, lock = self._keys.monitor, None if keeper is None else keeper.lock(*VIEWERS)
+        monitor, admission_keys = self._keys.monitor, None if registry is None else registry.admission_keys(*VIEWERS)
         try:
-            self._publisher = open_publisher(monitor, self._usual_monitor(), logger.warning, lock)
+            self._publisher = open_publisher(monitor, self._usual_monitor(), logger.warning, admission_keys)
         except OSError as error:
             reason = _in_use(error, monitor) if monitor and isinstance(error, AddressInUseError) else error
             self._close()
@@ -179,9 +181,9 @@ class SchedulerProcess:
         scheduler_id = SchedulerId(random_id())
         board = self._board(scheduler_id)
         tree = self._tree(scheduler_id, board)
-        keeper = self._doorkeeper
-        asks_for_keys = keeper is not None and self.endpoint.scheme == TCP
-        permit_of = keeper.permit_of if keeper is not None and asks_for_keys else None
+        registry = self._key_registry
+        asks_for_keys = registry is not None and self.endpoint.scheme == TCP
+        permit_of = registry.permit_of if registry is not None and asks_for_keys else None
         edge = SchedulerEdge(self._listener, tree, permit_of, parent=0 if lifeline is None else os.getppid())
         if board is not None:
             self._watch_viewers(board, tree)
@@ -189,14 +191,14 @@ class SchedulerProcess:
         shell.loop.add_reader(self._listener.monitor_descriptor, lambda: self._connections_changed(edge))
         if lifeline is not None:
             shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
-        shell.on_signals(lambda _name: self._say_what_it_does(tree, edge), signal.SIGUSR1)
+        shell.on_signals(lambda _name: self._log_snapshot(tree, edge), signal.SIGUSR1)
         shell.on_signals(self._stop, *_ending_signals(is_child=lifeline is not None))
         at = (config.event_loop, self.endpoint, self.monitor or "none")
         logger.info("scheduler: event loop %s, address %s, monitor %s", *at)
-        self._say_who_can_connect()
-        if keeper is not None:
-            self._watch_gates(keeper, edge, board)
-        self._start_looking(edge, tree.objects)
+        self._log_who_can_connect()
+        if registry is not None:
+            self._watch_gates(registry, edge, board)
+        self._start_checks(edge, tree.objects)
         if on_started is not None:
             on_started(self.endpoint.address)
         try:
@@ -211,9 +213,9 @@ class SchedulerProcess:
             logger.info(ended(self._counts(tree, edge)))
 
     def _tree(self, scheduler_id: SchedulerId, board: MonitorEdge | None) -> SchedulerTree:
-        keeper = self._doorkeeper if self.endpoint.scheme == TCP else None
-        lockout_of = no_lockout if keeper is None else keeper.lockout_of
-        shelf = None if self._jobs is None else self._jobs.shelf(self._shell.dispatcher.post, lockout_of)
+        registry = self._key_registry if self.endpoint.scheme == TCP else None
+        lockout_of = no_lockout if registry is None else registry.lockout_of
+        catalog = None if self._jobs is None else self._jobs.catalog(self._shell.dispatcher.post, lockout_of)
         tree = SchedulerTree(
             self._shell.dispatcher,
             scheduler_id,
@@ -227,10 +229,10 @@ class SchedulerProcess:
             window_at(self.endpoint, self._config.transfer_window_bytes),
             lambda: self._value_bytes,
             self._audit.say,
-            shelf,
+            catalog,
         )
-        if shelf is not None and self._doorkeeper is None and self.endpoint.scheme == TCP:
-            tree.directory.owners.nobody_is(shelf.owner)
+        if catalog is not None and self._key_registry is None and self.endpoint.scheme == TCP:
+            tree.directory.owners.alias_nobody(catalog.owner)
         return tree
 
     def _board(self, scheduler_id: SchedulerId) -> MonitorEdge | None:
@@ -242,23 +244,23 @@ class SchedulerProcess:
     def _watch_viewers(self, board: MonitorEdge, tree: SchedulerTree) -> None:
         board.monitor = tree.monitor
         for descriptor in filter(None, (board.descriptor, board.monitor_descriptor)):
-            self._shell.watch(descriptor, lambda: self._hear_viewers(board))
+            self._shell.watch(descriptor, lambda: self._receive_subscriptions(board))
 
-    def _say_who_can_connect(self) -> None:
+    def _log_who_can_connect(self) -> None:
         others = self.endpoint.who_can_connect()
         for line in self._keys.say():
             logger.info("scheduler: %s", line)
-        if others and self._doorkeeper is None:
+        if others and self._key_registry is None:
             logger.warning("scheduler: %s can connect to %s, and run code on the workers", others, self.endpoint)
 
-    def _watch_gates(self, keeper: KeyRegistry, edge: SchedulerEdge, board: MonitorEdge | None) -> None:
+    def _watch_gates(self, registry: KeyRegistry, edge: SchedulerEdge, board: MonitorEdge | None) -> None:
         for gate in (self._listener, board):
-            if gate is not None and gate.gate_descriptor is not None:
-                self._shell.loop.add_reader(gate.gate_descriptor, gate.let_in)
+            if gate is not None and gate.authenticator_descriptor is not None:
+                self._shell.loop.add_reader(gate.authenticator_descriptor, gate.authenticate)
 
         def look() -> None:
             self._shell.loop.call_later(LIST_SECONDS, look)  # first, so that a failure does not end the checks
-            ended, terms = keeper.look(), keeper.take_terms()
+            ended, terms = registry.look(), registry.take_terms()
             edge.terms_changed(terms)
             if ended:
                 edge.end_keys(ended)
@@ -269,10 +271,10 @@ class SchedulerProcess:
 
         self._shell.loop.call_later(LIST_SECONDS, look)
 
-    def _hear_viewers(self, board: MonitorEdge) -> None:
-        self._look_at_files()
+    def _receive_subscriptions(self, board: MonitorEdge) -> None:
+        self._check_open_files()
         if board.receive():
-            self._shell.loop.call_soon(self._hear_viewers, board)
+            self._shell.loop.call_soon(self._receive_subscriptions, board)
         self._shell.turn()
 
     def _stop(self, reason: str) -> None:
@@ -285,34 +287,34 @@ class SchedulerProcess:
     def _counts(self, tree: SchedulerTree, edge: SchedulerEdge) -> dict[str, int]:
         return {**self._shell.dispatcher.statistics(), **edge.statistics(), **tree.statistics()}
 
-    def _say_what_it_does(self, tree: SchedulerTree, edge: SchedulerEdge) -> None:
+    def _log_snapshot(self, tree: SchedulerTree, edge: SchedulerEdge) -> None:
         """Log a snapshot. The actors report in the turn after the signal."""
         report = tree.report()
         counts = self._shell.dispatcher.statistics()
         counts |= {"unreadable_messages": edge.bad_messages, "undeliverable": edge.undeliverable}
         self._shell.loop.call_soon(lambda: logger.info(snapshot(report, edge.received, edge.sent, counts)))
 
-    def _start_looking(self, edge: SchedulerEdge, objects: ObjectTable) -> None:
-        self._give_memory_back_later(objects)
-        self._look_regularly()
-        self._look_at_unread(edge)
+    def _start_checks(self, edge: SchedulerEdge, objects: ObjectTable) -> None:
+        self._return_memory_later(objects)
+        self._check_regularly()
+        self._check_unread(edge)
         self._shell.loop.call_later(IDLE_SECONDS, self._hang_up_on_idle, edge)
 
-    def _give_memory_back_later(self, objects: ObjectTable) -> None:
-        self._shell.loop.call_later(SPARE_SECONDS, self._give_memory_back, objects)
+    def _return_memory_later(self, objects: ObjectTable) -> None:
+        self._shell.loop.call_later(SPARE_SECONDS, self._return_memory, objects)
 
-    def _give_memory_back(self, objects: ObjectTable) -> None:
-        if self._spare_memory.give_back(objects.size_bytes):
+    def _return_memory(self, objects: ObjectTable) -> None:
+        if self._spare_memory.trim_if_due(objects.size_bytes):
             logger.debug("scheduler: gave memory back to the system")
-        self._give_memory_back_later(objects)
+        self._return_memory_later(objects)
 
-    def _look_regularly(self) -> None:
+    def _check_regularly(self) -> None:
         self._shell.turn()
-        self._look_at_files()
-        self._value_bytes = self._config.value_bytes or room_for_a_value()
-        self._shell.loop.call_later(LOOK_SECONDS, self._look_regularly)
+        self._check_open_files()
+        self._value_bytes = self._config.value_bytes or largest_value_bytes()
+        self._shell.loop.call_later(LOOK_SECONDS, self._check_regularly)
 
-    def _look_at_files(self) -> None:
+    def _check_open_files(self) -> None:
         """Accept no connections while few open files are left: without a file for a connection, libzmq aborts."""
         warning = self._open_files.warning()
         if warning:
@@ -322,9 +324,9 @@ class SchedulerProcess:
         else:
             self._doors.open()
 
-    def _look_at_unread(self, edge: SchedulerEdge) -> None:
+    def _check_unread(self, edge: SchedulerEdge) -> None:
         edge.look()
-        self._shell.loop.call_later(UNREAD_SECONDS, self._look_at_unread, edge)
+        self._shell.loop.call_later(UNREAD_SECONDS, self._check_unread, edge)
 
     def _hang_up_on_idle(self, edge: SchedulerEdge) -> None:
         self._connections_changed(edge)
@@ -333,7 +335,7 @@ class SchedulerProcess:
         self._shell.loop.call_later(IDLE_SECONDS, self._hang_up_on_idle, edge)
 
     def _connections_changed(self, edge: SchedulerEdge) -> None:
-        self._look_at_files()
+        self._check_open_files()
         lost = self._listener.lost()
         if lost and not self._suspects:
             self._probe_soon(edge, PROBE_SECONDS[0])

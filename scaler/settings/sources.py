@@ -48,7 +48,7 @@ NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
 """The default of an argument that is a setting: its value comes from another source, or is the default in the table."""
 
 
-def said(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
+def configured_values(kind: type[Settings], wanted: Collection[str]) -> dict[str, Any]:
     """Return the values of a process's settings in the environment and the file, by row name.
 
     Args:
@@ -82,7 +82,7 @@ def gather(kind: type[S], given: Mapping[str, Any]) -> S:
     Raises:
         ConfigError: if a value is bad.
     """
-    return kind.of(said(kind, {row.name for row in kind.rows()} - given.keys()) | dict(given))
+    return kind.of(configured_values(kind, {row.name for row in kind.rows()} - given.keys()) | dict(given))
 
 
 def given(arguments: Mapping[str, Any], **renamed: str) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def completes_from_outside(
         def completed(*args: P.args, **kwargs: P.kwargs) -> None:
             open_arguments = named - _bound(init, signature, args, kwargs).keys()
             wanted = [name for name, argument in arguments.items() if argument in open_arguments]
-            values = {name: IN_CODE[name] for name in wanted if name in IN_CODE} | said(kind, wanted)
+            values = {name: IN_CODE[name] for name in wanted if name in IN_CODE} | configured_values(kind, wanted)
             outside = {arguments[name]: value for name, value in values.items()}
             call(*args, **kwargs, **outside)
 

@@ -85,16 +85,16 @@ class HostShare:
 
     Args:
         folder: where the stores of this user report what they hold; None: this store keeps to its budget alone.
-        look_bytes: read the reports of other stores when the bytes of this one have changed by at least this number.
+        refresh_bytes: read the reports of other stores when the bytes of this one have changed by at least this number.
 
     Attributes:
         others: what all other stores held when their reports were last read.
     """
 
-    def __init__(self, folder: Path | None, look_bytes: int = 0) -> None:
+    def __init__(self, folder: Path | None, refresh_bytes: int = 0) -> None:
         self.others = StoredBytes()
-        self._own = self._own_at_look = StoredBytes()
-        self._look_bytes = look_bytes
+        self._own = self._own_at_refresh = StoredBytes()
+        self._refresh_bytes = refresh_bytes
         self._file: Path | None = None
         self._descriptor = -1
         if folder is not None:
@@ -102,18 +102,18 @@ class HostShare:
             self._descriptor = new_locked(self._file)
             self._write()
 
-    def say(self, hot: int, cold: int) -> None:
+    def report(self, hot: int, cold: int) -> None:
         """Report what this store holds now."""
         own = StoredBytes(-(-hot // _GRAIN) * _GRAIN, -(-cold // _GRAIN) * _GRAIN)
         if own != self._own and self._file is not None:
             self._own = own
             self._write()
-            if any(abs(now - then) >= self._look_bytes for now, then in zip(own, self._own_at_look, strict=True)):
-                self.look()  # after its own report: of two stores that grow at once, at least one sees both
+            if any(abs(now - then) >= self._refresh_bytes for now, then in zip(own, self._own_at_refresh, strict=True)):
+                self.refresh()  # after its own report: of two stores that grow at once, at least one sees both
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read what the other stores hold."""
-        self._own_at_look = self._own
+        self._own_at_refresh = self._own
         if self._file is not None:
             held = [_held(file) for file in self._file.parent.glob(f"*{_SUFFIX}") if file != self._file]
             self.others = StoredBytes(sum(each.hot for each in held), sum(each.cold for each in held))
@@ -121,7 +121,7 @@ class HostShare:
     def close(self) -> None:
         """Remove the report of this store."""
         if self._file is not None:
-            self.look()  # also removes the files of killed processes
+            self.refresh()  # also removes the files of killed processes
             self._file.unlink(missing_ok=True)
             os.close(self._descriptor)
             with contextlib.suppress(OSError):  # other stores use it

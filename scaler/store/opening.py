@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 USUAL_FOLDER = "/var/tmp"  # noqa: S108 - a folder of mode 0700 is made in it; unlike /tmp it is on a disk
 
-LOOKS = 256
+REFRESHES = 256
 """How often a store reads the reports of others while it fills its memory; a read takes some 20 us for each of them."""
 
 
@@ -50,7 +50,7 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
     logger.info(
         "objects: at most %s bytes in memory, %s; all clusters of the user share these limits", f"{hot_most:,}", where
     )
-    return ValueStore(_share(hot_most // LOOKS), hot_most, folder, NO_LIMIT if spill_bytes is None else spill_bytes)
+    return ValueStore(_share(hot_most // REFRESHES), hot_most, folder, NO_LIMIT if spill_bytes is None else spill_bytes)
 
 
 def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
@@ -72,9 +72,9 @@ def _why_not(base: Path) -> str:
     return "" if os.access(base, os.W_OK | os.X_OK) else f"{base} cannot be written to"
 
 
-def _share(look_bytes: int) -> HostShare:
+def _share(refresh_bytes: int) -> HostShare:
     try:
-        return HostShare(folder_of_user(), look_bytes)
+        return HostShare(folder_of_user(), refresh_bytes)
     except OSError as error:
         logger.warning("this cluster does not see what other clusters of this user store on this host: %s", error)
         return HostShare(None)

@@ -89,8 +89,7 @@ def _is_abandoned(folder: Path) -> bool:
 
 class SpillFolder:
     """The files of one store. They are accessed by the descriptor of their folder, because another user could take its
-    name
-    after the folder was removed.
+    name after the folder was removed.
 
     Args:
         base: where the folder is created.
@@ -216,7 +215,7 @@ class SpillFolder:
             try:
                 self._unlink(object_id)
             except OSError as error:
-                self._put_off(object_id, error, now())
+                self._postpone(object_id, error, now())
             if now() >= ends_at:
                 break
         return bool(self._removed)
@@ -228,7 +227,7 @@ class SpillFolder:
         self._stuck.pop(object_id, None)
         self.n_bytes -= self._sizes.pop(object_id)
 
-    def _put_off(self, object_id: ObjectId, error: OSError, now: float) -> None:
+    def _postpone(self, object_id: ObjectId, error: OSError, now: float) -> None:
         if not self._stuck:
             text = "%s of %s cannot be removed: %s; its %s bytes still count, and removal is tried again later"
             name, size = object_id.hex(), f"{self._sizes[object_id]:,}"
@@ -271,7 +270,7 @@ class ValueWrite:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._descriptor = os.open(self._name, flags, 0o600, dir_fd=folder)
 
-    def go_on(self) -> bool:
+    def write_piece(self) -> bool:
         """Write a piece. Return whether the whole value is written; the file is then closed.
 
         Raises:

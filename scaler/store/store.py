@@ -33,11 +33,11 @@ from scaler.store.spill_folder import SpillFolder, ValueWrite
 
 logger = logging.getLogger(__name__)
 
-DISK_REST_SECONDS = 5.0
+DISK_PAUSE_SECONDS = 5.0
 """How long nothing is written after a disk error."""
 FREE_SECONDS = 0.005
 """The most time for which memory and files of dropped values are freed in one go."""
-RAISE_IT = "use less at a time, or raise the setting object_memory_bytes of the cluster"
+RAISE_LIMIT = "use less at a time, or raise the setting object_memory_bytes of the cluster"
 
 
 class StoreGauges(NamedTuple):
@@ -112,7 +112,7 @@ class ValueStore:
         self._writing: tuple[ObjectId, ValueWrite] | None = None
         self._dropped: deque[Memory] = deque()
         """memory without values, to be freed"""
-        self._disk_rests_until = float("-inf")
+        self._disk_paused_until = float("-inf")
         self._spilled_bytes = self._read_bytes = 0
 
     # Contents
@@ -208,7 +208,7 @@ class ValueStore:
         if object_id in self._small:
             return self._small[object_id], None
         if object_id in self._cold:
-            self._bring_back(object_id)
+            self._load(object_id)
         block = self._hot[object_id]
         if block.memory in self._memories:
             self._memories[block.memory] = self._memories.pop(block.memory)  # most recently used
@@ -226,7 +226,7 @@ class ValueStore:
             self._remove(object_id)
         else:
             return self._small.pop(object_id, None) is not None
-        self._say()
+        self._report_bytes()
         return True
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ class ValueStore:
     def _check(self, object_id: ObjectId, n_bytes: int) -> None:
         if n_bytes > self.hot_most:
             value = f"the object {object_id.hex()}"
-            raise ObjectTooLargeError(value, n_bytes, "its worker's host", self.hot_most, RAISE_IT)
+            raise ObjectTooLargeError(value, n_bytes, "its worker's host", self.hot_most, RAISE_LIMIT)
 
     def _add(self, object_id: ObjectId, block: SharedBlock) -> None:
         self._hot[object_id] = block
@@ -254,7 +254,7 @@ class ValueStore:
         memory = weakref.ref(block.memory, self._given_back.append)
         self._held[memory] = self._held.get(memory, 0) + block.n_bytes
         self._held_bytes += block.n_bytes
-        self._say()
+        self._report_bytes()
 
     def _remove(self, object_id: ObjectId) -> None:
         """Remove a hot value. Its memory is freed with the last of its values and readers."""
@@ -267,8 +267,8 @@ class ValueStore:
                 del self._memories[block.memory]
                 self._dropped.append(block.memory)
 
-    def _say(self) -> None:
-        self._share.say(self.hot_bytes, self.cold_bytes)
+    def _report_bytes(self) -> None:
+        self._share.report(self.hot_bytes, self.cold_bytes)
 
     # Spilling, and reading back
 
@@ -283,7 +283,7 @@ class ValueStore:
 
     def waits_for_readers(self) -> bool:
         """Return whether values could be spilled if their readers were done."""
-        return self._can_write() and any(each.n_bytes <= self._room_on_disk() for each in self._readers.values())
+        return self._can_write() and any(each.n_bytes <= self._free_on_disk() for each in self._readers.values())
 
     def make_room(self) -> bool:
         """Free some dropped values, and spill a piece if the store exceeds its budget. Return whether there is more to
@@ -304,16 +304,16 @@ class ValueStore:
         before = self._folder.n_bytes
         may_free_more = self._folder.unlink_some(self._now, ends_at)
         if self._folder.n_bytes < before:
-            self._disk_rests_until = float("-inf")  # the disk has space now
-            self._say()
+            self._disk_paused_until = float("-inf")  # the disk has space now
+            self._report_bytes()
         return may_free_more
 
     def _spill_some(self) -> bool:
         if self._writing is None and self.is_over():
-            self._share.look()  # stores that have ended no longer count
-            if self.is_over() and self._empty_a_slab():
+            self._share.refresh()  # stores that have ended no longer count
+            if self.is_over() and self._compact_slab():
                 return True
-        if self._writing is None and not self._begin_writing():
+        if self._writing is None and not self._start_spill():
             return False
         assert self._writing is not None
         object_id, writing = self._writing
@@ -321,20 +321,20 @@ class ValueStore:
         is_wanted = self._hot.get(object_id) is writing.block and object_id not in self._readers
         is_written = False
         try:
-            is_written = is_wanted and writing.go_on()
+            is_written = is_wanted and writing.write_piece()
         except OSError as error:
             is_wanted = False
             writing.abandon()
-            self._rest(error)
+            self._pause_disk(error)
         if is_written:
             self._writing = None
-            self._goes_cold(object_id, writing)
+            self._finish_spill(object_id, writing)
         elif not is_wanted:
             self._writing = None
             writing.abandon()
         return True
 
-    def _empty_a_slab(self) -> bool:
+    def _compact_slab(self) -> bool:
         """Move the values of a slab less than half full to the slab being filled; skip slabs with readers, and the next
         to spill.
         """
@@ -352,16 +352,16 @@ class ValueStore:
                 return False
         return False
 
-    def _goes_cold(self, object_id: ObjectId, writing: ValueWrite) -> None:
+    def _finish_spill(self, object_id: ObjectId, writing: ValueWrite) -> None:
         value = _Cold(list(writing.block.sizes), writing.block.n_bytes, writing.checksum)
         self._cold[object_id] = value
         assert self._folder is not None
         self._folder.add(object_id, value.n_bytes)
         self._spilled_bytes += value.n_bytes
         self._remove(object_id)
-        self._say()
+        self._report_bytes()
 
-    def _begin_writing(self) -> bool:
+    def _start_spill(self) -> bool:
         """Start spilling the next value. Return whether there is one."""
         if not self._can_write():
             return False
@@ -372,19 +372,19 @@ class ValueStore:
         try:
             self._writing = object_id, self._folder.begin(object_id, self._hot[object_id])
         except OSError as error:
-            self._rest(error)
+            self._pause_disk(error)
             return False
         return True
 
     def _can_write(self) -> bool:
-        return self._folder is not None and self._now() >= self._disk_rests_until and self.is_over()
+        return self._folder is not None and self._now() >= self._disk_paused_until and self.is_over()
 
-    def _room_on_disk(self) -> int:
+    def _free_on_disk(self) -> int:
         return self.cold_most - self.cold_bytes - self._share.others.cold
 
     def _next_cold(self) -> ObjectId | None:
         """Return a value without readers, of the memory that was used least recently, if it fits on the disk."""
-        room = self._room_on_disk()
+        room = self._free_on_disk()
         is_read = {reader.memory for reader in self._readers.values()}
         for memory, contents in self._memories.items():
             if memory not in is_read:
@@ -394,14 +394,14 @@ class ValueStore:
                     return object_id
         return None
 
-    def _rest(self, error: OSError) -> None:
-        """Stop writing to the disk for `DISK_REST_SECONDS`. Hot values stay hot."""
+    def _pause_disk(self, error: OSError) -> None:
+        """Stop writing to the disk for `DISK_PAUSE_SECONDS`. Hot values stay hot."""
         assert self._folder is not None
         reason = str(error)  # a stored log record would keep the value alive, in the frames of the error
         logger.warning("values stay in memory, because %s cannot be written: %s", self._folder.base, reason)
-        self._disk_rests_until = self._now() + DISK_REST_SECONDS
+        self._disk_paused_until = self._now() + DISK_PAUSE_SECONDS
 
-    def _bring_back(self, object_id: ObjectId) -> None:
+    def _load(self, object_id: ObjectId) -> None:
         assert self._folder is not None
         value = self._cold[object_id]
         try:

@@ -57,7 +57,7 @@ def only_for_this_user() -> Iterator[None]:
         os.umask(umask)
 
 
-def why_not(endpoint: Endpoint, error: OSError | zmq.ZMQError) -> str:
+def why_cannot_listen(endpoint: Endpoint, error: OSError | zmq.ZMQError) -> str:
     """Return why it is impossible to listen at an address, and what to do about it."""
     everywhere = f"use an address of this machine, or tcp://*:{endpoint.port} for all of its addresses"
     if error.errno == errno.ENODEV:
@@ -95,13 +95,13 @@ _XUCRED, _XUCRED_BYTES_MOST = struct.Struct("2I"), 88
 """macOS and FreeBSD: the first fields of the same structure are its version and the user id."""
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, getattr(unix, "LOCAL_PEERCRED", None)
 
-TELLS_USERS = hasattr(unix, "SO_PEERCRED") or _LOCAL_PEERCRED is not None
+KNOWS_PEER_USERS = hasattr(unix, "SO_PEERCRED") or _LOCAL_PEERCRED is not None
 """Whether this system reports the user at the other end of a stream socket."""
 
 
 def user_at(socket: unix.socket) -> str | None:
     """Return the user who made the other end of a stream socket of this machine; None if that has ended."""
-    if not TELLS_USERS:  # only this user can connect
+    if not KNOWS_PEER_USERS:  # only this user can connect
         return name_of_user(os.geteuid())
     uid = uid_at(socket)
     return None if uid is None else name_of_user(uid)

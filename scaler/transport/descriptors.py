@@ -78,7 +78,7 @@ class OpenConnections:
         """Remove an ended connection."""
         self._files.pop(descriptor, None)
 
-    def leave_to_parent(self) -> None:
+    def close_after_fork(self) -> None:
         """Close the copies of this forked process."""
         for descriptor, file in self._files.items():
             with contextlib.suppress(OSError):
@@ -87,13 +87,13 @@ class OpenConnections:
         self._files = {}
 
 
-def _leave_all_to_parent() -> None:
-    for standing in list(OpenConnections.all):
-        standing.leave_to_parent()
+def _close_all_after_fork() -> None:
+    for connections in list(OpenConnections.all):
+        connections.close_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_all_to_parent)
+    os.register_at_fork(after_in_child=_close_all_after_fork)
 
 
 class IdleConnections:
@@ -104,18 +104,18 @@ class IdleConnections:
     """
 
     def __init__(self) -> None:
-        self._standing: set[int] = set()
+        self._open: set[int] = set()
         self._idle: set[int] = set()
         """the connections that belonged to no peer at the last look, and were not closed since"""
 
     def open(self, descriptor: int) -> None:
         """Add a new connection."""
-        self._standing.add(descriptor)
+        self._open.add(descriptor)
         self._idle.discard(descriptor)
 
     def close(self, descriptor: int) -> None:
         """Remove an ended connection."""
-        self._standing.discard(descriptor)
+        self._open.discard(descriptor)
         self._idle.discard(descriptor)
 
     def look(self, is_busy: Callable[[int], bool]) -> list[int]:
@@ -124,7 +124,7 @@ class IdleConnections:
         Args:
             is_busy: returns whether a descriptor belongs to a peer.
         """
-        idle = {descriptor for descriptor in self._standing if not is_busy(descriptor)}
+        idle = {descriptor for descriptor in self._open if not is_busy(descriptor)}
         over = idle & self._idle
         self._idle = idle - over
         return sorted(over)

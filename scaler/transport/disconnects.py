@@ -73,14 +73,14 @@ class CutMonitor:
                 for watcher in self._watchers:
                     watcher.open(descriptor)
             elif self._keyring is not None:
-                self._tell_keyring(event, descriptor)
+                self._report_to_keyring(event, descriptor)
         return lost
 
-    def _tell_keyring(self, event: int, value: int) -> None:
+    def _report_to_keyring(self, event: int, value: int) -> None:
         if self._keyring is not None and event & FAILURES:
             self._keyring.failed(event, value)
         elif self._keyring is not None:
-            self._keyring.opened()
+            self._keyring.reset()
 
     def close(self) -> None:
         self._watched.disable_monitor()

@@ -74,10 +74,10 @@ class Listener(Protocol):
     """the actual address"""
     descriptor: int
     monitor_descriptor: int
-    gate_descriptor: int | None
+    authenticator_descriptor: int | None
     """readable when a peer waits to be authenticated; None if peers need no key"""
 
-    def let_in(self) -> None:
+    def authenticate(self) -> None:
         """Accept or refuse the peers that wait to be authenticated."""
 
     def key_of(self, connection: Connection) -> str:

@@ -26,9 +26,9 @@ class Lookup:
         tell: called with each new value of `problem`, in the thread of the look-up.
     """
 
-    def __init__(self, endpoint: Endpoint, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, report: Callable[[str], None] | None = None) -> None:
         self._host = endpoint.host if endpoint.has_name and not endpoint.is_near else ""
-        self._tell = tell
+        self._report = report
         self._thread: threading.Thread | None = None
         self.problem = ""
         """why the name cannot be resolved, as a sentence for people; empty if it can, or if that is not known yet"""
@@ -46,8 +46,8 @@ class Lookup:
 
     def _look(self) -> None:
         before, self.problem = self.problem, why_unknown(self._host)
-        if self.problem not in ("", before) and self._tell is not None:
-            self._tell(self.problem)
+        if self.problem not in ("", before) and self._report is not None:
+            self._report(self.problem)
 
 
 def listens(endpoint: Endpoint) -> bool:

@@ -1,6 +1,7 @@
 """Opening: chooses the transport to an address.
 
-`open_transport` is for agents and clients, `open_place` for schedulers. A transport is imported only when it is used.
+`open_transport` is for agents and clients, `open_listening_transport` for schedulers. A transport is imported only when
+it is used.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from scaler.endpoint import IPC, Endpoint
 from scaler.keys.finding import keys_for
 from scaler.keys.key_file import CLIENT, WORKER
 from scaler.transport.interface import FRAME_BYTES_MOST, UNREAD_BYTES_MOST, Transport
-from scaler.transport.streams import ARE_POSSIBLE, Streams
+from scaler.transport.streams import ARE_SUPPORTED, Streams
 
 if TYPE_CHECKING:
     from scaler.transport.admission.authenticator import AdmissionKeys
@@ -29,7 +30,7 @@ def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) 
     Raises:
         ConfigError: if a key file cannot be read, or others have access to it.
     """
-    if endpoint.scheme == IPC and ARE_POSSIBLE:
+    if endpoint.scheme == IPC and ARE_SUPPORTED:
         return Streams(endpoint, FRAME_BYTES_MOST, UNREAD_BYTES_MOST)
     from scaler.transport.zeromq import ZeroMQ  # noqa: PLC0415 - its library takes as long as all of this package
 
@@ -38,19 +39,19 @@ def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) 
 
 def import_transport(endpoint: Endpoint) -> None:
     """Import all that `open_transport` needs, in a process whose forks will call that."""
-    if not (endpoint.scheme == IPC and ARE_POSSIBLE):
+    if not (endpoint.scheme == IPC and ARE_SUPPORTED):
         import scaler.transport.zeromq  # noqa: F401, PLC0415 - as above
 
         with contextlib.suppress(ConfigError):  # `open_transport` will raise it again
             keys_for(endpoint, WORKER)  # so the code that reads them is warm in each fork
 
 
-def open_place(
+def open_listening_transport(
     endpoint: Endpoint,
     io_threads: int = 1,
     frame_bytes: int = FRAME_BYTES_MOST,
     unread_bytes: int = UNREAD_BYTES_MOST,
-    lock: AdmissionKeys | None = None,
+    admission_keys: AdmissionKeys | None = None,
 ) -> Transport:
     """Return the transport for a scheduler that will listen at an address.
 
@@ -60,8 +61,8 @@ def open_place(
         unread_bytes: a connection of which more waits to be read may be closed.
         lock: the keys that peers need; None: all peers may connect.
     """
-    if endpoint.scheme == IPC and ARE_POSSIBLE:
+    if endpoint.scheme == IPC and ARE_SUPPORTED:
         return Streams(endpoint, frame_bytes, unread_bytes)
     from scaler.transport.zeromq import ZeroMQ  # noqa: PLC0415 - as above
 
-    return ZeroMQ(endpoint, io_threads, frame_bytes, unread_bytes, lock)
+    return ZeroMQ(endpoint, io_threads, frame_bytes, unread_bytes, admission_keys)

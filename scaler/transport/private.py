@@ -24,7 +24,7 @@ from scaler.keys.private_files import private_opener
 _PATH_BYTES_MOST = 66
 """The most bytes of the parent folder: `/scaler-12345678/scheduler_monitor` below it must fit into an address."""
 _PREFIX = "scaler-"
-LEFT_SECONDS = 60.0
+STALE_SECONDS = 60.0
 """A socket file younger than this may belong to a process that is about to listen."""
 _USERS = "users"  # the file with the process ids, one per line
 _IMPORTS = "imports"
@@ -36,13 +36,13 @@ def new_private_endpoint(name: str = "scheduler") -> Endpoint:
     parent = tempfile.gettempdir()
     if len(os.fsencode(parent)) > _PATH_BYTES_MOST:
         parent = "/tmp"  # noqa: S108 - the folder below it is made by mkdtemp
-    _remove_abandoned_places(Path(parent))
+    _remove_abandoned_folders(Path(parent))
     endpoint = Endpoint.parse(ipc_address(f"{tempfile.mkdtemp(prefix=_PREFIX, dir=parent)}/{name}"))
-    keep_private_place_for(endpoint, os.getpid())
+    keep_private_folder_for(endpoint, os.getpid())
     return endpoint
 
 
-def keep_private_place_for(endpoint: Endpoint, pid: int) -> None:
+def keep_private_folder_for(endpoint: Endpoint, pid: int) -> None:
     """Keep the folder of an address that `new_private_endpoint` made as long as a process lives."""
     file = endpoint.file
     if file is not None:
@@ -96,17 +96,17 @@ def remove_socket(endpoint: Endpoint) -> None:
             file.unlink(missing_ok=True)
 
 
-def remove_left_monitors(folder: Path) -> None:
+def remove_stale_monitors(folder: Path) -> None:
     """Remove the sockets of monitors that killed schedulers of this user left behind, each named after its port."""
     for file in folder.glob("*_[0-9]*_monitor"):
         with contextlib.suppress(OSError):
             found = file.lstat()
-            is_old = time.time() - found.st_mtime > LEFT_SECONDS
+            is_old = time.time() - found.st_mtime > STALE_SECONDS
             if stat.S_ISSOCK(found.st_mode) and found.st_uid == os.getuid() and is_old and not _listens(file):
                 file.unlink(missing_ok=True)
 
 
-def remove_private_place(endpoint: Endpoint) -> None:
+def remove_private_folder(endpoint: Endpoint) -> None:
     """Remove the socket and the folder of an address that `new_private_endpoint` made."""
     file = endpoint.file
     if file is not None:
@@ -119,7 +119,7 @@ def remove_private_place(endpoint: Endpoint) -> None:
             file.parent.rmdir()
 
 
-def _remove_abandoned_places(parent: Path) -> None:
+def _remove_abandoned_folders(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, ValueError):
             if _is_abandoned(folder):

@@ -15,10 +15,10 @@ import zmq
 from scaler.endpoint import TCP, Endpoint
 from scaler.transport import unread
 from scaler.transport.admission.authenticator import AdmissionKeys, Authenticator, key_of
-from scaler.transport.binding import bind, bound_at, check_ipc_file, why_not
+from scaler.transport.binding import bind, bound_at, check_ipc_file, why_cannot_listen
 from scaler.transport.disconnects import CutMonitor
 from scaler.transport.interface import AddressInUseError
-from scaler.transport.private import new_private_endpoint, remove_private_place
+from scaler.transport.private import new_private_endpoint, remove_private_folder
 from scaler.transport.sockets import HANDSHAKE_MS, give_up_after, shut_down
 
 MESSAGES_KEPT = 200
@@ -48,7 +48,7 @@ class Publisher:
         OSError: if the address cannot be bound for another reason, for example if its file belongs to another user.
     """
 
-    def __init__(self, endpoint: Endpoint | None, lock: AdmissionKeys | None = None) -> None:
+    def __init__(self, endpoint: Endpoint | None, admission_keys: AdmissionKeys | None = None) -> None:
         self._is_private = endpoint is None
         if endpoint is None:
             endpoint = new_private_endpoint("monitor")
@@ -56,24 +56,24 @@ class Publisher:
         check_ipc_file(endpoint)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
         self._socket = _new_socket(self._context, endpoint)
-        self._gate, self._lock = None, lock
-        if lock is not None:
-            self._gate = Authenticator(self._context, self._socket, lock)
+        self._authenticator, self._admission_keys = None, admission_keys
+        if admission_keys is not None:
+            self._authenticator = Authenticator(self._context, self._socket, admission_keys)
             self._socket.setsockopt(zmq.MAXMSGSIZE, HANDSHAKE_BYTES_MOST)
             self._socket.setsockopt(zmq.RCVHWM, 2)  # with 1, no message arrives on a socket with keys
-        self.gate_descriptor = None if self._gate is None else self._gate.descriptor
+        self.authenticator_descriptor = None if self._authenticator is None else self._authenticator.descriptor
         try:
             bind(self._socket, endpoint)
         except zmq.ZMQError as error:
             self._socket.close()
-            self._close_gate()
+            self._close_authenticator()
             self._context.term()
             kind = AddressInUseError if error.errno == errno.EADDRINUSE else OSError
-            raise kind(error.errno, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
+            raise kind(error.errno, f"cannot listen at {endpoint}: {why_cannot_listen(endpoint, error)}") from error
         self.endpoint = bound_at(self._socket.get(zmq.LAST_ENDPOINT))
         self.descriptor = int(self._socket.getsockopt(zmq.FD))
         self._viewers = _Viewers()
-        is_bounded = endpoint.scheme == TCP and unread.IS_POSSIBLE
+        is_bounded = endpoint.scheme == TCP and unread.IS_SUPPORTED
         self._monitor = CutMonitor(self._socket, [self._viewers]) if is_bounded else None
         self.monitor_descriptor = None if self._monitor is None else self._monitor.descriptor
         """readable when viewers connect or disconnect; `changes` handles that"""
@@ -86,33 +86,33 @@ class Publisher:
         changes: list[tuple[bool, bytes]] = []
         socket = self._socket
         while len(changes) < most:
-            self._hang_up_on_talkers()
+            self._hang_up_on_flooders()
             if not int(socket.getsockopt(_EVENTS)) & _POLLIN:
                 break
             first, *others = socket.recv_multipart(_NOBLOCK, copy=False)
-            if self._lock is not None and not self._is_from_a_good_key(first, self._lock):
+            if self._admission_keys is not None and not self._has_valid_key(first, self._admission_keys):
                 continue
             said = first.bytes
             if not others and said[:1] in (b"\0", b"\1"):
                 changes.append((said[0] == 1, said[1:]))
         return changes
 
-    def _is_from_a_good_key(self, frame: zmq.Frame, lock: AdmissionKeys) -> bool:
+    def _has_valid_key(self, frame: zmq.Frame, admission_keys: AdmissionKeys) -> bool:
         """Return whether the key of a viewer is still valid; disconnect the viewer if not."""
         try:
             descriptor, key = int(frame.get(zmq.SRCFD)), key_of(frame)
         except zmq.ZMQError:
             return True  # it belongs to no connection: libzmq unsubscribes for a lost viewer
         self._viewers.keys[descriptor] = key
-        is_good = lock.is_good(key)
-        if not is_good:
+        is_valid = admission_keys.is_valid(key)
+        if not is_valid:
             shut_down(descriptor)
-        return is_good
+        return is_valid
 
-    def let_in(self) -> None:
+    def authenticate(self) -> None:
         """Accept or refuse the viewers that wait to be authenticated."""
-        if self._gate is not None:
-            self._gate.answer()
+        if self._authenticator is not None:
+            self._authenticator.answer()
 
     def hang_up(self, keys: frozenset[str]) -> None:
         """Disconnect the viewers that were accepted with these keys."""
@@ -120,14 +120,14 @@ class Publisher:
             if key in keys:
                 shut_down(descriptor)
 
-    def _close_gate(self) -> None:
-        if self._gate is not None:
-            self._gate.close()
+    def _close_authenticator(self) -> None:
+        if self._authenticator is not None:
+            self._authenticator.close()
 
-    def _hang_up_on_talkers(self) -> None:
+    def _hang_up_on_flooders(self) -> None:
         if self._monitor is not None:
             self._monitor.lost()
-            for descriptor in self._viewers.talkers():
+            for descriptor in self._viewers.flooders():
                 shut_down(descriptor)
 
     def send(self, topic: bytes, header: bytes) -> None:
@@ -142,13 +142,13 @@ class Publisher:
         if self._monitor is not None:
             self._monitor.close()
         self._socket.close(linger=0)
-        self._close_gate()
+        self._close_authenticator()
         self._context.term()
         if self.endpoint.file is not None:
             with contextlib.suppress(OSError):
                 self.endpoint.file.unlink(missing_ok=True)
         if self._is_private:
-            remove_private_place(self.endpoint)
+            remove_private_folder(self.endpoint)
 
 
 class _Viewers:
@@ -167,7 +167,7 @@ class _Viewers:
         self._descriptors.discard(descriptor)
         self.keys.pop(descriptor, None)
 
-    def talkers(self) -> list[int]:
+    def flooders(self) -> list[int]:
         """Return the viewers that have sent too many bytes."""
         return [each for each in self._descriptors if (unread.received_bytes(each) or 0) > VIEWER_BYTES_MOST]
 

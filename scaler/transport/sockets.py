@@ -25,7 +25,7 @@ from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport.admission.authenticator import AdmissionKeys, Authenticator, key_of
 from scaler.transport.admission.keyring import Keyring
 from scaler.transport.admission.unauthenticated import UnauthenticatedPeers
-from scaler.transport.binding import bind, bound_at, check_ipc_file, connect, name_of_user, user_at, why_not
+from scaler.transport.binding import bind, bound_at, check_ipc_file, connect, name_of_user, user_at, why_cannot_listen
 from scaler.transport.descriptors import Descriptors, IdleConnections, OpenConnections
 from scaler.transport.disconnects import NO_LISTENER, CutMonitor
 from scaler.transport.interface import (
@@ -35,9 +35,9 @@ from scaler.transport.interface import (
     Message,
     PeerGoneError,
 )
-from scaler.transport.private import new_private_endpoint, remove_private_place
+from scaler.transport.private import new_private_endpoint, remove_private_folder
 from scaler.transport.trust import ListenerCheck, is_private
-from scaler.transport.unread import IS_POSSIBLE, Unread
+from scaler.transport.unread import IS_SUPPORTED, Unread
 
 # Plain numbers: combining pyzmq's enumerations costs more than the calls that use them. Options stay enumerations:
 # pyzmq looks them up, which takes twice as long for a plain number.
@@ -201,7 +201,7 @@ class RouterSocket:
         silence_seconds: float = GIVEN_UP_AFTER_MS / 1000,
         frame_bytes: int = FRAME_BYTES_MOST,
         unread_bytes: int = UNREAD_BYTES_MOST,
-        lock: AdmissionKeys | None = None,
+        admission_keys: AdmissionKeys | None = None,
     ) -> None:
         self._is_private = endpoint.address == ANYWHERE
         if self._is_private:
@@ -209,7 +209,7 @@ class RouterSocket:
         self._has_descriptors = not endpoint.is_in_process
         check_ipc_file(endpoint)
         self._socket = _new_socket(context, zmq.ROUTER, endpoint)
-        self._unread = Unread(unread_bytes) if IS_POSSIBLE and endpoint.scheme == TCP else None
+        self._unread = Unread(unread_bytes) if IS_SUPPORTED and endpoint.scheme == TCP else None
         self._socket.setsockopt(zmq.RCVHWM, 0 if self._unread is not None else MESSAGES_WAITING)
         self._socket.setsockopt(zmq.SNDHWM, MESSAGES_UNSENT)
         self._socket.setsockopt(zmq.MAXMSGSIZE, frame_bytes)
@@ -219,16 +219,16 @@ class RouterSocket:
         self._socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")
         self._socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         give_up_after(self._socket, silence_seconds)
-        self._gate = None if lock is None else Authenticator(context, self._socket, lock)
-        self.gate_descriptor = None if self._gate is None else self._gate.descriptor
+        self._authenticator = None if admission_keys is None else Authenticator(context, self._socket, admission_keys)
+        self.authenticator_descriptor = None if self._authenticator is None else self._authenticator.descriptor
         self.endpoint = self._bind(endpoint)
         self.descriptor: int = _integer(self._socket, zmq.FD)
         self._inlet = _Inlet(self._socket, copies=True)
         self.expect = self._inlet.expect
-        self._knocking = None if lock is None else UnauthenticatedPeers()
+        self._unauthenticated = None if admission_keys is None else UnauthenticatedPeers()
         self._idle = IdleConnections()
         self._monitor = CutMonitor(
-            self._socket, [each for each in (self._idle, self._unread, self._knocking) if each is not None]
+            self._socket, [each for each in (self._idle, self._unread, self._unauthenticated) if each is not None]
         )
         self.monitor_descriptor = self._monitor.descriptor
         self._descriptors = Descriptors()
@@ -238,11 +238,11 @@ class RouterSocket:
             bind(self._socket, endpoint)
         except zmq.ZMQError as error:
             self._socket.close()
-            if self._gate is not None:
-                self._gate.close()
+            if self._authenticator is not None:
+                self._authenticator.close()
             if error.errno == errno.EADDRINUSE:
                 raise AddressInUseError(error.errno, f"{endpoint} is in use") from error
-            raise OSError(error.errno, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
+            raise OSError(error.errno, f"cannot listen at {endpoint}: {why_cannot_listen(endpoint, error)}") from error
         return bound_at(self._socket.get(zmq.LAST_ENDPOINT))
 
     def receive(self) -> tuple[Connection, bytes, list[memoryview]] | None:
@@ -257,16 +257,16 @@ class RouterSocket:
                 shut_down(descriptor)
                 return connection, b"", []  # every codec refuses it
             self._descriptors.add(connection, descriptor)
-            if self._gate is not None:
+            if self._authenticator is not None:
                 self._descriptors.keys[connection] = key_of(header)
         if self._unread is not None and self._unread.counts:
             sizes = map(len, (header, *frames))
             self._unread.read(self._descriptors.known[connection], sizes)
         return connection, header.bytes, frames
 
-    def let_in(self) -> None:
-        if self._gate is not None:
-            self._gate.answer()
+    def authenticate(self) -> None:
+        if self._authenticator is not None:
+            self._authenticator.answer()
 
     def key_of(self, connection: Connection) -> str:
         return self._descriptors.keys.get(connection, "")
@@ -322,12 +322,12 @@ class RouterSocket:
             resident_bytes: the size of this process.
         """
         over = {*self._unread.look(resident_bytes)} if self._unread is not None else set()
-        over.update(self._knocking.over(self._has_spoken) if self._knocking is not None else ())
+        over.update(self._unauthenticated.over(self._has_authenticated) if self._unauthenticated is not None else ())
         for descriptor in over:
             shut_down(descriptor)
         return len(over)
 
-    def _has_spoken(self, descriptor: int) -> bool:
+    def _has_authenticated(self, descriptor: int) -> bool:
         return any(self._descriptors.present(each) is not None for each in self._descriptors.of(descriptor))
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
@@ -346,12 +346,12 @@ class RouterSocket:
         if not self._socket.closed:
             self._monitor.close()
             self._socket.close(linger=int(linger_seconds * 1000))
-            if self._gate is not None:
-                self._gate.close()
+            if self._authenticator is not None:
+                self._authenticator.close()
             if self.endpoint.file is not None:  # ZeroMQ does not remove it
                 self.endpoint.file.unlink(missing_ok=True)
             if self._is_private:
-                remove_private_place(self.endpoint)
+                remove_private_folder(self.endpoint)
 
 
 class DealerSocket:
@@ -375,7 +375,7 @@ class DealerSocket:
         self._receive_payload = _receive_copies if endpoint.is_in_process else _receive_payload
         is_safe = endpoint.file is None or is_private(endpoint.file.parent)
         self._check = None if is_safe else ListenerCheck(endpoint)
-        self._held: list[tuple[bytes, Sequence[Any]]] | None = None if self._check is None else []
+        self._unsent: list[tuple[bytes, Sequence[Any]]] | None = None if self._check is None else []
         """messages to send when the listener has passed the check; None if it has, or no check is needed"""
         self._socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS if self._check is None else -1)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
@@ -385,7 +385,7 @@ class DealerSocket:
         else:
             self._monitor = CutMonitor(self._socket, [OpenConnections(), self._check], losses=NO_LISTENER)
         if keyring is not None:
-            keyring.lend(self._socket)
+            keyring.apply_to(self._socket)
         try:
             connect(self._socket, endpoint)
         except zmq.ZMQError:
@@ -400,7 +400,7 @@ class DealerSocket:
         return "" if self._check is None else self._check.refusal
 
     def receive(self) -> Message | None:
-        header = self._inlet.take() if self._held is None else None
+        header = self._inlet.take() if self._unsent is None else None
         if header is None:
             return None
         return header.bytes, self._receive_payload(self._socket) if header.more else []
@@ -411,8 +411,8 @@ class DealerSocket:
         Raises:
             PeerGoneError: if the other end is in this process and was closed. `was_cut` reports all other losses.
         """
-        if self._held is not None:
-            self._held.append((header, frames))
+        if self._unsent is not None:
+            self._unsent.append((header, frames))
             return
         try:
             _send(self._socket, header, _as_parts(frames) if frames else ())
@@ -421,8 +421,8 @@ class DealerSocket:
 
     def was_cut(self) -> bool:
         was_cut = self._monitor.was_cut()
-        if self._held is not None and self._check is not None and self._check.is_passed:
-            held, self._held = self._held, None
+        if self._unsent is not None and self._check is not None and self._check.is_passed:
+            held, self._unsent = self._unsent, None
             for message in held:
                 self.send(*message)
         return was_cut or bool(self.refusal)

@@ -26,7 +26,7 @@ from typing import Any
 
 from scaler.endpoint import ANYWHERE, Endpoint
 from scaler.ids import Connection
-from scaler.transport.binding import check_ipc_file, only_for_this_user, process_at, user_at, why_not
+from scaler.transport.binding import check_ipc_file, only_for_this_user, process_at, user_at, why_cannot_listen
 from scaler.transport.framing import GREETING, GarbledError, ReceiveBuffer, drop_bytes, new_area, pieces_of
 from scaler.transport.interface import (
     FRAME_BYTES_MOST,
@@ -37,10 +37,10 @@ from scaler.transport.interface import (
     Message,
     PeerGoneError,
 )
-from scaler.transport.private import new_private_endpoint, remove_private_place
+from scaler.transport.private import new_private_endpoint, remove_private_folder
 from scaler.transport.trust import why_not_trusted
 
-ARE_POSSIBLE = hasattr(select, "epoll") and hasattr(os, "eventfd")
+ARE_SUPPORTED = hasattr(select, "epoll") and hasattr(os, "eventfd")
 
 READ_BYTES = 256 * 1024
 """About as much as the system buffers of a connection."""
@@ -54,8 +54,8 @@ CALLERS_WAITING = 1024
 """The most connections that wait to be accepted; further peers try again."""
 PIECES_UNSENT = 250_000
 """The most unsent pieces for one peer. Numbered messages are bounded elsewhere, echoes only here."""
-KNOCK_SECONDS = 0.05
-KNOCK_MOST_SECONDS = 0.25
+CONNECT_RETRY_SECONDS = 0.05
+CONNECT_RETRY_MOST_SECONDS = 0.25
 """The longest time that a restarted scheduler waits for its peers."""
 
 # Plain numbers: combining the enumerations of `select` costs more than reading.
@@ -85,7 +85,7 @@ class _Stream:
         """whether the system is to report when there is room for more"""
         self.has_ended = False
         """whether nothing more will be received"""
-        self.is_deaf = False
+        self.cannot_send = False
         """whether nothing more can be sent"""
         self.is_garbled = False
 
@@ -106,7 +106,7 @@ class _Stream:
         except BlockingIOError:
             pass
         except OSError:  # data that the other end sent before can still be read
-            self.is_deaf = True
+            self.cannot_send = True
             unsent.clear()
             self.hang_up()
             return
@@ -169,13 +169,13 @@ class StreamDialer:
         self._messages: deque[Message] = deque()
         self._is_expected = True
         self._is_closed = threading.Event()
-        self._knocking: threading.Thread | None = None
+        self._connecting: threading.Thread | None = None
         _dialers.add(self)
         try:
             if not self._has_connected(_IN):
                 self._stream.must_wait = True
-                self._knocking = threading.Thread(target=self._knock, name="scaler-knock", daemon=True)
-                self._knocking.start()
+                self._connecting = threading.Thread(target=self._retry_connecting, name="scaler-knock", daemon=True)
+                self._connecting.start()
         except OSError:
             self.close()
             raise
@@ -187,17 +187,17 @@ class StreamDialer:
             return False
         self.refusal = why_not_trusted(self._endpoint, stream.socket)
         if self.refusal:
-            stream.is_deaf = stream.must_wait = True
+            stream.cannot_send = stream.must_wait = True
             stream.hang_up()
             os.eventfd_write(self.monitor_descriptor, 1)
         else:
             self._epoll.register(stream.socket, events)
         return True
 
-    def _knock(self) -> None:
-        seconds = KNOCK_SECONDS
+    def _retry_connecting(self) -> None:
+        seconds = CONNECT_RETRY_SECONDS
         while not self._is_closed.wait(seconds) and not self._has_connected(_IN | _OUT):
-            seconds = min(2 * seconds, KNOCK_MOST_SECONDS)
+            seconds = min(2 * seconds, CONNECT_RETRY_MOST_SECONDS)
 
     def expect(self) -> None:
         self._is_expected = True
@@ -230,28 +230,28 @@ class StreamDialer:
     def _end(self) -> None:
         if self._stream.is_garbled:
             self._messages.append((b"", []))  # every codec refuses it
-        self._stream.is_deaf = True
+        self._stream.cannot_send = True
         self._epoll.unregister(self._stream.socket)
         os.eventfd_write(self.monitor_descriptor, 1)
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        if not self._stream.is_deaf:  # `was_cut` reports it
+        if not self._stream.cannot_send:  # `was_cut` reports it
             self._stream.send(header, frames)
 
     def was_cut(self) -> bool:
-        return _was_told(self.monitor_descriptor)
+        return _was_signalled(self.monitor_descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
         if self._is_closed.is_set():
             return
         self._is_closed.set()
-        if self._knocking is not None:
-            self._knocking.join()
+        if self._connecting is not None:
+            self._connecting.join()
         self._stream.close(time.monotonic() + linger_seconds)
         self._epoll.close()
         os.close(self.monitor_descriptor)
 
-    def leave_to_parent(self) -> None:
+    def close_after_fork(self) -> None:
         """Close the copy of a forked process, which would keep the connection open after its parent has ended."""
         self._stream.socket.close()
 
@@ -260,16 +260,16 @@ _dialers: weakref.WeakSet[StreamDialer] = weakref.WeakSet()
 """all dialers of this process"""
 
 
-def _leave_dialers_to_parent() -> None:
+def _close_dialers_after_fork() -> None:
     for dialer in list(_dialers):
-        dialer.leave_to_parent()
+        dialer.close_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_dialers_to_parent)
+    os.register_at_fork(after_in_child=_close_dialers_after_fork)
 
 
-def _was_told(descriptor: int) -> bool:
+def _was_signalled(descriptor: int) -> bool:
     """Return whether an eventfd was signalled since the last call."""
     try:
         return os.eventfd_read(descriptor) > 0
@@ -277,7 +277,7 @@ def _was_told(descriptor: int) -> bool:
         return False
 
 
-def _door_at(endpoint: Endpoint) -> unix.socket:
+def _listen_at(endpoint: Endpoint) -> unix.socket:
     """Return a socket that listens at an ipc address, for this user alone.
 
     Raises:
@@ -286,21 +286,21 @@ def _door_at(endpoint: Endpoint) -> unix.socket:
     """
     check_ipc_file(endpoint)
     path = str(endpoint.file)
-    door = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
+    listening = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
     try:
         with only_for_this_user():
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)  # a killed process has left it behind  # noqa: PTH108
-            door.bind(path)
-        door.listen(CALLERS_WAITING)
+            listening.bind(path)
+        listening.listen(CALLERS_WAITING)
     except OSError as error:
-        door.close()
+        listening.close()
         if error.errno == errno.EADDRINUSE:
             raise AddressInUseError(error.errno, f"{endpoint} is in use") from error
         number = error.errno or errno.ENAMETOOLONG
-        raise OSError(number, f"cannot listen at {endpoint}: {why_not(endpoint, error)}") from error
-    door.setblocking(False)
-    return door
+        raise OSError(number, f"cannot listen at {endpoint}: {why_cannot_listen(endpoint, error)}") from error
+    listening.setblocking(False)
+    return listening
 
 
 class StreamListener:
@@ -311,15 +311,15 @@ class StreamListener:
         OSError: if it is impossible to listen there for another reason.
     """
 
-    gate_descriptor: int | None = None
+    authenticator_descriptor: int | None = None
 
     def __init__(self, endpoint: Endpoint, frame_bytes: int, message_bytes: int) -> None:
         self._is_private = endpoint.address == ANYWHERE
         self.endpoint = new_private_endpoint() if self._is_private else endpoint
         self._bounds = memoryview(new_area(READ_BYTES)), frame_bytes, message_bytes
-        self._door = _door_at(self.endpoint)
+        self._listening = _listen_at(self.endpoint)
         self._epoll = select.epoll()
-        self._epoll.register(self._door, _IN)
+        self._epoll.register(self._listening, _IN)
         self.descriptor = self._epoll.fileno()
         self.monitor_descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._streams: dict[Connection, _Stream] = {}
@@ -329,7 +329,7 @@ class StreamListener:
         self._messages: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
         self._ready: list[tuple[int, int]] = []
         self._is_expected = True
-        self._is_shut = False
+        self._lacks_descriptors = False
         """whether no connection is accepted, because there are no free descriptors"""
         self._lost: list[Connection] = []
         self._idle: set[Connection] = set()
@@ -352,8 +352,8 @@ class StreamListener:
         return self._messages.popleft()
 
     def _serve(self, descriptor: int, events: int) -> None:
-        if descriptor == self._door.fileno():
-            self._let_in()
+        if descriptor == self._listening.fileno():
+            self._accept()
             return
         connection = self._connections.get(descriptor)
         if connection is None:
@@ -367,15 +367,15 @@ class StreamListener:
             if stream.has_ended:
                 self._end(connection)
 
-    def _let_in(self) -> None:
+    def _accept(self) -> None:
         for _ in range(READY_MOST):
             try:
-                socket, _address = self._door.accept()
+                socket, _address = self._listening.accept()
             except BlockingIOError:
                 break
             except OSError:  # usually for lack of descriptors: `look` tries again
-                self._is_shut = True
-                self._epoll.modify(self._door, 0)
+                self._lacks_descriptors = True
+                self._epoll.modify(self._listening, 0)
                 break
             connection = Connection(self._next_number.to_bytes(5, "big"))
             self._next_number += 1
@@ -396,26 +396,26 @@ class StreamListener:
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         stream = self._streams.get(connection)
-        if stream is not None and not stream.is_deaf:
+        if stream is not None and not stream.cannot_send:
             stream.send(header, frames)
-        if stream is None or stream.is_deaf:
+        if stream is None or stream.cannot_send:
             raise PeerGoneError(errno.EHOSTUNREACH, "the connection has ended")
         if len(stream.unsent) > PIECES_UNSENT:
-            stream.is_deaf = True
+            stream.cannot_send = True
             stream.hang_up()
             raise PeerGoneError(errno.EAGAIN, "the other end does not read")
 
     # Ends
 
     def lost(self) -> list[Connection]:
-        _was_told(self.monitor_descriptor)
+        _was_signalled(self.monitor_descriptor)
         lost, self._lost = self._lost, []
         return lost
 
     def forget(self, connection: Connection) -> None:
         """Do nothing: ended connections are not remembered."""
 
-    def let_in(self) -> None:
+    def authenticate(self) -> None:
         """Do nothing: the permissions of the file decide who may connect."""
 
     def key_of(self, connection: Connection) -> str:  # noqa: ARG002
@@ -430,9 +430,9 @@ class StreamListener:
         return 0 if stream is None else process_at(stream.socket)
 
     def look(self, resident_bytes: int) -> int:  # noqa: ARG002 - the system holds back fast senders
-        if self._is_shut:
-            self._is_shut = False
-            self._epoll.modify(self._door, _IN)
+        if self._lacks_descriptors:
+            self._lacks_descriptors = False
+            self._epoll.modify(self._listening, _IN)
         return 0
 
     def hang_up_on_idle(self, peers: Container[Connection]) -> int:
@@ -451,7 +451,7 @@ class StreamListener:
     def close(self, linger_seconds: float = 0) -> None:
         if self._epoll.closed:
             return
-        self._door.close()
+        self._listening.close()
         until = time.monotonic() + linger_seconds
         for stream in self._streams.values():
             stream.close(until)
@@ -460,7 +460,7 @@ class StreamListener:
         if self.endpoint.file is not None:
             self.endpoint.file.unlink(missing_ok=True)
         if self._is_private:
-            remove_private_place(self.endpoint)
+            remove_private_folder(self.endpoint)
 
 
 class Streams:

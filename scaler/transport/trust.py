@@ -12,7 +12,7 @@ import socket as unix
 from pathlib import Path
 
 from scaler.endpoint import Endpoint
-from scaler.transport.binding import TELLS_USERS, name_of_user, uid_at
+from scaler.transport.binding import KNOWS_PEER_USERS, name_of_user, uid_at
 
 _OVERFLOW_UID = 65534
 """In a user namespace, this uid stands for each user that is not mapped into it."""
@@ -22,7 +22,7 @@ def why_not_trusted(endpoint: Endpoint, socket: unix.socket) -> str:
     """Return why the user who listens at the other end of a connection is not trusted; empty for this user, root, and
     `trust_users`.
     """
-    if not TELLS_USERS:
+    if not KNOWS_PEER_USERS:
         return "" if endpoint.file is not None and is_private(endpoint.file.parent) else _why_not_private(endpoint)
     uid, me = uid_at(socket), os.geteuid()
     if uid in (me, 0, *endpoint.trust_users):

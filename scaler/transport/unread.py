@@ -27,7 +27,7 @@ _TCP_INFO = getattr(unix, "TCP_INFO", None)
 _RECEIVED_AT = 128
 """the offset of `tcpi_bytes_received` in the `tcp_info` of Linux (4.1 and later)"""
 
-IS_POSSIBLE = sys.platform == "linux" and _TCP_INFO is not None
+IS_SUPPORTED = sys.platform == "linux" and _TCP_INFO is not None
 
 
 def received_bytes(descriptor: int) -> int | None:
@@ -48,15 +48,15 @@ def size_on_its_way(n_bytes: int) -> int:
 class _Count:
     """The bytes that a connection received and that were read, since the first look."""
 
-    __slots__ = ("came_before", "frames", "n_bytes")
+    __slots__ = ("frames", "n_bytes", "received_before")
 
-    def __init__(self, came_before: int) -> None:
-        self.came_before = came_before
+    def __init__(self, received_before: int) -> None:
+        self.received_before = received_before
         self.n_bytes = self.frames = 0
 
-    def unread(self, came: int) -> int:
+    def unread(self, received: int) -> int:
         """Estimate the memory of the unread bytes, assuming frames like those that were read."""
-        unread = came - self.came_before - self.n_bytes
+        unread = received - self.received_before - self.n_bytes
         return unread + unread * FRAME_COST_BYTES * self.frames // self.n_bytes if self.n_bytes else unread
 
 
@@ -72,7 +72,7 @@ class Unread:
         self._descriptors: set[int] = set()
         self.counts: dict[int, _Count] = {}
         """by descriptor; while it is empty, callers need not report what they read"""
-        self._least = 0
+        self._baseline_bytes = 0
         """the size of the process at its smallest, or when the last check ended"""
 
     def open(self, descriptor: int) -> None:
@@ -102,21 +102,21 @@ class Unread:
         """
         if self.counts:
             return self._compare(resident_bytes)
-        if not self._least or resident_bytes < self._least:
-            self._least = resident_bytes
-        elif resident_bytes > self._least + GROWN_BYTES:
-            came = ((descriptor, received_bytes(descriptor)) for descriptor in self._descriptors)
-            self.counts = {descriptor: _Count(n_bytes) for descriptor, n_bytes in came if n_bytes is not None}
+        if not self._baseline_bytes or resident_bytes < self._baseline_bytes:
+            self._baseline_bytes = resident_bytes
+        elif resident_bytes > self._baseline_bytes + GROWN_BYTES:
+            received = ((descriptor, received_bytes(descriptor)) for descriptor in self._descriptors)
+            self.counts = {descriptor: _Count(n_bytes) for descriptor, n_bytes in received if n_bytes is not None}
         return []
 
     def _compare(self, resident_bytes: int) -> list[int]:
         over, greatest = [], 0
         for descriptor, count in self.counts.items():
-            came = received_bytes(descriptor)
-            unread = 0 if came is None else count.unread(came)
+            received = received_bytes(descriptor)
+            unread = 0 if received is None else count.unread(received)
             greatest = max(greatest, unread)
             if unread > self._most_bytes:
                 over.append(descriptor)
         if greatest < CALM_BYTES:
-            self.counts, self._least = {}, resident_bytes
+            self.counts, self._baseline_bytes = {}, resident_bytes
         return over

@@ -68,11 +68,11 @@ class ZeroMQ:
         io_threads: int = 1,
         frame_bytes: int = FRAME_BYTES_MOST,
         unread_bytes: int = UNREAD_BYTES_MOST,
-        lock: AdmissionKeys | None = None,
+        admission_keys: AdmissionKeys | None = None,
         keys: Callable[[], Sequence[KeyFile]] = tuple,
     ) -> None:
         self.endpoint = endpoint
-        self._lock = lock
+        self._lock = admission_keys
         self._keyring = Keyring(endpoint, keys) if endpoint.scheme == TCP else None
         self._frame_bytes, self._unread_bytes = frame_bytes, unread_bytes
         self._dialer: DealerSocket | None = None

@@ -34,7 +34,7 @@ def numbers(direction, header):
     return _HEAD.unpack(header)[:2]
 
 
-def heard_anew(header, heard):
+def with_heard(header, heard):
     number, _, place = _HEAD.unpack(header)
     return _HEAD.pack(number, heard, place)
 

@@ -83,7 +83,7 @@ def test_running_tasks_go_on_under_the_next_scheduler(cluster: Cluster) -> None:
         cluster.wait_for("a", "b")
         cluster.kill()
         with scheduler(cluster.address):
-            wait_until(lambda: client._core.link._protocol.is_welcome, "the client is back")
+            wait_until(lambda: client._core.link._protocol.is_accepted, "the client is back")
             cluster.open_gate()
             assert [future.result(60) for future in futures] == [b"a", b"b", b"later"]
     assert [cluster.begun(name) for name in ("a", "b", "later")] == [1, 1, 1]
@@ -108,7 +108,7 @@ def test_a_parent_that_waits_and_its_children_go_on(cluster: Cluster) -> None:
         cluster.wait_for("child", "other")
         cluster.kill()
         with scheduler(cluster.address):
-            wait_until(lambda: client._core.link._protocol.is_welcome, "the client is back")
+            wait_until(lambda: client._core.link._protocol.is_accepted, "the client is back")
             cluster.open_gate()
             assert future.result(60) == [b"child", b"other"]
     assert [cluster.begun(name) for name in ("parent", "child", "other")] == [1, 1, 1]
@@ -128,7 +128,7 @@ def test_running_nodes_of_a_graph_go_on(cluster: Cluster) -> None:
         cluster.wait_for("a", "b")
         cluster.kill()
         with scheduler(cluster.address):
-            wait_until(lambda: client._core.link._protocol.is_welcome, "the client is back")
+            wait_until(lambda: client._core.link._protocol.is_accepted, "the client is back")
             cluster.open_gate()
             assert future.result(60) == b"a+b"
     assert [cluster.begun(name) for name in ("a", "b", "own")] == [1, 1, 1]

@@ -17,7 +17,7 @@ from scaler.ids import random_id
 from scaler.scheduler import scheduler as scheduler_module
 from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import SchedulerConfig
-from scaler.transport.unread import IS_POSSIBLE
+from scaler.transport.unread import IS_SUPPORTED
 from scaler.wire.codec.codec import encode
 from scaler.wire.messages.client import ClientHeartbeat, ClientHello
 from scaler.wire.messages.common import PROTOCOL_VERSION
@@ -25,7 +25,7 @@ from scaler.wire.messages.directions import CLIENT_TO_SCHEDULER
 from tests.support.keys import OPEN
 from tests.support.processes import command, scheduler
 
-pytestmark = [pytest.mark.faults, pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")]
+pytestmark = [pytest.mark.faults, pytest.mark.skipif(not IS_SUPPORTED, reason="the system does not count what comes")]
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
 MORE, COMMAND = 1, 4

@@ -115,7 +115,7 @@ def test_small_results_never_fill_a_small_disk(small_disk: Path) -> None:
     from scaler.jobs.values import pack_rows
     from scaler.jobs.writer import JobWriter
 
-    folder, clerk = JobFolder(small_disk / "keep"), JobWriter(has_thread=False)
+    folder, writer = JobFolder(small_disk / "keep"), JobWriter(has_thread=False)
     record = folder.create(JobTerms("small", "alice", b"12345678", b"f" * 16, "f"))
     errors: list[BaseException] = []
 
@@ -123,11 +123,11 @@ def test_small_results_never_fill_a_small_disk(small_disk: Path) -> None:
         errors.extend([error] if error else [])
 
     blocks = pack_rows([b"%d" % row for row in range(3000)])
-    clerk.order(record, lambda: record.add_range(0, 3000, b"", os.urandom(24_000), blocks), answer)
+    writer.order(record, lambda: record.add_range(0, 3000, b"", os.urandom(24_000), blocks), answer)
     most = 0
     for row in range(3000):
-        clerk.order(record, lambda row=row: record.add_results([RowResult(row, 0, (b"%d" % row,))]), answer)
-        clerk.work()
+        writer.order(record, lambda row=row: record.add_results([RowResult(row, 0, (b"%d" % row,))]), answer)
+        writer.work()
         most = max(most, record.size_bytes)
     assert (errors, record.done) == ([], 3000)
     assert most < 1_000_000, "so --keep-bytes 1000000 is enough, too"

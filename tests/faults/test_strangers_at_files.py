@@ -15,12 +15,12 @@ import zmq
 
 from scaler import Client
 from scaler.transport.framing import GREETING
-from scaler.transport.streams import ARE_POSSIBLE
+from scaler.transport.streams import ARE_SUPPORTED
 from tests.support.processes import command, scheduler, wait_until
 
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.skipif(not ARE_POSSIBLE, reason="there are no streams here"),
+    pytest.mark.skipif(not ARE_SUPPORTED, reason="there are no streams here"),
 ]
 
 MIB = 1024 * 1024

@@ -126,7 +126,7 @@ def test_dask_goes_by_the_priorities_of_the_tasks(
     client, note, log = start(THREADS + 4), noting(), tmp_path / "log"
     first = [client.submit(note, str(log), "first", str(gate)) for _ in range(THREADS)]
     wait_until(lambda: len(noted(log)) == THREADS, "Dask is full", 90)
-    with dask.keeping_nothing_back():
+    with dask.without_worker_saturation():
         wishes = [client.options(priority=wish).submit(note, str(log), str(wish)) for wish in range(4)]
         wait_until(lambda: dask.n_tasks() == THREADS + 4, "they are with Dask", 90)
         gate.touch()
@@ -218,7 +218,7 @@ def test_while_dask_is_away_nothing_is_said_to_run_there(tmp_path: Path, gate: P
 
 def test_a_dask_that_tells_its_clients_something_while_one_connects(dask: DaskCluster) -> None:
     """It sends both in one message, which its own client does not expect."""
-    with dask.telling_its_clients_something(every_seconds=0.02):
+    with dask.sending_events_to_clients(every_seconds=0.02):
         for _ in range(20):
             assert dask_capacity(dask.engine) == THREADS
 

@@ -255,7 +255,7 @@ class TestAsyncio:
     async def arriving(client: AsyncClient) -> None:
         """A large value that is on its way here is waited for."""
         first = client.submit(large, 2)
-        while not (first.is_arriving or first.done()):  # noqa: ASYNC110 - nothing says it
+        while not (first.is_being_fetched or first.done()):  # noqa: ASYNC110 - nothing says it
             await asyncio.sleep(0)
         assert await client.submit(len, first) == LARGE
 

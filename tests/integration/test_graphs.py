@@ -190,8 +190,8 @@ def test_a_node_that_kills_its_processor_fails_what_needs_it_only(client: Client
     graph = {"dead": (os._exit, 3), "a": (lambda x: x, "dead"), "b": (inc, 1), "c": (add, "b", 1)}
     futures = client.get(graph, ["dead", "a", "c"], block=False)
     assert futures["c"].result(30) == 3
-    for key, of_needed in (("dead", ""), ("a", ", which task a needs")):
-        with pytest.raises(ProcessorDiedError, match=rf"^task dead{of_needed}: the processor .*exit code 3"):
+    for key, failed_input_reason in (("dead", ""), ("a", ", which task a needs")):
+        with pytest.raises(ProcessorDiedError, match=rf"^task dead{failed_input_reason}: the processor .*exit code 3"):
             futures[key].result(30)
 
 

@@ -42,8 +42,8 @@ from scaler.wire.messages.client import (
     TaskResult,
 )
 from scaler.wire.messages.common import (
-    IS_BACK,
     PROTOCOL_VERSION,
+    RETURNING,
     HelloReply,
     InstructionKind,
     ObjectInstruction,
@@ -231,7 +231,7 @@ def test_what_clients_claim_of_their_past_changes_no_quota(site: Site, seconds: 
     eve = site.allow("eve", "client", "--tasks", "5")
     time.sleep(seconds)  # the scheduler waits for 2.5 s
     with ExitStack() as stack:
-        sessions = [RawClient(site.address, eve, stack, resumes=IS_BACK, dial=dial) for dial in range(6)]
+        sessions = [RawClient(site.address, eve, stack, resumes=RETURNING, dial=dial) for dial in range(6)]
         function_id = ObjectId(random_id())
         for raw in sessions:
             graph = GraphTask(GraphId(random_id()), 6)
@@ -294,7 +294,7 @@ with Client({site.address!r}, key_file={alice!r}, stream_output=True) as client:
         before = notes.stat().st_size
         restarted = site.start("scheduler", site.address, "--no-protected", "--monitor-address", site.monitor)
         restarted.wait_for("only programs with a key can connect")
-        spies = [RawClient(site.address, eve, stack, resumes=IS_BACK, account=number) for number in (0, 0, 1)]
+        spies = [RawClient(site.address, eve, stack, resumes=RETURNING, account=number) for number in (0, 0, 1)]
         for spy in spies:
             spy.say(OutputRequest(1, TaskId(NO_ID)))
         wait_until(lambda: notes.stat().st_size > before + 20, "nested tasks go on under the new scheduler")

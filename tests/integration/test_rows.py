@@ -99,13 +99,13 @@ def one_never_ends(row: int) -> int:
 def nested_map(rows: int) -> tuple[int, int]:
     lengths: list[int] = []
     recorded = patch.object(Function, "range_entry", partialmethod(record, lengths))
-    with Client() as client, patch.object(MapRun, "_rows_now", longest), recorded:
+    with Client() as client, patch.object(MapRun, "_next_range_size", longest), recorded:
         client.submit(double, 1).result()  # the scheduler has said how many rows it takes
         return sum(client.map(double, [(row,) for row in range(rows)])), max(lengths)
 
 
 def leaves_a_map(folder: str) -> None:
-    with Client() as client, patch.object(MapRun, "_rows_now", longest):
+    with Client() as client, patch.object(MapRun, "_next_range_size", longest):
         client.submit(double, 1).result()
         client.map(note_and_wait, [(row, folder) for row in range(400)])
 
@@ -141,7 +141,7 @@ def ranges(client: Client, most: int, monkeypatch: pytest.MonkeyPatch) -> Iterat
     client.submit(double, 1).result()  # the scheduler has said how many rows it takes
     lengths: list[int] = []
 
-    monkeypatch.setattr(MapRun, "_rows_now", longest)
+    monkeypatch.setattr(MapRun, "_next_range_size", longest)
     monkeypatch.setattr(Function, "range_entry", partialmethod(record, lengths))
     yield lengths
     assert (max(lengths, default=1) > 1) is (most > 1)

@@ -74,7 +74,7 @@ class Screens:
     def open(self, future: Future) -> str:
         """Open the page of a task."""
         short_id = public_id(future.task_id)
-        self._subscriber.want(ALWAYS | {f"task/{short_id.hex()}"})
+        self._subscriber.set_topics(ALWAYS | {f"task/{short_id.hex()}"})
         return short_id.hex()
 
     def page(self, name: str, **arguments: Any) -> Any:

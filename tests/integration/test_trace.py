@@ -68,7 +68,7 @@ def test_the_command_records_some_seconds_and_whose_they_were(address: str, tmp_
 def test_what_cannot_be_recorded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(processes=False) as client, pytest.raises(ConfigError, match="processes=False"), client.trace("t"):
         pass
-    monkeypatch.setattr("scaler.cluster.recorder.BEGIN_SECONDS", 0.5)
+    monkeypatch.setattr("scaler.cluster.recorder.START_SECONDS", 0.5)
     with (
         Client("tcp://127.0.0.1:1") as client,
         pytest.raises(StartError, match="the trace cannot start"),

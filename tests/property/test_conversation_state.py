@@ -86,7 +86,7 @@ def test_one_hello_first_and_never_without_an_end(
         assert (peer.said is None) == (conversation.state in (states.AWAY, states.ENDED))
         if conversation.state is states.UP:
             assert peer.said is not None
-            assert set(peer.said) & {states.RESUME, states.SAY_ALL, states.START_OVER}
+            assert set(peer.said) & {states.RESUME, states.RESUBMIT, states.START_OVER}
 
 
 @given(a_patience, st.lists(a_step, max_size=20))

@@ -34,14 +34,14 @@ class Side:
     """One side: its pipe, what it has put, what it knows to be heard, and what has come."""
 
     def __init__(self, incoming: Any, outgoing: Any, window_bytes: int) -> None:
-        self.pipe = Pipe(incoming, outgoing, window_bytes=window_bytes, on_heard=self._on_heard)
+        self.pipe = Pipe(incoming, outgoing, window_bytes=window_bytes, on_acknowledged=self._on_acknowledged)
         self.window_bytes = window_bytes
         self.line: deque[Message] = deque()
         self.put: list[Any] = []
         self.heard: list[Any] = []
         self.came: list[Any] = []
 
-    def _on_heard(self, items: Any) -> None:
+    def _on_acknowledged(self, items: Any) -> None:
         self.heard += items
 
     def say(self, item: Any) -> None:
@@ -115,7 +115,7 @@ class Two:
         )
 
     def finish(self) -> None:
-        while not (self.client.pipe.is_quiet and self.scheduler.pipe.is_quiet):
+        while not (self.client.pipe.is_idle and self.scheduler.pipe.is_idle):
             before = (self.client.pipe.size_bytes(), self.scheduler.pipe.size_bytes())
             self.client.send()
             self.scheduler.send()
@@ -144,12 +144,12 @@ def test_items_arrive_once_and_in_order(
     two.finish()
     for here, there in ((two.client, two.scheduler), (two.scheduler, two.client)):
         came = [key(item) for item in there.came if type(item) is not ClientHeartbeat]
-        said = list(map(key, here.put))
-        assert len(came) == len(said)
-        assert all(item in said for item in came)
+        last_sent = list(map(key, here.put))
+        assert len(came) == len(last_sent)
+        assert all(item in last_sent for item in came)
         assert list(map(key, here.heard)) == came
         assert here.pipe.size_bytes() == 0
-    note(f"{len(actions)} actions, {two.client.pipe.said} and {two.scheduler.pipe.said} messages")
+    note(f"{len(actions)} actions, {two.client.pipe.last_sent} and {two.scheduler.pipe.last_sent} messages")
     assert_dependencies_held(two.client.put, two.scheduler.came)
 
 

@@ -50,7 +50,7 @@ def test_a_worker_with_the_fewest_tasks_among_those_with_room_gets_the_next_one(
         elif name == "give back":
             _, tasks = model.get(worker, (0, []))
             given, tasks[1:] = tasks[1:], []
-            loads.give_back(worker, len(given), sum(given))
+            loads.remove_recalled(worker, len(given), sum(given))
         elif name == "level":
             held |= loads.level({}).keys()
         else:

@@ -98,7 +98,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(is_full=st.booleans())
     def disk_changes(self, is_full: bool) -> None:
         self.folder.is_full = is_full
-        self.time += store_module.DISK_REST_SECONDS / 2
+        self.time += store_module.DISK_PAUSE_SECONDS / 2
 
     @invariant()
     def nothing_is_lost(self) -> None:
@@ -122,7 +122,7 @@ class StoreMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "store"):
             self.folder.is_full = False
-            self.time += store_module.DISK_REST_SECONDS
+            self.time += store_module.DISK_PAUSE_SECONDS
             while self.store.make_room():
                 pass
             for number, frames in self.model.items():

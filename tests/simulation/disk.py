@@ -117,31 +117,31 @@ class DiskModel:
         place = IN_MEMORY if IN_MEMORY.is_dir() else None
         self._place = tempfile.TemporaryDirectory(prefix="simulated-jobs-", dir=place)
         self._folder: JobFolder | None = None
-        self._clerk: ClerkModel
+        self._writer: ClerkModel
         self.fails = False
         """whether nothing can be written at the moment"""
 
-    def shelf(self, party: SchedulerParty) -> JobCatalog:
+    def catalog(self, party: SchedulerParty) -> JobCatalog:
         """Return what a new scheduler finds."""
         self._folder = JobFolder(Path(self._place.name) / "jobs")
-        self._clerk = ClerkModel(party, self)
-        post: Callable[[ActorRef, Any], None] = self._clerk.post
-        return JobCatalog(self._folder, self._clerk, post, "nobody", 2**50)
+        self._writer = ClerkModel(party, self)
+        post: Callable[[ActorRef, Any], None] = self._writer.post
+        return JobCatalog(self._folder, self._writer, post, "nobody", 2**50)
 
     @property
     def is_busy(self) -> bool:
         """Whether something is to be written."""
-        return self._folder is not None and bool(self._clerk._orders)
+        return self._folder is not None and bool(self._writer._orders)
 
     def crash(self) -> None:
         """The scheduler is killed."""
         if self._folder is not None:
-            self._clerk.crash()
+            self._writer.crash()
             self._close_folder()
 
     def _close_folder(self) -> None:
         if self._folder is not None:
-            self._clerk.let_go()
+            self._writer.let_go()
             self._folder.close()
             self._folder = None
 

@@ -67,11 +67,11 @@ def _attempts_of_each_task() -> AbstractContextManager[None]:
         init(self, spec, context, *others, **more)
         self._attempt = first_of.setdefault(context.balancer, 1_000_000 * (len(first_of) + 1))
 
-    def _say_ready_again(self: TaskActor, again: bool) -> None:
+    def _report_ready_again(self: TaskActor, again: bool) -> None:
         self._attempt += 1
-        self._say_ready(again, is_new=False)
+        self._report_ready(again, is_new=False)
 
-    return _replaced((TaskActor, "__init__", start), (TaskActor, "_say_ready_again", _say_ready_again))
+    return _replaced((TaskActor, "__init__", start), (TaskActor, "_report_ready_again", _report_ready_again))
 
 
 def _unchecked_ids() -> AbstractContextManager[None]:
@@ -160,7 +160,7 @@ def _cut_off_workers_get_tasks() -> AbstractContextManager[Any]:
                 self._refuse(ready, expected_us)
                 continue
             self._runs[spec.task_id] = RunRecord(
-                ready.task, spec, attempt, expected_us, ready.account, self._peer.visit
+                ready.task, spec, attempt, expected_us, ready.account, self._peer.connection_number
             )
             self._outbox.put(self._peer, order_of(spec, self._index, attempt, ready.account))
             ready.task.send(TaskAssigned(self.actor_ref, {ready.task: attempt}))
@@ -179,11 +179,11 @@ def _nothing_is_kept() -> AbstractContextManager[None]:
     begin = DialledSession.begin
 
     def begin_only(self: DialledSession) -> list[Any]:
-        unheard = begin(self)
+        unacknowledged = begin(self)
         self.spoil()
-        return unheard
+        return unacknowledged
 
-    return _replaced((DialledSession, "begin", begin_only), (Peer, "unheard", lambda _peer, _kind: []))
+    return _replaced((DialledSession, "begin", begin_only), (Peer, "unacknowledged", lambda _peer, _kind: []))
 
 
 MUTANTS = (

@@ -97,7 +97,7 @@ def _tasks_overtake_their_objects() -> AbstractContextManager[Any]:
 
 
 def _what_was_not_heard_is_not_told_again() -> AbstractContextManager[Any]:
-    return patch.object(Peer, "unheard", lambda *_: [])
+    return patch.object(Peer, "unacknowledged", lambda *_: [])
 
 
 def _what_has_ended_is_forgotten() -> AbstractContextManager[Any]:
@@ -129,9 +129,9 @@ def _cancels_are_said_once() -> AbstractContextManager[Any]:
 def _who_waits_is_not_suspected() -> AbstractContextManager[Any]:
     give_back = WorkerProxy._give_back
 
-    def without_waiting(self: WorkerProxy, was_lost: bool, unheard: Any) -> None:
-        waiting = {(run.spec.task_id, run.attempt) for run in self._runs.values() if run.lent}
-        give_back(self, was_lost, waiting.union(unheard))
+    def without_waiting(self: WorkerProxy, was_lost: bool, unacknowledged: Any) -> None:
+        waiting = {(run.spec.task_id, run.attempt) for run in self._runs.values() if run.released}
+        give_back(self, was_lost, waiting.union(unacknowledged))
 
     return patch.object(WorkerProxy, "_give_back", without_waiting)
 

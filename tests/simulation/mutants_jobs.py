@@ -83,9 +83,9 @@ def _rows_that_are_said_again_are_new() -> Patches:
 
 
 def _a_job_that_was_left_waits_for_a_program() -> Patches:
-    may = JobActor._may_go_on
+    may = JobActor._may_submit
     return patch.object(
-        JobActor, "_may_go_on", lambda self: may(self) and (self._standing.is_new or bool(self._desk._programs))
+        JobActor, "_may_submit", lambda self: may(self) and (self._state.is_new or bool(self._requests._programs))
     )
 
 

@@ -67,7 +67,7 @@ def _tasks_outlive_their_client() -> AbstractContextManager[Any]:
 
 
 def _once_may_be_twice() -> AbstractContextManager[Any]:
-    return patch.object(TaskActor, "_is_not_again", TaskActor._may_have_been_started)
+    return patch.object(TaskActor, "_must_not_run_again", TaskActor._may_have_been_started)
 
 
 def _what_is_done_waits_for_the_next() -> AbstractContextManager[Any]:
@@ -81,9 +81,9 @@ def _a_drain_hands_nothing_over() -> AbstractContextManager[Any]:
 def _the_next_scheduler_gets_no_objects() -> AbstractContextManager[Any]:
     resend = OpenWork.resend
 
-    def without_held(self: OpenWork, *unheard: Any) -> None:
+    def without_held(self: OpenWork, *unacknowledged: Any) -> None:
         held, self._held = self._held, {}
-        resend(self, *unheard)
+        resend(self, *unacknowledged)
         self._held = held
 
     return patch.object(OpenWork, "resend", without_held)

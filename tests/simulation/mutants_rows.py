@@ -117,7 +117,7 @@ def _results_are_in_another_order() -> Patches:
 
 
 def _a_row_that_waits_keeps_the_rest() -> Patches:
-    mail = Slot._mail_of_a_room
+    mail = Slot._dispatch_to_part
 
     def keeps(self: Slot, news: Any) -> None:
         if isinstance(news, ProcessorBlocked):

@@ -21,13 +21,13 @@ from tests.simulation.mutants import Mutant
 
 
 def _what_comes_back_counts_twice() -> AbstractContextManager[Any]:
-    bring_back = ValueStore._bring_back
+    bring_back = ValueStore._load
 
     def count_again(self: ValueStore, object_id: Any) -> None:
         bring_back(self, object_id)
         self._held_bytes += self._hot[object_id].n_bytes
 
-    return patch.object(ValueStore, "_bring_back", count_again)
+    return patch.object(ValueStore, "_load", count_again)
 
 
 def _arguments_count_for_ever() -> AbstractContextManager[Any]:
@@ -51,13 +51,13 @@ def _held_workers_wait_for_room() -> AbstractContextManager[Any]:
 
 
 def _graphs_hear_of_no_loss() -> AbstractContextManager[Any]:
-    tell = ObjectStore._tell_lost
+    tell = ObjectStore._report_lost
 
     def tell_owner(self: ObjectStore, object_id: Any, stored: Any) -> None:
         with patch.dict(self._table.graphs, clear=True):
             tell(self, object_id, stored)
 
-    return patch.object(ObjectStore, "_tell_lost", tell_owner)
+    return patch.object(ObjectStore, "_report_lost", tell_owner)
 
 
 def _machines_keep_their_copies() -> AbstractContextManager[Any]:

@@ -369,7 +369,7 @@ class ListenerModel(_SocketModel):
         self._network = network
         self.silence_seconds = silence_seconds + sockets.GIVEN_UP_AFTER_MS / 1000
         self.endpoint = TransportModel.endpoint
-        self.gate_descriptor = None
+        self.authenticator_descriptor = None
         self.news_seconds = 0.0
         """how late it may say that a connection has ended"""
         self.lines: dict[Connection, Line] = {}
@@ -398,7 +398,7 @@ class ListenerModel(_SocketModel):
     def forget(self, connection: Connection) -> None:
         """It was nobody's."""
 
-    def let_in(self) -> None:
+    def authenticate(self) -> None:
         """Nobody asks: there are no keys."""
 
     def key_of(self, _connection: Connection) -> str:

@@ -129,7 +129,7 @@ class SchedulerParty(_Shelled):
             RunOptions.decode,
             Pipe,
             clock.paused_since,
-            shelf=None if self._disk is None else self._disk.shelf(self),
+            catalog=None if self._disk is None else self._disk.catalog(self),
         )
         for lacks in () if self._disk is None else self._disk.lacks(self.record):
             raise ViolationError(lacks)
@@ -149,7 +149,7 @@ class SchedulerParty(_Shelled):
         process._open_files, process._doors = OpenFiles(), SocketFiles([])
         process._config = SchedulerConfig(ADDRESS, value_bytes=2**40)  # whatever memory this machine has
         shell.watch(listener.monitor_descriptor, lambda: process._connections_changed(self.edge))
-        process._look_regularly()
+        process._check_regularly()
 
     def _be_choppy(self, shell: Shell, listener: ListenerModel) -> None:
         """Wake up late, read and do little at a time, and hear late of the ends of connections."""
@@ -179,7 +179,7 @@ class SchedulerParty(_Shelled):
             return attempt
 
         def note_loss(peer: Peer, connection: Connection) -> None:
-            if peer.is_spoilt:  # what ended meanwhile was not kept for it
+            if peer.is_invalid:  # what ended meanwhile was not kept for it
                 self.record.lose(self.contacts.name_of(peer.key[1]))
             reconnect(peer, connection)
 
@@ -213,7 +213,7 @@ class SchedulerParty(_Shelled):
 
     def _is_for_nobody(self, order: RunTask) -> bool:
         """Return whether an order is for a map of which, as far as the scheduler can know, no program is there."""
-        terms = [job._standing.terms for job in self.inside.jobs()]
+        terms = [job._state.terms for job in self.inside.jobs()]
         names = [(each.owner, each.name) for each in terms if order.task_id.startswith(each.prefix)]
         job = self.record.jobs.get(names[0]) if names else None
         if job is None or not job.is_attended:

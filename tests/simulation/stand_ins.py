@@ -43,7 +43,7 @@ from tests.simulation.users import WatchedFuture
 from tests.simulation.world import ViolationError, World
 
 
-def _rows_now(run: MapRun, left: int) -> int:
+def _next_range_size(run: MapRun, left: int) -> int:
     """Return how many rows the next task of a map has: now more, now fewer, whatever is known of its function."""
     most = run._link.rows_most
     return max(1, min(left, 1 + (left * 7 // 5 + most - 1) % most))
@@ -83,7 +83,7 @@ def installed(world: World, network: Network) -> Iterator[None]:
     replaced: list[tuple[Any, dict[str, Any]]] = [
         (scaler.ids, {"os": SimpleNamespace(urandom=world.urandom)}),
         (scaler.process.shell, {"time": clock, "new_event_loop": lambda _name: LoopModel(party())}),
-        (scaler.agent.garbage_collector, {"give_back_memory": lambda _above: False}),
+        (scaler.agent.garbage_collector, {"trim_memory": lambda _above: False}),
         (scaler.client.core, {"ScalerFuture": WatchedFuture}),
         (scaler.client.jobs.opening, wall_clock),
         (scaler.jobs.folder, wall_clock),
@@ -104,7 +104,7 @@ def installed(world: World, network: Network) -> Iterator[None]:
         for module, names in replaced:
             stack.enter_context(patch.multiple(module, **names))
         stack.enter_context(patch.object(task_context, "current", task_context.current))
-        stack.enter_context(patch.object(MapRun, "_rows_now", _rows_now))
+        stack.enter_context(patch.object(MapRun, "_next_range_size", _next_range_size))
         if (world.seed // 24 + world.seed) % 3:  # else ranges of long tasks are split before they are assigned
             stack.enter_context(patch.object(placement, "RANGE_MOST_US", inf))
         stack.enter_context(_cancels_noted(party))

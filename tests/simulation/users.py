@@ -185,7 +185,7 @@ class Call:
     def be_read(self) -> None:
         """Let it be read as soon as that does not block, and say that somebody waits for it."""
         self.is_lazy = False
-        self.future._link.want(self.future.task_id)
+        self.future._link.mark_wanted(self.future.task_id)
 
     def look(self, is_end: bool) -> None:
         """Read the result as soon as that does not block."""

@@ -40,11 +40,11 @@ class Bench:
 class RecordingOutbox(Outbox):
     """An outbox whose items can be read per peer."""
 
-    def said_to(self, peer: Peer) -> list[Any]:
+    def sent_to(self, peer: Peer) -> list[Any]:
         """Return the items for a peer since the last call."""
-        said = list(peer.pipe.unheard())
+        sent = list(peer.pipe.unacknowledged())
         peer.reset()
-        return said
+        return sent
 
 
 def connected_peer(name: bytes) -> Peer:

@@ -75,7 +75,7 @@ class DaskCluster:
         return self._ask(lambda dask_scheduler: list(map(str, dask_scheduler.tasks)))
 
     @contextlib.contextmanager
-    def telling_its_clients_something(self, every_seconds: float) -> Iterator[None]:
+    def sending_events_to_clients(self, every_seconds: float) -> Iterator[None]:
         """Let the scheduler report repeatedly to all its clients that a task is cancelled."""
 
         def begin(dask_scheduler: Any) -> list[str]:
@@ -98,7 +98,7 @@ class DaskCluster:
             self._ask(end)
 
     @contextlib.contextmanager
-    def keeping_nothing_back(self) -> Iterator[None]:
+    def without_worker_saturation(self) -> Iterator[None]:
         """Let the scheduler send all tasks to its workers at once, as it does by default only for small groups."""
 
         def saturate(dask_scheduler: Any) -> list[str]:

@@ -147,11 +147,11 @@ class FakeScheduler:
         """Send items to the newest connection."""
         self._do(lambda: self._say(self.connections[-1], items))
 
-    def say_bytes(self, header: bytes, frames: Sequence[bytes] = ()) -> None:
+    def send_bytes(self, header: bytes, frames: Sequence[bytes] = ()) -> None:
         """Send a raw message to the newest connection."""
         self._do(lambda: self._socket.send(self.connections[-1], header, frames))
 
-    def say_garbage_and_run(self, task: Task) -> None:
+    def send_garbage_and_run(self, task: Task) -> None:
         """Send bytes that are not a message, and after them, on the same connection, the result of a task."""
 
         def say() -> None:

@@ -34,7 +34,7 @@ from scaler.settings import ClusterConfig
 from scaler.shared_memory import frames_at
 from scaler.transport.interface import PeerGoneError
 from scaler.transport.sockets import RouterSocket
-from scaler.wire.codec.codec import heard_anew
+from scaler.wire.codec.codec import with_heard
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.common import HelloReply, HelloRequest, ObjectRequest, ObjectResponse, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT
@@ -178,7 +178,7 @@ class FakeScheduler:
         pipe.put_all(item for item in items if type(item) not in _NOT_COUNTED)
         messages = [pipe.unnumbered(alone)] if alone else []
         messages += pipe.take()
-        return messages if self.acknowledges else [(heard_anew(header, 0), frames) for header, frames in messages]
+        return messages if self.acknowledges else [(with_heard(header, 0), frames) for header, frames in messages]
 
     def _take(self, connection: Connection, item: Any, answers: list[Any]) -> None:
         kind = type(item)

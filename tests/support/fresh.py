@@ -13,7 +13,7 @@ def fresh_seed(first: int = 0) -> int:
 
     So a test that has passed locally passes in CI too, and the next commit has other seeds. Without Git it is random.
     """
-    said = subprocess.run(
+    shown = subprocess.run(
         ["git", "rev-parse", "HEAD^{tree}"], capture_output=True, text=True, check=False, cwd=REPOSITORY
     )
-    return random.Random(said.stdout or None).randrange(first, 2**31)
+    return random.Random(shown.stdout or None).randrange(first, 2**31)

@@ -35,7 +35,7 @@ from scaler.wire.messages.client import (
     JobRequest,
 )
 from scaler.wire.messages.columns import NAMES, OPTIONS, ROWS_MOST, FixedRows, UpperLimit
-from scaler.wire.messages.common import GOES_ON, IS_BACK, PROTOCOL_VERSION, Chunk, HelloReply, HelloRequest
+from scaler.wire.messages.common import PROTOCOL_VERSION, RESUMING, RETURNING, Chunk, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
@@ -161,9 +161,9 @@ class Hostile:
         """Return the parts of a message, and the number of its items."""
         chance = self.chance
         while True:
-            said = items or [self.item() for _ in range(chance.choice((1, 1, 2, 4, 9)))]
+            sent = items or [self.item() for _ in range(chance.choice((1, 1, 2, 4, 9)))]
             try:
-                header, frames = encode_message(self._direction, said, number, heard)
+                header, frames = encode_message(self._direction, sent, number, heard)
             except UNWRITABLE:
                 items = None
                 continue
@@ -171,7 +171,7 @@ class Hostile:
                 header = self._spoiled(header)
             if chance.random() < SPOILED / 10:
                 frames = [*frames, b"one more"]
-            return [header, *map(bytes, frames)], len(said)
+            return [header, *map(bytes, frames)], len(sent)
 
     def _spoiled(self, header: bytes) -> bytes:
         chance, spoiled = self.chance, bytearray(header)
@@ -281,8 +281,8 @@ class HostilePeer:
         self._socket.connect(self._address)
         chance = self._hostile.chance
         self._dials += 1
-        resumes = chance.choice((0, 0, GOES_ON, IS_BACK))
-        if resumes != GOES_ON:
+        resumes = chance.choice((0, 0, RESUMING, RETURNING))
+        if resumes != RESUMING:
             self._number = self._heard = 0
         own = "client_id" if self._hello is ClientHello else "agent_id"
         mostly = {own: self._id, "resumes": resumes, "heard": self._heard, "dial": self._dials}
@@ -296,7 +296,7 @@ class HostilePeer:
         """Send a message. Return the number of its items."""
         chance = self._hostile.chance
         if chance.random() < 0.01:
-            self._begin_anew(chance.random() < 0.5)
+            self._reconnect(chance.random() < 0.5)
         numbered = chance.random() > SPOILED
         number = self._number + 1 if numbered else chance.choice((0, 1, 2**40))
         parts, count = self._hostile.message(number, self._heard)
@@ -321,11 +321,11 @@ class HostilePeer:
                 if type(item) in (ClientHeartbeatEcho, WorkerHeartbeatEcho):
                     return
                 if type(item) is HelloRequest or (type(item) is HelloReply and not item.accepted):
-                    self._begin_anew(self._hostile.chance.random() < 0.3)
+                    self._reconnect(self._hostile.chance.random() < 0.3)
                     return
-        self._begin_anew(as_another=True)
+        self._reconnect(as_another=True)
 
-    def _begin_anew(self, as_another: bool) -> None:
+    def _reconnect(self, as_another: bool) -> None:
         self._socket.close()
         if as_another:
             self._new_id()
@@ -398,12 +398,12 @@ class HostileScheduler:
 
 def be_scheduler(address: str, inputs: int, seed: int) -> None:
     """Run a hostile scheduler until the process is killed, and print the number of items sent so far."""
-    scheduler, said = HostileScheduler(address, seed), 0
+    scheduler, sent = HostileScheduler(address, seed), 0
     while True:
-        count = sum(scheduler.say() for _ in range(20)) if said < inputs else 0
-        said += count
+        count = sum(scheduler.say() for _ in range(20)) if sent < inputs else 0
+        sent += count
         scheduler.hear(10)
-        print(said, flush=True)
+        print(sent, flush=True)
 
 
 def main(address: str, inputs: int, seed: int, keys: Sequence[str]) -> None:
@@ -412,16 +412,16 @@ def main(address: str, inputs: int, seed: int, keys: Sequence[str]) -> None:
     Args:
         keys: files with keys, each with the role that is played: `admin=FILE`.
     """
-    chance, peers, said = random.Random(seed), [], 0
+    chance, peers, sent = random.Random(seed), [], 0
     for role, file in (each.split("=") for each in keys):
         directions, hello, fixed = _ROLES[role]
         hostile, key = Hostile(directions[0], chance.randrange(2**32)), KeyFile.read(Path(file))
         peers.append(HostilePeer(address, key, hostile, directions, hello, **fixed))
-    while said < inputs:
+    while sent < inputs:
         peer = chance.choice(peers)
-        said += sum(peer.say() for _ in range(20))
+        sent += sum(peer.say() for _ in range(20))
         peer.hear()
-        print(said, flush=True)
+        print(sent, flush=True)
 
 
 _OF_CLIENTS = CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT

@@ -67,7 +67,7 @@ class Inside:
         agents.
         """
         for row, task in job._tasks._tasks.items():
-            task_id = TaskId(job._standing.terms.prefix + row.to_bytes(8, "big"))
+            task_id = TaskId(job._state.terms.prefix + row.to_bytes(8, "big"))
             if task_id not in job._large._awaited:
                 yield task_id, task
 
@@ -129,7 +129,7 @@ class Inside:
         for job in self.jobs():
             owner = job._context.owner
             tasks[owner] += job._tasks.n_rows
-            if not job._standing.is_new:
+            if not job._state.is_new:
                 came_back.add(owner)
         for owner in directory.owners:
             assert owner.tasks == tasks[owner], f"{owner} has {tasks[owner]} open tasks, and not {owner.tasks}"
@@ -264,7 +264,7 @@ class Inside:
             at_host = taken[proxy._host]
             for run in proxy._runs.values():
                 for name, amount in RunOptions.decode(run.spec.options).capabilities:
-                    at_host[name] += amount * (run.counted - run.lent)
+                    at_host[name] += amount * (run.counted - run.released)
         assert set(taken) == set(nodes.hosts())
         for host, node in nodes._nodes.items():
             for name, total in node.total.items():
@@ -284,7 +284,7 @@ class Inside:
         for object_id, stored in table.objects.items():
             assert stored.holders <= stored.owners
             assert stored.owners or object_id in table.users, f"nobody needs {object_id!r}"
-            assert not stored.others
+            assert not stored.other_clients
             for owner in stored.owners:
                 owned.setdefault(owner, set()).add(object_id)
         assert table.owned == owned

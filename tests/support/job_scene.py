@@ -51,18 +51,18 @@ class Scene:
     def __init__(
         self, bench: Bench, place: Path, monkeypatch: pytest.MonkeyPatch, is_shared: bool = False, name: str = "one"
     ) -> None:
-        self.bench, self.clerk = bench, JobWriter(has_thread=False)
+        self.bench, self.writer = bench, JobWriter(has_thread=False)
         self.folder = JobFolder(place, is_shared, Holder(os.getpid(), name))
         self.answers: list[JobResponse] = []
         monkeypatch.setattr(time, "time", lambda: STARTED + bench.clock())
         about = ("tester", 2**40, is_shared)
-        self.shelf = JobCatalog(self.folder, self.clerk, lambda ref, message: ref.send(message), *about)
+        self.catalog = JobCatalog(self.folder, self.writer, lambda ref, message: ref.send(message), *about)
         nobody = [bench.recorder()[1] for _ in range(2)]
         recorder, self.session = bench.recorder()
         self.told = recorder.messages
         parts = services(nobody[0], nobody[1])
         monkeypatch.setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))
-        self.keeper = JobKeeper(self.shelf, parts)
+        self.keeper = JobKeeper(self.catalog, parts)
         self.ref = bench.dispatcher.spawn(self.keeper)
 
     def ask(
@@ -81,7 +81,7 @@ class Scene:
     def go_on(self) -> None:
         for _ in range(5):
             self.bench.run()
-            self.clerk.work()
+            self.writer.work()
 
     def pass_time(self, seconds: float) -> None:
         """Advance the clock, one second at a time."""

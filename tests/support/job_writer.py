@@ -49,12 +49,12 @@ def main(folder: Path) -> None:
     def mark(what: str) -> Any:
         return lambda _value, error: os.write(marks, f"{what}\n".encode()) if error is None else sys.exit(str(error))
 
-    keep, clerk, chance = JobFolder(folder / "keep"), JobWriter(has_thread=False), random.Random(3)
+    keep, writer, chance = JobFolder(folder / "keep"), JobWriter(has_thread=False), random.Random(3)
     record = keep.create(TERMS)
     os.write(marks, b"created\n")
     for first in range(0, N_RANGES * RANGE, RANGE):
         block = pack_rows([row_of(row) for row in range(first, first + RANGE)])
-        clerk.order(
+        writer.order(
             record, lambda f=first, b=block: record.add_range(f, RANGE, b"", digests_of(f), b), mark(f"range {first}")
         )
         numbers: list[int | range] = [*range(max(0, first - RANGE), first)]
@@ -64,18 +64,18 @@ def main(folder: Path) -> None:
         for row in numbers:
             if isinstance(row, range):
                 marks_now = "\n".join(f"row {each}" for each in row)
-                clerk.order(record, lambda row=row: record.add_results([together_of(row)]), mark(marks_now))
+                writer.order(record, lambda row=row: record.add_results([together_of(row)]), mark(marks_now))
             else:
-                clerk.order(record, lambda row=row: record.add_results([result_of(row)]), mark(f"row {row}"))
+                writer.order(record, lambda row=row: record.add_results([result_of(row)]), mark(f"row {row}"))
             if chance.random() < 0.2:
-                clerk.work()
-        clerk.work()
+                writer.work()
+        writer.work()
         if first == RANGE * N_RANGES // 2:
-            clerk.order(record, record.reopen_failed, mark("retry"))
-            clerk.work()
-    clerk.order(record, lambda: record.seal(record.rows), mark("seal"))
-    clerk.order(record, lambda: record.move(DONE), mark("end"))
-    clerk.work()
+            writer.order(record, record.reopen_failed, mark("retry"))
+            writer.work()
+    writer.order(record, lambda: record.seal(record.rows), mark("seal"))
+    writer.order(record, lambda: record.move(DONE), mark("end"))
+    writer.work()
     record.close()
 
 

@@ -42,7 +42,7 @@ class RecordingDoor:
         self.session = DialledSession(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
         self.is_up = False
         self._alone: list[Any] = []
-        self._said: list[Any] = []
+        self._unsent: list[Any] = []
 
     def connect(self, link: ActorRef) -> None:
         self.hang_up()
@@ -56,32 +56,32 @@ class RecordingDoor:
         self.set_aside_count += 1
         self.hang_up()
 
-    def say_hello(self, hello: WorkerHello) -> None:
+    def send_hello(self, hello: WorkerHello) -> None:
         header, _ = self.session.hello(hello)
         for batch in decode(AGENT_TO_SCHEDULER, header, []):
             self._alone.extend(batch)
 
-    def say_alone(self, item: Any) -> None:
+    def send_unnumbered(self, item: Any) -> None:
         self._alone.append(item)
 
-    def say(self, items: Sequence[Any]) -> None:
-        self._said.extend(items)
+    def send(self, items: Sequence[Any]) -> None:
+        self._unsent.extend(items)
 
     def resume(self, _heard: int) -> None:
         self.is_up = True
 
     def begin(self) -> None:
         self.session.begin()
-        self._said.clear()
+        self._unsent.clear()
         self.is_up = True
 
     def take(self) -> list[Any]:
         """Return the items that were sent since the last call."""
         alone, self._alone = self._alone, []
-        said: list[Any] = []
+        items_sent: list[Any] = []
         if self.is_up:
-            said, self._said = self._said, []
-        return alone + said
+            items_sent, self._unsent = self._unsent, []
+        return alone + items_sent
 
 
 class Bench:

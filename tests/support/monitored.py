@@ -139,8 +139,8 @@ class Publisher:
     def look(self) -> None:
         """Count the subscriptions that have arrived."""
         while self._socket.poll(0):
-            said = self._socket.recv()
-            self.topics[said[1:].decode()] += 1 if said[0] else -1
+            subscription = self._socket.recv()
+            self.topics[subscription[1:].decode()] += 1 if subscription[0] else -1
 
     def say(self, topic: str, *items: Any, time_us: int | None = None, **fields: int) -> None:
         self._numbers[topic] += 1
@@ -149,7 +149,7 @@ class Publisher:
         header, _ = encode_message(SCHEDULER_TO_MONITOR, [first, *items], number=self._numbers[topic])
         self._socket.send_multipart([topic.encode(), header])
 
-    def say_raw(self, *frames: bytes) -> None:
+    def send_raw(self, *frames: bytes) -> None:
         self._socket.send_multipart(frames)
 
     def skip(self, topic: str, messages: int) -> None:

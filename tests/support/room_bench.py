@@ -11,7 +11,7 @@ from scaler.kit import Dispatcher
 from scaler.wire.messages.worker import RunTask
 from tests.support.pages import new_page
 from tests.support.recorder import Recorder
-from tests.support.slot_audit import audit_processors, audit_room
+from tests.support.slot_audit import audit_part, audit_processors
 from tests.support.virtual_clock import VirtualClock
 
 FUNCTION = ObjectId(b"f" * 16)
@@ -66,7 +66,7 @@ class RoomBench:
 
     def audit(self, room: Room) -> None:
         audit_processors(self.processors)
-        audit_room(room, self.processors)
+        audit_part(room, self.processors)
 
     def idle(self, is_extra: bool = True) -> ProcessorRecord:
         self._number += 1

@@ -63,10 +63,10 @@ from scaler.wire.messages.client import (
 )
 from scaler.wire.messages.common import (
     FOUND,
-    IS_BACK,
     LOST,
     PROFILE,
     PROTOCOL_VERSION,
+    RETURNING,
     HelloReply,
     HelloRequest,
     InstructionKind,
@@ -399,9 +399,9 @@ class SimulatedPeer:
         """
         self.user = ""
         """its owner; empty if unknown"""
-        self.session = DialledSession(self.incoming, self.outgoing, on_heard=self.on_heard)
+        self.session = DialledSession(self.incoming, self.outgoing, on_acknowledged=self.on_acknowledged)
 
-    def on_heard(self, items: Sequence[Any]) -> None:
+    def on_acknowledged(self, items: Sequence[Any]) -> None:
         """Handle the acknowledgement of some items."""
 
     def said(self, kind: type) -> list[Any]:
@@ -481,7 +481,7 @@ class SimulatedPeer:
     def on_item(self, item: Any) -> None:
         if type(item) is HelloReply and item.accepted:
             self.is_welcome = self.was_welcome = True
-            if self.session.may_go_on(item.resumed):
+            if self.session.may_resume(item.resumed):
                 self._send(*self.session.pipe.resume(item.heard))
             else:
                 self.session.begin()
@@ -556,7 +556,7 @@ class SimulatedClient(SimulatedPeer):
 
     def hello(self) -> ClientHello:
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.client_id)
-        again = (IS_BACK * self.was_welcome, 0, self._account())
+        again = (RETURNING * self.was_welcome, 0, self._account())
         return ClientHello(*own, self.agent_token, self.processor, *again, label=self.label)
 
     def _account(self) -> int:
@@ -806,7 +806,7 @@ class SimulatedAgent(SimulatedPeer):
     def hello(self) -> WorkerHello:
         names = ",".join(f"{self.agent_id[-1]}-{index}" for index in range(len(self.slots)))
         own = (self.protocol_version, "9.9.9", self.python_version, "3.1.1", self.agent_id, names, self._held())
-        about = (self.agent_token, IS_BACK * self.was_welcome)
+        about = (self.agent_token, RETURNING * self.was_welcome)
         about_workers = {"capabilities": "gpu=2", "closed": self.closed, "text_hash": self.text_hash}
         owners = b"".join(HELD_OWNER.pack(self.owners[run.task_id]) for run in self._runs_held())
         return WorkerHello(*own, *about, agents=self.agents, held_owners=owners, **about_workers)
@@ -882,7 +882,7 @@ class SimulatedAgent(SimulatedPeer):
             self.kept.discard(item.object_id)
             self.forgotten.append(item.object_id)
 
-    def on_heard(self, items: Sequence[Any]) -> None:
+    def on_acknowledged(self, items: Sequence[Any]) -> None:
         heard = {id(item) for item in items}
         self._kept = [result for result in self._kept if id(result) not in heard]
 

@@ -30,17 +30,17 @@ from scaler.executors.task_queue import run_of
 def audit_slot(slot: Slot) -> None:
     """Check that each run is in one place, and that no room remembers a processor that has ended."""
     audit_processors(slot._processors)
-    for room in slot._rooms:
-        audit_room(room, slot._processors)
+    for part in slot._parts:
+        audit_part(part, slot._processors)
     runs = [run_of(task) for task in slot._queue]
     for processor in slot._processors:
         runs += map(run_of, processor.tasks())
     assert len(runs) == len(set(runs)), "a run is in two places"
 
 
-def audit_room(room: Any, processors: Processors) -> None:
+def audit_part(part: Any, processors: Processors) -> None:
     """Check that a room keeps nothing about processors other than these."""
-    _AUDITS[type(room)](room, {processor.number for processor in processors})
+    _AUDITS[type(part)](part, {processor.number for processor in processors})
 
 
 def audit_processors(processors: Processors) -> None:
@@ -63,33 +63,33 @@ def audit_processors(processors: Processors) -> None:
         assert processor.held or processor.held_us == 0 or processor.state is DISTRUSTED, "nothing takes time"
 
 
-def _audit_cancellation(room: Cancellation, numbers: set[int]) -> None:
-    assert room.stops.keys() | room._reasons.keys() <= numbers, "an ended processor is stopped"
-    for processor in room._processors:
-        ends = room.ends(processor) or {}
+def _audit_cancellation(part: Cancellation, numbers: set[int]) -> None:
+    assert part.stops.keys() | part._reasons.keys() <= numbers, "an ended processor is stopped"
+    for processor in part._processors:
+        ends = part.ends(processor) or {}
         assert ends.keys() <= processor.runs(), "a run shall end that its processor does not hold"
-        assert (processor.number in room._reasons) == (processor.state in KILLED), "killed for no reason"
+        assert (processor.number in part._reasons) == (processor.state in KILLED), "killed for no reason"
 
 
-def _audit_recall(room: Recall, numbers: set[int]) -> None:
-    assert room._watched.keys() <= numbers, "the recall watches an ended processor"
+def _audit_recall(part: Recall, numbers: set[int]) -> None:
+    assert part._watched.keys() <= numbers, "the recall watches an ended processor"
 
 
-def _audit_reserve(room: Reserve, numbers: set[int]) -> None:
-    assert room._results_then.keys() | room.old <= numbers, "the reserve remembers an ended processor"
+def _audit_reserve(part: Reserve, numbers: set[int]) -> None:
+    assert part._results_then.keys() | part.old <= numbers, "the reserve remembers an ended processor"
 
 
-def _audit_supplies(room: Supplies, numbers: set[int]) -> None:
-    assert room._stocks.keys() == numbers, "stocks of other processors"
-    assert all(stock.used <= stock.has for stock in room._stocks.values()), "used, and not held"
+def _audit_supplies(part: Supplies, numbers: set[int]) -> None:
+    assert part._stocks.keys() == numbers, "stocks of other processors"
+    assert all(stock.used <= stock.has for stock in part._stocks.values()), "used, and not held"
 
 
-def _audit_suspension(room: Suspension, numbers: set[int]) -> None:
-    assert room._stopped.keys() <= room._waits.keys() <= numbers, "a process is stopped that does not wait"
+def _audit_suspension(part: Suspension, numbers: set[int]) -> None:
+    assert part._stopped.keys() <= part._waits.keys() <= numbers, "a process is stopped that does not wait"
 
 
-def _audit_time_limit(room: TimeLimit, numbers: set[int]) -> None:
-    assert room._due_at.keys() <= numbers, "the time limit watches an ended processor"
+def _audit_time_limit(part: TimeLimit, numbers: set[int]) -> None:
+    assert part._due_at.keys() <= numbers, "the time limit watches an ended processor"
 
 
 _AUDITS: dict[type, Callable[[Any, set[int]], None]] = {

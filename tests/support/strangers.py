@@ -71,15 +71,15 @@ def knocking(address: str, per_second: float) -> Iterator[Callable[[], int]]:
 
 def garble(address: str, connections: int, chance: random.Random) -> int:
     """Send bytes that are no valid handshake on `connections` connections in turn. Return the number of commands."""
-    endpoint, said = Endpoint.parse(address), 0
+    endpoint, n_sent = Endpoint.parse(address), 0
     for _ in range(connections):
         with contextlib.suppress(OSError), socket.create_connection((endpoint.host, int(endpoint.port)), 30) as peer:
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.sendall(_spoilt(GREETING, chance) if chance.random() < 0.3 else GREETING)
             for _ in range(5):
-                said += 1
+                n_sent += 1
                 peer.sendall(_spoilt(chance.choice(COMMANDS), chance))
-    return said
+    return n_sent
 
 
 def _spoilt(data: bytes, chance: random.Random) -> bytes:

@@ -63,8 +63,8 @@ def test_recent_tasks_weigh_most_but_never_all() -> None:
 def test_a_doubted_function_is_unknown_until_one_of_its_tasks_ends() -> None:
     durations = make()
     durations.learn(function(1), 10, 1)
-    durations.doubt(function(1))
-    durations.doubt(function(2))
+    durations.distrust(function(1))
+    durations.distrust(function(2))
     assert durations.expected_us(function(1)) == UNKNOWN_US
     durations.learn(function(1), 10, 1)
     assert durations.expected_us(function(1)) == 10
@@ -73,7 +73,7 @@ def test_a_doubted_function_is_unknown_until_one_of_its_tasks_ends() -> None:
 def test_a_function_that_is_gone_is_forgotten() -> None:
     durations = make()
     durations.learn(function(1), 10, 1)
-    durations.doubt(function(1))
+    durations.distrust(function(1))
     durations.forget([function(1), function(2)])
     durations.learn(function(1), 30, 1)
     assert durations.expected_us(function(1)) == 30

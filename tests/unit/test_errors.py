@@ -52,7 +52,7 @@ def test_an_error_about_a_large_value_says_whose_memory_is_short_and_what_to_do(
     )
     unknown = ObjectTooLargeError("it", 5, "the host", None, "send less")
     assert str(unknown) == "it is too large: it has 5 bytes, and the host has no room for it: send less"
-    assert error.said_of("f: argument 1").args == ("f: argument 1", *error.args[1:])
+    assert error.renamed("f: argument 1").args == ("f: argument 1", *error.args[1:])
 
 
 def test_remote_traceback_is_shown_above_the_exception_of_the_task() -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 import scaler
-from scaler.transport.streams import ARE_POSSIBLE
+from scaler.transport.streams import ARE_SUPPORTED
 
 
 @pytest.mark.parametrize("name", scaler.__all__)
@@ -69,7 +69,7 @@ with Client(processes=False, n_workers=1) as client:
 
 
 @pytest.mark.processes
-@pytest.mark.skipif(not ARE_POSSIBLE, reason="there are no streams here")
+@pytest.mark.skipif(not ARE_SUPPORTED, reason="there are no streams here")
 def test_neither_a_client_with_a_cluster_of_its_own_nor_an_agent_imports_zeromq() -> None:
     """That takes 45 ms of processor time."""
     code = """

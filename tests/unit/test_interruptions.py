@@ -91,9 +91,9 @@ def at_alarm() -> Iterator[Callable[[Callable[..., object]], None]]:
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, Endless])
 def test_what_a_value_raises_is_the_error_of_that_value(kind: type[BaseException], serializer: Serializer) -> None:
     name, error = kind.__name__, kind("here")
-    with pytest.raises(DeserializeObjectError, match=f"cannot be deserialised here: {name}: {error}") as unread:
+    with pytest.raises(DeserializeObjectError, match=f"cannot be deserialised here: {name}: {error}") as why_unreadable:
         from_frames(serializer, [pickle.dumps(Read(raise_it, error))])
-    assert type(unread.value.__cause__) is kind
+    assert type(why_unreadable.value.__cause__) is kind
     with pytest.raises(SerializeObjectError, match=f"list.* cannot be serialised: {name}: {error}") as unwritten:
         to_frames(serializer, [Written(raise_it, error)])
     assert unwritten.value.__cause__ is error

@@ -26,10 +26,10 @@ class AwaitedTasks:
     def __bool__(self) -> bool:
         return bool(self._graphs)
 
-    def add(self, wish: AwaitResult) -> None:
-        task_id = wish.input.task_id
-        self._graphs.setdefault(task_id, []).append(wish.graph)
-        self._by_source.setdefault(wish.input.source_graph, {})[task_id] = None
+    def add(self, request: AwaitResult) -> None:
+        task_id = request.input.task_id
+        self._graphs.setdefault(task_id, []).append(request.graph)
+        self._by_source.setdefault(request.input.source_graph, {})[task_id] = None
 
     def tell(self, source: GraphId, done: TaskDone) -> None:
         """A task has ended: tell those that wait for it."""

@@ -18,9 +18,9 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import chain
 
-from scaler.actors.graphs.graph_node import GraphNodeState, for_others, input_node
+from scaler.actors.graphs.graph_node import GraphNodeState, input_node, payload_for_dependents
 from scaler.actors.graphs.graph_values import GraphValues
-from scaler.actors.graphs.graph_view import find_nodes, show_graph, tell_ended
+from scaler.actors.graphs.graph_view import find_nodes, report_ended, show_graph
 from scaler.actors.insight.explanations import follow
 from scaler.actors.messages.adoption import NodesWait
 from scaler.actors.messages.monitor import ReportOpen
@@ -74,7 +74,7 @@ class GraphActor(Actor):
             self._nodes, context.object_store, context.owner, context.client_id, context.services.maker_of
         )
         self._open_count = 0
-        self._heard_count = 0
+        self._received_count = 0
         """nodes received since the graph was last announced; known ones were sent again"""
         self._given_up: tuple[TaskStatus, bytes] | None = None
         """after a cancel, a refusal or a loss: the status and payload with which all open nodes end"""
@@ -91,34 +91,34 @@ class GraphActor(Actor):
     # From the client
 
     @handles(GraphTask)
-    def _said_again(self, _graph: GraphTask) -> None:
-        self._heard_count = 0
+    def _resubmitted(self, _graph: GraphTask) -> None:
+        self._received_count = 0
 
     @handles(Batch[GraphNode])
-    def _hear(self, batch: Batch[GraphNode]) -> None:
-        nodes, position, end = self._nodes, self._heard_count, self._spec.node_count
+    def _add_nodes(self, batch: Batch[GraphNode]) -> None:
+        nodes, position, end = self._nodes, self._received_count, self._spec.node_count
         for item in batch:
             if position >= end:
                 break  # more than announced
             if position == len(nodes):
                 self._add(item, position)
-            elif item.wanted and self._may_tell(nodes[position]):  # else it will be told
+            elif item.wanted and self._may_report(nodes[position]):  # else it will be told
                 self._session.send(GraphNodeDone(self._spec.graph_id, nodes[position].result(), ()))
             position += 1
-        self._heard_count = position
+        self._received_count = position
         adoption = self._context.adoption
         if adoption is not None:
             waiting = {item.task_id for item in batch if item.dependencies}
             if waiting:  # they will ask for their runs when their inputs are there again
                 adoption.send(NodesWait(self.actor_ref, owner_of(self._context.account), waiting))
-        self._look_if_complete()
+        self._check_complete()
 
-    def _may_tell(self, node: GraphNodeState) -> bool:
+    def _may_report(self, node: GraphNodeState) -> bool:
         """Return whether a node has ended; not because this graph is to be said again, which its client will hear."""
         return node.status is not None and not (self._lost and node.status == TaskStatus.CANCELED)
 
     @handles(Batch[GraphInput])
-    def _hear_inputs(self, batch: Batch[GraphInput]) -> None:
+    def _add_inputs(self, batch: Batch[GraphInput]) -> None:
         for item in batch:
             if item.position >= self._spec.node_count:
                 break
@@ -126,10 +126,10 @@ class GraphActor(Actor):
                 self._add_input(item)
             elif item.position < len(self._nodes):
                 self._learn(item)
-            self._heard_count += item.position == self._heard_count
-        self._look_if_complete()
+            self._received_count += item.position == self._received_count
+        self._check_complete()
 
-    def _look_if_complete(self) -> None:
+    def _check_complete(self) -> None:
         if self._is_complete():
             self._slices.add(self._drop, (node for node in self._nodes if node.status is not None))
             self._end_if_over()
@@ -166,7 +166,7 @@ class GraphActor(Actor):
         elif state == FAILED:
             cause = next(nodes[d] for d in dependencies if self._readiness.state(d) == FAILED)
             assert cause.status is not None
-            self._end(node, cause.status, for_others(cause, cause.status, cause.payload))
+            self._end(node, cause.status, payload_for_dependents(cause, cause.status, cause.payload))
 
     def _add_ended(self, node: GraphNodeState, status: TaskStatus, payload: bytes) -> None:
         self._readiness.add(())
@@ -210,11 +210,11 @@ class GraphActor(Actor):
             self._finish(position, done)
 
     @handles(AwaitResult)
-    def _await(self, wish: AwaitResult) -> None:
+    def _await(self, request: AwaitResult) -> None:
         """A graph needs the result of a node. If that has not ended, the session will hear of it anyway; and if this
         graph is lost, the client says how it goes on.
         """
-        position = wish.input.source_position
+        position = request.input.source_position
         node = self._nodes[position] if position < len(self._nodes) else None
         if node is not None and node.status is not None and not self._lost:
             self._session.send(InputKnown(self._spec.graph_id, TaskDone(node.result(), (), node.made_by)))
@@ -270,7 +270,7 @@ class GraphActor(Actor):
 
     def _start_all(self, positions: list[int]) -> None:
         """Start nodes that are ready now. A result may be needed by a hundred thousand."""
-        if self._slices.have_room(len(positions)):
+        if self._slices.fits_in_slice(len(positions)):
             for position in positions:
                 self._start(position)
         else:
@@ -342,10 +342,10 @@ class GraphActor(Actor):
     def _fail(self, position: int, status: int, payload: bytes) -> None:
         """End a node and all nodes that need it in the same way."""
         first = self._nodes[position]
-        of_others = for_others(first, status, payload)
+        for_dependents = payload_for_dependents(first, status, payload)
         failed = map(self._nodes.__getitem__, chain((position,), self._readiness.fail(position)))
         waiting = (node for node in failed if node.status is None)  # the graph may be given up meanwhile
-        self._slices.add(lambda node: self._end(node, status, payload if node is first else of_others), waiting)
+        self._slices.add(lambda node: self._end(node, status, payload if node is first else for_dependents), waiting)
 
     # Ends
 
@@ -377,7 +377,7 @@ class GraphActor(Actor):
         is_canceled = self._given_up and not self._lost and self._given_up[0] == TaskStatus.CANCELED
         if not (self._is_complete() or is_canceled):  # of what it has cancelled, its client says no more
             return
-        tell_ended(self._context, self._spec, self._nodes)
+        report_ended(self._context, self._spec, self._nodes)
         self._session.send(GraphEnded(self._spec.graph_id, self.actor_ref, self._lost))
         self.stop_now()
 

@@ -15,11 +15,12 @@ from scaler.pickling.serialization import BLOCK_BYTES, WORTH_AN_OBJECT_BYTES
 from scaler.wire.messages.client import GraphInput, GraphNode, TaskResult
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.vocabulary import of_needed
+from scaler.wire.messages.vocabulary import failed_input_reason
 
 SHARED_BYTES = 100_000
 """A result of which the consumers would carry more copies than this, all together, becomes an object. It has at least
-`WORTH_AN_OBJECT_BYTES`: below, naming an object costs as much as the value."""
+`WORTH_AN_OBJECT_BYTES`: below, naming an object costs as much as the value.
+"""
 
 _graph_id_of = attrgetter("graph_id")
 
@@ -59,11 +60,11 @@ class GraphNodeState:
         return TaskResult(self.task_id, self.status, self.payload, self.size, self.profile)
 
 
-def for_others(node: GraphNodeState, status: int, payload: bytes) -> bytes:
+def payload_for_dependents(node: GraphNodeState, status: int, payload: bytes) -> bytes:
     """Return the payload of all nodes that end because they need one that has failed: a sentence says which."""
     if status in (TaskStatus.FAILED, TaskStatus.CANCELED):  # a failure names its task itself
         return payload
-    return of_needed(node.task_id, payload)
+    return failed_input_reason(node.task_id, payload)
 
 
 def input_node(item: GraphInput) -> GraphNodeState:
@@ -71,7 +72,7 @@ def input_node(item: GraphInput) -> GraphNodeState:
     return GraphNodeState(GraphNode(item.graph_id, item.task_id, ObjectId(NO_ID), b"", b"", b"", wanted=0))
 
 
-def where_most_is(nodes: Sequence[GraphNodeState], node: GraphNodeState) -> ActorRef | None:
+def preferred_worker(nodes: Sequence[GraphNodeState], node: GraphNodeState) -> ActorRef | None:
     """Return the worker that made the largest result that a node needs, if that is worth a preference."""
     return max(map(nodes.__getitem__, node.dependencies), key=lambda each: each.size).made_by
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from scaler.actors.graphs.graph_node import GraphNodeState, where_most_is, worth_storing
+from scaler.actors.graphs.graph_node import GraphNodeState, preferred_worker, worth_storing
 from scaler.actors.messages.objects import CountArguments, ReleaseObjects, StoreObject, UseObjects
 from scaler.actors.messages.tasks import KeepResult
 from scaler.actors.objects.located import LocatedFrames
@@ -23,7 +23,8 @@ from scaler.wire.messages.common import TaskStatus
 
 WORTH_A_PLACE_BYTES = 1024 * 1024
 """The consumers of such a result run where it was made, if there is room. A smaller result travels faster than a worker
-finishes its queue."""
+finishes its queue.
+"""
 
 TAKEN = "another client has an object with the id of this task"
 """Why a result is not kept for the nodes that need it: they would get that object."""
@@ -107,7 +108,7 @@ class GraphValues:
         block, more_ids = put_results(node.block, self._result)
         if len(node.object_ids) + len(more_ids) > ROWS_BYTES_MOST:
             raise ValueError("they name too many objects")
-        near_worker = where_most_is(self._nodes, node) if more_ids else None
+        near_worker = preferred_worker(self._nodes, node) if more_ids else None
         return block, node.object_ids + more_ids, near_worker
 
     def _result(self, position: int) -> tuple[int, bytes]:

@@ -57,7 +57,7 @@ def find_nodes(backlog: Backlog, graph: ActorRef, nodes: Sequence[GraphNodeState
                 backlog.asked_nodes[short_id] = WatchedNode(node.task_id, node.function_id, graph, position)
 
 
-def tell_ended(context: ClientContext, spec: GraphTask, nodes: Sequence[GraphNodeState]) -> None:
+def report_ended(context: ClientContext, spec: GraphTask, nodes: Sequence[GraphNodeState]) -> None:
     """A graph has ended: tell the monitor, if it shows graphs."""
     if context.events.of_graphs is not None:
         statuses: Counter[int | None] = Counter(map(_STATUS, nodes))

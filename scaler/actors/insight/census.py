@@ -32,9 +32,9 @@ from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
 WAITING_MOST = 64
 """Limit of the requests of one client that wait for workers; further ones are answered once."""
-UNHEARD_MOST = 1
+UNACKNOWLEDGED_MOST = 1
 """Limit of the unacknowledged descriptions of all workers for one client: a small request has such a large answer."""
-PUT_OFF_MOST = 1024
+DEFERRED_MOST = 1024
 """Limit of the deferred requests of one client; the oldest ones are dropped."""
 LOOK_SECONDS = 0.5
 """Interval at which deferred requests are examined, besides each time that their client sends a request."""
@@ -71,12 +71,12 @@ class Census(Actor):
         """the requests of this turn"""
         self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
         """requests that wait for workers, by peer and number"""
-        self._unheard: dict[Peer, deque[tuple[PeerPipe, int]]] = {}
+        self._unacknowledged: dict[Peer, deque[tuple[PeerPipe, int]]] = {}
         """unacknowledged descriptions: the pipe, and the number of their first message"""
-        self._put_off: dict[Peer, dict[int, InfoRequest]] = {}
+        self._deferred: dict[Peer, dict[int, InfoRequest]] = {}
         self._n_described = 0
         """the number of descriptions since the last check"""
-        self._will_look = False
+        self._check_is_due = False
         self._total = Report()
         self._by_agent: list[tuple[Peer, Report]] = []
 
@@ -91,27 +91,27 @@ class Census(Actor):
             if not waiting:
                 del self._waiting[asked.peer]
             self._take(asked.peer, request)
-        if asked.peer in self._put_off:
-            self._take_again(asked.peer)
+        if asked.peer in self._deferred:
+            self._retake(asked.peer)
 
     def _take(self, peer: Peer, request: InfoRequest) -> None:
         """Answer a request, or defer it until its client has acknowledged earlier answers."""
-        if not (request.detailed or _is_order(request)) or self._may_describe(peer):
+        if not (request.detailed or _is_command(request)) or self._may_describe(peer):
             if not _why_not(peer, request):
-                self._obey(peer, request)
+                self._carry_out(peer, request)
             self._answer_soon(peer, request)
             return
-        self._look_later()
-        put_off = self._put_off.setdefault(peer, {})
-        put_off[request.number] = request
-        if len(put_off) > PUT_OFF_MOST:
-            del put_off[next(iter(put_off))]
+        self._schedule_check()
+        deferred = self._deferred.setdefault(peer, {})
+        deferred[request.number] = request
+        if len(deferred) > DEFERRED_MOST:
+            del deferred[next(iter(deferred))]
 
-    def _obey(self, peer: Peer, request: InfoRequest) -> None:
+    def _carry_out(self, peer: Peer, request: InfoRequest) -> None:
         if request.restart:
             self._restart_workers()
         if request.leave:
-            self._send_away(frozenset(request.leave.split(",")))
+            self._dismiss_agents(frozenset(request.leave.split(",")))
         if request.cancel:
             self._cancel(frozenset(request.cancel.split(",")), peer.owner.name or "an admin")
 
@@ -125,7 +125,7 @@ class Census(Actor):
         for peer in self._agents():
             self._outbox.put(peer, RestartRequest("a client requests new worker processes"))
 
-    def _send_away(self, names: frozenset[str]) -> None:
+    def _dismiss_agents(self, names: frozenset[str]) -> None:
         for peer in self._agents():
             if peer.identity is not None and not names.isdisjoint(peer.identity.worker_names):
                 self._outbox.put(peer, LeaveRequest("a client asks it to leave"))
@@ -135,35 +135,37 @@ class Census(Actor):
 
     def _may_describe(self, peer: Peer) -> bool:
         """Return whether a request with a large effect or answer may be granted now, and count it."""
-        unheard = self._unheard.setdefault(peer, deque())
-        while unheard and (unheard[0][0] is not peer.pipe or unheard[0][0].acknowledged >= unheard[0][1]):
-            unheard.popleft()
-        if len(unheard) >= UNHEARD_MOST or self._n_described >= DESCRIPTIONS_MOST:
+        unacknowledged = self._unacknowledged.setdefault(peer, deque())
+        while unacknowledged and (
+            unacknowledged[0][0] is not peer.pipe or unacknowledged[0][0].acknowledged >= unacknowledged[0][1]
+        ):
+            unacknowledged.popleft()
+        if len(unacknowledged) >= UNACKNOWLEDGED_MOST or self._n_described >= DESCRIPTIONS_MOST:
             return False
         self._n_described += 1
-        self._look_later()
-        unheard.append((peer.pipe, peer.pipe.said + 1))
+        self._schedule_check()
+        unacknowledged.append((peer.pipe, peer.pipe.last_sent + 1))
         return True
 
-    def _take_again(self, peer: Peer) -> None:
-        for request in self._put_off.pop(peer).values():
+    def _retake(self, peer: Peer) -> None:
+        for request in self._deferred.pop(peer).values():
             self._take(peer, request)
 
-    def _look_later(self) -> None:
-        if not self._will_look:
-            self._will_look = True
+    def _schedule_check(self) -> None:
+        if not self._check_is_due:
+            self._check_is_due = True
             self.schedule(LOOK_SECONDS, _CheckWaiting())
 
     @handles(_CheckWaiting)
-    def _look_again(self, _look: _CheckWaiting) -> None:
-        self._will_look, self._n_described = False, 0
-        put_off, self._put_off = self._put_off, {}
-        for peer, requests in put_off.items():
+    def _check_waiting(self, _look: _CheckWaiting) -> None:
+        self._check_is_due, self._n_described = False, 0
+        deferred, self._deferred = self._deferred, {}
+        for peer, requests in deferred.items():
             for request in requests.values():
                 self._take(peer, request)
 
     @handles(WorkersArrived)
-    def _workers_came(self, _came: WorkersArrived) -> None:
+    def _workers_arrived(self, _came: WorkersArrived) -> None:
         for peer, waiting in list(self._waiting.items()):
             for request in list(waiting.values()):
                 self._answer_soon(peer, replace(request, detailed=0, restart=0, leave="", cancel=""))
@@ -175,8 +177,8 @@ class Census(Actor):
     @handles(SessionEnded)
     def _session_ended(self, ended: SessionEnded) -> None:
         self._waiting.pop(ended.peer, None)
-        self._unheard.pop(ended.peer, None)
-        self._put_off.pop(ended.peer, None)
+        self._unacknowledged.pop(ended.peer, None)
+        self._deferred.pop(ended.peer, None)
 
     def _answer_soon(self, peer: Peer, request: InfoRequest) -> None:
         if not self._asked:
@@ -228,10 +230,10 @@ class Census(Actor):
 def _why_not(peer: Peer, request: InfoRequest) -> str:
     """Return why the command in a request is refused; empty if it is allowed, or the request is a question."""
     what = "cancel tasks of others" if request.cancel else "replace worker processes, or have clusters leave"
-    return why_not_admin(peer, what) if _is_order(request) else ""
+    return why_not_admin(peer, what) if _is_command(request) else ""
 
 
-def _is_order(request: InfoRequest) -> bool:
+def _is_command(request: InfoRequest) -> bool:
     return bool(request.restart or request.leave or request.cancel)
 
 

@@ -29,7 +29,7 @@ from scaler.ids import TaskId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import ExplainResponse, GraphInput
 from scaler.wire.messages.common import RunState
-from scaler.wire.messages.priority import wish_of
+from scaler.wire.messages.priority import user_priority_of
 from scaler.wire.messages.vocabulary import (
     CANCEL,
     CHILDREN,
@@ -51,7 +51,7 @@ DEPENDENCIES_MOST = 1000
 """Limit of the examined dependencies of a node."""
 STEPS_MOST = 100
 """Limit of the followed chain of nodes that wait for each other."""
-WORTH_SAYING_SECONDS = 1.0
+SHOWN_SECONDS = 1.0
 UINT64_MOST = 2**64 - 1
 
 
@@ -68,7 +68,7 @@ def explain(
     Args:
         seconds: the shortest time for which it has been in this state; 0: unknown.
     """
-    if state is READY and seconds >= WORTH_SAYING_SECONDS:
+    if state is READY and seconds >= SHOWN_SECONDS:
         who = "that node" if question.because else "it"
         found = found[0], f"{found[1]}; {who} has waited for {age(seconds)}"
     sentence = found[1]
@@ -76,7 +76,7 @@ def explain(
         state, tries, worker, seconds = READY, NOT_KNOWN, "", question.seconds
         sentence = question.because + (sentence[3:] if sentence.startswith("it ") else f"waits: {sentence}")
     shown = shown_state(state)
-    past, milliseconds = tries.told(question.asked_at), min(int(seconds * 1000), UINT64_MOST)
+    past, milliseconds = tries.shown(question.asked_at), min(int(seconds * 1000), UINT64_MOST)
     answer = ExplainResponse(question.task_id, shown, found[0], sentence, worker, tries.number, past, milliseconds)
     question.asker.send(answer)
 
@@ -86,7 +86,7 @@ def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:
     explain(question, READY, (reason, sentence))
 
 
-def not_here(question: ExplainTask, worker: str) -> ExplainResponse:
+def unknown_task(question: ExplainTask, worker: str) -> ExplainResponse:
     """Return the answer about a task that the session does not have.
 
     Args:
@@ -100,12 +100,12 @@ def ask_next(question: ExplainTask, sessions: Iterator[ActorRef], recent_runs: R
     """Forward an admin's question to the next open client session; answer it if no session is left."""
     session = next((each for each in sessions if not each.is_stopped()), None)
     if session is None:
-        question.asker.send(not_here(question, recent_runs.worker_of(question.task_id)))
+        question.asker.send(unknown_task(question, recent_runs.worker_of(question.task_id)))
     else:
         session.send(ExplainForAdmin(question, sessions))
 
 
-def in_the_queue(found: Capacity) -> tuple[Reason, str]:
+def queue_reason(found: Capacity) -> tuple[Reason, str]:
     """Return what a task in the balancer's queue waits for."""
     if not found.workers:
         return NO_WORKER, "no worker is connected to the scheduler; start workers with scaler_cluster ADDRESS"
@@ -122,9 +122,9 @@ def in_the_queue(found: Capacity) -> tuple[Reason, str]:
         return TURN, "a worker has room for it, and receives it in a moment"
     are = "the one worker is" if found.workers == 1 else f"all {found.workers:,} workers are"
     if found.held:
-        begin = "and is" if found.workers == 1 else f"and {found.held:,} of them {'is' if found.held == 1 else 'are'}"
+        and_are = "and is" if found.workers == 1 else f"and {found.held:,} of them {'is' if found.held == 1 else 'are'}"
         return NO_ROOM, (
-            f"{are} full, {begin} paused, because memory and disk for values are full there. It starts when results "
+            f"{are} full, {and_are} paused, because memory and disk for values are full there. It starts when results "
             "are read or their futures dropped, and earlier with more object_memory_bytes or spill_bytes"
         )
     return NO_ROOM, (
@@ -135,13 +135,13 @@ def in_the_queue(found: Capacity) -> tuple[Reason, str]:
 
 def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, str]:
     """Return an explanation, extended by a negative priority of the task if that makes it wait longer."""
-    wish = wish_of(priority)
+    wish = user_priority_of(priority)
     if wish >= 0 or found[0] not in (NO_ROOM, TAKEN):
         return found
     return found[0], f"{found[1]}; its priority is {wish}, so all tasks of its client with a higher one go first"
 
 
-OF_NODES = INPUTS, "it needs results of other nodes of its graph that are not available yet"
+NODE_REASON = INPUTS, "it needs results of other nodes of its graph that are not available yet"
 """The explanation of graph nodes that are not tasks yet; the explanation of a single node has more detail."""
 
 _OWN: dict[State, tuple[Reason, str]] = {
@@ -159,7 +159,7 @@ _OWN: dict[State, tuple[Reason, str]] = {
 _CANCELED_IN_QUEUE = (CANCEL, "it was cancelled while it waited, and is about to end")
 
 
-def explain_other(question: ExplainTask, state: State, tries: Tries) -> None:
+def explain_unassigned(question: ExplainTask, state: State, tries: Tries) -> None:
     """Answer about a task that is neither in the queue nor at a worker."""
     seconds = question.asked_at - tries.past[-1].at if state is DELAYED and tries.past else 0.0
     explain(question, state, _OWN.get(state, _CANCELED_IN_QUEUE), tries, seconds=seconds)
@@ -182,14 +182,14 @@ def explain_run(
     state = CANCELING if run.canceled else RUNNING
     is_known = where is not None and where.state in (RunState.RUNS, RunState.WAITS)
     seconds = where.run_ms / 1000 if where is not None and is_known else 0.0
-    if where is not None and not (is_cut or run.canceled or run.lent):
-        found = _as_the_agent_says(name, len(runs), where)
+    if where is not None and not (is_cut or run.canceled or run.released):
+        found = _as_the_agent_reports(name, len(runs), where)
     else:
-        found = _at_worker(name, len(runs), run.lent > 0, run.canceled, is_cut)
+        found = _at_worker(name, len(runs), run.released > 0, run.canceled, is_cut)
     explain(asked.question, state, found, asked.tries, name, seconds)
 
 
-def _as_the_agent_says(name: str, tasks: int, where: RunStatus) -> tuple[Reason, str]:
+def _as_the_agent_reports(name: str, tasks: int, where: RunStatus) -> tuple[Reason, str]:
     if where.state == RunState.RUNS:
         process = f" in process {where.pid}" if where.pid else ""
         return WORKER, f"it runs at worker {name}{process}, and has run for {age(where.run_ms / 1000)}"
@@ -280,7 +280,7 @@ def missing_inputs(node: GraphNodeState, nodes: Sequence[GraphNodeState]) -> lis
 
 def for_inputs(missing: int, all_of_them: int, seconds: float) -> str:
     """Return the first half of a sentence about a node that waits for other nodes."""
-    wants = f"it has waited for {age(seconds)} for" if seconds >= WORTH_SAYING_SECONDS else "it needs"
+    wants = f"it has waited for {age(seconds)} for" if seconds >= SHOWN_SECONDS else "it needs"
     if all_of_them == 1:
         return f"{wants} the result of another node, which "
     return f"{wants} the results of {missing:,} of {all_of_them:,} other nodes; one of them "

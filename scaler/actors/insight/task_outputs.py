@@ -21,7 +21,7 @@ from scaler.message import message
 from scaler.wire.messages.client import OutputLine, OutputRequest, OutputResponse, Task
 from scaler.wire.messages.common import OutputStream
 
-UNHEARD_MOST = 5000
+UNACKNOWLEDGED_MOST = 5000
 """Limit of the unacknowledged lines for a client. A stream omits further lines, and answers wait."""
 WAITING_MOST = 256
 """Limit of the waiting requests of a client; the oldest is answered without lines."""
@@ -56,18 +56,18 @@ class OutputReader:
         self.unheard_lines = 0
         self.waiting: deque[tuple[frozenset[int] | None, OutputRequest]] = deque()
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Return whether the unacknowledged lines are below their limit."""
         if self.pipe is not self.peer.pipe:  # its peer has a new session
             self.pipe, self.unheard_lines = self.peer.pipe, 0
             self.unheard.clear()
         while self.unheard and self.pipe.acknowledged >= self.unheard[0][0]:
             self.unheard_lines -= self.unheard.popleft()[1]
-        return self.unheard_lines < UNHEARD_MOST
+        return self.unheard_lines < UNACKNOWLEDGED_MOST
 
     def said(self, lines: int) -> None:
         """Count lines as sent and unacknowledged."""
-        number = self.pipe.said + 1
+        number = self.pipe.last_sent + 1
         self.unheard_lines += lines
         if self.unheard and self.unheard[-1][0] == number:
             lines += self.unheard.pop()[1]
@@ -97,18 +97,18 @@ class TaskOutputs(Actor):
         self._table = state.table
         self._outbox = outbox
         self._objects = objects
-        self._will_look = self._will_expire = False
+        self._check_is_due = self._will_expire = False
 
     def on_start(self) -> None:
         self._expire_later()
         if any(reader.waiting for reader in self._state.readers.values()):
-            self._look_later()
+            self._schedule_check()
 
     # Lines
 
     @handles(RunsPrinted)
     @charged_to("host")
-    def _said(self, said: RunsPrinted) -> None:
+    def _lines_arrived(self, said: RunsPrinted) -> None:
         now, add, streams = self.now(), self._table.add, self._state.streams
         for line, spec, account in said.lines:
             name = self._name(spec)
@@ -124,7 +124,7 @@ class TaskOutputs(Actor):
 
     def _stream(self, reader: OutputReader, task_id: TaskId, name: str, line: KeptLine) -> None:
         assert reader.number is not None
-        if reader.peer.connection == NO_CONNECTION or not reader.has_room():
+        if reader.peer.connection == NO_CONNECTION or not reader.has_capacity():
             reader.dropped += 1 + line.dropped
             return
         line = line._replace(dropped=line.dropped + reader.dropped)
@@ -162,10 +162,10 @@ class TaskOutputs(Actor):
         self._serve(reader)
 
     def _serve(self, reader: OutputReader) -> None:
-        while reader.waiting and reader.has_room():
+        while reader.waiting and reader.has_capacity():
             self._serve_one(reader, *reader.waiting.popleft())
         if reader.waiting:
-            self._look_later()
+            self._schedule_check()
 
     def _serve_one(self, reader: OutputReader, accounts: frozenset[int] | None, request: OutputRequest) -> None:
         peer, task = reader.peer, self._table.find(request.task_id)
@@ -178,14 +178,14 @@ class TaskOutputs(Actor):
             reader.said(len(lines))
         self._outbox.put(peer, OutputResponse(request.number, dropped))
 
-    def _look_later(self) -> None:
-        if not self._will_look:
-            self._will_look = True
+    def _schedule_check(self) -> None:
+        if not self._check_is_due:
+            self._check_is_due = True
             self.schedule(LOOK_SECONDS, _CheckReaders())
 
     @handles(_CheckReaders)
-    def _look_again(self, _look: _CheckReaders) -> None:
-        self._will_look = False
+    def _check_waiting(self, _look: _CheckReaders) -> None:
+        self._check_is_due = False
         for reader in self._state.readers.values():
             self._serve(reader)
 

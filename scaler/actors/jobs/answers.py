@@ -137,11 +137,11 @@ def terms_of(
         ProtocolError: if the options in it are not the options of a task.
     """
     request = asked.request
-    said = {"token": "", **_object(read_json(request.body))}
-    missing = ", ".join(sorted(_TYPES.keys() - said))
+    given = {"token": "", **_object(read_json(request.body))}
+    missing = ", ".join(sorted(_TYPES.keys() - given))
     if missing:
         raise ValueError(f"the terms have no {missing}")
-    terms = {name: _checked(name, said[name]) for name in _TYPES}
+    terms = {name: _checked(name, given[name]) for name in _TYPES}
     if not all(isinstance(digest, str) for digest in terms["fingerprint"].values()):
         raise ValueError("the digests of the fingerprint must be of the type str")
     function_id, options = bytes.fromhex(terms["function_id"]), bytes.fromhex(terms["options"])

@@ -37,7 +37,7 @@ from scaler.actors.services import Services
 from scaler.actors.tasks.adoption import HOLD_SECONDS
 from scaler.actors.tasks.client_context import ClientContext
 from scaler.actors.tasks.open_tasks import OpenTasks
-from scaler.actors.tasks.retries import NOT_AGAIN
+from scaler.actors.tasks.retries import NOT_RETRIED
 from scaler.ids import ClientId, TaskId, index_of, random_id
 from scaler.jobs.record import DONE, OPEN, STOPPED, JobObject, JobRecord, RowResult
 from scaler.jobs.tables.schema import RecordError
@@ -54,7 +54,7 @@ T = TypeVar("T")
 WINDOW_ROWS = 8192
 """Limit of submitted, unended rows: their actors take memory, and agents report them to a new scheduler."""
 
-SAID_AT_ONCE = 256
+SUBMITTED_AT_ONCE = 256
 """Limit of the tasks that are made in one turn."""
 
 FIRST_ROWS, FIRST_PER_WORKER = 64, 8
@@ -94,23 +94,23 @@ class JobActor(Actor):
     """
 
     def __init__(
-        self, record: JobRecord, standing: JobState, shelf: JobCatalog, services: Services, keeper: ActorRef
+        self, record: JobRecord, job_state: JobState, catalog: JobCatalog, services: Services, keeper: ActorRef
     ) -> None:
-        self._record, self._shelf, self._services, self._keeper = record, shelf, services, keeper
-        self._standing, self._rows = standing, standing.rows
-        self._has_objects = standing.is_new
+        self._record, self._catalog, self._services, self._keeper = record, catalog, services, keeper
+        self._state, self._rows = job_state, job_state.rows
+        self._has_objects = job_state.is_new
         """whether the object store has the functions of the job"""
         self._held: dict[int, StartRequested] = {}
         """for `at_most_once`: starts of rows that are held until they are recorded on disk"""
         self._results: list[RowResult] = []
         """results of ended rows that the job writer has not received"""
-        self._is_writing = self._is_loading = self._is_going_on = self._has_turn = self._is_moving = False
+        self._is_writing = self._is_loading = self._will_continue = self._has_turn = self._is_moving = False
         self._is_reading_objects = False
         self._awaits_agents = False
         """whether agents that may hold rows have yet to return, and the quota of the owner is limited"""
         self._n_at_agents = 0
         """the number of rows held by agents: they are submitted even above the quota, as they have started"""
-        self._told_trouble = ""
+        self._logged_trouble = ""
         """the logged reason why nothing can be written"""
         self._orders = self._asked_until_now = 0
         """the number of unanswered orders at the job writer, and the number of requests since the last `_rest`"""
@@ -120,33 +120,33 @@ class JobActor(Actor):
     """the tasks of rows, by row number"""
 
     def on_start(self) -> None:
-        terms, services, client_id = self._standing.terms, self._services, ClientId(random_id())
+        terms, services, client_id = self._state.terms, self._services, ClientId(random_id())
         self._client_id, options = client_id, services.read_options(terms.options)
         owner, label = services.directory.owners.of(terms.owner), f"job {terms.name}"
         account = services.directory.accounts.open(client_id, owner, label=label)
         # The agents of a local cluster end with its scheduler.
-        is_asked = not (self._standing.is_new or self._standing.is_new_version or self._shelf.is_shared)
+        is_asked = not (self._state.is_new or self._state.is_new_version or self._catalog.is_shared)
         adoption = services.adoption if is_asked else None
         self._context = ClientContext(services, self.actor_ref, client_id, account, adoption, label)
-        self._context.notes_begins = self._standing.is_at_most_once = options.at_most_once
-        self._standing.lockout = self._shelf.lockout(terms)
+        self._context.records_starts = self._state.is_at_most_once = options.at_most_once
+        self._state.lockout = self._catalog.lockout(terms)
         self._tasks = OpenTasks[int](owner)
-        self._said = SubmittedRows(self.spawn, self._context, self._tasks, options.said_again(), self._record)
+        self._submitted = SubmittedRows(self.spawn, self._context, self._tasks, options.resubmitted(), self._record)
         self._large = JobResults(self.actor_ref, client_id, owner, services.object_store)
         self._sizes = RowSizes(self._most_together() if options.suit_rows else 1)
-        self._desk = JobRequests(
-            self, self._record, self._standing, self._shelf, services.outbox, services.read_options
+        self._requests = JobRequests(
+            self, self._record, self._state, self._catalog, services.outbox, services.read_options
         )
         if adoption is not None and owner.has_quota:
             self._awaits_agents = True
             adoption.send(FindRuns(owner.tag, self.actor_ref, prefix=terms.prefix))
         if is_asked:
             patience = services.config.client_timeout_seconds if options.at_most_once else HOLD_SECONDS
-            self.schedule(patience, JobDue(self._stop_asking))
+            self.schedule(patience, JobDue(self._end_adoption))
         self.look()  # its last scheduler may have died between its last result and its end
         self._load_objects()
         self._report_lost()
-        self.go_on_soon()
+        self.continue_soon()
         self.schedule(PROGRAM_SECONDS, JobDue(self._no_longer_fresh))
         self.schedule(REST_SECONDS, JobDue(self._rest))
 
@@ -154,14 +154,14 @@ class JobActor(Actor):
         """Report acknowledged changes that the disk has lost, and stop the job if it has the option `at_most_once`."""
         lost = self._record.lost
         if lost:
-            logger.error("the job %s: %s", self._standing.terms.name, lost)
-            if self._standing.is_at_most_once and self._standing.is_open:
+            logger.error("the job %s: %s", self._state.terms.name, lost)
+            if self._state.is_at_most_once and self._state.is_open:
                 self.move(STOPPED, f"{lost}; its rows may have started, and have the option at_most_once")
 
     def _no_longer_fresh(self) -> None:
         """End the grace period for programs to reconnect, and send waiting clients the reason why the job is idle."""
-        self._standing.is_fresh = False
-        self._desk.answer_parked()
+        self._state.is_fresh = False
+        self._requests.answer_parked()
 
     def _most_together(self) -> int:
         config, owner = self._services.config, self._context.owner
@@ -169,11 +169,11 @@ class JobActor(Actor):
         return 1 if is_bounded else min(config.rows_per_task, config.per_worker_queue_size, ROWS_MOST)
 
     def _load_objects(self) -> None:
-        if not self._has_objects and self._standing.is_open and not self._is_reading_objects:
+        if not self._has_objects and self._state.is_open and not self._is_reading_objects:
             self._is_reading_objects = True
-            self.order(self._record.objects, self._objects_are_here)
+            self.order(self._record.objects, self._objects_read)
 
-    def _stop_asking(self) -> None:
+    def _end_adoption(self) -> None:
         """Stop looking for runs of new tasks at agents: all have had the time to return."""
         self._context.adoption = None
         self._n_at_agents = 0
@@ -188,24 +188,24 @@ class JobActor(Actor):
         def obey() -> tuple[Any, list[RowResult]]:
             return order(), record.take_damaged()
 
-        def go_on(found: tuple[Any, list[RowResult]] | None, error: BaseException | None) -> None:
+        def receive(found: tuple[Any, list[RowResult]] | None, error: BaseException | None) -> None:
             value, damaged = found or (None, [])
             if damaged:
                 self._lose(damaged)
             then(value, error)
 
-        self._shelf.order(self.actor_ref, None if alone else record, obey, go_on)
+        self._catalog.order(self.actor_ref, None if alone else record, obey, receive)
 
     def _lose(self, damaged: list[RowResult]) -> None:
         """Count rows with damaged results as failed; run them again at once if a map needs them."""
-        standing, rows = self._standing, [each.row for each in damaged]
+        job_state, rows = self._state, [each.row for each in damaged]
         what = f"the results of {len(rows)} rows on disk are damaged or missing; the first is row {rows[0]}"
-        logger.error("the job %s: %s", standing.terms.name, what)
-        if standing.terms.is_attended and not standing.is_at_most_once and self._desk.is_wanted:
-            self._desk.reading.to_run_again.update(rows)
+        logger.error("the job %s: %s", job_state.terms.name, what)
+        if job_state.terms.is_attended and not job_state.is_at_most_once and self._requests.is_wanted:
+            self._requests.reading.to_run_again.update(rows)
             self.order(lambda: self._reopen(rows), partial(self._has_reopened, damaged))
         else:
-            standing.lose(damaged)
+            job_state.lose(damaged)
         self._show_on_screens()
 
     def _reopen(self, rows: list[int]) -> tuple[str, str]:
@@ -219,18 +219,18 @@ class JobActor(Actor):
         self, damaged: list[RowResult], state: tuple[str, str] | None, error: BaseException | None
     ) -> None:
         rows = [each.row for each in damaged]
-        self._desk.reading.to_run_again.difference_update(rows)
+        self._requests.reading.to_run_again.difference_update(rows)
         if state is not None:
             self.reopen(rows, len(rows))
             self.enter(*state)
         else:
-            self._standing.lose(damaged)
-            logger.error("the job %s: rows cannot run again: %s", self._standing.terms.name, error)
-        self._desk.answer_parked()
-        self.go_on_soon()
+            self._state.lose(damaged)
+            logger.error("the job %s: rows cannot run again: %s", self._state.terms.name, error)
+        self._requests.answer_parked()
+        self.continue_soon()
 
     @handles(OrderDone)
-    def _obeyed(self, news: OrderDone) -> None:
+    def _order_done(self, news: OrderDone) -> None:
         self._orders -= 1
         news.then(news.value, news.error)
 
@@ -240,60 +240,60 @@ class JobActor(Actor):
 
     def _rest(self) -> None:
         """Leave memory if the job cannot run and no request arrived."""
-        is_needed = self._asked_until_now or self._desk.reading.parked or self._desk.may_run
+        is_needed = self._asked_until_now or self._requests.reading.parked or self._requests.may_run
         self._asked_until_now = 0
         if is_needed or self._orders or self._tasks or self._results:
             self.schedule(REST_SECONDS, JobDue(self._rest))
         else:
             self.stop_now()
 
-    def _objects_are_here(self, objects: list[JobObject] | None, error: BaseException | None) -> None:
+    def _objects_read(self, objects: list[JobObject] | None, error: BaseException | None) -> None:
         self._is_reading_objects = False
         if objects is None and not isinstance(error, (RecordError, ValueError)):
-            self._is_in_trouble(f"its functions cannot be read: {error}")
+            self._pause(f"its functions cannot be read: {error}")
             return
         if objects is None:
             self.move(STOPPED, f"its functions cannot be read: {error}. {WRITE_ANEW}")
             return
-        if not self._standing.is_open:
+        if not self._state.is_open:
             return
         self.store(objects)
         self._has_objects = True
-        self.go_on_soon()
+        self.continue_soon()
 
     # Rows to tasks
 
-    def _may_go_on(self) -> bool:
-        standing = self._standing
-        return self._desk.is_wanted and self._has_objects and standing.is_open and not standing.why_paused
+    def _may_submit(self) -> bool:
+        job_state = self._state
+        return self._requests.is_wanted and self._has_objects and job_state.is_open and not job_state.why_paused
 
-    def go_on_soon(self) -> None:
+    def continue_soon(self) -> None:
         """Submit more rows and have results written, once the mailbox is empty."""
-        if not self._is_going_on:
-            self._is_going_on = True
+        if not self._will_continue:
+            self._will_continue = True
             self.actor_ref.send(ContinueJob())
 
     @handles(ContinueJob)
-    def _go_on(self, _go_on: ContinueJob) -> None:
-        self._is_going_on = False
+    def _continue(self, _continue: ContinueJob) -> None:
+        self._will_continue = False
         self._write_results()
-        if (not self._standing.is_open or self._standing.lockout is not None) and not self.is_settling():
-            self._desk.answer_parked()
-        if not self._may_go_on():
+        if (not self._state.is_open or self._state.lockout is not None) and not self.is_settling():
+            self._requests.answer_parked()
+        if not self._may_submit():
             return
         if self._held:
             held, self._held = self._held, {}
-            self.order(lambda: self._record.mark(held), partial(self._are_marked, held))
-        n_said, size = 0, 1 if self._context.adoption is not None else self._sizes.size(self._rows.n_open)
-        room = min(self._window() - self._rows.n_said, SAID_AT_ONCE * size, self._room_in_quota())
+            self.order(lambda: self._record.mark(held), partial(self._starts_recorded, held))
+        n_submitted, size = 0, 1 if self._context.adoption is not None else self._sizes.size(self._rows.n_open)
+        room = min(self._window() - self._rows.n_submitted, SUBMITTED_AT_ONCE * size, self._room_in_quota())
         if room <= 0:
             return
-        while n_said < room and (taken := self._rows.take(min(size, room - n_said))) is not None:
-            n_said += taken.n_rows
-            self._said.say(self._standing.terms, taken)
-        self._n_at_agents = max(0, self._n_at_agents - n_said)
-        if n_said:
-            self.go_on_soon()
+        while n_submitted < room and (taken := self._rows.take(min(size, room - n_submitted))) is not None:
+            n_submitted += taken.n_rows
+            self._submitted.submit(self._state.terms, taken)
+        self._n_at_agents = max(0, self._n_at_agents - n_submitted)
+        if n_submitted:
+            self.continue_soon()
             return
         first = self._rows.next_range()
         if first is not None and not self._is_loading:
@@ -311,10 +311,10 @@ class JobActor(Actor):
         if self._n_at_agents or self._awaits_agents:
             return self._n_at_agents
         room = owner.room_for_one() if self._has_turn or not owner.is_awaited else 0
-        if not room and rows.n_open > rows.n_said:
+        if not room and rows.n_open > rows.n_submitted:
             owner.wait(self.actor_ref)
             if not self._tasks:
-                self._say_over_quota(f"{owner.why_full()}: rows wait")
+                self._audit_over_quota(f"{owner.why_full()}: rows wait")
         return room
 
     @handles(RunsAreHeld)
@@ -325,26 +325,26 @@ class JobActor(Actor):
         self._n_at_agents += sum(
             row < rows.rows and row not in self._tasks and not rows.ended_from(row, 1) for row in held
         )
-        self.go_on_soon()
+        self.continue_soon()
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
         """Apply the quota to the remaining rows, since all agents have returned."""
         self._awaits_agents = False
-        self.go_on_soon()
+        self.continue_soon()
 
     @handles(RoomInQuota)
     def _has_room_in_quota(self, _news: RoomInQuota) -> None:
         self._has_turn = True
-        self._go_on(ContinueJob())
+        self._continue(ContinueJob())
         self._has_turn = False
         self._context.owner.wake()  # other waiting jobs and sessions, if there is still room
 
     @handles(ValueRefused)
     def _value_refused(self, refused: ValueRefused) -> None:
-        self._say_over_quota(refused.reason)
+        self._audit_over_quota(refused.reason)
 
-    def _say_over_quota(self, why: str) -> None:
+    def _audit_over_quota(self, why: str) -> None:
         owner, name = self._context.owner.name, self._context.label
         self._services.audit("over quota", owner, owner=owner, name=name, why=why)
 
@@ -353,38 +353,38 @@ class JobActor(Actor):
         return WINDOW_ROWS if self._sizes.is_known else min(FIRST_ROWS + FIRST_PER_WORKER * workers, WINDOW_ROWS)
 
     @handles(StartRequested)
-    def _is_held(self, held: StartRequested) -> None:
+    def _start_requested(self, held: StartRequested) -> None:
         """Start an at-most-once row after its start has been recorded on disk."""
         self._held[index_of(held.task_id)] = held
-        self.go_on_soon()
+        self.continue_soon()
 
-    def _are_marked(self, held: dict[int, StartRequested], _nothing: None, error: BaseException | None) -> None:
+    def _starts_recorded(self, held: dict[int, StartRequested], _nothing: None, error: BaseException | None) -> None:
         if error is not None:
             self._held = {**held, **self._held}
-            self._is_in_trouble(f"rows cannot be marked: {error}")
+            self._pause(f"rows cannot be marked: {error}")
             return
-        self._said.marks.update(held)
+        self._submitted.marks.update(held)
         for each in held.values():
             each.worker.send(StartRun(each.task_id, each.attempt))
 
     @handles(RunNotStarted)
-    def _has_not_begun(self, news: RunNotStarted) -> None:
+    def _run_not_started(self, news: RunNotStarted) -> None:
         """Unmark an at-most-once row that its worker returned without starting it."""
         row = index_of(news.task_id)
-        self._said.marks.discard(row)
+        self._submitted.marks.discard(row)
         if self._held.pop(row, None) is None:
             self.order(lambda: self._record.mark((), (row,)), lambda _nothing, _error: None)
 
     def _loaded(self, first: int, arguments: Arguments | None, error: BaseException | None) -> None:
         self._is_loading = False
         if arguments is None and not isinstance(error, (RecordError, ValueError)):
-            self._is_in_trouble(f"the arguments of the rows from {first} on cannot be read: {error}")
+            self._pause(f"the arguments of the rows from {first} on cannot be read: {error}")
             return
         if arguments is None:
             self.move(STOPPED, f"the arguments of the rows from {first} on cannot be read: {error}. {WRITE_ANEW}")
             return
         self._rows.load(first, arguments)
-        self.go_on_soon()
+        self.continue_soon()
 
     # Results to the record
 
@@ -414,39 +414,39 @@ class JobActor(Actor):
             self._keep(done.result.task_id, TaskStatus.SUCCESS, frames, done.result.duration_us)
 
     @handles(ObjectResponse)
-    def _large_is_here(self, response: ObjectResponse) -> None:
+    def _large_arrived(self, response: ObjectResponse) -> None:
         """Handle the arrival of a large result from its agent, or its loss."""
         task_id = TaskId(response.object_id)
-        frames, duration_us = self._large.come(response)
+        frames, duration_us = self._large.receive(response)
         if frames is not None:
             self._keep(task_id, TaskStatus.SUCCESS, frames, duration_us)
         else:
-            self._make_again(task_id)
+            self._rerun_lost(task_id)
 
     @handles(ObjectLost)
-    def _large_is_lost(self, lost: ObjectLost) -> None:
+    def _large_lost(self, lost: ObjectLost) -> None:
         if self._large.lose(lost.object_id):
-            self._make_again(TaskId(lost.object_id))
+            self._rerun_lost(TaskId(lost.object_id))
 
-    def _make_again(self, task_id: TaskId) -> None:
+    def _rerun_lost(self, task_id: TaskId) -> None:
         """Run the row of a lost large result again, or fail it if it may run only once."""
-        if self._standing.is_at_most_once:
-            reason = f"its result was lost before it was on disk{NOT_AGAIN}"
+        if self._state.is_at_most_once:
+            reason = f"its result was lost before it was on disk{NOT_RETRIED}"
             self._keep(task_id, TaskStatus.MISSING_OBJECTS, (reason.encode(),))
         else:
-            self._take_back(index_of(task_id))
+            self._end_and_requeue(index_of(task_id))
 
     @handles(SupplyObject)
     def _supply(self, _supply: SupplyObject) -> None:
         """Ignore the request: the object store has the bytes of all objects of the job."""
 
-    def _take_back(self, row: int) -> None:
+    def _end_and_requeue(self, row: int) -> None:
         if self._tasks.end(row):
-            self._is_open_again(row)
+            self._requeue(row)
 
-    def _is_open_again(self, row: int) -> None:
-        self._rows.take_back(row)
-        self.go_on_soon()
+    def _requeue(self, row: int) -> None:
+        self._rows.requeue(row)
+        self.continue_soon()
 
     def _keep(self, task_id: TaskId, status: int, frames: Any, duration_us: int = 0) -> None:
         row = index_of(task_id)
@@ -454,14 +454,14 @@ class JobActor(Actor):
             self._end(RowResult(row, status, frames, 1, duration_us))
 
     def _end(self, piece: RowResult) -> None:
-        if piece.status == TaskStatus.CANCELED and piece.row not in self._said.marks:
-            self._is_open_again(piece.row)
+        if piece.status == TaskStatus.CANCELED and piece.row not in self._submitted.marks:
+            self._requeue(piece.row)
             return
         self._results.append(piece)
-        self.go_on_soon()
+        self.continue_soon()
 
     def _write_results(self) -> None:
-        if not self._results or self._standing.trouble or self._is_writing or self._desk.is_closing:
+        if not self._results or self._state.trouble or self._is_writing or self._requests.is_closing:
             return
         self._is_writing = True
         n_bytes, end = 0, 0
@@ -479,76 +479,76 @@ class JobActor(Actor):
     def _written(
         self, results: list[RowResult], known: tuple[int, float, int] | None, error: BaseException | None
     ) -> None:
-        if known is None or self._standing.is_at_most_once:  # such results must not wait
+        if known is None or self._state.is_at_most_once:  # such results must not wait
             self._is_writing = False
         else:
             self.schedule(WRITE_SECONDS, JobDue(self._write_next))
         if known is None:
             self._results = [*results, *self._results]
-            self._is_in_trouble(f"results cannot be written: {error}")
+            self._pause(f"results cannot be written: {error}")
             return
-        if self._told_trouble:
-            self._told_trouble = ""
-            logger.info("the job %s resumes", self._standing.terms.name)
-        standing = self._standing
-        standing.size_bytes, standing.changed, standing.duration_us = known
-        self._said.have_ended(results)
-        for new in standing.end(results):
-            self._desk.reading.note(new)
+        if self._logged_trouble:
+            self._logged_trouble = ""
+            logger.info("the job %s resumes", self._state.terms.name)
+        job_state = self._state
+        job_state.size_bytes, job_state.changed, job_state.duration_us = known
+        self._submitted.have_ended(results)
+        for new in job_state.end(results):
+            self._requests.reading.note(new)
         self.look()
-        self._desk.answer_parked()
-        self.go_on_soon()
+        self._requests.answer_parked()
+        self.continue_soon()
 
     def _write_next(self) -> None:
         self._is_writing = False
-        self.go_on_soon()
+        self.continue_soon()
 
-    def _is_in_trouble(self, reason: str) -> None:
-        if reason != self._told_trouble:
-            logger.error("the job %s pauses: %s", self._standing.terms.name, reason)
-        if not self._standing.trouble:
+    def _pause(self, reason: str) -> None:
+        if reason != self._logged_trouble:
+            logger.error("the job %s pauses: %s", self._state.terms.name, reason)
+        if not self._state.trouble:
             self.schedule(TRY_AGAIN_SECONDS, JobDue(self._try_again))
-        self._standing.trouble = self._told_trouble = reason
+        self._state.trouble = self._logged_trouble = reason
         self._show_on_screens()
-        self._desk.answer_parked()
+        self._requests.answer_parked()
 
     def _try_again(self) -> None:
         """Truncate the log of the record, and resume the job if it has disk space."""
-        self.order(self._make_room, self._has_made_room, alone=True)
+        self.order(self._free_space, self._space_freed, alone=True)
 
-    def _make_room(self) -> int:
+    def _free_space(self) -> int:
         """Truncate the log of the record. Called in the job writer's thread."""
         self._record.checkpoint()
         return self._record.size_bytes
 
-    def _has_made_room(self, size_bytes: int | None, error: BaseException | None) -> None:
-        standing = self._standing
-        standing.size_bytes = standing.size_bytes if size_bytes is None else size_bytes
-        standing.trouble = ""
+    def _space_freed(self, size_bytes: int | None, error: BaseException | None) -> None:
+        job_state = self._state
+        job_state.size_bytes = job_state.size_bytes if size_bytes is None else size_bytes
+        job_state.trouble = ""
         self._show_on_screens()
-        why = self._shelf.why_full() or (f"it cannot be written: {error}" if error is not None else "")
-        if why and standing.is_open:
-            self._is_in_trouble(why)
+        why = self._catalog.why_full() or (f"it cannot be written: {error}" if error is not None else "")
+        if why and job_state.is_open:
+            self._pause(why)
             return
         self.look()
         self._load_objects()
-        self._desk.answer_parked()
-        self.go_on_soon()
+        self._requests.answer_parked()
+        self.continue_soon()
 
     def _show_on_screens(self) -> None:
-        self._shelf.seen[self._record.folder] = self._standing.summary()
+        self._catalog.seen[self._record.folder] = self._state.summary()
 
     def look(self) -> None:
         """Check whether the job must pause, or has ended."""
-        standing, why_stop = self._standing, self._standing.why_stop()
+        job_state, why_stop = self._state, self._state.why_stop()
         self._show_on_screens()
-        if self._shelf.why_full() and standing.is_open and standing.rows.n_open and not standing.trouble:
-            standing.trouble = self._shelf.why_full()  # no writes until the size of the log is known
+        if self._catalog.why_full() and job_state.is_open and job_state.rows.n_open and not job_state.trouble:
+            job_state.trouble = self._catalog.why_full()  # no writes until the size of the log is known
             self._try_again()
-        failed, record = standing.rows.failed, self._record
+        failed, record = job_state.rows.failed, self._record
         if why_stop:
             self.move(STOPPED, why_stop, lambda: record.failed >= failed)
-        elif standing.is_open and self._is_finished():
+        elif job_state.is_open and self._is_finished():
             self.move(DONE, "", lambda: record.is_sealed and record.done + record.failed == record.rows)
 
     # Its end
@@ -559,7 +559,7 @@ class JobActor(Actor):
         Args:
             is_so: called by the job writer after all earlier orders: whether the reason still holds.
         """
-        if self._is_moving or self._desk.is_closing:
+        if self._is_moving or self._requests.is_closing:
             return
         self._is_moving, record = True, self._record
 
@@ -573,28 +573,28 @@ class JobActor(Actor):
     def _moved(self, state: tuple[str, str] | None, error: BaseException | None) -> None:
         self._is_moving = False
         if state is None:
-            self._is_in_trouble(f"its state cannot be written: {error}")
+            self._pause(f"its state cannot be written: {error}")
             return
         self.enter(*state)
-        if self._standing.is_open and self._is_finished() and not self._desk.is_closing:
+        if self._state.is_open and self._is_finished() and not self._requests.is_closing:
             self.move(STOPPED, INCONSISTENT)
-        self._desk.answer_parked()
-        self.go_on_soon()
+        self._requests.answer_parked()
+        self.continue_soon()
 
     def _is_finished(self) -> bool:
-        return self._standing.is_sealed and not self._standing.rows.n_open
+        return self._state.is_sealed and not self._state.rows.n_open
 
     def enter(self, state: str, reason: str) -> None:
         """Adopt the state that is on disk."""
-        standing = self._standing
-        is_change, standing.state, standing.reason = state != standing.state, state, reason
+        job_state = self._state
+        is_change, job_state.state, job_state.reason = state != job_state.state, state, reason
         self._show_on_screens()
         if not is_change:
             return
         if state == OPEN:
             self._load_objects()
             return
-        logger.info("the job %s: %s%s", standing.terms.name, state, reason and f": {reason}")
+        logger.info("the job %s: %s%s", job_state.terms.name, state, reason and f": {reason}")
         self._tasks.tell(CancelTask())
         self._has_objects = False
         self._services.object_store.send(OwnerLeft(self._client_id))
@@ -604,28 +604,28 @@ class JobActor(Actor):
     @handles(RequestJob)
     def _asked(self, asked: RequestJob) -> None:
         self._asked_until_now += 1
-        self._desk.ask(asked)
+        self._requests.ask(asked)
 
     @handles(ReaderLeft)
     def _reader_left(self, left: ReaderLeft) -> None:
-        self._desk.leave(left.session)
+        self._requests.leave(left.session)
 
     @handles(OwnersChanged)
     def _owners_changed(self, _news: OwnersChanged) -> None:
         """Pause if the owner is locked out now, and resume if the owner no longer is."""
-        standing, lockout = self._standing, self._shelf.lockout(self._standing.terms)
-        if lockout == standing.lockout:
+        job_state, lockout = self._state, self._catalog.lockout(self._state.terms)
+        if lockout == job_state.lockout:
             return
-        standing.lockout = lockout
-        if standing.is_open:
+        job_state.lockout = lockout
+        if job_state.is_open:
             logger.warning(
-                "the job %s %s", standing.terms.name, f"pauses: {lockout.reason}" if lockout else "continues"
+                "the job %s %s", job_state.terms.name, f"pauses: {lockout.reason}" if lockout else "continues"
             )
             if lockout is not None:
                 self.end_tasks(waiting=lockout.is_expiry)
         self._show_on_screens()
-        self._desk.answer_parked()
-        self.go_on_soon()
+        self._requests.answer_parked()
+        self.continue_soon()
 
     def end_tasks(self, *, waiting: bool = False) -> None:
         """Cancel all submitted rows, or with `waiting` only those that have not started."""
@@ -639,19 +639,19 @@ class JobActor(Actor):
         """Return whether rows have ended whose results are not on disk."""
         return bool(self._results or self._is_writing)
 
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Return whether a worker has had a row under this scheduler."""
-        return self._context.has_begun
+        return self._context.has_started
 
     def is_settling(self) -> bool:
         """Return whether rows submitted before the job ended may still fail: a retry would miss them."""
-        is_ending = not self._standing.is_open or self._standing.lockout is not None
+        is_ending = not self._state.is_open or self._state.lockout is not None
         return is_ending and bool(self._tasks or self._results or self._is_writing)
 
     def reopen(self, rows: list[int], n_done: int = 0) -> None:
         """Run ended rows again. `n_done`: how many of them had succeeded."""
-        self._standing.reopen(rows, n_done)
-        self._said.afresh.update(rows)
+        self._state.reopen(rows, n_done)
+        self._submitted.reopened.update(rows)
 
     # From inside the scheduler
 
@@ -681,6 +681,6 @@ class JobActor(Actor):
             task.send(CancelTask())
         self._services.directory.accounts.close(self._client_id)
         self._services.object_store.send(OwnerLeft(self._client_id))
-        shelf, record = self._shelf, self._record
-        shelf.order(self._keeper, None, lambda: shelf.folder.shut(record), lambda _nothing, _error: None)
+        catalog, record = self._catalog, self._record
+        catalog.order(self._keeper, None, lambda: catalog.folder.shut(record), lambda _nothing, _error: None)
         self._keeper.send(JobEnded(self.actor_ref))

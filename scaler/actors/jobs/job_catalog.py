@@ -41,7 +41,7 @@ class JobCatalog:
     def __init__(
         self,
         folder: JobFolder,
-        clerk: JobWriter,
+        writer: JobWriter,
         post: Callable[[ActorRef, Any], None],
         owner: str,
         most_bytes: int,
@@ -51,7 +51,7 @@ class JobCatalog:
         self.folder = folder
         self.owner = owner
         self.is_shared = is_shared
-        self._clerk, self._post = clerk, post
+        self._writer, self._post = writer, post
         self._most_bytes, self._lockout_of = most_bytes, lockout_of
         self.seen: SeenJobs = {}
         """all jobs, as far as is known: those that are open, and, unless the folder is shared, the others"""
@@ -83,7 +83,7 @@ class JobCatalog:
     ) -> None:
         """Have an order obeyed by the clerk, and go on with its answer as the actor."""
         post = self._post
-        self._clerk.order(record, order, lambda value, error: post(actor, OrderDone(then, value, error)))
+        self._writer.order(record, order, lambda value, error: post(actor, OrderDone(then, value, error)))
 
     def lockout(self, terms: JobTerms) -> Lockout | None:
         """Return why the owner of a job is locked out; None if nothing keeps the job from running."""

@@ -28,7 +28,7 @@ from scaler.actors.messages.tasks import BalancerRestarted
 from scaler.actors.services import Services
 from scaler.config import ConfigError
 from scaler.errors import ProtocolError
-from scaler.jobs.folder import JobInUseError, is_over_age, read_jobs
+from scaler.jobs.folder import JobInUseError, is_expired, read_jobs
 from scaler.jobs.record import JobRecord, JobSummary, JobTerms
 from scaler.kit import Actor, ActorRef, ChildFailed, Timer, charged_to, handles
 from scaler.wire.messages.client import JobAnswerKind, JobResponse, JobVerb
@@ -59,8 +59,8 @@ class JobKeeper(Actor):
         services: for the tasks of the jobs.
     """
 
-    def __init__(self, shelf: JobCatalog, services: Services) -> None:
-        self._shelf, self._services = shelf, services
+    def __init__(self, catalog: JobCatalog, services: Services) -> None:
+        self._catalog, self._services = catalog, services
         self._jobs: dict[Path, ActorRef] = {}
         self._opening: dict[Path, list[RequestJob]] = {}
         """jobs that are being opened, and the requests that arrived meanwhile"""
@@ -72,40 +72,40 @@ class JobKeeper(Actor):
         """the timer of the next look for expired jobs; None before the first request about jobs of a shared folder"""
 
     def on_start(self) -> None:
-        if not self._shelf.is_shared:
+        if not self._catalog.is_shared:
             self._look_for_expired(CheckExpiry())
 
     @handles(CheckExpiry)
     def _look_for_expired(self, _look: CheckExpiry) -> None:
         """Remove expired jobs. The first look also finds the jobs that must run."""
-        if self._next_look is None or self._shelf.is_shared:
-            self._order(self._shelf.folder.note_jobs, _nothing)
+        if self._next_look is None or self._catalog.is_shared:
+            self._order(self._catalog.folder.note_jobs, _nothing)
         self._look()
         self._next_look = self.schedule(LOOK_SECONDS, CheckExpiry())
 
     def _look(self) -> None:
-        self._order(self._shelf.folder.look, self._looked)
+        self._order(self._catalog.folder.look, self._looked)
 
     def _order(self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
-        self._shelf.order(self.actor_ref, None, order, then)
+        self._catalog.order(self.actor_ref, None, order, then)
 
     @handles(OrderDone)
-    def _obeyed(self, news: OrderDone) -> None:
+    def _order_done(self, news: OrderDone) -> None:
         news.then(news.value, news.error)
 
     def _looked(self, looked: Looked | None, error: BaseException | None) -> None:
         if looked is None:
-            logger.error("the jobs in %s cannot be read: %s", self._shelf.folder.path, error)
+            logger.error("the jobs in %s cannot be read: %s", self._catalog.folder.path, error)
             return
         found, has_more = looked
         if has_more:  # after the orders that other actors have queued meanwhile
             self._look()
         for place, summary in found:
             if summary is None:
-                self._shelf.seen.pop(place, None)
-            elif place not in self._jobs and not self._shelf.is_shared:
-                self._shelf.seen[place] = self._shelf.shown(summary)
-        if not self._shelf.is_shared:
+                self._catalog.seen.pop(place, None)
+            elif place not in self._jobs and not self._catalog.is_shared:
+                self._catalog.seen[place] = self._catalog.shown(summary)
+        if not self._catalog.is_shared:
             self._open_all(place for place, summary in found if summary is not None and summary.runs_alone)
 
     def _open_all(self, places: Iterable[Path]) -> None:
@@ -113,7 +113,7 @@ class JobKeeper(Actor):
             self._open(place, self._opening_of(place), is_new=False)
 
     def _opening_of(self, place: Path, program: str = "", *, is_read: bool = False) -> Callable[[], Opened]:
-        return partial(_open, self._shelf, self._services.read_options, place, _named(program), is_read)
+        return partial(_open, self._catalog, self._services.read_options, place, _named(program), is_read)
 
     def _open(self, place: Path, order: Callable[[], Opened], *, is_new: bool) -> None:
         if place not in self._jobs and place not in self._opening:
@@ -127,25 +127,25 @@ class JobKeeper(Actor):
                 self._handle(asked)
             return
         if isinstance(error, (JobInUseError, LeftJobError)) and place.is_dir():
-            self._begin(place, JobReader(place, self._shelf, self._services.outbox, self.actor_ref), waiting)
+            self._spawn_job(place, JobReader(place, self._catalog, self._services.outbox, self.actor_ref), waiting)
             return
         if opened is None:
             reason = self._why_closed(place, is_new, error)
             logger.warning("the job in %s: %s", place, reason)
             for asked in waiting:
-                self._tell(asked, refused(asked.request, reason))
+                self._reply(asked, refused(asked.request, reason))
             return
-        self._begin(place, JobActor(*opened, self._shelf, self._services, self.actor_ref), waiting)
+        self._spawn_job(place, JobActor(*opened, self._catalog, self._services, self.actor_ref), waiting)
 
-    def _begin(self, place: Path, job: JobActor | JobReader, waiting: list[RequestJob]) -> None:
+    def _spawn_job(self, place: Path, job: JobActor | JobReader, waiting: list[RequestJob]) -> None:
         self._jobs[place] = ref = self.spawn(job)
         for asked in waiting:
-            self._hand_on(ref, asked)
+            self._forward(ref, asked)
 
     def _why_closed(self, place: Path, is_new: bool, error: BaseException | None) -> str:
         if isinstance(error, ConfigError):
             return str(error) if isinstance(error, JobInUseError) else f"the job cannot be opened: {error}"
-        folder = self._shelf.folder.path
+        folder = self._catalog.folder.path
         if is_new:
             return (
                 f"the job cannot be stored in {folder}: {error}; check that the disk has space, and that the folder is "
@@ -156,12 +156,12 @@ class JobKeeper(Actor):
             f"is damaged. To delete the job, end the scheduler and remove {place}"
         )
 
-    def _hand_on(self, job: ActorRef, asked: RequestJob) -> None:
-        self._shelf.unanswered[asked.session, asked.request.number] = job, asked
+    def _forward(self, job: ActorRef, asked: RequestJob) -> None:
+        self._catalog.unanswered[asked.session, asked.request.number] = job, asked
         job.send(asked)
 
-    def _tell(self, asked: RequestJob, response: JobResponse) -> None:
-        self._shelf.answered(asked)
+    def _reply(self, asked: RequestJob, response: JobResponse) -> None:
+        self._catalog.answered(asked)
         self._services.outbox.put(asked.peer, response)
 
     @handles(ReportStatistics)
@@ -173,15 +173,15 @@ class JobKeeper(Actor):
     def _asked(self, asked: RequestJob) -> None:
         if self._next_look is None:
             self._next_look = self.schedule(FIRST_LOOK_SECONDS, CheckExpiry())
-        self._shelf.n_unanswered[asked.session] += 1
-        if self._shelf.n_unanswered[asked.session] > REQUESTS_MOST:
+        self._catalog.n_unanswered[asked.session] += 1
+        if self._catalog.n_unanswered[asked.session] > REQUESTS_MOST:
             self._refuse(asked, f"this client has {REQUESTS_MOST:,} unanswered requests about jobs")
         else:
             self._handle(asked)
 
     def _refuse(self, asked: RequestJob, reason: str) -> None:
         """Refuse an excess request. A client with `REQUESTS_MOST` of them loses its session."""
-        self._tell(asked, refused(asked.request, f"{reason}: wait for their answers first"))
+        self._reply(asked, refused(asked.request, f"{reason}: wait for their answers first"))
         self._excess[asked.session] += 1
         if self._excess[asked.session] == REQUESTS_MOST:
             asked.session.send(
@@ -195,16 +195,16 @@ class JobKeeper(Actor):
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)
             return
         if request.verb == JobVerb.GIVE and not asked.peer.is_admin:
-            self._tell(asked, refused(request, f"only admins may transfer jobs; {asked.owner} is not an admin"))
+            self._reply(asked, refused(request, f"only admins may transfer jobs; {asked.owner} is not an admin"))
             return
         try:
             place = self._place_of(asked)
         except ConfigError as error:
-            self._tell(asked, refused(request, str(error)))
+            self._reply(asked, refused(request, str(error)))
             return
         job = self._jobs.get(place)
         if job is not None:
-            self._hand_on(job, asked)
+            self._forward(job, asked)
         elif place in self._opening:
             self._opening[place].append(asked)
         elif place.is_dir():
@@ -214,22 +214,22 @@ class JobKeeper(Actor):
         elif request.verb == JobVerb.OPEN and request.body and not request.record:
             self._make(place, asked)
         elif request.verb == JobVerb.FORGET and request.record:  # resent: the job was forgotten already
-            self._tell(asked, known(request))
+            self._reply(asked, known(request))
         else:
-            self._tell(asked, refused(request, self._why_missing(asked), JobAnswerKind.NOT_FOUND))
+            self._reply(asked, refused(request, self._why_missing(asked), JobAnswerKind.NOT_FOUND))
 
     def _why_missing(self, asked: RequestJob) -> str:
-        name, folder = asked.request.name, self._shelf.folder
+        name, folder = asked.request.name, self._catalog.folder
         if asked.request.record:
             return f"the job {name!r} no longer exists: it was forgotten, or has expired (keep_for)"
-        other = folder.other_owner(asked.owner, name) if self._shelf.is_shared else None
+        other = folder.other_owner(asked.owner, name) if self._catalog.is_shared else None
         if other:
             return _of_another(folder.path, other, asked)
         return f"there is no job {name!r} of {asked.owner} here: it was forgotten, has expired, or has another name"
 
     def _place_of(self, asked: RequestJob) -> Path:
         """Return the folder of the job that a request names. An admin may name a job as OWNER/NAME."""
-        folder, request = self._shelf.folder, asked.request
+        folder, request = self._catalog.folder, asked.request
         place = folder.place_of(asked.owner, request.name)
         owner, _, name = request.name.partition("/")
         is_new = request.verb == JobVerb.OPEN and request.body
@@ -244,15 +244,15 @@ class JobKeeper(Actor):
         try:
             terms = terms_of(asked, asked.owner, self._services.read_options)
         except (ValueError, ProtocolError) as error:
-            self._tell(asked, refused(asked.request, f"its terms cannot be read: {error}"))
+            self._reply(asked, refused(asked.request, f"its terms cannot be read: {error}"))
             return
-        folder = self._shelf.folder
-        other = folder.other_owner(asked.owner, asked.request.name) if self._shelf.is_shared else None
-        why = self._shelf.why_full() or (other and _of_another(folder.path, other, asked))
+        folder = self._catalog.folder
+        other = folder.other_owner(asked.owner, asked.request.name) if self._catalog.is_shared else None
+        why = self._catalog.why_full() or (other and _of_another(folder.path, other, asked))
         if why:
-            self._tell(asked, refused(asked.request, why))
+            self._reply(asked, refused(asked.request, why))
             return
-        self._open(place, partial(_create, self._shelf, terms, _named(asked.program)), is_new=True)
+        self._open(place, partial(_create, self._catalog, terms, _named(asked.program)), is_new=True)
         self._opening[place].append(asked)
 
     def _list_jobs(self, asked: RequestJob, owner: str | None) -> None:
@@ -266,7 +266,7 @@ class JobKeeper(Actor):
             self._refuse(asked, f"this client has {LISTS_MOST} unanswered requests for lists of jobs")
 
     def _order_list(self, owner: str | None, requests: list[RequestJob]) -> None:
-        self._order(partial(_list, self._shelf, owner), partial(self._listed, owner, requests))
+        self._order(partial(_list, self._catalog, owner), partial(self._listed, owner, requests))
 
     def _listed(
         self, owner: str | None, requests: list[RequestJob], found: list[Any] | None, error: BaseException | None
@@ -275,9 +275,9 @@ class JobKeeper(Actor):
         for asked in requests:
             number = asked.request.number
             if found is None:
-                self._tell(asked, refused(asked.request, f"the jobs cannot be read: {error}"))
+                self._reply(asked, refused(asked.request, f"the jobs cannot be read: {error}"))
             else:
-                self._tell(asked, JobResponse(number, JobAnswerKind.KNOWN, 0, len(found), body))
+                self._reply(asked, JobResponse(number, JobAnswerKind.KNOWN, 0, len(found), body))
         waiting = self._lists.pop(owner)
         if waiting:
             self._lists[owner] = []
@@ -285,10 +285,10 @@ class JobKeeper(Actor):
 
     @handles(OwnersChanged)
     def _owners_changed(self, news: OwnersChanged) -> None:
-        seen = self._shelf.seen
+        seen = self._catalog.seen
         for place, summary in list(seen.items()):
             if place not in self._jobs:
-                seen[place] = self._shelf.shown(summary)
+                seen[place] = self._catalog.shown(summary)
         for job in self._jobs.values():
             job.send(news)
 
@@ -296,9 +296,9 @@ class JobKeeper(Actor):
     def _reader_left(self, left: ReaderLeft) -> None:
         for waiting in (*self._opening.values(), *self._lists.values()):
             waiting[:] = [asked for asked in waiting if asked.session is not left.session]
-        for counts in (self._shelf.n_unanswered, self._excess):
+        for counts in (self._catalog.n_unanswered, self._excess):
             counts.pop(left.session, None)
-        unanswered = self._shelf.unanswered
+        unanswered = self._catalog.unanswered
         for key in [key for key in unanswered if key[0] is left.session]:
             del unanswered[key]
         for job in self._jobs.values():
@@ -316,11 +316,11 @@ class JobKeeper(Actor):
         is_read = all(only_reads(asked.request) for asked in left)
         for asked in left:  # these arrived after the job had decided to end
             self._handle(asked, is_read=is_read)
-        given, self._shelf.given = self._shelf.given, set()
+        given, self._catalog.given = self._catalog.given, set()
         self._open_all(given)
 
     def _take_unanswered(self, job: ActorRef) -> list[RequestJob]:
-        unanswered = self._shelf.unanswered
+        unanswered = self._catalog.unanswered
         found = [(key, asked) for key, (of, asked) in unanswered.items() if of is job]
         for key, _ in found:
             del unanswered[key]
@@ -331,7 +331,7 @@ class JobKeeper(Actor):
         """Refuse the open requests about a failed job. The next request opens it again."""
         logger.error("a job failed inside the scheduler: %r", failed.error)
         for asked in self._take_unanswered(failed.child):
-            self._tell(
+            self._reply(
                 asked, refused(asked.request, f"the scheduler failed while it handled this job: {failed.error!r}")
             )
         self._job_ended(JobEnded(failed.child))
@@ -359,33 +359,33 @@ def _nothing(_value: None, _error: BaseException | None) -> None:
 
 
 def _open(
-    shelf: JobCatalog, read_options: Callable[[bytes], object], place: Path, program: str, is_read: bool
+    catalog: JobCatalog, read_options: Callable[[bytes], object], place: Path, program: str, is_read: bool
 ) -> Opened:
-    record = shelf.folder.open(place, program)
+    record = catalog.folder.open(place, program)
     try:
         read_options(record.terms.options)
     except ProtocolError:
-        shelf.folder.shut(record)
+        catalog.folder.shut(record)
         raise
-    is_new_version = place in shelf.fresh
-    standing = JobState(record, OpenRows.of(record), False, is_new_version)
-    if is_read and shelf.is_shared and not is_new_version and needs_program(standing):
-        shelf.folder.shut(record)
+    is_new_version = place in catalog.fresh
+    job_state = JobState(record, OpenRows.of(record), False, is_new_version)
+    if is_read and catalog.is_shared and not is_new_version and needs_program(job_state):
+        catalog.folder.shut(record)
         raise LeftJobError
-    shelf.fresh.discard(place)
-    return record, standing
+    catalog.fresh.discard(place)
+    return record, job_state
 
 
-def _create(shelf: JobCatalog, terms: JobTerms, program: str) -> Opened:
-    record = shelf.folder.create(terms, program)
+def _create(catalog: JobCatalog, terms: JobTerms, program: str) -> Opened:
+    record = catalog.folder.create(terms, program)
     is_new = record.record_id == terms.prefix  # otherwise another program has created it meanwhile
     return record, JobState(record, OpenRows.of(record), is_new)
 
 
-def _list(shelf: JobCatalog, owner: str | None) -> list[dict[str, Any]]:
-    folder = shelf.folder
+def _list(catalog: JobCatalog, owner: str | None) -> list[dict[str, Any]]:
+    folder = catalog.folder
     if not folder.path.exists():
         return []
     read = [(place, each) for place, each in read_jobs(folder.path) if isinstance(each, JobSummary)]
-    kept = [each for place, each in read if not is_over_age(each) or folder.is_used(place)]
-    return [shelf.shown(each).info() for each in kept if owner in (None, each.terms.owner)]
+    kept = [each for place, each in read if not is_expired(each) or folder.is_used(place)]
+    return [catalog.shown(each).info() for each in kept if owner in (None, each.terms.owner)]

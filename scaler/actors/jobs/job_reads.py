@@ -49,13 +49,13 @@ class JobReads:
     def __init__(
         self,
         record: JobRecord,
-        standing: JobState,
-        tell: Callable[[RequestJob, JobResponse], None],
+        job_state: JobState,
+        reply: Callable[[RequestJob, JobResponse], None],
         park: Callable[[RequestJob], None],
         info: Callable[[], dict[str, Any]],
     ) -> None:
-        self._tell, self._park, self._info = tell, park, info
-        self.renew(record, standing)
+        self._reply, self._park, self._info = reply, park, info
+        self.renew(record, job_state)
         self.parked: list[RequestJob] = []
         """pending requests"""
         self.to_run_again: set[int] = set()
@@ -68,16 +68,16 @@ class JobReads:
         }
         """requests that change nothing: they are answered even while another program has the job open"""
 
-    def renew(self, record: JobRecord, standing: JobState) -> None:
+    def renew(self, record: JobRecord, job_state: JobState) -> None:
         """Continue with the record as another program has written it."""
-        self._record, self._standing = record, standing
+        self._record, self._state = record, job_state
 
     def note(self, rows: Iterable[int]) -> None:
         """Log rows whose results are on disk."""
         self._log.extend(rows)
 
     @property
-    def n_noted(self) -> int:
+    def n_logged(self) -> int:
         """The number of results written to disk since this scheduler opened the job."""
         return len(self._log)
 
@@ -106,7 +106,7 @@ class JobReads:
 
     def read(self, asked: RequestJob) -> Steps:
         """Answer with the next rows, once the first of them has ended."""
-        request, rows = asked.request, self._standing.rows
+        request, rows = asked.request, self._state.rows
         first, is_scan = request.first, request.body == SCAN
         if is_scan:
             count = max(0, min(READ_ROWS, rows.rows - first))
@@ -126,12 +126,12 @@ class JobReads:
             if count and not results:  # the first row was reopened before it was read
                 self._park(asked)
                 return
-        self._tell(asked, results_of(request, results, last if is_scan else first))
+        self._reply(asked, results_of(request, results, last if is_scan else first))
 
     def _may_end(self, row: int) -> bool:
         """Return whether this row, or a later one, may still end in the present state of the job."""
-        standing = self._standing
-        return standing.is_open and (not standing.is_sealed or row < standing.rows.rows)
+        job_state = self._state
+        return job_state.is_open and (not job_state.is_sealed or row < job_state.rows.rows)
 
     def _valid(self, results: list[RowResult]) -> list[RowResult]:
         """Return the results without those of rows that run again because of damage on disk."""
@@ -142,20 +142,20 @@ class JobReads:
         """Answer with rows in the order in which they were written to disk."""
         request = asked.request
         if request.body.hex() != self.log_id:
-            self._tell(asked, refused(request, "log"))
+            self._reply(asked, refused(request, "log"))
             return
         rows = self._log[request.first : request.first + min(request.amount, READ_ROWS)]
-        if not rows and self._standing.is_open:
+        if not rows and self._state.is_open:
             self._park(asked)
             return
 
         results, n_rows = yield lambda: self._record.results_of(rows, READ_BYTES), NOT_READ
-        self._tell(asked, results_of(request, self._valid(results), request.first + n_rows))
+        self._reply(asked, results_of(request, self._valid(results), request.first + n_rows))
 
     def show(self, asked: RequestJob) -> Steps:
         """Answer with the state of the job, now or once it has ended."""
         amount = asked.request.amount
-        if amount == AT_END and self._standing.is_open:
+        if amount == AT_END and self._state.is_open:
             self._park(asked)
             return
         info, record = self._info(), self._record
@@ -163,7 +163,7 @@ class JobReads:
             ended = yield record.counts_by_version, NOT_READ
             info["versions"] = [[each.version, ended.get(each.version, 0), each.program, each.created]
                                 for each in record.versions]  # fmt: skip
-        self._tell(asked, info_of(asked.request, info))
+        self._reply(asked, info_of(asked.request, info))
 
     def info(self, reason: str, programs: Iterable[str]) -> dict[str, Any]:
         """Return the state of the job, for clients.
@@ -172,11 +172,11 @@ class JobReads:
             reason: why the job is idle, unless its record has a reason.
             programs: labels of the programs at work on the job.
         """
-        standing, labels = self._standing, list(programs)
+        job_state, labels = self._state, list(programs)
         return {
-            **standing.info(), "reason": standing.reason or reason, "log": self.log_id, "logged": self.n_noted,
+            **job_state.info(), "reason": job_state.reason or reason, "log": self.log_id, "logged": self.n_logged,
             "readers": len(labels), "programs": labels, "lost": self._record.lost,
-            "record": self._record.record_id.hex(), "version": standing.terms.version,
+            "record": self._record.record_id.hex(), "version": job_state.terms.version,
         }  # fmt: skip
 
     def read_failures(self, asked: RequestJob) -> Steps:
@@ -188,26 +188,26 @@ class JobReads:
             return [(each, _arguments_of(record, each.row)) for each in failed]
 
         found = yield read, "failures cannot be read"
-        self._tell(asked, failures_of(request, found))
+        self._reply(asked, failures_of(request, found))
 
     def read_digests(self, asked: RequestJob) -> Steps:
         """Answer with the digests of the rows of a range, and a byte for each row: whether it has ended."""
         record, first = self._record, asked.request.first
         found = yield lambda: (record.row_digests(first), bytes(record.ended_rows(first))), "digests cannot be read"
-        self._tell(asked, known(asked.request, found))
+        self._reply(asked, known(asked.request, found))
 
     def read_arguments(self, asked: RequestJob) -> Steps:
         """Answer with the arguments of one row (block, object ids, frames) and with facts about its call."""
         record, row = self._record, asked.request.first
         found = yield lambda: (record.arguments_of(row), _call_of(record, row)), "arguments cannot be read"
         (payload, object_ids, frames), call = found
-        self._tell(asked, known(asked.request, (payload, object_ids, *frames), call))
+        self._reply(asked, known(asked.request, (payload, object_ids, *frames), call))
 
     def read_stored(self, asked: RequestJob) -> Steps:
         """Answer with the frames of a function, or of a value that rows use."""
         object_id = asked.request.body
         found = yield lambda: self._record.object(object_id), "a part of the job cannot be read"
-        self._tell(asked, known(asked.request, found.frames))
+        self._reply(asked, known(asked.request, found.frames))
 
 
 _VERBS: dict[int, Callable[[JobReads, RequestJob], Steps | None]] = {

@@ -71,7 +71,7 @@ class RequestedJob(Protocol):
     ) -> None:
         """Have the clerk obey an order, and continue with its answer. `alone`: outside of a transaction."""
 
-    def go_on_soon(self) -> None:
+    def continue_soon(self) -> None:
         """Submit further rows, and have results written."""
 
     def look(self) -> None:
@@ -89,7 +89,7 @@ class RequestedJob(Protocol):
     def has_unwritten(self) -> bool:
         """Return whether rows have ended whose results are not on disk."""
 
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Return whether a worker has had a row under this scheduler."""
 
     def store(self, objects: list[JobObject]) -> None:
@@ -126,21 +126,21 @@ class JobRequests:
         self,
         job: RequestedJob,
         record: JobRecord,
-        standing: JobState,
-        shelf: JobCatalog,
+        job_state: JobState,
+        catalog: JobCatalog,
         outbox: Outbox,
         read_options: Callable[[bytes], object],
     ) -> None:
-        self._job, self._record, self._standing, self._shelf, self._outbox = job, record, standing, shelf, outbox
+        self._job, self._record, self._state, self._catalog, self._outbox = job, record, job_state, catalog, outbox
         self._read_options = read_options
         self._programs: dict[ActorRef, JobProgram] = {}
         """by the sessions of their clients"""
-        self.reading = JobReads(record, standing, self._tell, self._park, self._info)
+        self.reading = JobReads(record, job_state, self._reply, self._park, self._info)
         self._refused_calls: set[bytes] = set()
         """tokens of calls whose rows were refused, by the clerk or here"""
         self._deferred: list[RequestJob] = []
         """requests that arrived while the record was being closed; the job keeper answers them if closing succeeds"""
-        self._told_idle = ""
+        self._reported_idle = ""
         """the reason for which the job was idle when parked requests were last looked at"""
         self.is_closing = False
         """whether the record is being closed or replaced; requests are deferred and nothing else is written"""
@@ -164,22 +164,22 @@ class JobRequests:
     @property
     def is_wanted(self) -> bool:
         """Whether the job may run: it needs a program while it is attended, or not all of its rows are here."""
-        needs_program = self._standing.terms.is_attended or not self._standing.is_sealed
+        needs_program = self._state.terms.is_attended or not self._state.is_sealed
         return not needs_program or any(each.needs_run for each in self._programs.values())
 
     @property
     def may_run(self) -> bool:
         """Whether the job is open, and runs without a program or has a program."""
-        standing = self._standing
-        return standing.is_open and (bool(self._programs) or (standing.is_sealed and not standing.terms.is_attended))
+        job_state = self._state
+        return job_state.is_open and (bool(self._programs) or (job_state.is_sealed and not job_state.terms.is_attended))
 
     def why_idle(self) -> str:
         """Return why an open job does not run, as a sentence; empty if it does."""
-        standing = self._standing
-        if not standing.is_open or standing.is_fresh or self._programs:
-            return standing.why_paused
-        return standing.why_paused or (
-            "" if self.is_wanted else NOT_SUBMITTED if not standing.is_sealed else NO_PROGRAM
+        job_state = self._state
+        if not job_state.is_open or job_state.is_fresh or self._programs:
+            return job_state.why_paused
+        return job_state.why_paused or (
+            "" if self.is_wanted else NOT_SUBMITTED if not job_state.is_sealed else NO_PROGRAM
         )
 
     def ask(self, asked: RequestJob) -> None:
@@ -187,20 +187,20 @@ class JobRequests:
         if self.is_closing:
             self._deferred.append(asked)
             return
-        other = other_job(asked.request, self._record.record_id, self._standing.terms)
+        other = other_job(asked.request, self._record.record_id, self._state.terms)
         if other is not None:
-            self._tell(asked, other)
+            self._reply(asked, other)
             return
         steps = self._verbs[asked.request.verb](asked)
         if steps is not None:
-            self._go_on(asked, steps)
+            self._run_steps(asked, steps)
 
     def _changed_by(self) -> str:
         """Return a sentence for a client that knows earlier work of the job."""
-        terms = self._standing.terms
+        terms = self._state.terms
         return f"{terms.program or 'another program'} has changed the job {terms.name!r}: look it up again"
 
-    def _go_on(self, asked: RequestJob, steps: Steps, value: Any = None) -> None:
+    def _run_steps(self, asked: RequestJob, steps: Steps, value: Any = None) -> None:
         """Continue until the next order for the clerk, or to the end."""
         try:
             order, failing = steps.send(value)
@@ -209,12 +209,12 @@ class JobRequests:
 
         def then(value: Any, error: BaseException | None) -> None:
             if error is None:
-                self._go_on(asked, steps, value)
+                self._run_steps(asked, steps, value)
                 return
             steps.close()
             for each in (asked, *self._take_following(asked.request)):
-                self._tell(each, _failed(each.request, error, failing))
-            self._job.go_on_soon()
+                self._reply(each, _failed(each.request, error, failing))
+            self._job.continue_soon()
 
         self._job.order(order, then)
 
@@ -235,20 +235,20 @@ class JobRequests:
         """Look again at the requests that wait, because more is known."""
         for asked in self.reading.take_parked():
             self.ask(asked)
-        self._told_idle = self.why_idle()
+        self._reported_idle = self.why_idle()
 
-    def _tell(self, asked: RequestJob, response: JobResponse) -> None:
-        self._shelf.answered(asked)
+    def _reply(self, asked: RequestJob, response: JobResponse) -> None:
+        self._catalog.answered(asked)
         self._outbox.put(asked.peer, response)
 
     def _park(self, asked: RequestJob) -> None:
         """Keep a request until it can be answered, and tell its client why the job is idle, if it is."""
         why = self.why_idle()
-        if not self._standing.is_sealed and why == NOT_SUBMITTED:
-            self._tell(asked, refused(asked.request, why))
+        if not self._state.is_sealed and why == NOT_SUBMITTED:
+            self._reply(asked, refused(asked.request, why))
             return
         self.reading.parked.append(asked)
-        if why or self._told_idle:
+        if why or self._reported_idle:
             self._outbox.put(asked.peer, waits(asked.request, why))
 
     # Programs
@@ -258,32 +258,32 @@ class JobRequests:
         is_call = asked.request.verb == JobVerb.OPEN and not asked.request.amount
         self._programs[asked.session] = JobProgram(label, ran or needs_run, n_calls + is_call)
         if needs_run and not ran:
-            self._job.go_on_soon()
+            self._job.continue_soon()
 
-    def _others(self, asked: RequestJob) -> str:
+    def _other_programs(self, asked: RequestJob) -> str:
         """Return the labels of the other programs at work on the job, separated by commas."""
         return ", ".join(each.label or "?" for key, each in self._programs.items() if key is not asked.session)
 
     def _is_alone(self, asked: RequestJob) -> bool:
         """Return whether one call of this client alone is at work on the job."""
         mine = self._programs.get(asked.session)
-        return not self._others(asked) and (mine is None or mine.n_calls <= 1)
+        return not self._other_programs(asked) and (mine is None or mine.n_calls <= 1)
 
     def _open(self, asked: RequestJob) -> Steps:
-        wish, standing = asked.request.amount, self._standing
-        if wish & JobOpenFlags.NEW_VERSION:
+        flags, job_state = asked.request.amount, self._state
+        if flags & JobOpenFlags.NEW_VERSION:
             yield from self._check_and_begin_version(asked)
             return
-        if wish & JobOpenFlags.RUN and self._why_never_again():
-            self._tell(asked, refused(asked.request, self._why_never_again()))
+        if flags & JobOpenFlags.RUN and self._why_no_row_runs():
+            self._reply(asked, refused(asked.request, self._why_no_row_runs()))
             return
-        if wish & JobOpenFlags.RETRY and self._job.is_settling():
+        if flags & JobOpenFlags.RETRY and self._job.is_settling():
             self._park_or_refuse(asked)
             return
         self._note_program(asked, needs_run=False)
         record = self._record
-        if wish & JobOpenFlags.RUN:
-            standing.max_failures = term_of(asked.request, "max_failures", standing.max_failures)
+        if flags & JobOpenFlags.RUN:
+            job_state.max_failures = term_of(asked.request, "max_failures", job_state.max_failures)
             keep_seconds = term_of(asked.request, "keep_seconds", None)
 
             def run() -> tuple[JobTerms, tuple[list[int], str, str]]:
@@ -292,9 +292,9 @@ class JobRequests:
                     record.keep_for(keep_seconds)
                 if not record.is_sealed and token_of(asked.request) != record.terms.token:
                     record.note_compared()
-                return record.terms, self._run_again(wish & JobOpenFlags.RETRY)
+                return record.terms, self._run_again(flags & JobOpenFlags.RETRY)
 
-            standing.terms, reopened = yield run, "its failed rows cannot be opened"
+            job_state.terms, reopened = yield run, "its failed rows cannot be opened"
             self._note_program(asked, needs_run=True)
             self._has_reopened(*reopened)
 
@@ -304,7 +304,7 @@ class JobRequests:
             return {"ranges": ranges, "objects": objects, "damaged": damaged, "revision": record.revision}
 
         more = yield read, "the job cannot be read"
-        self._tell(asked, info_of(asked.request, {**self._info(), **more}))
+        self._reply(asked, info_of(asked.request, {**self._info(), **more}))
 
     def _check_revision(self, revision: int) -> None:
         """Raise `RowsDiffer` unless rows and terms are those that a client has compared. Called by the clerk."""
@@ -317,20 +317,20 @@ class JobRequests:
         if self._record.is_compared:
             raise JobRevisionError(CHANGED)
 
-    def _why_never_again(self) -> str:
+    def _why_no_row_runs(self) -> str:
         """Return why no row may run: the disk has lost which at-most-once rows have begun. Empty if they may."""
-        lost = self._record.lost if self._standing.is_at_most_once else ""
+        lost = self._record.lost if self._state.is_at_most_once else ""
         return f"{lost}; rows may have started, and have the option at_most_once: {ANEW}" if lost else ""
 
     def _why_no_rerun(self) -> str:
         """Return why rows cannot run again unless their program submits them; empty if they can."""
         damaged = ", ".join(sorted(self._record.damaged))
         why = f"{damaged} on disk is damaged: run its program again with the same rows, which rewrites it"
-        return self._why_never_again() or (why if damaged else "")
+        return self._why_no_row_runs() or (why if damaged else "")
 
-    def _why_not_again(self) -> str:
+    def _why_no_retry(self) -> str:
         """Return why no failed row of a job with `at_most_once` may run again, if each may have begun."""
-        n_failed = counted(self._standing.rows.failed, "failed row")
+        n_failed = counted(self._state.rows.failed, "failed row")
         return f"{n_failed} cannot run again: the option at_most_once forbids it for rows that may have started"
 
     def _run_again(self, failed_too: int) -> tuple[list[int], str, str]:
@@ -346,40 +346,40 @@ class JobRequests:
 
     def _reopen_failed(self) -> list[int]:
         """Reopen failed rows; with `at_most_once` only those that never reached a worker. Called by the clerk."""
-        return self._record.reopen_failed(TaskStatus.NO_WORKER if self._standing.is_at_most_once else None)
+        return self._record.reopen_failed(TaskStatus.NO_WORKER if self._state.is_at_most_once else None)
 
     def _has_reopened(self, rows: list[int], state: str, reason: str) -> None:
         self._job.reopen(rows)
         self._job.enter(state, reason)
         self._job.look()
-        self._job.go_on_soon()
+        self._job.continue_soon()
 
     def _attend(self, asked: RequestJob) -> None:
         self._note_program(asked, needs_run=bool(asked.request.amount))
-        self._tell(asked, info_of(asked.request, self._info()))
+        self._reply(asked, info_of(asked.request, self._info()))
 
     def _park_or_refuse(self, asked: RequestJob) -> None:
-        if self._standing.trouble:
-            self._tell(asked, refused(asked.request, self._standing.trouble))
+        if self._state.trouble:
+            self._reply(asked, refused(asked.request, self._state.trouble))
         else:
             self._park(asked)
 
     def _info(self) -> dict[str, Any]:
         return self.reading.info(self.why_idle(), (each.label for each in self._programs.values()))
 
-    def _tell_kept(self, asked: RequestJob) -> None:
-        self._tell(asked, info_of(asked.request, self._info()))
+    def _reply_stored(self, asked: RequestJob) -> None:
+        self._reply(asked, info_of(asked.request, self._info()))
         self.answer_parked()
-        self._job.go_on_soon()
+        self._job.continue_soon()
 
     # Rows and what they need
 
     def _take_rows(self, asked: RequestJob) -> Steps:
         request, record = asked.request, self._record
-        why = self._shelf.why_full() or ("" if len(request.frames) == 2 else "its rows arrived incomplete")
+        why = self._catalog.why_full() or ("" if len(request.frames) == 2 else "its rows arrived incomplete")
         if why:
             for each in (asked, *self._take_following(request)):
-                self._tell(each, refused(each.request, why))
+                self._reply(each, refused(each.request, why))
             return
         self._note_program(asked, needs_run=True)
         digests, block = request.frames
@@ -408,10 +408,10 @@ class JobRequests:
             return
         before, n_new, size_bytes = added
         if n_new:
-            self._standing.rows.add(before, n_new)
-        self._standing.size_bytes = size_bytes
+            self._state.rows.add(before, n_new)
+        self._state.size_bytes = size_bytes
         self._job.look()
-        self._tell_kept(asked)
+        self._reply_stored(asked)
 
     def _replace_rows(self, asked: RequestJob) -> Steps:
         """Replace the arguments of known rows. Refused while rows run: their results would count for the new ones."""
@@ -420,11 +420,11 @@ class JobRequests:
             self._park_or_refuse(asked)
             return
         if self.is_running or len(request.frames) != 2:
-            self._tell(asked, conflict(request, request.first, RUNNING))
+            self._reply(asked, conflict(request, request.first, RUNNING))
             return
         digests, block = request.frames
         token, digest = request.body[:TOKEN_BYTES], request.body[TOKEN_BYTES:]
-        once = self._standing.is_at_most_once
+        once = self._state.is_at_most_once
 
         def replace_rows() -> tuple[list[int], int, int]:
             if record.has_done(token):
@@ -438,13 +438,13 @@ class JobRequests:
 
         dropped, n_done, revision = yield replace_rows, NOT_KEPT
         self._job.reopen(dropped, n_done)
-        self._tell(asked, info_of(request, {**self._info(), "revision": revision}))
-        self._job.go_on_soon()
+        self._reply(asked, info_of(request, {**self._info(), "revision": revision}))
+        self._job.continue_soon()
 
     @property
     def is_running(self) -> bool:
         """Whether rows may be at workers."""
-        return self._standing.is_open and self.is_wanted
+        return self._state.is_open and self.is_wanted
 
     def _take_object(self, asked: RequestJob) -> Steps:
         request = asked.request
@@ -454,20 +454,20 @@ class JobRequests:
             self._record.add_object(new)
             return self._record.terms
 
-        self._standing.terms = yield add, NOT_KEPT
+        self._state.terms = yield add, NOT_KEPT
         self._job.store([new])
-        self._tell_kept(asked)
+        self._reply_stored(asked)
 
     def _seal(self, asked: RequestJob) -> Steps:
         record, n_rows = self._record, asked.request.first
         yield lambda: record.seal(n_rows), NOT_KEPT
-        self._standing.is_sealed = True
+        self._state.is_sealed = True
         self._job.look()
-        self._tell_kept(asked)
+        self._reply_stored(asked)
 
     def _truncate(self, asked: RequestJob) -> Steps:
         if self.is_running:
-            self._tell(asked, conflict(asked.request, asked.request.first, RUNNING))
+            self._reply(asked, conflict(asked.request, asked.request.first, RUNNING))
             return
         record, request = self._record, asked.request
 
@@ -475,7 +475,7 @@ class JobRequests:
             if not record.has_done(request.body):
                 self._check_may_replace(request.amount)
                 record.note_request(request.body)
-                record.truncate(request.first, self._standing.is_at_most_once)
+                record.truncate(request.first, self._state.is_at_most_once)
             return record.revision
 
         revision = yield truncate, NOT_KEPT
@@ -484,61 +484,61 @@ class JobRequests:
     def _restart(self, asked: RequestJob, revision: int) -> None:
         """End this actor; the next one opens the record and rebuilds its tables."""
         self.is_closing = True
-        self._shelf.fresh.add(self._record.folder)
-        self._tell(asked, info_of(asked.request, {**self._info(), "revision": revision}))
+        self._catalog.fresh.add(self._record.folder)
+        self._reply(asked, info_of(asked.request, {**self._info(), "revision": revision}))
         self._job.stop_now()
 
     def _why_no_version(self, asked: RequestJob) -> str:
         """Return why a new version cannot begin now, as a sentence; empty if it can."""
-        others, standing = self._others(asked), self._standing
+        others, job_state = self._other_programs(asked), self._state
         if others:
             return f"{others} works on it at the moment: wait for its end, or stop it"
         if asked.request.amount & JobOpenFlags.SAME_ROWS:
-            return self._why_no_rerun() or ("" if standing.is_sealed else NOT_SUBMITTED)
-        runs_alone = standing.is_open and standing.is_sealed and not standing.terms.is_attended
-        has_begun = standing.rows.done or standing.rows.failed or (runs_alone and self._job.has_begun())
-        return "its rows have started" if asked.request.amount & JobOpenFlags.IF_NONE_ENDED and has_begun else ""
+            return self._why_no_rerun() or ("" if job_state.is_sealed else NOT_SUBMITTED)
+        runs_alone = job_state.is_open and job_state.is_sealed and not job_state.terms.is_attended
+        has_started = job_state.rows.done or job_state.rows.failed or (runs_alone and self._job.has_started())
+        return "its rows have started" if asked.request.amount & JobOpenFlags.IF_NONE_ENDED and has_started else ""
 
     def _new_terms(self, asked: RequestJob) -> JobTerms | None:
         """Return the terms of a new version; None if it cannot begin, or has begun already: this is answered."""
-        request, known, same_rows = asked.request, self._standing.terms, asked.request.amount & JobOpenFlags.SAME_ROWS
+        request, known, same_rows = asked.request, self._state.terms, asked.request.amount & JobOpenFlags.SAME_ROWS
         why = self._why_no_version(asked)
         if why:
-            self._tell(asked, refused(request, why))
+            self._reply(asked, refused(request, why))
             return None
         try:
             work = known.work if request.amount & JobOpenFlags.SAME_WORK else known.version + 1
             terms = replace(terms_of(asked, known.owner, self._read_options, known.keep_seconds), work=work)
         except (ValueError, ProtocolError) as error:
-            self._tell(asked, refused(request, f"its terms cannot be read: {error}"))
+            self._reply(asked, refused(request, f"its terms cannot be read: {error}"))
             return None
         if terms.token and terms.token == known.token:  # it has begun, and the answer was lost
-            self._tell(asked, info_of(request, {**self._info(), "revision": self._record.revision}))
+            self._reply(asked, info_of(request, {**self._info(), "revision": self._record.revision}))
             return None
         if same_rows and request.first != known.work:
-            self._tell(asked, conflict(request, 0, self._changed_by()))
+            self._reply(asked, conflict(request, 0, self._changed_by()))
             return None
         return terms
 
     def _check_and_begin_version(self, asked: RequestJob) -> Steps:
         """Begin a new version, unless it is another function for rows none of which may run again."""
-        record, standing = self._record, self._standing
-        if asked.request.amount & JobOpenFlags.SAME_ROWS and standing.is_at_most_once and standing.state == DONE:
+        record, job_state = self._record, self._state
+        if asked.request.amount & JobOpenFlags.SAME_ROWS and job_state.is_at_most_once and job_state.state == DONE:
             can_run = yield lambda: not record.failed or record.has_failed(TaskStatus.NO_WORKER), NOT_READ
             if not can_run:
-                self._tell(asked, refused(asked.request, self._why_not_again()))
+                self._reply(asked, refused(asked.request, self._why_no_retry()))
                 return
         self._begin_version(asked)
 
     def _begin_version(self, asked: RequestJob) -> None:
         """Begin a new version of the job. Its actor is the one that opens the record next."""
-        request, record, standing, terms = asked.request, self._record, self._standing, self._new_terms(asked)
+        request, record, job_state, terms = asked.request, self._record, self._state, self._new_terms(asked)
         if terms is None:
             return
-        wish = request.amount
-        has_same_rows = bool(wish & JobOpenFlags.SAME_ROWS)
+        flags = request.amount
+        has_same_rows = bool(flags & JobOpenFlags.SAME_ROWS)
         self.is_closing = True
-        once = standing.is_at_most_once and not wish & JobOpenFlags.DROP
+        once = job_state.is_at_most_once and not flags & JobOpenFlags.DROP
         sentence = b"it had started when another version of the job was made, and has the option at_most_once"
 
         def change() -> int:
@@ -546,7 +546,7 @@ class JobRequests:
                 self._check_revision(request.first)
             if once and record.marked:
                 record.add_results([RowResult(row, TaskStatus.CANCELED, (sentence,)) for row in sorted(record.marked)])
-            if wish & JobOpenFlags.DROP:
+            if flags & JobOpenFlags.DROP:
                 record.drop_results()
                 record.forget_lost()
             record.add_version(terms)
@@ -556,8 +556,8 @@ class JobRequests:
 
         def then(revision: int | None, error: BaseException | None) -> None:
             if revision is not None:
-                if has_same_rows and standing.summary().runs_alone:
-                    self._shelf.given.add(record.folder)
+                if has_same_rows and job_state.summary().runs_alone:
+                    self._catalog.given.add(record.folder)
                 self._restart(asked, revision)
                 return
             self._stay_open(asked, _failed(request, error or ValueError(), NOT_KEPT))
@@ -579,7 +579,7 @@ class JobRequests:
             return
         record, token, why = self._record, asked.request.body, self._why_no_rerun()
         if why:
-            self._tell(asked, refused(asked.request, why))
+            self._reply(asked, refused(asked.request, why))
             return
 
         def retry() -> tuple[list[int], str, str]:
@@ -590,14 +590,14 @@ class JobRequests:
             return self._run_again(1)
 
         rows, state, reason = yield retry, NOT_KEPT
-        if self._standing.rows.failed and state == DONE and not rows:
-            self._tell(asked, refused(asked.request, self._why_not_again()))
+        if self._state.rows.failed and state == DONE and not rows:
+            self._reply(asked, refused(asked.request, self._why_no_retry()))
             return
-        terms = self._standing.terms
-        if self._standing.is_sealed and terms.is_attended:  # a program that only retries submits no rows
+        terms = self._state.terms
+        if self._state.is_sealed and terms.is_attended:  # a program that only retries submits no rows
             self._note_program(asked, needs_run=True)
         self._has_reopened(rows, state, reason)
-        self._tell_kept(asked)
+        self._reply_stored(asked)
 
     def _cancel(self, asked: RequestJob) -> Steps:
         record = self._record
@@ -609,42 +609,42 @@ class JobRequests:
 
         state = yield cancel, NOT_KEPT
         self._job.enter(*state)
-        self._tell_kept(asked)
+        self._reply_stored(asked)
 
     def _forget(self, asked: RequestJob) -> None:
-        folder, record, rows = self._shelf.folder, self._record, self._standing.rows
+        folder, record, rows = self._catalog.folder, self._record, self._state.rows
         has_ended = rows.done or rows.failed or self._job.has_unwritten()
-        if asked.request.amount and (has_ended or self._standing.is_sealed or not self._is_alone(asked)):
-            self._tell(asked, refused(asked.request, "rows have ended, or another call works on it"))
+        if asked.request.amount and (has_ended or self._state.is_sealed or not self._is_alone(asked)):
+            self._reply(asked, refused(asked.request, "rows have ended, or another call works on it"))
             return
 
         def is_gone(_nothing: None) -> None:
-            self._shelf.seen.pop(record.folder, None)
+            self._catalog.seen.pop(record.folder, None)
             for parked in self.reading.take_parked():
-                self._tell(parked, refused(parked.request, FORGOTTEN, JobAnswerKind.NOT_FOUND))
+                self._reply(parked, refused(parked.request, FORGOTTEN, JobAnswerKind.NOT_FOUND))
 
         self._close(asked, lambda: folder.remove(record), is_gone)
 
     def _give(self, asked: RequestJob) -> None:
         """Transfer the job to another owner, who opens it anew."""
-        folder, record, owner = self._shelf.folder, self._record, asked.request.body.decode(errors="replace")
-        if owner == self._standing.terms.owner:  # it was given before, and the answer was lost
-            self._tell(asked, info_of(asked.request, self._info()))
+        folder, record, owner = self._catalog.folder, self._record, asked.request.body.decode(errors="replace")
+        if owner == self._state.terms.owner:  # it was given before, and the answer was lost
+            self._reply(asked, info_of(asked.request, self._info()))
             return
-        if self._standing.lockout is not None and self._job.is_settling():
+        if self._state.lockout is not None and self._job.is_settling():
             self._park(asked)
             return
-        if self._standing.is_open and self._standing.lockout is None:
-            self._tell(asked, refused(asked.request, "the job runs: cancel it, transfer it, and resume it with retry"))
+        if self._state.is_open and self._state.lockout is None:
+            self._reply(asked, refused(asked.request, "the job runs: cancel it, transfer it, and resume it with retry"))
             return
 
         def is_given(given: JobSummary) -> None:
-            seen = self._shelf.seen
+            seen = self._catalog.seen
             seen.pop(record.folder, None)
             place = folder.place_of(given.terms.owner, given.terms.name)
-            seen[place] = self._shelf.shown(given)
+            seen[place] = self._catalog.shown(given)
             if given.runs_alone:
-                self._shelf.given.add(place)
+                self._catalog.given.add(place)
 
         self._close(asked, lambda: folder.give(record, owner), is_given)
 
@@ -657,7 +657,7 @@ class JobRequests:
                 self._stay_open(asked, refused(asked.request, str(error)))
                 return
             is_done(value)
-            self._tell(asked, info_of(asked.request, self._info()))
+            self._reply(asked, info_of(asked.request, self._info()))
             self._job.stop_now()
 
         self._job.order(order, then, alone=True)
@@ -665,17 +665,17 @@ class JobRequests:
     def _stay_open(self, asked: RequestJob, answer: JobResponse) -> None:
         """Refuse a request to close or change the record, which has failed, and continue."""
         self.is_closing = False
-        self._tell(asked, answer)
+        self._reply(asked, answer)
         deferred, self._deferred = self._deferred, []
         for each in deferred:
             self.ask(each)
-        self._job.go_on_soon()
+        self._job.continue_soon()
 
     def _leave(self, asked: RequestJob) -> None:
         for left in self.reading.take_attending(asked.session):
-            self._tell(left, refused(left.request, "its client no longer needs the job"))
+            self._reply(left, refused(left.request, "its client no longer needs the job"))
         self._detach(asked.session)
-        self._tell(asked, info_of(asked.request, self._info()))
+        self._reply(asked, info_of(asked.request, self._info()))
 
     def leave(self, session: ActorRef) -> None:
         """Forget a client that is gone."""
@@ -683,7 +683,7 @@ class JobRequests:
         self._detach(session)
 
     def _detach(self, session: ActorRef) -> None:
-        if self._programs.pop(session, None) is not None and self._standing.is_open and not self.is_wanted:
+        if self._programs.pop(session, None) is not None and self._state.is_open and not self.is_wanted:
             # What runs goes on to its end, and what only waits does not begin.
             self._job.end_tasks(waiting=True)
             self.answer_parked()

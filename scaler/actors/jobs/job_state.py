@@ -89,7 +89,7 @@ class JobState:
         rows, state = self.rows, PAUSED if self.lockout is not None and self.is_open else self.state
         return JobSummary(
             self.terms, state, self.reason or self.why_paused, self.is_sealed, rows.rows, rows.done, rows.failed,
-            self.size_bytes, self.changed, tuple(self.failures), rows.n_said, self.record_id,
+            self.size_bytes, self.changed, tuple(self.failures), rows.n_submitted, self.record_id,
         )  # fmt: skip
 
     def info(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from scaler.jobs.record import JobRecord, RowRange
 from scaler.jobs.values import Arguments
 from scaler.wire.messages.rows import RANGE_BYTES
 
-_OPEN, _ENDED, _SAID = b"\0", b"\1", b"\2"
+_OPEN, _ENDED, _SUBMITTED = b"\0", b"\1", b"\2"
 
 
 class NextRows(NamedTuple):
@@ -42,7 +42,7 @@ class OpenRows:
         """the number of rows of each range that have not ended"""
         self._states = dict(ended)
         """a byte for each row, for ranges whose rows differ in their states"""
-        self.n_said = 0
+        self.n_submitted = 0
         """the number of submitted rows that have not ended"""
         self.rows = self.done = self.failed = 0
         for each in ranges:
@@ -75,7 +75,7 @@ class OpenRows:
         states = self._states.get(self._firsts[at])
         if states is None:
             return (_OPEN if self._open[at] else _ENDED) * self._counts[at]
-        return bytes(states).replace(_SAID, _OPEN)
+        return bytes(states).replace(_SUBMITTED, _OPEN)
 
     @property
     def n_open(self) -> int:
@@ -108,7 +108,7 @@ class OpenRows:
         if before.count(_ENDED):
             new = [each for each, state in zip(new, before, strict=True) if state != _ENDED[0]]
         states[begin : begin + n_rows] = _ENDED * n_rows
-        self.n_said -= before.count(_SAID)
+        self.n_submitted -= before.count(_SUBMITTED)
         self._open[at] -= len(new)
         if not self._open[at]:
             del self._states[self._firsts[at]]
@@ -116,13 +116,13 @@ class OpenRows:
         self.done += 0 if is_failure else len(new)
         return new
 
-    def take_back(self, row: int, n_rows: int = 1) -> None:
+    def requeue(self, row: int, n_rows: int = 1) -> None:
         """Mark submitted rows as open, so that they are submitted again."""
         at = self._at(row)
         begin = row - self._firsts[at]
         self._states_at(at)[begin : begin + n_rows] = _OPEN * n_rows
-        self.n_said -= n_rows
-        self.begin_again()
+        self.n_submitted -= n_rows
+        self.rewind()
 
     def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
         """Mark ended rows as open. `n_done`: how many of them had succeeded."""
@@ -132,9 +132,9 @@ class OpenRows:
             self._open[at] += 1
         self.done -= n_done
         self.failed -= len(rows) - n_done
-        self.begin_again()
+        self.rewind()
 
-    def begin_again(self) -> None:
+    def rewind(self) -> None:
         """Search for open rows from the first row on."""
         self._cursor, self._loaded = 0, None
 
@@ -184,7 +184,7 @@ class OpenRows:
             return None
         n_rows = arguments.fitting(begin, most, RANGE_BYTES)
         n_rows -= len(states[begin : begin + n_rows].lstrip(_OPEN))
-        states[begin : begin + n_rows] = _SAID * n_rows
-        self.n_said += n_rows
+        states[begin : begin + n_rows] = _SUBMITTED * n_rows
+        self.n_submitted += n_rows
         self._loaded = (first, arguments, begin + n_rows)
         return NextRows(first + begin, n_rows, arguments, begin)

@@ -38,9 +38,9 @@ own, holds the lock for a moment. If only that scheduler was killed, the next on
 """
 
 
-def needs_program(standing: JobState) -> bool:
+def needs_program(job_state: JobState) -> bool:
     """Return whether the job is a map that runs only while its program does. Reading such a job does not lock it."""
-    return standing.is_open and standing.is_sealed and standing.terms.is_attended
+    return job_state.is_open and job_state.is_sealed and job_state.terms.is_attended
 
 
 class LeftJobError(Exception):
@@ -66,9 +66,9 @@ class JobView:
         self._ending_since: float | None = None
         """when that program, or its scheduler, was found to have ended; None while both run"""
 
-    _standing: JobState
+    _state: JobState
     _reading: JobReads
-    """set, as is `_standing`, when the record is first opened"""
+    """set, as is `_state`, when the record is first opened"""
     _answer: JobResponse
     _is_left = False
     """whether no program had the job open at the latest request"""
@@ -84,7 +84,7 @@ class JobView:
                 of a scheduler, which may be starting again, and a map without its program, which may return.
             Exception: one of `UNREADABLE`, if the job cannot be read.
         """
-        request, used = asked.request, self._folder.who_has(self._place)
+        request, used = asked.request, self._folder.in_use_error(self._place)
         is_ending = self._is_ending(used, now)
         if not self._place.is_dir():
             raise JobFreeError
@@ -94,7 +94,7 @@ class JobView:
         try:
             verb = reading.verbs[request.verb] if only_reads(request) else None
             self._is_left = used is None and not is_ending
-            is_read_on = not self._folder.is_entered or needs_program(self._standing)
+            is_read_on = not self._folder.is_entered or needs_program(self._state)
             if self._is_left and (verb is None or not is_read_on):
                 raise JobFreeError
             if verb is None:
@@ -132,13 +132,13 @@ class JobView:
             if self._place.is_dir():
                 raise
             raise JobFreeError from None
-        standing = JobState(record, OpenRows.of(record), is_new=False)
+        job_state = JobState(record, OpenRows.of(record), is_new=False)
         if former is not None and former.record_id == record.record_id:
-            self._reading.note(standing.rows.ended_since(self._standing.rows))
-            self._reading.renew(record, standing)
+            self._reading.note(job_state.rows.ended_since(self._state.rows))
+            self._reading.renew(record, job_state)
         else:
-            self._reading = JobReads(record, standing, self._take, _stay, self._info)
-        self._standing = standing
+            self._reading = JobReads(record, job_state, self._take, _stay, self._info)
+        self._state = job_state
         return record, self._reading
 
     def _run(self, request: JobRequest, steps: Steps | None) -> None:
@@ -165,7 +165,7 @@ class JobView:
         return NO_PROGRAM if self._folder.is_entered else f"{self._program} has ended: retry() runs it here"
 
     def _info(self) -> dict[str, Any]:
-        reason = self._why_idle() if self._standing.is_open else ""
+        reason = self._why_idle() if self._state.is_open else ""
         return self._reading.info(reason, () if self._is_left else (self._program,))
 
     def close(self) -> None:
@@ -187,9 +187,9 @@ class JobReader(Actor):
         keeper: the job keeper.
     """
 
-    def __init__(self, place: Path, shelf: JobCatalog, outbox: Outbox, keeper: ActorRef) -> None:
-        self._shelf, self._outbox, self._keeper = shelf, outbox, keeper
-        self._view = JobView(shelf.folder, place)
+    def __init__(self, place: Path, catalog: JobCatalog, outbox: Outbox, keeper: ActorRef) -> None:
+        self._catalog, self._outbox, self._keeper = catalog, outbox, keeper
+        self._view = JobView(catalog.folder, place)
         self._waiting: list[tuple[RequestJob, str]] = []
         """pending requests, each with the reason for waiting that its client has received"""
         self._asked_until_now = 0
@@ -204,31 +204,31 @@ class JobReader(Actor):
         self._asked_until_now += 1
         self._ask(asked)
 
-    def _ask(self, asked: RequestJob, told: str = "") -> None:
-        """Order the answer to a request. `told`: the reason for waiting that was last sent to its client."""
-        then = partial(self._answered, asked, told)
-        self._shelf.order(self.actor_ref, None, partial(self._view.answer, asked, self.now()), then)
+    def _ask(self, asked: RequestJob, reported: str = "") -> None:
+        """Order the answer to a request. `reported`: the reason for waiting that was last sent to its client."""
+        then = partial(self._answered, asked, reported)
+        self._catalog.order(self.actor_ref, None, partial(self._view.answer, asked, self.now()), then)
 
     def _answered(
-        self, asked: RequestJob, told: str, response: JobResponse | None, error: BaseException | None
+        self, asked: RequestJob, reported: str, response: JobResponse | None, error: BaseException | None
     ) -> None:
         if isinstance(error, JobFreeError):
             self.stop_now()
             return
         answer = response or refused(asked.request, f"the job cannot be read: {error}")
         if answer.status != JobAnswerKind.WAITS:
-            self._shelf.answered(asked)
+            self._catalog.answered(asked)
             self._outbox.put(asked.peer, answer)
-        elif self._shelf.is_unanswered(asked):
+        elif self._catalog.is_unanswered(asked):
             self._waiting.append((asked, answer.reason))
-            if answer.reason not in ("", told):
+            if answer.reason not in ("", reported):
                 self._outbox.put(asked.peer, answer)
 
     def _look(self) -> None:
         """Answer the pending requests if more is on disk."""
         waiting, self._waiting = self._waiting, []
-        for asked, told in waiting:
-            self._ask(asked, told)
+        for asked, reported in waiting:
+            self._ask(asked, reported)
         self.schedule(LOOK_SECONDS, JobDue(self._look))
 
     def _rest(self) -> None:
@@ -240,7 +240,7 @@ class JobReader(Actor):
             self.stop_now()
 
     @handles(OrderDone)
-    def _obeyed(self, news: OrderDone) -> None:
+    def _order_done(self, news: OrderDone) -> None:
         news.then(news.value, news.error)
 
     @handles(JobDue)
@@ -266,5 +266,5 @@ class JobReader(Actor):
         self._leave()
 
     def _leave(self) -> None:
-        self._shelf.order(self._keeper, None, self._view.close, lambda _nothing, _error: None)
+        self._catalog.order(self._keeper, None, self._view.close, lambda _nothing, _error: None)
         self._keeper.send(JobEnded(self.actor_ref))

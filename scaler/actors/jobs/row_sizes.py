@@ -47,19 +47,19 @@ def pieces_of(result: TaskResult) -> list[RowResult]:
     if result.rows > 1 and result.status == TaskStatus.SUCCESS and not any(result.statuses):
         return [RowResult(first, TaskStatus.SUCCESS, (result.payload,), result.rows, result.duration_us)]
     pieces: list[RowResult] = []
-    wells: list[TaskResult] = []
+    succeeded: list[TaskResult] = []
     for row, each in enumerate(results_of(result), first):
         if each.status == TaskStatus.SUCCESS:
-            wells.append(each)
+            succeeded.append(each)
             continue
-        pieces += _together(row, wells)
+        pieces += _together(row, succeeded)
         pieces.append(RowResult(row, each.status, (each.payload,), 1, each.duration_us))
-        wells = []
-    return [*pieces, *_together(first + result.rows, wells)]
+        succeeded = []
+    return [*pieces, *_together(first + result.rows, succeeded)]
 
 
-def _together(end: int, wells: list[TaskResult]) -> list[RowResult]:
-    blocks, n_rows = [each.payload for each in wells], len(wells)
+def _together(end: int, succeeded: list[TaskResult]) -> list[RowResult]:
+    blocks, n_rows = [each.payload for each in succeeded], len(succeeded)
     frames = (pack(blocks),) if n_rows > 1 else tuple(blocks)
-    duration_us = sum(each.duration_us for each in wells)
-    return [RowResult(end - n_rows, TaskStatus.SUCCESS, frames, n_rows, duration_us)] if wells else []
+    duration_us = sum(each.duration_us for each in succeeded)
+    return [RowResult(end - n_rows, TaskStatus.SUCCESS, frames, n_rows, duration_us)] if succeeded else []

@@ -62,7 +62,7 @@ class JobResults:
         self._store.send(FetchObject(object_id, self._reader, None, by_value=True, whole=True))
         return None, ""
 
-    def come(self, response: ObjectResponse) -> tuple[Frames | None, int]:
+    def receive(self, response: ObjectResponse) -> tuple[Frames | None, int]:
         """Return the frames of a result from the object store, None if it is lost, and the microseconds of its run."""
         if response.object_id not in self._awaited:
             return None, 0

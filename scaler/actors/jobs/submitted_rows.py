@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 
 from scaler.actors.jobs.open_rows import NextRows
-from scaler.actors.tasks.client_context import Begun, ClientContext
+from scaler.actors.tasks.client_context import ClientContext, CurrentRun
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import ObjectId, TaskId, index_of
@@ -27,7 +27,7 @@ class SubmittedRows:
         spawn: has the actor of a task begin.
         context: of all of them.
         tasks: those that have not ended, by row; a range by its first one.
-        options_again: those of a row that was said before, and must not begin a second time.
+        options_resubmitted: those of a row that was said before, and must not begin a second time.
         record: of the job, as it was opened.
     """
 
@@ -36,27 +36,27 @@ class SubmittedRows:
         spawn: Callable[[TaskActor], ActorRef],
         context: ClientContext,
         tasks: OpenTasks[int],
-        options_again: bytes,
+        options_resubmitted: bytes,
         record: JobRecord,
     ) -> None:
-        self._spawn, self._context, self._tasks, self._options_again = spawn, context, tasks, options_again
+        self._spawn, self._context, self._tasks, self._options_resubmitted = spawn, context, tasks, options_resubmitted
         self.marks = set(record.marked)
         """rows that may have begun, for `at_most_once`"""
         context.open_rows = self._split
-        self._context_afresh = copy(context)
-        self._context_afresh.adoption = None
-        self.afresh = set(record.reopened)
+        self._context_reopened = copy(context)
+        self._context_reopened.adoption = None
+        self.reopened = set(record.reopened)
         """rows that have failed and are to run again: what agents may have of them is how they have failed"""
 
-    def say(self, terms: JobTerms, rows: NextRows) -> None:
+    def submit(self, terms: JobTerms, rows: NextRows) -> None:
         """Make the task of a row, or of rows that travel together."""
         first, n_rows, context, options = rows.first, rows.n_rows, self._context, terms.options
         if n_rows > 1:
             call = RowArguments(rows.arguments.cut(rows.at, rows.at + n_rows))
         else:
             call = rows.arguments.one(rows.at)
-            options = self._options_again if first in self.marks else options
-            context = self._context_afresh if first in self.afresh else context
+            options = self._options_resubmitted if first in self.marks else options
+            context = self._context_reopened if first in self.reopened else context
         task = Task(
             TaskId(terms.prefix + first.to_bytes(8, "big")), ObjectId(terms.function_id), call.payload, call.object_ids,
             terms.priority, terms.task_name, options, 0, call.frames, n_rows if n_rows > 1 else 0,
@@ -67,14 +67,14 @@ class SubmittedRows:
         """The results of these rows are on disk."""
         for each in results:
             self.marks.discard(each.row)
-            if self.afresh:
-                self.afresh.difference_update(range(each.row, each.row + each.n_rows))
+            if self.reopened:
+                self.reopened.difference_update(range(each.row, each.row + each.n_rows))
 
-    def _split(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
+    def _split(self, context: ClientContext, spec: Task, current_run: CurrentRun) -> Sequence[ActorRef]:
         """Called by a worker proxy or a task: see `ClientContext.split`."""
         first = index_of(spec.task_id)
         if first not in self._tasks.ranges:
             return ()
-        rows = [self._spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
+        rows = [self._spawn(TaskActor(row, context, current_run=current_run)) for row in calls_of(spec)]
         self._tasks.open(first, dict(enumerate(rows, first)))
         return rows

@@ -54,7 +54,7 @@ class Resumed:
     (`goes_on`), unacknowledged messages are lost, and `held` is what the agent still has.
     """
 
-    visit: int
+    connection_number: int
     held: bytes
     goes_on: bool = False
 
@@ -90,7 +90,7 @@ class ConnectionLost:
     reconnect.
     """
 
-    visit: int
+    connection_number: int
     reason: str
     unsent: Sequence[RunTask] = ()
     """orders that have certainly not been sent, and were taken back: other workers may run these tasks"""
@@ -169,7 +169,7 @@ class StopWorker:
     """
 
     was_lost: bool
-    unheard: Sequence[RunTask] = ()
+    unacknowledged: Sequence[RunTask] = ()
     """orders whose arrival is unknown: their tasks are not suspect"""
     values: frozenset[ObjectId] = frozenset()
     awaited: frozenset[ObjectId] = frozenset()

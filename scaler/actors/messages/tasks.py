@@ -122,14 +122,14 @@ class RecallRun:
 @message
 class RunLost:
     """worker proxy -> task: the worker and this attempt are lost. `was_ordered`: its agent may have received the
-    attempt. `was_on_its_way`: without acknowledging it.
+    attempt. `was_unacknowledged`: without acknowledging it.
     """
 
     attempt: int
     worker_name: str
     was_running: bool
     was_ordered: bool = True
-    was_on_its_way: bool = False
+    was_unacknowledged: bool = False
 
 
 @message
@@ -204,7 +204,7 @@ class Tries(NamedTuple):
         ended = PastTry(self.number, now, event, sentence[:PAST_CHARACTERS_MOST])
         return Tries(self.number + 1, (*self.past, ended)[-PAST_TRIES_MOST:])
 
-    def told(self, now: float) -> str:
+    def shown(self, now: float) -> str:
         """Return how the last tries ended, and how long ago, for display."""
         return "; ".join(
             f"try {number} {event} {age(now - at)} ago: {sentence}" for number, at, event, sentence in self.past

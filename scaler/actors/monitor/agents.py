@@ -84,7 +84,7 @@ class WatchedAgents:
             state.rss_bytes,
             state.free_bytes,
             state.lag_us,
-            min(_UINT32_MOST, int(1000 * max(0.0, now - peer.heard_at))),
+            min(_UINT32_MOST, int(1000 * max(0.0, now - peer.last_received_at))),
             _DRAINS if agent.is_draining else 0 if peer.connection else _AWAY,
             state.workers,
             *(state.hot_bytes, state.hot_most_bytes, state.cold_bytes, state.cold_most_bytes),

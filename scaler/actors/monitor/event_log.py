@@ -36,7 +36,7 @@ class EventLog:
         self._subjects: dict[ActorRef, str] = {}
         """the subject of each open session"""
         self.total = 0
-        self._said = -1
+        self._shown_total = -1
         """the total when the topic was last published"""
 
     def add(self, event: PeerEvent, time_us: int) -> None:
@@ -63,9 +63,9 @@ class EventLog:
 
     def shown(self, is_first: bool) -> Shown | None:
         """Return the items of the topic, the oldest first; None if there is no new event."""
-        if self.total == self._said and not is_first:
+        if self.total == self._shown_total and not is_first:
             return None
-        self._said = self.total
+        self._shown_total = self.total
         return list(self._events), len(self._events), self.total
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
 
-from scaler.actors.insight.explanations import in_the_queue
+from scaler.actors.insight.explanations import queue_reason
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.objects.object_table import ObjectTable
 from scaler.actors.policy.interface import ResourceGroup
@@ -158,7 +158,7 @@ class FunctionTotals:
         waits_for, asks = "", ""
         if waits:
             _, most = max(waits, key=lambda each: each[0])
-            waits_for, asks = in_the_queue(most.capacity)[0], most.asks
+            waits_for, asks = queue_reason(most.capacity)[0], most.asks
         number = sum(count for count, _ in waits)
         return StateFunction(first or _REST, name, number, runs, *ends, mean_us, durations, waits_for, asks)
 

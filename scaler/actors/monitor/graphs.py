@@ -66,8 +66,8 @@ class Graphs:
         if present is None:
             self._nodes.pop(short_id, None)
             return [], 0
-        said = {} if is_first else self._nodes.get(short_id, {})
-        items = [self._node(short_id, node) for node in present if said.get(node.position) != node]
+        known = {} if is_first else self._nodes.get(short_id, {})
+        items = [self._node(short_id, node) for node in present if known.get(node.position) != node]
         self._nodes[short_id] = {node.position: node for node in present}
         return items, len(present)
 

@@ -132,7 +132,7 @@ class Monitor(Actor):
         self._outputs.keep_only(self._subscriptions.tasks)
         self._follow()
         self._watch_agents()
-        counts_functions = any(TOPICS[topic].of_functions for topic in self._subscriptions.topics)
+        counts_functions = any(TOPICS[topic].needs_functions for topic in self._subscriptions.topics)
         if self._counts_functions and not counts_functions:
             self._sources.balancer.notify(ReportBacklog(Backlog(), functions=False))
         self._counts_functions = counts_functions
@@ -144,14 +144,18 @@ class Monitor(Actor):
         """Ask agents to report what the subscriptions need, also those that have reconnected."""
         parts = self._subscriptions.parts
         peers = self._sources.directory.peers.items()
-        sessions = {peer.session: peer.visit for key, peer in peers if key[0] == "cluster"}
+        sessions = {peer.session: peer.connection_number for key, peer in peers if key[0] == "cluster"}
         self._agents.keep_only(sessions if parts else ())
         interval_ms = _interval_ms(len(sessions), self._interval_ms) if parts else 0
         if (parts, interval_ms) != (self._parts, self._interval_ms):
             self._parts, self._interval_ms = parts, interval_ms
             to_ask = list(sessions)
         elif parts:
-            to_ask = [session for session, visit in sessions.items() if self._asked.get(session) != visit]
+            to_ask = [
+                session
+                for session, connection_number in sessions.items()
+                if self._asked.get(session) != connection_number
+            ]
         else:
             to_ask = []
         self._asked = sessions if parts else {}
@@ -185,10 +189,10 @@ class Monitor(Actor):
         wants_graphs = bool(topics.GRAPHS in due or self._subscriptions.graphs)
         wants_tasks = self._tasks.unknown() if is_first else frozenset()
         backlog = Backlog(wants_graphs=wants_graphs, wants_nodes_of=self._subscriptions.graphs, wants_tasks=wants_tasks)
-        if any(TOPICS[topic].of_balancer for topic in due):
+        if any(TOPICS[topic].needs_balancer for topic in due):
             self._functions.see_running(self._agents.states())
             self._sources.balancer.notify(ReportBacklog(backlog, functions=self._counts_functions))
-        if wants_graphs or wants_tasks or any(TOPICS[topic].of_clients for topic in due):
+        if wants_graphs or wants_tasks or any(TOPICS[topic].needs_clients for topic in due):
             self._ask_clients(backlog, with_nested=wants_graphs or bool(wants_tasks))
         return backlog
 
@@ -237,24 +241,24 @@ class Monitor(Actor):
         if state.functions:
             self._functions.add(state)
         if state.runs:
-            self._saw_runs(state.runs, seen.identity.worker_names)
+            self._observe_runs(state.runs, seen.identity.worker_names)
 
-    def _saw_runs(self, packed: bytes, worker_names: Sequence[str]) -> None:
+    def _observe_runs(self, packed: bytes, worker_names: Sequence[str]) -> None:
         """Store the runs of an agent's report. They come oldest first; of many agents only a few runs each are read."""
         now_us = self._board.time_us()
         most = max(RUNS_LEAST, RUNS_SEEN // max(1, len(self._asked)))
         for task_id, worker, _flags, milliseconds, function in islice(RUN_ROW.iter_unpack(packed), most):
             if milliseconds >= SEEN_MILLISECONDS and worker < len(worker_names):
                 name, began_us = self._functions.name_of(function), now_us - 1000 * milliseconds
-                self._tasks.saw(TaskId(task_id), function, name, worker_names[worker], began_us)
+                self._tasks.observe_run(TaskId(task_id), function, name, worker_names[worker], began_us)
 
     @handles(PeerJoined, PeerDisconnected, PeerReconnected, PeerLeft, PeerRefused, PartRestarted)
     def _happened(self, event: PeerEvent) -> None:
         self._event_log.add(event, self._board.time_us())
         if type(event) is PeerJoined:
-            self._names.came(event)
+            self._names.joined(event)
         elif type(event) is PeerLeft:
-            self._names.went(event)
+            self._names.left(event)
         is_new = type(event) is PeerJoined and event.role is AGENT
         if self._parts and (is_new or (type(event) is PeerReconnected and event.session in self._asked)):
             self._watch_agents()
@@ -270,7 +274,7 @@ class Monitor(Actor):
             if each.state in FAILURES:
                 self._failures.add(each, now_us)
             self._tasks.add(each, now_us)
-            self._sampler.heard()
+            self._sampler.count_step()
 
     @handles(ExplainResponse)
     def _explained(self, answer: ExplainResponse) -> None:

@@ -22,20 +22,20 @@ class Names:
         self._of_session: dict[ActorRef, tuple[ActorRef, ...]] = {}
         self._short: dict[bytes, bytes] = {}
 
-    def came(self, came: PeerJoined) -> None:
+    def joined(self, joined: PeerJoined) -> None:
         """Add the workers of an agent that has joined."""
-        if came.workers:
-            self._of_session[came.session] = came.workers
-            self._workers.update(zip(came.workers, came.identity.worker_names, strict=False))
+        if joined.workers:
+            self._of_session[joined.session] = joined.workers
+            self._workers.update(zip(joined.workers, joined.identity.worker_names, strict=False))
 
     def changed(self, changed: PeerChanged) -> None:
         """Add the new workers of an agent. Workers that take no tasks now stay, since they may still run some."""
         self._of_session[changed.session] = self._of_session.get(changed.session, ()) + changed.workers
         self._workers.update(zip(changed.workers, changed.names, strict=True))
 
-    def went(self, went: PeerLeft) -> None:
+    def left(self, left: PeerLeft) -> None:
         """Forget the workers of an agent that has left."""
-        for worker in self._of_session.pop(went.session, ()):
+        for worker in self._of_session.pop(left.session, ()):
             self._workers.pop(worker, None)
 
     def of_worker(self, worker: ActorRef | None) -> str:

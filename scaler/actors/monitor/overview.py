@@ -10,7 +10,7 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Any
 
-from scaler.actors.insight.explanations import OF_NODES, in_the_queue
+from scaler.actors.insight.explanations import NODE_REASON, queue_reason
 from scaler.actors.messages.monitor import Backlog
 from scaler.actors.monitor.board import Board, Sources
 from scaler.actors.monitor.functions import FunctionTotals
@@ -73,13 +73,13 @@ def _waiting(
     backlog: Backlog, functions: FunctionTotals, address: str, owners: Iterable[Owner]
 ) -> Iterator[StateWaiting]:
     for group in backlog.groups:
-        reason, sentence = in_the_queue(group.capacity) if group.waiting else ("", "")
+        reason, sentence = queue_reason(group.capacity) if group.waiting else ("", "")
         sentence = sentence.replace("ADDRESS", address)
         work_us, unmeasured = functions.work(group)
         waiting, running = group.waiting, group.running
         yield StateWaiting(group.asks, reason, sentence, waiting, running, group.places, work_us, unmeasured)
     if backlog.inputs:
-        yield StateWaiting("", *OF_NODES, backlog.inputs)
+        yield StateWaiting("", *NODE_REASON, backlog.inputs)
     for owner in owners:
         if owner.held:
             yield StateWaiting("", QUOTA, owner.why_full(), owner.held)
@@ -120,7 +120,7 @@ def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[S
                 int(not peer.connection),
                 n_open,
                 backlog.accounts.get(account_of(client_id), 0),
-                min(_UINT32_MOST, int(1000 * max(0.0, now - peer.heard_at))),
+                min(_UINT32_MOST, int(1000 * max(0.0, now - peer.last_received_at))),
                 peer.owner.name,
             )
         )

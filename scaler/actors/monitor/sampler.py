@@ -46,7 +46,7 @@ class Sampler:
         else:
             self._events.followed = self._tasks.followed if wants_sample or wants_some else None
 
-    def heard(self) -> None:
+    def count_step(self) -> None:
         """Count a move of a task."""
         self._steps += 1
         if self._steps == STEPS_MOST and self._follows_all:

@@ -65,7 +65,7 @@ class _Record:
         self.attempt = self.submitted_us = self.started_us = self.ended_us = 0
         self.duration_us = self.cpu_us = self.peak_bytes = 0
 
-    def is_news(self, moved: TaskMoved) -> bool:
+    def is_new_move(self, moved: TaskMoved) -> bool:
         """Return whether a move is new. Rows of a split range report moves that their range has reported."""
         if moved.event == SUBMITTED:
             return not self.submitted_us or self.ended_us > 0
@@ -135,7 +135,7 @@ class SampledTasks:
         if record is None:
             names = self._names
             record = self._add(spec.task_id, names.short(spec.function_id), names.of_function(spec.function_id))
-        if not record.is_news(moved):
+        if not record.is_new_move(moved):
             return
         self._touch(record)
         record.name, record.client_id, record.graph_id = spec.name, moved.client_id, moved.graph_id
@@ -189,7 +189,7 @@ class SampledTasks:
             record.reason = answer.sentence.replace("ADDRESS", address)
             self._explained.add(self._short(record))
 
-    def saw(self, task_id: TaskId, function: bytes, function_name: str, worker: str, began_us: int) -> None:
+    def observe_run(self, task_id: TaskId, function: bytes, function_name: str, worker: str, began_us: int) -> None:
         """Store a run from an agent's report."""
         record = self._records.get(task_id)
         if record is None:
@@ -289,22 +289,22 @@ class WatchedOutputs:
 
     def __init__(self, table: OutputTable) -> None:
         self._table = table
-        self._said: dict[bytes, int] = {}
+        self._last_shown: dict[bytes, int] = {}
         """short id -> the number of the last published line"""
 
     def keep_only(self, short_ids: Collection[bytes]) -> None:
         """Watch these tasks, and no other task."""
-        self._said = {short_id: number for short_id, number in self._said.items() if short_id in short_ids}
+        self._last_shown = {short_id: number for short_id, number in self._last_shown.items() if short_id in short_ids}
 
     def items(self, short_id: bytes, is_first: bool) -> list[StateLine]:
         """Return the new lines of a task, or its last ones if `is_first`."""
         task_id = self._table.id_of(short_id)
         if task_id is None:
             return []
-        lines = self._table.after(task_id, 0 if is_first else self._said.get(short_id, 0))
+        lines = self._table.after(task_id, 0 if is_first else self._last_shown.get(short_id, 0))
         if not lines:
             return []
-        self._said[short_id] = lines[-1].number
+        self._last_shown[short_id] = lines[-1].number
         skipped = lines[:-LINES_MOST]
         dropped = len(skipped) + sum(line.dropped for line in skipped)
         return [_line(short_id, line, 0 if index else dropped) for index, line in enumerate(lines[-LINES_MOST:])]

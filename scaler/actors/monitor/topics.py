@@ -23,24 +23,24 @@ class Topic:
     """number of ticks between two publications"""
     part: WatchedPart = WatchedPart(0)  # noqa: RUF009 - a flag, which does not change
     """the part of agents' reports that it needs"""
-    of_balancer: bool = False
+    needs_balancer: bool = False
     """whether it needs the balancer's counts of waiting tasks"""
-    of_functions: bool = False
+    needs_functions: bool = False
     """whether it needs these counts by function"""
-    of_clients: bool = False
+    needs_clients: bool = False
     """whether it needs the client sessions' counts of open tasks"""
 
 
 TOPICS = {
-    SCHEDULER: Topic(of_balancer=True, of_functions=True, of_clients=True),
-    CLIENTS: Topic(of_balancer=True, of_clients=True),
+    SCHEDULER: Topic(needs_balancer=True, needs_functions=True, needs_clients=True),
+    CLIENTS: Topic(needs_balancer=True, needs_clients=True),
     WORKERS: Topic(ticks=2, part=WatchedPart.WORKERS),
     PROCESSORS: Topic(ticks=2, part=WatchedPart.PROCESSORS),
-    FUNCTIONS: Topic(part=WatchedPart.FUNCTIONS, of_balancer=True, of_functions=True),
+    FUNCTIONS: Topic(part=WatchedPart.FUNCTIONS, needs_balancer=True, needs_functions=True),
     BINS: Topic(part=WatchedPart.BINS),
     FAILURES: Topic(),
     TASKS: Topic(part=WatchedPart.RUNS),
-    GRAPHS: Topic(ticks=2, of_clients=True),
+    GRAPHS: Topic(ticks=2, needs_clients=True),
     OBJECTS: Topic(ticks=2),
     EVENTS: Topic(),
     JOBS: Topic(),

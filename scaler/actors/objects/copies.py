@@ -94,7 +94,7 @@ class Retained:
         """Return the first deadline, or None if no function is retained."""
         return next(iter(self.ends.values()), None)
 
-    def take_ended(self, now: float) -> list[ObjectId]:
+    def take_expired(self, now: float) -> list[ObjectId]:
         """Remove and return the functions whose deadline has passed."""
         ended = []
         for object_id, end in self.ends.items():

@@ -41,7 +41,7 @@ class LocatedFrames(Sequence[Any]):
         raise TypeError("these frames are at their agent")
 
 
-def bytes_here(frames: Frames | LocatedFrames) -> int:
+def local_bytes(frames: Frames | LocatedFrames) -> int:
     """Return how many bytes of a value this process holds."""
     return 0 if type(frames) is LocatedFrames else size_of(frames)
 

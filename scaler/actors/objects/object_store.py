@@ -90,8 +90,8 @@ class ObjectStore(Actor):
         self._slices = Slices(self)
 
     def on_start(self) -> None:
-        self._slices.add(self._disown_one, self._those_who_left())
-        if None in self._table.early.owners:
+        self._slices.add(self._disown_one, self._leaving_owners())
+        if None in self._table.pending.owners:
             self.schedule(LATE_SECONDS, OwnerResubmitted(None))
         for host in [host for host in self._table.located if host.is_stopped()]:
             self._host_left(HostLeft(host))
@@ -112,15 +112,15 @@ class ObjectStore(Actor):
         elif store.supplier != stored.supplier:
             pass  # an object of another client does not change
         elif (stored.lost or stored.is_with_agent) and store.frames:
-            self._made_again(stored, store)
+            self._replace_result(stored, store)
         elif stored.location or type(stored.frames) is LostFrames:
-            self._store_again(stored, store)
+            self._refill(stored, store)
         owner = store.owner
         if owner is None:
             return  # it is dropped with the last task that uses it
         self._table.owned.setdefault(owner, set()).add(store.object_id)
-        if self._is_of_others(stored, store):
-            stored.others[owner] = store
+        if self._belongs_to_another(stored, store):
+            stored.other_clients[owner] = store
         else:
             self._own(owner, stored, store)
 
@@ -135,9 +135,9 @@ class ObjectStore(Actor):
         if store.source is not None and not stored.is_function and stored.source is not store.source:
             stored.owner_session = store.source
         if stored.lost:
-            self._tell_lost(store.object_id, stored)  # the loss was reported before the result
+            self._report_lost(store.object_id, stored)  # the loss was reported before the result
 
-    def _made_again(self, stored: StoredObject, store: StoreObject) -> None:
+    def _replace_result(self, stored: StoredObject, store: StoreObject) -> None:
         """Replace the value of a result that was made again. An agent keeps one value per id: the new one."""
         if store.frames is stored.lease:
             return
@@ -158,23 +158,23 @@ class ObjectStore(Actor):
         self._table.count(store.object_id, stored, 1)
         if store.is_function:
             self._table.functions[store.object_id] = stored
-        self._table.lost_last.pop(store.object_id, None)
+        self._table.recently_lost.pop(store.object_id, None)
         self._retained.remove(store.object_id)  # the copies are needed again
         if store.owner is None:  # a result: older copies may be of another value
             self._delete_copies(store.object_id)
         if self._events.of_objects is not None:
             told = ObjectStored(store.object_id, store.owner, name, stored.size_bytes)
             self._events.of_objects.send(told)
-        for fetch in self._table.early.take(store.object_id):
+        for fetch in self._table.pending.take(store.object_id):
             self._fetch(fetch)
         return stored
 
-    def _is_of_others(self, stored: StoredObject, store: StoreObject) -> bool:
+    def _belongs_to_another(self, stored: StoredObject, store: StoreObject) -> bool:
         """Return whether an id belongs to another client. Only functions are shared, since their ids are checked."""
         is_shared = stored.is_function and store.is_function
         return not is_shared and store.supplier != stored.supplier and store.owner not in stored.owners
 
-    def _store_again(self, stored: StoredObject, store: StoreObject) -> None:
+    def _refill(self, stored: StoredObject, store: StoreObject) -> None:
         """Store bytes that were requested, or that a client has resent after it lost its connection."""
         self._table.put(store.object_id, stored, store.frames, store.location, store.source)
         if store.location:
@@ -189,7 +189,7 @@ class ObjectStore(Actor):
 
     @handles(ObjectCame)
     @charged_to("host")
-    def _came(self, came: ObjectCame) -> None:
+    def _object_arrived(self, came: ObjectCame) -> None:
         """Forward the bytes from an agent. If the agent does not have them, request them from a host with a copy."""
         object_id, stored = came.object_id, self._objects.get(came.object_id)
         if stored is None or stored.source is not came.host:
@@ -203,7 +203,7 @@ class ObjectStore(Actor):
 
     @handles(PartCame)
     @charged_to("host")
-    def _part_came(self, came: PartCame) -> None:
+    def _part_arrived(self, came: PartCame) -> None:
         part = came.part
         object_id, stored = part.object_id, self._objects.get(part.object_id)
         if stored is None or stored.source is None:
@@ -238,11 +238,11 @@ class ObjectStore(Actor):
             if stored.stream is not None:
                 stored.stream.ask_again((back.host, stored.location))
         for object_id in list(self._copies.objects.get(back.host, ())):
-            self._begins_anew(object_id, back.host)
+            self._reset_host(object_id, back.host)
 
-    def _begins_anew(self, object_id: ObjectId, host: ActorRef) -> None:
+    def _reset_host(self, object_id: ObjectId, host: ActorRef) -> None:
         stored = self._objects.get(object_id)
-        if stored is not None and stored.begins_anew(host):
+        if stored is not None and stored.reset_host(host):
             self._answer_waiting(object_id, stored, ())
 
     @handles(HostHasAll)
@@ -255,7 +255,7 @@ class ObjectStore(Actor):
         if not stored.stream.is_under_way():
             self._answer_waiting(has.object_id, stored, ())
 
-    def _lose_if_there(self, object_id: ObjectId, left: HostLeft) -> None:
+    def _lose_if_source(self, object_id: ObjectId, left: HostLeft) -> None:
         stored = self._objects.get(object_id)
         if stored is not None and stored.source is left.host:
             self._lose(object_id, stored, left.host, left.reason)
@@ -270,9 +270,9 @@ class ObjectStore(Actor):
             return
         stored.lost = reason
         self._answer_waiting(object_id, stored, ())
-        self._tell_lost(object_id, stored)
+        self._report_lost(object_id, stored)
 
-    def _tell_lost(self, object_id: ObjectId, stored: StoredObject) -> None:
+    def _report_lost(self, object_id: ObjectId, stored: StoredObject) -> None:
         """Report a loss to the graphs and the owner, which can have the value made again."""
         lost = ObjectLost(object_id, stored.lost)
         for graph in self._table.graphs.get(object_id, ()):
@@ -285,10 +285,10 @@ class ObjectStore(Actor):
         stored.holders.clear()
         if object_id not in self._table.users:
             self._forget(object_id, stored)
-            lost_last = self._table.lost_last
-            lost_last[object_id] = lost.reason
-            if len(lost_last) > LOST_MOST:
-                del lost_last[next(iter(lost_last))]
+            recently_lost = self._table.recently_lost
+            recently_lost[object_id] = lost.reason
+            if len(recently_lost) > LOST_MOST:
+                del recently_lost[next(iter(recently_lost))]
 
     def _answer_waiting(self, object_id: ObjectId, stored: StoredObject, frames: Frames) -> None:
         """Answer the pending requests for an object. Without frames, its bytes follow as a stream, or it is lost."""
@@ -325,12 +325,12 @@ class ObjectStore(Actor):
 
     @handles(OwnerLeft)
     def _owner_left(self, left: OwnerLeft) -> None:
-        self._owner_has_said_all(OwnerResubmitted(left.owner))
+        self._owner_resubmitted(OwnerResubmitted(left.owner))
         if left.owner in self._table.owned:
             self._table.leaving[left.owner] = None
-            self._slices.add(self._disown_one, self._those_who_left())
+            self._slices.add(self._disown_one, self._leaving_owners())
 
-    def _those_who_left(self) -> Iterator[ClientId]:
+    def _leaving_owners(self) -> Iterator[ClientId]:
         """Yield each owner that has left, once for each of its objects."""
         leaving, owned = self._table.leaving, self._table.owned
         while leaving:
@@ -352,7 +352,7 @@ class ObjectStore(Actor):
 
     def _disown(self, object_id: ObjectId, owner: ClientId) -> None:
         stored = self._objects[object_id]
-        if stored.others.pop(owner, None) is not None:
+        if stored.other_clients.pop(owner, None) is not None:
             return
         stored.owners.discard(owner)
         stored.holders.discard(owner)
@@ -403,13 +403,17 @@ class ObjectStore(Actor):
     @charged_to("peer.session")
     def _fetch(self, fetch: FetchObject) -> None:
         stored = self._objects.get(fetch.object_id)
-        own = stored.others.get(ClientId(fetch.peer.key[1])) if stored is not None and stored.others else None
+        own = (
+            stored.other_clients.get(ClientId(fetch.peer.key[1]))
+            if stored is not None and stored.other_clients
+            else None
+        )
         if own is not None:
             self._respond(fetch.peer, fetch.object_id, own.frames, own.location)
         elif stored is None:
-            if self._table.early.has_to_wait(fetch):
+            if self._table.pending.has_to_wait(fetch):
                 return
-            reason = self._table.lost_last.get(fetch.object_id, "")
+            reason = self._table.recently_lost.get(fetch.object_id, "")
             found = LOST if reason else NOT_FOUND
             self._outbox.put(fetch.peer, ObjectResponse(fetch.object_id, found, (), reason=reason))
         elif fetch.reader is not None and stored.payer not in (None, fetch.reader):
@@ -444,11 +448,11 @@ class ObjectStore(Actor):
     @handles(OwnerResubmits)
     def _owner_says_again(self, news: OwnerResubmits) -> None:
         """Wait for the objects of a client that has returned: tasks of other clients may arrive before them."""
-        self._table.early.owners.add(news.owner)
+        self._table.pending.owners.add(news.owner)
 
     @handles(OwnerResubmitted)
-    def _owner_has_said_all(self, news: OwnerResubmitted) -> None:
-        for fetch in self._table.early.has_said_all(news.owner):
+    def _owner_resubmitted(self, news: OwnerResubmitted) -> None:
+        for fetch in self._table.pending.owner_resubmitted(news.owner):
             self._fetch(fetch)
 
     def _respond(self, peer: Peer, object_id: ObjectId, frames: Frames, location: bytes) -> None:
@@ -479,7 +483,7 @@ class ObjectStore(Actor):
             self._retain(object_id, size_of(stored.frames))
         else:
             self._delete_copies(object_id)
-        for owner, store in stored.others.items():
+        for owner, store in stored.other_clients.items():
             discard(self._table.owned, owner, object_id)
             if owner not in self._table.leaving:
                 self._store(store)
@@ -500,11 +504,11 @@ class ObjectStore(Actor):
 
     @handles(HostLeft)
     def _host_left(self, left: HostLeft) -> None:
-        self._table.early.leave(left.host)
+        self._table.pending.leave(left.host)
         ids = list(self._table.located.get(left.host, ()))
-        self._slices.add(lambda object_id: self._lose_if_there(object_id, left), ids)
+        self._slices.add(lambda object_id: self._lose_if_source(object_id, left), ids)
         for object_id in list(self._copies.objects.get(left.host, ())):
-            self._begins_anew(object_id, left.host)
+            self._reset_host(object_id, left.host)
         for object_id in self._copies.remove_host(left.host):
             self._retained.remove(object_id)
 
@@ -517,7 +521,7 @@ class ObjectStore(Actor):
     @handles(RetentionEnded)
     def _retention_ended(self, _ended: RetentionEnded) -> None:
         self._is_waiting = False
-        for object_id in self._retained.take_ended(self.now()):
+        for object_id in self._retained.take_expired(self.now()):
             self._delete_copies(object_id)
         self._wait_for_first()
 

@@ -25,8 +25,8 @@ class StoredObject:
     """One object and who needs it."""
 
     __slots__ = (
-        "frames", "holders", "is_function", "is_result", "lease", "location", "lost", "name", "others", "owner_session",
-        "owners", "payer", "source", "stream", "supplier", "waiting",
+        "frames", "holders", "is_function", "is_result", "lease", "location", "lost", "name", "other_clients",
+        "owner_session", "owners", "payer", "source", "stream", "supplier", "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
@@ -49,7 +49,7 @@ class StoredObject:
         """the owner against whose quota it counts"""
         self.supplier: ClientId | None = None
         """the client that stored it, or submitted the task whose result it is: it alone may send the bytes"""
-        self.others: dict[ClientId, StoreObject] = {}
+        self.other_clients: dict[ClientId, StoreObject] = {}
         """values that other clients have stored with the same id, each for itself"""
 
     def put(self, frames: Frames, location: bytes = b"", source: ActorRef | None = None) -> None:
@@ -74,7 +74,7 @@ class StoredObject:
         if stream is not None:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
-    def begins_anew(self, host: ActorRef) -> bool:
+    def reset_host(self, host: ActorRef) -> bool:
         """Drop requests of and to a host that was lost or has reconnected. Return whether the pending ones are next."""
         stream = self.stream
         if stream is None or self.source is None:
@@ -145,8 +145,8 @@ class ObjectTable:
         self.graphs: dict[ObjectId, dict[ActorRef, None]] = {}
         """graphs that need objects, and to which losses are reported"""
         self.functions: dict[ObjectId, StoredObject] = {}
-        self.early = PendingRequests()
-        self.lost_last: dict[ObjectId, str] = {}
+        self.pending = PendingRequests()
+        self.recently_lost: dict[ObjectId, str] = {}
         """the results that were lost last, and why: a request may cross the report of the loss"""
         self.size_bytes = 0
         """bytes of all objects, and of the arguments of open tasks"""
@@ -191,7 +191,7 @@ class ObjectTable:
         """Return the objects that a host has requested and not received: its tasks wait for them."""
         known = ((object_id, self.objects.get(object_id)) for object_id in self.copies.objects.get(host, ()))
         found = {object_id for object_id, stored in known if stored is not None and stored.is_awaited_by(host)}
-        return found | self.early.awaited_by(host)
+        return found | self.pending.awaited_by(host)
 
     def payer_of(self, object_id: ObjectId) -> Owner | None:
         """Return the owner who alone may read an object; None if it is a function or not stored."""

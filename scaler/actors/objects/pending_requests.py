@@ -34,7 +34,7 @@ class PendingRequests:
         """Remove and return the requests for an object that has arrived."""
         return self._asked.pop(object_id, [])
 
-    def has_said_all(self, owner: ClientId | None) -> list[FetchObject]:
+    def owner_resubmitted(self, owner: ClientId | None) -> list[FetchObject]:
         """Note that an owner has resubmitted all. After the last owner, return all requests: none can be answered."""
         self.owners.discard(owner)
         asked = self._asked

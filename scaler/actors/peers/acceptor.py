@@ -38,10 +38,10 @@ from scaler.actors.peers.hellos import (
     language_of,
     listed,
     names_of,
-    not_its_own,
     python_of,
     why_not_admin,
     wrong_key,
+    wrong_owner,
     wrong_python,
 )
 from scaler.actors.peers.owners import Owner
@@ -56,7 +56,7 @@ from scaler.kit import Actor, ActorRef, ChildFailed, MessageRefused, charged_to,
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.wire.messages.accounts import number_of
 from scaler.wire.messages.client import ClientHello, ClientShutdownResponse, TaskResult
-from scaler.wire.messages.common import GOES_ON, PROTOCOL_VERSION, HelloReply, HelloRequest
+from scaler.wire.messages.common import PROTOCOL_VERSION, RESUMING, HelloReply, HelloRequest
 from scaler.wire.messages.directions import (
     AGENT_TO_SCHEDULER,
     CLIENT_TO_SCHEDULER,
@@ -173,7 +173,7 @@ class Acceptor(Actor):
             return
         peer.dial, peer.permit = hello.dial, arrived.permit
         peer.is_admin = is_admin(arrived.permit, hello)
-        if self.now() - peer.met_at > RESETS_WITHIN_SECONDS:
+        if self.now() - peer.hello_at > RESETS_WITHIN_SECONDS:
             peer.garbled = 0
         if peer.garbled >= TRIES_MOST:
             reason = f"{TRIES_MOST} times in a row, a message of this {peer.key[0]} or one for it was unreadable"
@@ -181,19 +181,19 @@ class Acceptor(Actor):
             peer.session.send(EndSession(reason))
             return
         self._directory.reconnect(peer, arrived.connection)
-        peer.heard_at = self.now()  # its time-out may expire in this turn
+        peer.last_received_at = self.now()  # its time-out may expire in this turn
         # A peer that has not received the reply that started this session means an earlier session.
-        is_the_same = hello.resumes == GOES_ON and hello.begun in (0, peer.begun)
+        is_the_same = hello.resumes == RESUMING and hello.begun in (0, peer.begun)
         is_resumed = is_the_same and peer.resume(hello.heard)
         # Unacknowledged results are resent: the peer resubmits their tasks, which must not run again.
-        results = [] if is_resumed else peer.unheard(TaskResult)
+        results = [] if is_resumed else peer.unacknowledged(TaskResult)
         if not is_resumed:
             peer.reset()
             peer.begun = hello.dial
         self._reply(peer, is_resumed=is_resumed)
         for result in results:
             self._outbox.put(peer, result)
-        peer.session.send(Resumed(peer.visit, held, is_resumed))
+        peer.session.send(Resumed(peer.connection_number, held, is_resumed))
 
     def _owner_of(self, arrived: ClientArrived | AgentArrived) -> Owner:
         return arrived.owner or self._directory.owners.nobody
@@ -224,7 +224,7 @@ class Acceptor(Actor):
         self._directory.add(peer, session, connection)
         self._directory.expect(hello.agents, self.now())
         self._reply(peer, is_resumed=False)
-        self._tell_former(session)
+        self._notify_former(session)
         logger.info("workers %s connected (%s)", listed(identity.worker_names), language_of(hello))
         self._directory.text_hashes.add(hello)
 
@@ -240,14 +240,14 @@ class Acceptor(Actor):
         milliseconds = min(int(seconds * 1000), UINT32_MOST)
         versions = (PROTOCOL_VERSION, self._package_version)
         goes_on = (1, peer.pipe.heard) if is_resumed else (0, 0)
-        peer.met_at = self.now()
+        peer.hello_at = self.now()
         self._refusals.pop(peer.key[1], None)
         if not is_client:
             self._census.send(WorkersArrived())
         window = self._window(peer.owner) if is_client else (0, 0)
-        peer.tasks_told = max(peer.tasks_told, window[0])
+        peer.tasks_announced = max(peer.tasks_announced, window[0])
         account = number_of(self._directory.accounts.of(peer.key[1])) if is_client else 0
-        said = (
+        last_sent = (
             1,
             "",
             self._scheduler_id,
@@ -259,20 +259,20 @@ class Acceptor(Actor):
             self._services.value_bytes(),
             config.rows_per_task if is_client and config.rows_per_task > 1 else 0,
         )
-        self._outbox.put_alone(peer, HelloReply(*said))
+        self._outbox.put_unnumbered(peer, HelloReply(*last_sent))
         if not is_client:  # it tells the next scheduler how many there were, even if this one is killed now
-            self._tell_how_many(peer)
+            self._send_agent_count(peer)
 
-    def _tell_former(self, session: ActorRef) -> None:
+    def _notify_former(self, session: ActorRef) -> None:
         """Send the new number of agents to the agent that joined before this one, so that two agents know it."""
         others = (each for each in reversed(self._directory.agents_by_token.values()) if each is not session)
         for former in islice(others, 1):
-            self._tell_how_many(self._directory.of_session(former))
+            self._send_agent_count(self._directory.of_session(former))
 
-    def _tell_how_many(self, agent: Peer | None) -> None:
+    def _send_agent_count(self, agent: Peer | None) -> None:
         if agent is not None:
-            n_agents = self._directory.agents_to_tell(self.now())
-            self._outbox.put_alone(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
+            n_agents = self._directory.agents_to_announce(self.now())
+            self._outbox.put_unnumbered(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
         """Return how many open tasks and bytes a client may have: the least of three bounds.
@@ -297,7 +297,7 @@ class Acceptor(Actor):
         known = self._present(key)
         reason = (
             wrong_key(arrived.permit, hello)
-            or not_its_own(self._owner_of(arrived), None if known is None else known.owner)
+            or wrong_owner(self._owner_of(arrived), None if known is None else known.owner)
             or self._wrong_protocol(hello, key)
             or self._wrong_python(hello, key)
             or _too_many_workers(hello)
@@ -389,7 +389,7 @@ class Acceptor(Actor):
     def _session_failed(self, failed: ChildFailed) -> None:
         peer = self._directory.of_session(failed.child)
         if peer is not None:
-            self._outbox.put_alone(peer, HelloRequest(f"the scheduler failed at your session: {failed.error!r}"))
+            self._outbox.put_unnumbered(peer, HelloRequest(f"the scheduler failed at your session: {failed.error!r}"))
             self._directory.remove(peer)
 
     @handles(BalancerRestarted)

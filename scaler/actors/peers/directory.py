@@ -135,7 +135,7 @@ class Directory:
         if agents:
             self._expected = max(agents, self._expected[0]), now + BACK_SECONDS
 
-    def agents_to_tell(self, now: float) -> int:
+    def agents_to_announce(self, now: float) -> int:
         """Return how many agents are here or expected. The next scheduler waits for that many."""
         expected, until = self._expected
         return max(len(self.agents_by_token), expected if now < until else 0)
@@ -182,7 +182,7 @@ class Directory:
         """Forget a peer whose session has ended. Items put before still leave. Idempotent."""
         if self._by_session.pop(peer.session, None) is None:
             return
-        self._outbox.part(peer)
+        self._outbox.close(peer)
         self.disconnect(peer)
         if peer.key[0] == "cluster":
             self.worker_names.release(peer.key[1])

@@ -106,7 +106,7 @@ def wrong_python(kind: str, own: str, of_workers: str) -> str:
     )
 
 
-def not_its_own(owner: Owner, known: Owner | None) -> str:
+def wrong_owner(owner: Owner, known: Owner | None) -> str:
     """Return why a hello may not resume the session whose id it shows; empty if it may, or if there is no such session.
 
     Args:
@@ -125,12 +125,12 @@ def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> st
     if permit is None:
         return ""
     if isinstance(hello, WorkerHello):
-        is_good, what = permit.role == WORKER, "a cluster needs the role worker"
+        is_allowed, what = permit.role == WORKER, "a cluster needs the role worker"
     elif hello.agent_token != NO_ID:  # the token is checked next
-        is_good, what = permit.role == WORKER, "a client in a task needs the key of its cluster"
+        is_allowed, what = permit.role == WORKER, "a client in a task needs the key of its cluster"
     else:
-        is_good, what = permit.role in (CLIENT, ADMIN), "a client needs the role client"
-    return "" if is_good else f"the key of {permit.name} has the role {permit.role}, and {what} (scaler_keys allow)"
+        is_allowed, what = permit.role in (CLIENT, ADMIN), "a client needs the role client"
+    return "" if is_allowed else f"the key of {permit.name} has the role {permit.role}, and {what} (scaler_keys allow)"
 
 
 def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> bool:

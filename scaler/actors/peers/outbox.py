@@ -30,14 +30,14 @@ class Outbox:
 
     def __init__(self) -> None:
         self.due: list[Peer] = []
-        self.parting: list[tuple[Peer, Connection]] = []
+        self.closing: list[tuple[Peer, Connection]] = []
         self.parcels: dict[Connection, Parcel] = {}
-        """nearly always empty, as is `parting`: the edge checks both often"""
+        """nearly always empty, as is `closing`: the edge checks both often"""
 
     @property
     def has_work(self) -> bool:
         """Whether there is anything to send."""
-        return bool(self.due or self.parcels or self.parting)
+        return bool(self.due or self.parcels or self.closing)
 
     def put(self, peer: Peer, item: Any) -> None:
         """Send `item` to a peer, on this connection or the next one."""
@@ -57,10 +57,10 @@ class Outbox:
             self.serve(peer)
             peer.pipe.put_all(items)
 
-    def put_alone(self, peer: Peer, item: Any) -> None:
+    def put_unnumbered(self, peer: Peer, item: Any) -> None:
         """Send `item` unnumbered, on the current connection only. Without a connection, do nothing."""
         if peer.connection != NO_CONNECTION:
-            peer.alone.append(item)
+            peer.unnumbered.append(item)
             self.serve(peer)
 
     def serve(self, peer: Peer) -> None:
@@ -76,12 +76,12 @@ class Outbox:
             parcel = self.parcels[connection] = Parcel(connection, direction, [])
         parcel.items.append(item)
 
-    def part(self, peer: Peer) -> None:
+    def close(self, peer: Peer) -> None:
         """Send what was put for a peer whose session has ended, on its current connection."""
         if peer.connection != NO_CONNECTION:
-            self.parting.append((peer, peer.connection))
+            self.closing.append((peer, peer.connection))
 
-    def await_news(self, peer: Peer, heard: int) -> bool:
+    def notify_of_next(self, peer: Peer, heard: int) -> bool:
         """Notify the session of a peer about the next item for that peer (`ItemsWaiting`).
 
         Args:
@@ -89,7 +89,7 @@ class Outbox:
 
         Returns: whether the peer has received all items; if not, nothing happens.
         """
-        if peer.connection == NO_CONNECTION or peer.pipe.said != heard or peer.pipe.has_unsaid:
+        if peer.connection == NO_CONNECTION or peer.pipe.last_sent != heard or peer.pipe.has_pending:
             return False
         peer.is_awaited = True
         return True
@@ -101,10 +101,10 @@ class Outbox:
             peer.is_due = False
         return due
 
-    def take_parting(self) -> list[tuple[Peer, Connection]]:
+    def take_closing(self) -> list[tuple[Peer, Connection]]:
         """Take the peers whose sessions have ended, and their last connections."""
-        parting, self.parting = self.parting, []
-        return parting
+        closing, self.closing = self.closing, []
+        return closing
 
     def take_parcels(self) -> list[Parcel]:
         """Take the items for connections without a peer."""

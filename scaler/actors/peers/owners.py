@@ -146,7 +146,7 @@ class Owners:
     def __iter__(self) -> Iterator[Owner]:
         return iter(dict.fromkeys(self._by_name.values()))
 
-    def nobody_is(self, name: str) -> None:
+    def alias_nobody(self, name: str) -> None:
         """Make a name an alias of the unnamed owner, where no key is needed: jobs of this user belong to that owner."""
         self._by_name[name] = self._by_tag[tag_of(name)] = self.nobody
 

@@ -32,7 +32,7 @@ class PeerPipe(Protocol):
 
     put: Callable[[Any], None]
     put_all: Callable[[Iterable[Any]], None]
-    said: int
+    last_sent: int
     heard: int
     acknowledged: int
 
@@ -40,7 +40,7 @@ class PeerPipe(Protocol):
     def arriving_bytes(self) -> int: ...
 
     @property
-    def has_unsaid(self) -> bool: ...
+    def has_pending(self) -> bool: ...
 
     @property
     def is_ready(self) -> bool: ...
@@ -55,9 +55,9 @@ class PeerPipe(Protocol):
 
     def withdraw(self, kind: type, after: int) -> list[Any]: ...
 
-    def unheard(self) -> Iterator[Any]: ...
+    def unacknowledged(self) -> Iterator[Any]: ...
 
-    def unsaid(self) -> Iterator[Any]: ...
+    def pending(self) -> Iterator[Any]: ...
 
     def size_bytes(self) -> int: ...
 
@@ -65,7 +65,7 @@ class PeerPipe(Protocol):
 
 
 OpenPipe: TypeAlias = Callable[..., PeerPipe]
-"""Returns the pipe of a new session, given its incoming and outgoing directions and `on_left_late`."""
+"""Returns the pipe of a new session, given its incoming and outgoing directions and `on_bulk_sent`."""
 
 
 class Peer:
@@ -82,22 +82,22 @@ class Peer:
     __slots__ = (
         "_new_pipe",
         "agent_token",
-        "alone",
         "begun",
         "connection",
+        "connection_number",
         "dial",
         "garbled",
-        "heard_at",
+        "hello_at",
         "identity",
         "incoming",
         "is_admin",
         "is_awaited",
         "is_due",
         "is_in_parent",
-        "is_spoilt",
+        "is_invalid",
         "key",
+        "last_received_at",
         "left",
-        "met_at",
         "outgoing",
         "owner",
         "permit",
@@ -106,8 +106,8 @@ class Peer:
         "python",
         "resends",
         "session",
-        "tasks_told",
-        "visit",
+        "tasks_announced",
+        "unnumbered",
         "window_closed",
     )
 
@@ -139,7 +139,7 @@ class Peer:
         self.is_in_parent = False
         """whether it is in the process that started this scheduler: then silence on a connection does not end it"""
         self.connection = NO_CONNECTION
-        self.visit = 0
+        self.connection_number = 0
         """the number of its current or last connection, from 1"""
         self.dial = 0
         """the number of that connection as the peer counts, from 1; 0 if it does not count"""
@@ -149,29 +149,29 @@ class Peer:
         """whether the outbox has it among the peers to serve"""
         self.is_awaited = False
         """whether its session is to be notified of the next item"""
-        self.heard_at = 0.0
+        self.last_received_at = 0.0
         """when the last message was received"""
         self.garbled = 0
         """number of its sessions in a row that ended with an unreadable or unwritable message"""
-        self.tasks_told = 0
+        self.tasks_announced = 0
         """the most open tasks that it was ever allowed in a reply"""
-        self.met_at = 0.0
+        self.hello_at = 0.0
         """when its last hello was received"""
         self._new_pipe = new_pipe
-        self.alone: list[Any] = []
+        self.unnumbered: list[Any] = []
         """unnumbered items that leave before all others, on this connection only: a reply, an echo"""
         self.resends: list[Message] = []
         """unacknowledged messages of former connections"""
         self._open_pipe()
 
     def _open_pipe(self) -> None:
-        self.pipe = self._new_pipe(self.incoming, self.outgoing, on_left_late=self._left_late)
+        self.pipe = self._new_pipe(self.incoming, self.outgoing, on_bulk_sent=self._left_late)
         self.put = self.pipe.put
         self.left = 0
         """the highest number of a message that was passed to a socket"""
         self.window_closed = (-1, 0.0)
         """the acknowledged number when its window was last found closed, and the time of that"""
-        self.is_spoilt = False
+        self.is_invalid = False
         """whether its session cannot resume: some of it was dropped, or could not be read"""
 
     def _left_late(self, items: Sequence[Any]) -> None:
@@ -183,9 +183,9 @@ class Peer:
     def connect(self, connection: Connection) -> None:
         """Set a new connection, on which nothing has been sent."""
         self.connection = connection
-        self.visit += 1
+        self.connection_number += 1
         self.is_awaited = False
-        self.alone, self.resends = [], []
+        self.unnumbered, self.resends = [], []
 
     def resume(self, heard: int) -> bool:
         """Resume the session on a new connection.
@@ -195,7 +195,7 @@ class Peer:
 
         Returns: whether that is possible.
         """
-        if self.is_spoilt:
+        if self.is_invalid:
             return False
         try:
             self.resends = self.pipe.resume(heard)
@@ -203,16 +203,16 @@ class Peer:
             return False
         return True
 
-    def unheard(self, kind: type) -> list[Any]:
+    def unacknowledged(self, kind: type) -> list[Any]:
         """Return the unacknowledged items of a kind."""
-        return [item for item in self.pipe.unheard() if type(item) is kind]
+        return [item for item in self.pipe.unacknowledged() if type(item) is kind]
 
     def reset(self) -> None:
         """Start with a new pipe. Items that wait or are unacknowledged are dropped."""
         self._open_pipe()
         self.resends = []
 
-    def spoil(self) -> None:
+    def invalidate(self) -> None:
         """Drop all items. The session cannot resume on its next connection."""
         self.reset()
-        self.is_spoilt = True
+        self.is_invalid = True

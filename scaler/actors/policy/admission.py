@@ -85,19 +85,19 @@ class Admission:
             sizes.pop()
 
 
-def refusal(most: int, waiting: int, workers: int, was_let_in: bool = False) -> str:
+def refusal(most: int, waiting: int, workers: int, was_admitted: bool = False) -> str:
     """Return why a task is refused, and what to do about it.
 
     Args:
         most: how many tasks may wait.
-        was_let_in: whether it waited before, and is replaced by a task of another client.
+        was_admitted: whether it waited before, and is replaced by a task of another client.
     """
     if not workers:
         found = "no worker is connected"
     else:
         found = "none of them has" if workers > 1 else "it does not have"
         found = f"{counted(workers, 'worker')} {'are' if workers > 1 else 'is'} connected, and {found} a free place"
-    why = " in favour of a client with fewer waiting tasks" if was_let_in else ""
+    why = " in favour of a client with fewer waiting tasks" if was_admitted else ""
     return (
         f"the task was refused{why}: {counted(waiting, 'task')} wait{'s' * (waiting == 1)}, "
         f"max_number_of_tasks_waiting is {most}, and {found}; "

@@ -58,7 +58,7 @@ class ResourceClass:
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
         """hosts that may fit now, the most recently used last; all other hosts do not fit"""
 
-    def has_left(self, ready: TaskReady) -> None:
+    def remove_one(self, ready: TaskReady) -> None:
         """Count that one of its tasks no longer waits."""
         functions, function_id = self.functions, ready.spec.function_id
         functions[function_id] -= 1
@@ -123,7 +123,7 @@ class ConstrainedQueue:
         ready = None if resource_class is None else resource_class.queue.remove(task, priority, account)
         if resource_class is None or ready is None:
             return False
-        resource_class.has_left(ready)
+        resource_class.remove_one(ready)
         return True
 
     def _new_class(self, needs: Needs) -> ResourceClass | None:
@@ -211,7 +211,7 @@ class ConstrainedQueue:
                 node.change(worker, resource_class.needs, 1)
                 resource_class.may_fit.move_to_end(host)
                 del self.waiting[ready.task]
-                resource_class.has_left(ready)
+                resource_class.remove_one(ready)
                 return worker
             del resource_class.may_fit[host]
         return None
@@ -221,7 +221,7 @@ class ConstrainedQueue:
 
     # Patience
 
-    def give_up(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
+    def take_expired(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
         """Remove tasks that waited too long for an able node. Return them with reasons, and when to call again."""
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
@@ -242,7 +242,7 @@ class ConstrainedQueue:
             )
             for ready in list(resource_class.queue.drain()):
                 del self.waiting[ready.task]
-                resource_class.has_left(ready)
+                resource_class.remove_one(ready)
                 refused.append((ready, sentence))
         return refused, look_at
 
@@ -313,7 +313,7 @@ class ConstrainedQueue:
         with_room = sum(self._loads_of(node).has_room(worker) for node in free for worker in node.workers())
         workers, tasks = sum(map(len, both)), sum(loads.tasks for loads in both)
         return Capacity(
-            workers, with_room, tasks, str(needs), sum(map(len, able)), bool(free), missing, self._loads.held_workers
+            workers, with_room, tasks, str(needs), sum(map(len, able)), bool(free), missing, self._loads.paused_workers
         )
 
     def _what_is_missing(self, needs: Needs) -> str:
@@ -377,7 +377,7 @@ class ClassTurns:
             row.queue.pass_turn()
         return rows[0]
 
-    def had(self, resource_class: ResourceClass) -> None:
+    def note_turn(self, resource_class: ResourceClass) -> None:
         """Note that a task of this class was assigned."""
         self._number += 2
         resource_class.turn = self._number

@@ -60,7 +60,7 @@ class Placement:
         self._waiting_most = config.max_number_of_tasks_waiting
         self._new_order = new_order
         self._queue = new_order()
-        self._begin()
+        self._reset_workers()
         self._turns = ClassTurns(self._queue)
         self._unplaceable: list[tuple[TaskReady, str]] = []
         """tasks that are refused at once, and why"""
@@ -71,7 +71,7 @@ class Placement:
         self._functions: Counter[ObjectId] | None = None
         """number of tasks in the queue by function; None if no viewer needs it"""
 
-    def _begin(self) -> None:
+    def _reset_workers(self) -> None:
         self._loads: WorkerLoads = WorkerLoads()
         self._call_loads: WorkerLoads = WorkerLoads()
         """loads of the workers that run only calls by name"""
@@ -101,7 +101,7 @@ class Placement:
 
     def held(self, host: Hashable, workers: int) -> None:
         """Set how many workers of a host are paused, because it has no memory for results."""
-        self._loads.hold_at(host, workers)
+        self._loads.pause_at(host, workers)
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
         """Withdraw a task. Return whether it waited."""
@@ -114,7 +114,7 @@ class Placement:
 
         Done only if no worker elsewhere has capacity. The load of the worker changes when `resumed` is called.
         """
-        worker = self._loads.first_held()
+        worker = self._loads.first_paused()
         ready = None if worker is None else self._queue.remove(task, priority, account)
         if worker is None or ready is None:
             return None
@@ -189,20 +189,20 @@ class Placement:
     def recalled(self, worker: ActorRef, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
         """Subtract recalled tasks of a worker, which will report ready again. Return whether to ask for decisions."""
         for function_id in function_ids:
-            self._durations.doubt(function_id)
-        self._call_only.get(worker, self._loads).give_back(worker, tasks, work_us)
+            self._durations.distrust(function_id)
+        self._call_only.get(worker, self._loads).remove_recalled(worker, tasks, work_us)
         if self._constrained.classes:
             self._constrained.freed(worker)
         return bool(self._queue) or bool(self._constrained.waiting)
 
     def resumed(self, worker: ActorRef, tasks: int, work_us: int) -> None:
         """Add blocked tasks of a worker that resume, or tasks that only it may run, regardless of its capacity."""
-        self._call_only.get(worker, self._loads).take_again(worker, tasks, work_us)
+        self._call_only.get(worker, self._loads).resume(worker, tasks, work_us)
 
     def forget(self) -> None:
         """Forget everything. All workers and tasks will report again."""
         self._queue.clear()
-        self._begin()
+        self._reset_workers()
         self._unplaceable = []
         self._functions = None
         if self._admission is not None:
@@ -234,12 +234,12 @@ class Placement:
         if self._constrained.waiting and (loads.with_room or self._call_loads.with_room):
             is_open = self._assign_by_turns(assigned, split)
         if is_open and loads.with_room and self._queue and self._assign(assigned, split):
-            self._turns.had(self._turns.plain)
+            self._turns.note_turn(self._turns.plain)
         refused, self._unplaceable = self._unplaceable, []
-        given_up, look_at = self._constrained.give_up(now)
-        refused += given_up
+        expired, look_at = self._constrained.take_expired(now)
+        refused += expired
         if self._admission is not None:
-            for ready, _ in given_up:
+            for ready, _ in expired:
                 self._admission.remove(ready.task, ready.account)
             refused += self._refuse(assigned)
         recalled = {**self._rounds.look(loads, now), **self._rounds_of_calls.look(self._call_loads, now)}
@@ -267,7 +267,7 @@ class Placement:
             if resource_class is turns.plain:
                 is_open = self._assign(assigned, split, is_one=True)
                 if is_open:
-                    turns.had(resource_class)
+                    turns.note_turn(resource_class)
                 continue
             ready = resource_class.queue.first()
             if ready is None:
@@ -281,7 +281,7 @@ class Placement:
                 classes.remove(resource_class)
                 continue
             next(resource_class.queue.drain(self._durations.expected_us))
-            turns.had(resource_class)
+            turns.note_turn(resource_class)
             assigned.setdefault(worker, []).append((ready, expected_us))
         return is_open
 
@@ -331,13 +331,13 @@ class Placement:
         for ready, _ in surplus:
             self._remove(ready.task, ready.spec.priority, ready.account)
         sentence = partial(refusal, self._waiting_most, len(admission), len(self._loads))
-        return [(ready, sentence(was_let_in=not has_just_come)) for ready, has_just_come in surplus]
+        return [(ready, sentence(was_admitted=not has_just_come)) for ready, has_just_come in surplus]
 
     def capacity(self, needs: Needs | None) -> Capacity:
         """Return what a task with these needs waits for."""
         loads = self._loads
         return (
-            Capacity(len(loads), loads.with_room, loads.tasks, held=loads.held_workers)
+            Capacity(len(loads), loads.with_room, loads.tasks, held=loads.paused_workers)
             if needs is None
             else self._constrained.capacity(needs)
         )

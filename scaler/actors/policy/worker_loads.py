@@ -39,12 +39,12 @@ def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
 
 
 class _Load:
-    __slots__ = ("ended", "host", "is_held", "queue_size", "tasks", "work_us")
+    __slots__ = ("ended", "host", "is_recalling", "queue_size", "tasks", "work_us")
 
     def __init__(self, queue_size: int, tasks: int, work_us: int, host: Hashable) -> None:
         self.host = host
         self.ended = 0
-        self.is_held = False
+        self.is_recalling = False
         self.queue_size = queue_size
         self.tasks = tasks
         self.work_us = work_us
@@ -71,7 +71,7 @@ class WorkerLoads:
         """how many tasks all workers have"""
         self._queue_sizes = 0
         """the sum of the sizes of all queues"""
-        self._held: dict[Hashable, int] = {}
+        self._paused: dict[Hashable, int] = {}
         """number of paused workers by host"""
         self._overflow = 0
         """number of tasks beyond the sizes of queues: blocked tasks that have resumed"""
@@ -101,21 +101,21 @@ class WorkerLoads:
             if not beside:
                 del self._hosts[load.host]
 
-    def hold_at(self, host: Hashable, workers: int) -> None:
+    def pause_at(self, host: Hashable, workers: int) -> None:
         """Set how many workers of a host are paused; it may be disconnected. Paused workers get tasks as before."""
         if workers:
-            self._held[host] = workers
+            self._paused[host] = workers
         else:
-            self._held.pop(host, None)
+            self._paused.pop(host, None)
 
     @property
-    def held_workers(self) -> int:
+    def paused_workers(self) -> int:
         """The number of paused workers."""
-        return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._held.items())
+        return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._paused.items())
 
-    def first_held(self) -> ActorRef | None:
+    def first_paused(self) -> ActorRef | None:
         """Return the worker with the fewest tasks on hosts with paused workers; None if another has capacity."""
-        there = [worker for host in self._held for worker in self._hosts.get(host, ())]
+        there = [worker for host in self._paused for worker in self._hosts.get(host, ())]
         if self.with_room > sum(map(self.has_room, there)):
             return None
         return min(there, key=lambda worker: self._workers[worker].tasks, default=None)
@@ -125,10 +125,10 @@ class WorkerLoads:
         load = self._workers.get(worker)
         if load is not None:
             load.ended += tasks
-            load.is_held = False
+            load.is_recalling = False
             self._reduce(worker, load, tasks, work_us)
 
-    def give_back(self, worker: ActorRef, tasks: int, work_us: int) -> None:
+    def remove_recalled(self, worker: ActorRef, tasks: int, work_us: int) -> None:
         """Subtract recalled tasks of a worker, with the work that they counted for."""
         load = self._workers.get(worker)
         if load is not None:
@@ -145,9 +145,9 @@ class WorkerLoads:
         load.work_us = load.work_us - work_us if load.work_us > work_us else 0
         self._put(worker, load)
 
-    def take_again(self, worker: ActorRef, tasks: int, work_us: int) -> None:
+    def resume(self, worker: ActorRef, tasks: int, work_us: int) -> None:
         """Add blocked tasks of a worker that resume. They need no capacity, so a queue may overflow."""
-        self.give_back(worker, -tasks, -work_us)
+        self.remove_recalled(worker, -tasks, -work_us)
 
     def take(self, work_us: int, tasks: int = 1) -> ActorRef:
         """Add `tasks` tasks of `work_us` work in total to the worker with the fewest tasks. One must have capacity."""
@@ -226,19 +226,21 @@ class WorkerLoads:
             ended: an earlier result of `ended`; a worker where no task has ended since is stuck.
         """
         loads = [(load.tasks, ended.get(worker) == load.ended) for worker, load in self._workers.items()]
-        return self._hold(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
+        return self._mark_recalling(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
 
     def unblock(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
         """Return how many tasks to recall from stuck workers: all that wait there. Otherwise like `level`."""
         loads = self._workers.items()
-        return self._hold({w: load.tasks - 1 for w, load in loads if load.tasks and ended.get(w) == load.ended})
+        return self._mark_recalling(
+            {w: load.tasks - 1 for w, load in loads if load.tasks and ended.get(w) == load.ended}
+        )
 
-    def _hold(self, asked: dict[ActorRef, int]) -> dict[ActorRef, int]:
+    def _mark_recalling(self, asked: dict[ActorRef, int]) -> dict[ActorRef, int]:
         asked = {worker: count for worker, count in asked.items() if count}
         for worker in asked:
             load = self._workers[worker]
             self._take_out(worker, load)
-            load.is_held = True
+            load.is_recalling = True
         return asked
 
     def load(self, worker: ActorRef) -> tuple[int, int]:
@@ -253,7 +255,7 @@ class WorkerLoads:
 
     def _put(self, worker: ActorRef, load: _Load) -> None:
         level = load.tasks
-        if level and (load.work_us >= WORK_AHEAD_US or level >= load.queue_size or load.is_held):
+        if level and (load.work_us >= WORK_AHEAD_US or level >= load.queue_size or load.is_recalling):
             return
         while len(self._levels) <= level:
             self._levels.append({})

@@ -138,11 +138,11 @@ class AgentSession(Session):
         self._names = names
         self._n_open = len(identity.worker_names)
         """number of workers that take tasks: the first ones"""
-        self._n_held = 0
+        self._n_paused = 0
         """number of paused workers"""
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
-        self._to_begin: deque[list[HeldRun]] = deque()
+        self._to_start: deque[list[HeldRun]] = deque()
         """the held runs of each worker that the slices have not started yet"""
         self._agents = agents
         self._is_back = is_back
@@ -158,7 +158,7 @@ class AgentSession(Session):
         self._watcher: ActorRef | None = None
         """the actor that receives the agent's reports"""
         self._is_draining = False
-        self._gone: deque[int] = deque(maxlen=PROCESSORS_REMEMBERED)
+        self._ended_processors: deque[int] = deque(maxlen=PROCESSORS_REMEMBERED)
 
     def on_start(self) -> None:
         super().on_start()
@@ -167,18 +167,18 @@ class AgentSession(Session):
         n_first = min(self._n_open, OPENED_AT_ONCE)
         while len(held) > n_first and not held[-1]:
             held.pop()
-        self._to_begin.extend(held)
-        self._slices.add(self._begin, range(len(held)))
-        self._tell_came(tuple(self._workers[: self._n_open]))
+        self._to_start.extend(held)
+        self._slices.add(self._start_worker, range(len(held)))
+        self._report_joined(tuple(self._workers[: self._n_open]))
         if len(self._workers) > self._n_open:
-            self._tell_changed(self._n_open)
-        self._all_may_have_begun()
+            self._report_changed(self._n_open)
+        self._report_if_all_started()
 
-    def _begin(self, index: int) -> None:
+    def _start_worker(self, index: int) -> None:
         """Start the next worker, with its held runs."""
-        if not self._to_begin:
+        if not self._to_start:
             return  # the session has ended
-        held = self._to_begin.popleft()
+        held = self._to_start.popleft()
         worker = self._worker(index, held)
         self._workers.append(worker)
         if held:
@@ -186,8 +186,8 @@ class AgentSession(Session):
         if index >= self._n_open:
             worker.send(CloseWorker())
 
-    def _all_may_have_begun(self) -> None:
-        if not self._to_begin and self._agents:  # all of its runs are known now
+    def _report_if_all_started(self) -> None:
+        if not self._to_start and self._agents:  # all of its runs are known now
             self._services.adoption.send(RunsHeld((), self._agents))
             self._agents = 0
         self._open_later()
@@ -195,7 +195,7 @@ class AgentSession(Session):
     def _open_later(self) -> None:
         if self._opening is not None:
             self._opening.cancel()
-        if len(self._workers) < self._n_open and not self._to_begin:
+        if len(self._workers) < self._n_open and not self._to_start:
             self._opening = self.schedule(0.0, _OpenMore())
 
     @handles(_OpenMore)
@@ -206,7 +206,7 @@ class AgentSession(Session):
         known = len(self._workers)
         last = min(self._n_open, known + OPENED_AT_ONCE)
         self._workers += [self._worker(index, []) for index in range(known, last)]
-        self._tell_changed(known)
+        self._report_changed(known)
         self._open_later()
 
     def _worker(self, index: int, held: Sequence[HeldRun]) -> ActorRef:
@@ -272,7 +272,7 @@ class AgentSession(Session):
     )
     def _news_of_runs(self, news: Batch[Any]) -> None:
         if len(news) == 1:
-            self._tell(news[0].worker, news)
+            self._send_to_worker(news[0].worker, news)
             return
         by_worker: dict[int, Batch[Any]] = {}
         for item in news:
@@ -281,26 +281,26 @@ class AgentSession(Session):
                 batch = by_worker[item.worker] = type(news)()
             batch.append(item)
         for worker, batch in by_worker.items():
-            self._tell(worker, batch)
+            self._send_to_worker(worker, batch)
 
-    def _tell(self, worker: int, batch: Batch[Any]) -> None:
+    def _send_to_worker(self, worker: int, batch: Batch[Any]) -> None:
         workers = self._workers
         if self._slices:  # the worker may start, or the session end, before this is sent
-            self._tell_all((workers[worker] for _ in [batch] if worker < len(workers)), lambda _number: batch)
+            self._send_to_workers((workers[worker] for _ in [batch] if worker < len(workers)), lambda _number: batch)
         elif worker < len(workers):
             workers[worker].send(batch)
 
-    def _tell_all(self, workers: Iterable[ActorRef], message_to: Callable[[int], Any]) -> None:
+    def _send_to_workers(self, workers: Iterable[ActorRef], message_to: Callable[[int], Any]) -> None:
         """Send a message to workers, in slices, behind earlier messages for them."""
         self._slices.add(lambda pair: pair[1].send(message_to(pair[0])), enumerate(workers))
 
     @handles(NextSlice)
     def _next_slice(self, _next: NextSlice) -> None:
-        known, were_beginning = len(self._workers), bool(self._to_begin)
+        known, were_starting = len(self._workers), bool(self._to_start)
         self._slices.go_on()
-        if were_beginning:
-            self._tell_changed(known)
-            self._all_may_have_begun()
+        if were_starting:
+            self._report_changed(known)
+            self._report_if_all_started()
 
     @handles(Batch[ObjectRequest])
     def _requests(self, batch: Batch[ObjectRequest]) -> None:
@@ -309,7 +309,7 @@ class AgentSession(Session):
             self._services.object_store.send(FetchObject(request.object_id, self._peer, self.actor_ref, by_value))
 
     @handles(Batch[ObjectResponse])
-    def _objects_came(self, batch: Batch[ObjectResponse]) -> None:
+    def _objects_arrived(self, batch: Batch[ObjectResponse]) -> None:
         for each in batch:
             came = ObjectCame(
                 each.object_id, self.actor_ref, each.found == FOUND, each.frames, each.reason, self._is_draining
@@ -317,7 +317,7 @@ class AgentSession(Session):
             self._services.object_store.send(came)
 
     @handles(Batch[ObjectPart])
-    def _parts_came(self, batch: Batch[ObjectPart]) -> None:
+    def _parts_arrived(self, batch: Batch[ObjectPart]) -> None:
         for part in batch:
             self._services.object_store.send(PartCame(self.actor_ref, part))
 
@@ -328,11 +328,13 @@ class AgentSession(Session):
 
     @handles(Batch[WorkerHeartbeat])
     def _heartbeat(self, batch: Batch[WorkerHeartbeat]) -> None:
-        self._heard_beat(batch[-1].sent_ns)
+        self._note_heartbeat(batch[-1].sent_ns)
         services = self._services
-        n_agents = services.directory.agents_to_tell(self.now())
+        n_agents = services.directory.agents_to_announce(self.now())
         for heartbeat in batch:
-            self._outbox.put_alone(self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns, n_agents, services.value_bytes()))
+            self._outbox.put_unnumbered(
+                self._peer, WorkerHeartbeatEcho(heartbeat.sent_ns, n_agents, services.value_bytes())
+            )
 
     @handles(Batch[DisconnectRequest])
     def _leaves(self, batch: Batch[DisconnectRequest]) -> None:
@@ -344,7 +346,7 @@ class AgentSession(Session):
     def _drains(self, batch: Batch[DrainRequest]) -> None:
         logger.info("workers %s take no new tasks: %s", listed(self._identity.worker_names), batch[0].reason)
         self._is_draining = True
-        self._tell_all(self._workers, lambda _number: DrainWorker())
+        self._send_to_workers(self._workers, lambda _number: DrainWorker())
 
     @handles(Batch[WorkersClosed])
     def _workers_closed(self, batch: Batch[WorkersClosed]) -> None:
@@ -353,24 +355,24 @@ class AgentSession(Session):
         was_open, self._n_open = self._n_open, n_open
         if self._is_draining or n_open == was_open:
             return
-        self._tell_all(self._workers[n_open:was_open], lambda _number: CloseWorker())
-        self._tell_all(self._workers[was_open:n_open], lambda _number: OpenWorker())
+        self._send_to_workers(self._workers[n_open:was_open], lambda _number: CloseWorker())
+        self._send_to_workers(self._workers[was_open:n_open], lambda _number: OpenWorker())
         self._identity = replace(self._identity, worker_names=self._names[:n_open])
         self._services.acceptor.send(WorkersChanged(self._peer, self._identity))
-        self._tell_changed(len(self._workers))
-        self._tell_watcher(None)
+        self._report_changed(len(self._workers))
+        self._report_to_watcher(None)
         self._open_later()
 
     @handles(Batch[WorkersPaused])
-    def _workers_held(self, batch: Batch[WorkersPaused]) -> None:
+    def _workers_paused(self, batch: Batch[WorkersPaused]) -> None:
         """Set the number of paused workers."""
-        self._n_held = batch[-1].held
-        self._tell_held()
+        self._n_paused = batch[-1].held
+        self._report_paused()
 
-    def _tell_held(self) -> None:
-        self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_held))
+    def _report_paused(self) -> None:
+        self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_paused))
 
-    def _tell_changed(self, known: int) -> None:
+    def _report_changed(self, known: int) -> None:
         """Report to the listener which workers take tasks, and which are new to it: those from `known`."""
         listener = self._services.events.listener
         if listener is not None:
@@ -382,14 +384,14 @@ class AgentSession(Session):
     @handles(WatchAgent)
     def _watch(self, watch: WatchAgent) -> None:
         self._watcher = watch.watcher if watch.interval_ms else None
-        self._outbox.put_alone(self._peer, WatchRequest(watch.interval_ms, watch.parts))
-        self._tell_watcher(None)
+        self._outbox.put_unnumbered(self._peer, WatchRequest(watch.interval_ms, watch.parts))
+        self._report_to_watcher(None)
 
     @handles(Batch[AgentState])
     def _reports(self, batch: Batch[AgentState]) -> None:
-        self._tell_watcher(batch[-1])
+        self._report_to_watcher(batch[-1])
 
-    def _tell_watcher(self, state: AgentState | None) -> None:
+    def _report_to_watcher(self, state: AgentState | None) -> None:
         if self._watcher is not None:
             seen = AgentSeen(self.actor_ref, self._peer, self._identity, self._is_draining, state)
             self._watcher.send(seen)
@@ -398,7 +400,7 @@ class AgentSession(Session):
 
     @handles(NestedArrived)
     def _nested_arrived(self, arrived: NestedArrived) -> None:
-        if arrived.processor in self._gone:
+        if arrived.processor in self._ended_processors:
             arrived.session.send(EndNested())
             return
         sessions = self._nested.setdefault(arrived.processor, [])
@@ -408,7 +410,7 @@ class AgentSession(Session):
     @handles(Batch[ProcessorGone])
     def _processors_gone(self, batch: Batch[ProcessorGone]) -> None:
         for gone in batch:
-            self._gone.append(gone.processor)
+            self._ended_processors.append(gone.processor)
             for session in self._nested.pop(gone.processor, ()):
                 session.send(EndNested())
 
@@ -435,8 +437,8 @@ class AgentSession(Session):
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, restarted: BalancerRestarted) -> None:
-        self._tell_all(self._workers, lambda _number: restarted)
-        self._tell_held()
+        self._send_to_workers(self._workers, lambda _number: restarted)
+        self._report_paused()
 
     @handles(StopAgent)
     def _stop_agent(self, stop: StopAgent) -> None:
@@ -446,7 +448,7 @@ class AgentSession(Session):
     @handles(ChildFailed)
     def _worker_failed(self, failed: ChildFailed) -> None:
         reason = f"the scheduler failed at one of your workers: {failed.error!r}"
-        self._outbox.put_alone(self._peer, HelloRequest(reason))
+        self._outbox.put_unnumbered(self._peer, HelloRequest(reason))
         self._depart(FAILED, reason)
 
     # Its connection
@@ -458,23 +460,25 @@ class AgentSession(Session):
         if not resumed.goes_on:
             self._services.object_store.send(HostIsBack(self.actor_ref))
         held = {} if resumed.goes_on else runs_by_worker(resumed.held)
-        others = Resumed(resumed.visit, b"", resumed.goes_on)
-        self._tell_all(
+        others = Resumed(resumed.connection_number, b"", resumed.goes_on)
+        self._send_to_workers(
             self._workers,
-            lambda number: Resumed(resumed.visit, held[number], False) if number in held else others,
+            lambda number: Resumed(resumed.connection_number, held[number], False) if number in held else others,
         )
         self._open_later()
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
         unsent = orders_by_worker(lost.unsent)
-        self._tell_all(self._workers, lambda number: ConnectionLost(lost.visit, lost.reason, unsent.get(number, ())))
+        self._send_to_workers(
+            self._workers, lambda number: ConnectionLost(lost.connection_number, lost.reason, unsent.get(number, ()))
+        )
         super()._connection_lost(lost)
 
-    def _say_lost(self) -> None:
+    def _notify_lost(self) -> None:
         self._stop_workers(was_lost=True)
         # It must stop tasks that other workers run now.
-        self._outbox.put_alone(self._peer, HelloRequest("you were silent for too long"))
+        self._outbox.put_unnumbered(self._peer, HelloRequest("you were silent for too long"))
 
     # Its end
 
@@ -497,16 +501,16 @@ class AgentSession(Session):
         self._services.object_store.send(HostLeft(self.actor_ref, reason))
 
     def _stop_workers(self, was_lost: bool) -> None:
-        self._to_begin.clear()
+        self._to_start.clear()
         if not self._workers:
             return
-        unheard = list(self._peer.pipe.unheard())
-        orders = orders_by_worker(item for item in unheard if type(item) is RunTask)
+        unacknowledged = list(self._peer.pipe.unacknowledged())
+        orders = orders_by_worker(item for item in unacknowledged if type(item) is RunTask)
         values = frozenset(
-            item.object_id for item in unheard if type(item) is ObjectResponse and is_deadly(item.frames)
+            item.object_id for item in unacknowledged if type(item) is ObjectResponse and is_deadly(item.frames)
         )
-        unsaid = {item.object_id for item in self._peer.pipe.unsaid() if type(item) is ObjectResponse}
-        awaited = frozenset(unsaid | self._services.awaited_by(self.actor_ref))
+        pending = {item.object_id for item in self._peer.pipe.pending() if type(item) is ObjectResponse}
+        awaited = frozenset(pending | self._services.awaited_by(self.actor_ref))
         workers, self._workers = self._workers, []
         stops = (
             (worker, StopWorker(was_lost, orders.get(number, ()), values, awaited))

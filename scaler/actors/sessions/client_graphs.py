@@ -25,7 +25,7 @@ from scaler.wire.messages.common import TaskStatus
 REFUSED_MOST = 1024
 """The most refused graphs that are remembered, with the reason: the last ones."""
 
-BARE_MOST = 65_536
+WITHOUT_NODES_MOST = 65_536
 """The most graphs that a client may announce without a node of any. Nodes follow at once, or behind large values."""
 
 
@@ -35,17 +35,17 @@ class ClientGraphs:
     def __init__(
         self,
         owner: Owner,
-        begin: Callable[[GraphTask], ActorRef],
+        start_actor: Callable[[GraphTask], ActorRef],
         put: Callable[[Any], None],
-        say: Callable[[str, str], None],
+        audit: Callable[[str, str], None],
         objects: ClientObjects,
     ) -> None:
-        self._owner, self._begin, self._put, self._say, self._objects = owner, begin, put, say, objects
+        self._owner, self._start_actor, self._put, self._audit, self._objects = owner, start_actor, put, audit, objects
         self._graphs: dict[GraphId, ActorRef] = {}
         self._sizes: dict[GraphId, int] = {}
         """number of nodes by graph"""
         self._refused: OrderedDict[GraphId, tuple[TaskStatus, str]] = OrderedDict()
-        self._bare: set[GraphId] = set()
+        self._without_nodes: set[GraphId] = set()
         """announced graphs without a node so far"""
 
     def __len__(self) -> int:
@@ -74,42 +74,42 @@ class ClientGraphs:
             if graph is not None:
                 graph.send(spec)  # resent after a lost connection
                 continue
-            if len(self._bare) >= BARE_MOST:
+            if len(self._without_nodes) >= WITHOUT_NODES_MOST:
                 continue  # if its nodes arrive, they are refused
-            self._bare.add(spec.graph_id)
+            self._without_nodes.add(spec.graph_id)
             if spec.node_count > self._owner.room():
                 # A graph is accepted as a whole, or not at all.
                 why = f"{self._owner.why_full()}; its graph has {spec.node_count:,} nodes: submit it again later"
-                self._say("over quota", why)
-                self._will_refuse(spec.graph_id, TaskStatus.NO_WORKER, why)
+                self._audit("over quota", why)
+                self._remember_refusal(spec.graph_id, TaskStatus.NO_WORKER, why)
             elif again is not None and spec.node_count:
                 again.announce(spec)
             else:
                 self._start(spec)
 
     def _start(self, spec: GraphTask) -> ActorRef:
-        graph = self._graphs[spec.graph_id] = self._begin(spec)
+        graph = self._graphs[spec.graph_id] = self._start_actor(spec)
         self._sizes[spec.graph_id] = spec.node_count
         self._owner.tasks += spec.node_count
         return graph
 
-    def hear_nodes(self, batch: Batch[GraphNode], again: Resubmission | None) -> None:
+    def add_nodes(self, batch: Batch[GraphNode], again: Resubmission | None) -> None:
         """Pass nodes to their graphs, or refuse them."""
         is_stored = self._objects.is_stored
         for graph_id, nodes in by_graph(batch).items():
-            self._bare.discard(graph_id)
+            self._without_nodes.discard(graph_id)
             graph = self.get(graph_id)
             suspects = (node for node in nodes if node.object_ids or is_stored(node.task_id))
             why = next(filter(None, map(self._why_not, suspects)), "")
             if why:
-                self._will_refuse(graph_id, TaskStatus.MISSING_OBJECTS, why)
+                self._remember_refusal(graph_id, TaskStatus.MISSING_OBJECTS, why)
                 self._refuse(nodes)
                 if graph is not None:
                     graph.send(CancelGraph())
             elif graph is not None:
                 graph.send(nodes)
             elif again is not None and again.has_graph(graph_id):
-                whole = again.hear(graph_id, nodes)
+                whole = again.add_nodes(graph_id, nodes)
                 if whole is not None:
                     spec, *parts = whole
                     graph = self._start(spec)
@@ -124,14 +124,14 @@ class ClientGraphs:
             return FOREIGN
         return TAKEN if self._objects.is_of_another(node.task_id) else ""
 
-    def hear_inputs(self, batch: Batch[GraphInput], again: Resubmission | None) -> None:
+    def add_inputs(self, batch: Batch[GraphInput], again: Resubmission | None) -> None:
         """Pass inputs to their graphs: nodes that are results of other tasks."""
         for graph_id, said in by_graph(batch).items():
             graph, inputs = self.get(graph_id), Batch[GraphInput](map(self._readable, said))
             if graph is not None:
                 graph.send(inputs)
             elif again is not None and again.has_graph(graph_id):
-                again.hear_inputs(graph_id, inputs)
+                again.add_inputs(graph_id, inputs)
 
     def _readable(self, item: GraphInput) -> GraphInput:
         """Return an input, marked as failed if it is an object that the client may not read."""
@@ -139,7 +139,7 @@ class ClientGraphs:
             return item
         return replace(item, known=InputKnowledge.HERE, payload=FOREIGN.encode(), status=TaskStatus.MISSING_OBJECTS)
 
-    def _will_refuse(self, graph_id: GraphId, status: TaskStatus, sentence: str) -> None:
+    def _remember_refusal(self, graph_id: GraphId, status: TaskStatus, sentence: str) -> None:
         self._refused[graph_id] = status, sentence
         if len(self._refused) > REFUSED_MOST:
             self._refused.popitem(last=False)
@@ -161,14 +161,14 @@ class ClientGraphs:
             if again is not None:
                 again.forget(cancel.graph_id)
                 if graph is None:
-                    self._bare.discard(cancel.graph_id)
+                    self._without_nodes.discard(cancel.graph_id)
 
     def end(self, graph_id: GraphId, graph: ActorRef) -> bool:
         """Remove a graph that has ended. Return whether it was open."""
         if self._graphs.get(graph_id) is not graph:
             return False
         del self._graphs[graph_id]
-        self._bare.discard(graph_id)
+        self._without_nodes.discard(graph_id)
         self._owner.end(self._sizes.pop(graph_id))
         return True
 

@@ -106,5 +106,5 @@ class ClientObjects:
 
     def fetch(self, request: ObjectRequest) -> None:
         """Fetch an object for the client."""
-        wish = FetchObject(request.object_id, self._peer, None, bool(request.by_value), self._reader)
-        self._services.object_store.send(wish)
+        fetch = FetchObject(request.object_id, self._peer, None, bool(request.by_value), self._reader)
+        self._services.object_store.send(fetch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scaler.actors.insight.explanations import ask_next, not_here
+from scaler.actors.insight.explanations import ask_next, unknown_task
 from scaler.actors.messages.tasks import ExplainForAdmin, ExplainNode, ExplainTask
 from scaler.actors.peers.directory import Directory
 from scaler.actors.peers.peer import Peer
@@ -30,12 +30,12 @@ class ClientQuestions:
         peer: Peer,
         directory: Directory,
         put: Callable[[Any], None],
-        begun: OpenTasks[TaskId],
+        open_tasks: OpenTasks[TaskId],
         held: HeldTasks,
         graphs: ClientGraphs,
     ) -> None:
         self._session, self._peer, self._directory, self._put = session, peer, directory, put
-        self._begun, self._held, self._graphs = begun, held, graphs
+        self._open_tasks, self._held, self._graphs = open_tasks, held, graphs
 
     def ask(self, request: ExplainRequest, now: float) -> None:
         """Answer a client's question about a task. For an admin, ask the other sessions one by one."""
@@ -46,29 +46,29 @@ class ClientQuestions:
             sessions = iter([each.session for each in peers if each.outgoing is SCHEDULER_TO_CLIENT])
             ask_next(question, sessions, self._directory.recent_runs)
         else:
-            self.hand_on(question, task_id, request.graph_id, request.position)
+            self.forward(question, task_id, request.graph_id, request.position)
 
-    def of_admin(self, asked: ExplainForAdmin) -> None:
+    def answer_admin(self, asked: ExplainForAdmin) -> None:
         """Answer an admin's question about a task, or forward it to the next session."""
         question = asked.question
         if question.task_id in self._held:
             question.asker.send(self._held.explain(question))
         elif self._has(question.task_id):
-            self._begun[question.task_id].send(question)
+            self._open_tasks[question.task_id].send(question)
         else:
             ask_next(question, asked.others, self._directory.recent_runs)
 
     def _has(self, task_id: TaskId) -> bool:
-        task = self._begun.get(task_id)
+        task = self._open_tasks.get(task_id)
         return task_id in self._held or (task is not None and not task.is_stopped())
 
-    def hand_on(self, question: ExplainTask, task_id: TaskId, graph_id: GraphId, position: int) -> None:
+    def forward(self, question: ExplainTask, task_id: TaskId, graph_id: GraphId, position: int) -> None:
         """Forward a question to the task, or to the graph whose node it is."""
         is_node = graph_id != NO_ID
-        asked = self._graphs.get(graph_id) if is_node else self._begun.get(task_id)
+        asked = self._graphs.get(graph_id) if is_node else self._open_tasks.get(task_id)
         if not is_node and task_id in self._held:
             self._put(self._held.explain(question))
         elif asked is None or asked.is_stopped():
-            self._put(not_here(question, self._directory.recent_runs.worker_of(question.task_id)))
+            self._put(unknown_task(question, self._directory.recent_runs.worker_of(question.task_id)))
         else:
             asked.send(ExplainNode(question, position) if is_node else question)

@@ -56,7 +56,7 @@ from scaler.actors.sessions.resubmission import Resubmission
 from scaler.actors.sessions.session import Session, SessionTeardown
 from scaler.actors.sessions.task_bounds import TaskBounds
 from scaler.actors.slices import NextSlice, Slices
-from scaler.actors.tasks.client_context import Begun, ClientContext
+from scaler.actors.tasks.client_context import ClientContext, CurrentRun
 from scaler.actors.tasks.open_tasks import OpenTasks
 from scaler.actors.tasks.task import TaskActor
 from scaler.ids import NO_ID, ClientId, ObjectId, TaskId, public_id
@@ -128,11 +128,11 @@ class ClientSession(Session):
         self._owner = self._payer(peer)
         self._tasks = OpenTasks[TaskId](self._owner)
         self._held = HeldTasks(self._owner)
-        self._bounds = TaskBounds(self._tasks, self._held, self._owner, peer, services, self._say)
+        self._bounds = TaskBounds(self._tasks, self._held, self._owner, peer, services, self._audit)
         self._put: Callable[[Any], None] = partial(self._outbox.put, peer)
         self._slices = Slices(self)
         self._adoption = services.adoption if is_back else None
-        self._says_again = is_back
+        self._is_resubmitting = is_back
         """whether it may still resubmit objects that it had stored at another scheduler"""
         self._awaited = AwaitedTasks()
         self._resubmission: Resubmission | None = None
@@ -149,14 +149,14 @@ class ClientSession(Session):
         self._context.open_rows = self._open_rows
         session, peer, services, owner, put = self.actor_ref, self._peer, self._services, self._owner, self._put
         self._objects = ClientObjects(session, self._client_id, peer, services, owner, reads_all=self.reads_all)
-        self._graphs = ClientGraphs(owner, self._begin_graph, put, self._say, self._objects)
+        self._graphs = ClientGraphs(owner, self._start_graph, put, self._audit, self._objects)
         own = (self._tasks, self._held, self._graphs)
         self._questions = ClientQuestions(session, peer, services.directory, put, *own)
         if self._adoption is not None:
             self.schedule(self._timeout_seconds, AgentsReturned())
             self._object_store.send(OwnerResubmits(self._client_id))
             self._held.awaits_agents = self._owner.has_quota
-        self._tell_came()
+        self._report_joined()
 
     @handles(AgentsReturned)
     def _agents_are_back(self, _news: AgentsReturned) -> None:
@@ -166,7 +166,7 @@ class ClientSession(Session):
     @handles(RunsAreHeld)
     def _runs_are_held(self, news: RunsAreHeld) -> None:
         if self._context.adoption is not None:
-            self._begin(self._held.take_begun(news.task_ids))
+            self._start_tasks(self._held.take_started(news.task_ids))
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
@@ -182,7 +182,7 @@ class ClientSession(Session):
         if not resumed.goes_on:
             rows = chain.from_iterable(row_ids(first, count) for first, count in self._tasks.ranges.items())
             known = chain(self._tasks, self._held, rows)
-            self._resubmission = Resubmission(known, self._peer.pipe.unheard(), self._bounds.most)
+            self._resubmission = Resubmission(known, self._peer.pipe.unacknowledged(), self._bounds.most)
 
     # Its tasks
 
@@ -193,21 +193,21 @@ class ClientSession(Session):
             held = len(self._held)
             within, specs = specs, self._held.admit(specs, self._tasks, self.actor_ref)
             if not held and self._held and not self._held.awaits_agents:
-                self._say("over quota", f"{self._owner.why_full()}: tasks wait")
+                self._audit("over quota", f"{self._owner.why_full()}: tasks wait")
             adoption = self._context.adoption
             if adoption is not None:
                 waiting = [spec.task_id for spec in within if spec.task_id in self._held]
                 adoption.send(FindRuns(self._owner.tag, self.actor_ref, waiting))
-        self._begin(specs)
+        self._start_tasks(specs)
 
-    def _begin(self, specs: Iterable[Task]) -> None:
+    def _start_tasks(self, specs: Iterable[Task]) -> None:
         for spec in specs:
             if spec.object_ids and self._objects.is_foreign(spec.object_ids):
                 self._bounds.refuse(spec, TaskStatus.MISSING_OBJECTS, FOREIGN)
             else:
-                self._begin_one(spec, self._context)
+                self._start_task(spec, self._context)
 
-    def _begin_one(self, spec: Task, context: ClientContext) -> None:
+    def _start_task(self, spec: Task, context: ClientContext) -> None:
         if spec.task_id in self._tasks:
             return  # resent after a lost connection
         if self._objects.is_stored(spec.task_id) and self._objects.is_of_another(spec.task_id):
@@ -218,28 +218,29 @@ class ClientSession(Session):
     @handles(RoomInQuota)
     def _room_in_quota(self, _news: RoomInQuota) -> None:
         if self._held:
-            self._begin(self._held.take(self.actor_ref))
+            self._start_tasks(self._held.take(self.actor_ref))
         self._owner.wake()  # further sessions, if there is capacity
 
-    def _open_rows(self, context: ClientContext, spec: Task, begun: Begun) -> Sequence[ActorRef]:
+    def _open_rows(self, context: ClientContext, spec: Task, current_run: CurrentRun) -> Sequence[ActorRef]:
         """Start a task for each row of a range. Called by a worker proxy or a task: see `ClientContext.split`."""
         if spec.task_id not in self._tasks.ranges:
             return ()
-        rows = [self.spawn(TaskActor(row, context, begun=begun)) for row in calls_of(spec)]
+        rows = [self.spawn(TaskActor(row, context, current_run=current_run)) for row in calls_of(spec)]
         self._tasks.open(spec.task_id, dict(zip(row_ids(spec.task_id, spec.rows), rows, strict=True)))
         return rows
 
     @handles(Batch[TaskCancel])
     def _cancel(self, batch: Batch[TaskCancel]) -> None:
-        apart = []
+        single_rows = []
         for cancel in batch:
             if cancel.rows and cancel.task_id not in self._tasks.ranges:
-                apart.append(cancel)
+                single_rows.append(cancel)
             else:
                 self._cancel_one((cancel.task_id, cancel))
-        if apart and (self._tasks or self._held):
+        if single_rows and (self._tasks or self._held):
             self._slices.add(
-                self._cancel_one, ((row, cancel) for cancel in apart for row in row_ids(cancel.task_id, cancel.rows))
+                self._cancel_one,
+                ((row, cancel) for cancel in single_rows for row in row_ids(cancel.task_id, cancel.rows)),
             )
 
     def _cancel_one(self, place: tuple[TaskId, TaskCancel]) -> None:
@@ -251,26 +252,26 @@ class ClientSession(Session):
             self._cancel_held(task_id)
 
     @handles(CancelForAdmin)
-    def _cancel_as_admin(self, wish: CancelForAdmin) -> None:
+    def _cancel_as_admin(self, request: CancelForAdmin) -> None:
         """Cancel those of the named tasks that are open here, on behalf of an admin."""
         found: dict[TaskId, TaskCancel] = {}
         task_ids, ranges = [*self._tasks, *self._held], dict(self._tasks.ranges)
 
         def look(place: tuple[TaskId, TaskId]) -> None:
             first, row = place
-            if public_id(row) in wish.short_ids:
+            if public_id(row) in request.short_ids:
                 found[first] = TaskCancel(first, rows=ranges.get(first, 0))
 
         def end(_nothing: None) -> None:
             if found:
                 n_tasks = sum(each.rows or 1 for each in found.values())
-                self._say("cancelled", f"{wish.admin} has cancelled {n_tasks:,} of its tasks")
+                self._audit("cancelled", f"{request.admin} has cancelled {n_tasks:,} of its tasks")
                 self._cancel(Batch[TaskCancel](found.values()))
 
         self._slices.add(look, ((first, row) for first in task_ids for row in row_ids(first, ranges.get(first, 0))))
         self._slices.add(end, (None,))
         for graph in self._graphs:
-            graph.send(wish)
+            graph.send(request)
 
     @handles(NextSlice)
     def _go_on(self, _next: NextSlice) -> None:
@@ -308,7 +309,7 @@ class ClientSession(Session):
     def _announce(self, batch: Batch[GraphTask]) -> None:
         self._graphs.announce(batch, self._resubmission)
 
-    def _begin_graph(self, spec: GraphTask) -> ActorRef:
+    def _start_graph(self, spec: GraphTask) -> ActorRef:
         return self.spawn(GraphActor(spec, self._context_of(account_in(spec))))
 
     def _context_of(self, _account: int) -> ClientContext:
@@ -316,12 +317,12 @@ class ClientSession(Session):
         return self._context
 
     @handles(Batch[GraphNode])
-    def _hear_nodes(self, batch: Batch[GraphNode]) -> None:
-        self._graphs.hear_nodes(batch, self._resubmission)
+    def _add_nodes(self, batch: Batch[GraphNode]) -> None:
+        self._graphs.add_nodes(batch, self._resubmission)
 
     @handles(Batch[GraphInput])
-    def _hear_inputs(self, batch: Batch[GraphInput]) -> None:
-        self._graphs.hear_inputs(batch, self._resubmission)
+    def _add_inputs(self, batch: Batch[GraphInput]) -> None:
+        self._graphs.add_inputs(batch, self._resubmission)
 
     @handles(Batch[GraphTaskCancel])
     def _cancel_graphs(self, batch: Batch[GraphTaskCancel]) -> None:
@@ -341,31 +342,31 @@ class ClientSession(Session):
     def _graph_ended(self, ended: GraphEnded) -> None:
         if self._awaited:
             for task_id in self._awaited.take_of(ended.graph_id):
-                self._ask_for_result(task_id)
+                self._request_result(task_id)
         if self._graphs.end(ended.graph_id, ended.graph) and ended.lost:
             self._object_lost(ObjectLost(ObjectId(ended.graph_id), ended.lost))
 
     # Results for which its graphs wait
 
     @handles(AwaitResult)
-    def _await_result(self, wish: AwaitResult) -> None:
-        task_id, source = wish.input.task_id, wish.input.source_graph
+    def _await_result(self, request: AwaitResult) -> None:
+        task_id, source = request.input.task_id, request.input.source_graph
         maker = self._tasks.get(task_id) if source == NO_ID else self._graphs.get(source)
         if source == NO_ID and task_id in self._held:
-            self._awaited.add(wish)
+            self._awaited.add(request)
             return
         if maker is None:
-            self._ask_for_result(task_id)
+            self._request_result(task_id)
             return
         if source != NO_ID:
-            maker.send(wish)
-        self._awaited.add(wish)
+            maker.send(request)
+        self._awaited.add(request)
 
     @handles(InputKnown)
     def _input_known(self, known: InputKnown) -> None:
         self._awaited.tell(known.source, known.done)
 
-    def _ask_for_result(self, task_id: TaskId) -> None:
+    def _request_result(self, task_id: TaskId) -> None:
         """Request a result from the client, to which it was sent already."""
         self._put(ObjectRequest(ObjectId(task_id), 1))
 
@@ -378,7 +379,7 @@ class ClientSession(Session):
 
     @handles(ValueRefused)
     def _value_refused(self, refused: ValueRefused) -> None:
-        self._say("over quota", refused.reason)
+        self._audit("over quota", refused.reason)
 
     @handles(ObjectLost)
     def _object_lost(self, lost: ObjectLost) -> None:
@@ -399,16 +400,18 @@ class ClientSession(Session):
 
     @handles(Batch[ClientHeartbeat])
     def _heartbeat(self, batch: Batch[ClientHeartbeat]) -> None:
-        self._heard_beat(batch[-1].sent_ns)
+        self._note_heartbeat(batch[-1].sent_ns)
         directory = self._services.directory
         directory.attempt_times.mark(directory.next_attempt, self.now())
         if self._resubmission is not None and self._resubmission.is_over(batch[-1], self._peer.pipe.arriving_bytes):
             self._resubmission = None
-        if self._says_again and not (batch[-1].has_unsaid or self._peer.pipe.arriving_bytes):
-            self._says_again = False
+        if self._is_resubmitting and not (batch[-1].has_unsaid or self._peer.pipe.arriving_bytes):
+            self._is_resubmitting = False
             self._object_store.send(OwnerResubmitted(self._client_id))
         for heartbeat in batch:
-            self._outbox.put_alone(self._peer, ClientHeartbeatEcho(heartbeat.sent_ns, self._services.value_bytes()))
+            self._outbox.put_unnumbered(
+                self._peer, ClientHeartbeatEcho(heartbeat.sent_ns, self._services.value_bytes())
+            )
 
     @handles(Batch[ClientDisconnect])
     def _disconnect(self, batch: Batch[ClientDisconnect]) -> None:
@@ -422,16 +425,16 @@ class ClientSession(Session):
         """Ignored: only clients inside tasks can be stopped while they wait."""
 
     @handles(Batch[InfoRequest])
-    def _ask_who_is_there(self, batch: Batch[InfoRequest]) -> None:
+    def _request_info(self, batch: Batch[InfoRequest]) -> None:
         self._services.census.send(InfoRequested(self._peer, batch))
 
     @handles(Batch[OutputRequest])
-    def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
+    def _request_output(self, batch: Batch[OutputRequest]) -> None:
         accounts = None if self._peer.is_admin else frozenset({self._account})
         self._services.outputs.send(OutputRequested(self._peer, batch, accounts, self._account))
 
     @handles(Batch[JobRequest])
-    def _ask_of_jobs(self, batch: Batch[JobRequest]) -> None:
+    def _request_job(self, batch: Batch[JobRequest]) -> None:
         jobs, peer = self._services.jobs, self._peer
         owner, door = peer.owner.name or self._services.owner, BY_FILE if peer.owner.name else ""
         about = (owner, self._identity.label, BY_KEY if peer.permit is not None else door)
@@ -447,13 +450,13 @@ class ClientSession(Session):
             self._questions.ask(request, self.now())
 
     @handles(ExplainForAdmin)
-    def _explain_of_any(self, asked: ExplainForAdmin) -> None:
-        self._questions.of_admin(asked)
+    def _explain_for_admin(self, asked: ExplainForAdmin) -> None:
+        self._questions.answer_admin(asked)
 
     @handles(ExplainInput)
     def _explain_input(self, asked: ExplainInput) -> None:
         awaited = asked.input
-        self._questions.hand_on(asked.question, awaited.task_id, awaited.source_graph, awaited.source_position)
+        self._questions.forward(asked.question, awaited.task_id, awaited.source_graph, awaited.source_position)
 
     @handles(ExplainResponse)
     def _explained(self, response: ExplainResponse) -> None:
@@ -478,9 +481,9 @@ class ClientSession(Session):
             graph.send(restarted)
 
     @handles(DismissClient)
-    def _send_away(self, away: DismissClient) -> None:
+    def _dismiss(self, away: DismissClient) -> None:
         """Disconnect the client; its next hello will be refused for the same reason."""
-        self._outbox.put_alone(self._peer, HelloRequest(away.reason))
+        self._outbox.put_unnumbered(self._peer, HelloRequest(away.reason))
         self._depart(SENT_AWAY, away.reason)
 
     @handles(ReportOpen)

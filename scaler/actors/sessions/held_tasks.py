@@ -51,7 +51,7 @@ class HeldTasks:
             self._owner.wait(session)
         return new[:room]
 
-    def take_begun(self, task_ids: Iterable[TaskId]) -> list[Task]:
+    def take_started(self, task_ids: Iterable[TaskId]) -> list[Task]:
         """Remove and return those of the tasks that are held: agents have runs of them."""
         return [spec for task_id in task_ids if (spec := self.drop(task_id)) is not None]
 

@@ -66,7 +66,7 @@ class NestedSession(ClientSession):
     @handles(Batch[Task])
     def _submit(self, batch: Batch[Task]) -> None:
         for spec in self._bounds.within(batch, self._resubmission):
-            self._begin_one(spec, self._context_of(account_in(spec)))
+            self._start_task(spec, self._context_of(account_in(spec)))
 
     def _context_of(self, account: int) -> ClientContext:
         context = self._contexts.get(account)
@@ -78,7 +78,7 @@ class NestedSession(ClientSession):
         return context
 
     @handles(Batch[OutputRequest])
-    def _ask_for_output(self, batch: Batch[OutputRequest]) -> None:
+    def _request_output(self, batch: Batch[OutputRequest]) -> None:
         """Request output of tasks. The process works for several clients, and may ask about the tasks of each."""
         self._services.outputs.send(OutputRequested(self._peer, batch, frozenset(self._contexts), None))
 
@@ -90,13 +90,13 @@ class NestedSession(ClientSession):
     def _check_silence_in(self, seconds: float, departure: Departure) -> None:
         """Do nothing: the agent watches the process."""
 
-    def _say_cut(self, reason: str, _seconds: float) -> None:
+    def _log_disconnected(self, reason: str, _seconds: float) -> None:
         logger.log(self._level(), "%s: %s; it may reconnect as long as its process lives", self._title, reason)
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
         """Report that the client only waits, unless an item for it is pending: then it will report again."""
-        if self._outbox.await_news(self._peer, batch[-1].heard):
+        if self._outbox.notify_of_next(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)
 

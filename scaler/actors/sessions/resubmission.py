@@ -87,11 +87,11 @@ class Resubmission:
         """Return whether the nodes of a graph belong here."""
         return graph_id in self._graphs
 
-    def hear_inputs(self, graph_id: GraphId, inputs: Iterable[GraphInput]) -> None:
+    def add_inputs(self, graph_id: GraphId, inputs: Iterable[GraphInput]) -> None:
         """Take inputs of a graph, which come before its nodes."""
         self._graphs[graph_id][1].extend(inputs)
 
-    def hear(
+    def add_nodes(
         self, graph_id: GraphId, nodes: Iterable[GraphNode]
     ) -> tuple[GraphTask, Batch[GraphInput], Batch[GraphNode]] | None:
         """Take nodes of a graph. Return the whole graph if it is to run."""

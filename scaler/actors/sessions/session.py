@@ -78,7 +78,7 @@ class Session(Actor):
         self._outbox = services.outbox
         self._timeout_seconds = timeout_seconds
         self._come_back_seconds = min(come_back_seconds, timeout_seconds)
-        self._last_heard = 0.0
+        self._last_received_at = 0.0
         self._last_beat_ns = 0
         """when the peer sent its last heartbeat, by its own clock"""
         self._first_beat_seconds = self._beat_seconds = 0.0
@@ -88,17 +88,17 @@ class Session(Actor):
         """number of its messages that shared actors could not handle"""
 
     def on_start(self) -> None:
-        self._last_heard = self.now()
+        self._last_received_at = self.now()
         self._check_silence_in(self._timeout_seconds, SILENT)
 
-    def _tell_came(self, workers: tuple[ActorRef, ...] = ()) -> None:
-        self._say("began")
+    def _report_joined(self, workers: tuple[ActorRef, ...] = ()) -> None:
+        self._audit("began")
         listener = self._services.events.listener
         if listener is not None:
             listener.send(PeerJoined(self.actor_ref, self.role, self._identity, workers))
 
-    def _heard_beat(self, sent_ns: int) -> None:
-        self._last_heard = self.now()
+    def _note_heartbeat(self, sent_ns: int) -> None:
+        self._last_received_at = self.now()
         if self._last_beat_ns < sent_ns:
             if self._last_beat_ns:
                 seconds = (sent_ns - self._last_beat_ns) / 1e9
@@ -115,26 +115,26 @@ class Session(Actor):
 
     @handles(Resumed)
     def _resumed(self, _resumed: Resumed) -> None:
-        self._last_heard = self.now()
+        self._last_received_at = self.now()
         self._check_silence_in(self._timeout_seconds, SILENT)
         if self._services.events.listener is not None:
             self._services.events.listener.send(PeerReconnected(self.actor_ref))
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
-        if lost.visit != self._peer.visit:
+        if lost.connection_number != self._peer.connection_number:
             return  # it has reconnected already
-        heard_at = max(self._last_heard, self._peer.heard_at)
-        silent_seconds = self.now() - heard_at
+        last_received_at = max(self._last_received_at, self._peer.last_received_at)
+        silent_seconds = self.now() - last_received_at
         # Messages that were read just after a stop of the scheduler may have arrived at any time during it.
-        unseen_seconds = self._services.paused_since(heard_at - LATE_MAIL_SECONDS)
+        unseen_seconds = self._services.paused_since(last_received_at - LATE_MAIL_SECONDS)
         is_silent = silent_seconds + unseen_seconds > max(SILENT_LEAST_SECONDS, 3 * self._beat_seconds)
         if is_silent and not lost.is_surely_closed:
             seconds, departure = max(0.0, self._timeout_seconds - silent_seconds), SILENT
         else:
             seconds, departure = self._come_back_seconds, CUT
-        self._say_cut(lost.reason, seconds)
-        self._last_heard = self.now() - self._timeout_seconds + seconds
+        self._log_disconnected(lost.reason, seconds)
+        self._last_received_at = self.now() - self._timeout_seconds + seconds
         self._check_silence_in(seconds, departure)
         if self._services.events.listener is not None:
             self._services.events.listener.send(PeerDisconnected(self.actor_ref, lost.reason))
@@ -142,8 +142,8 @@ class Session(Actor):
     @handles(CheckSilence)
     def _check_silence(self, check: CheckSilence) -> None:
         if self._peer.connection:  # any message counts: a heartbeat may be late behind parts of a large one
-            self._last_heard = max(self._last_heard, self._peer.heard_at)
-        left_seconds = self._last_heard + self._timeout_seconds - self.now()
+            self._last_received_at = max(self._last_received_at, self._peer.last_received_at)
+        left_seconds = self._last_received_at + self._timeout_seconds - self.now()
         if left_seconds > 0:
             self._check_silence_in(left_seconds, check.departure)
         elif left_seconds < -LATE_SECONDS and not check.is_again:
@@ -152,7 +152,7 @@ class Session(Actor):
             self._check_silence_in(self._timeout_seconds, check.departure)  # code there may hold the GIL
         else:
             logger.log(self._level(), "%s is gone", self._title)
-            self._say_lost()
+            self._notify_lost()
             self._depart(check.departure, "")
 
     @handles(EndSession)
@@ -172,15 +172,15 @@ class Session(Actor):
         if self._n_refused == REFUSED_MOST:
             reason = f"{REFUSED_MOST} of its messages could not be handled, the last one: {error!r}"
             logger.error("the session of %s is ended: %s", self._title, reason)
-            self._outbox.put_alone(self._peer, HelloRequest(reason))
+            self._outbox.put_unnumbered(self._peer, HelloRequest(reason))
             self._depart(FAILED, reason)
 
     def _depart(self, departure: Departure, reason: str) -> None:
         """Report that the peer has left or is lost, and end the session."""
-        self._tell_went(departure, reason)
+        self._report_left(departure, reason)
         self.stop_now()
 
-    def _say(self, event: str, why: str = "") -> None:
+    def _audit(self, event: str, why: str = "") -> None:
         """Write a record to the audit log."""
         identity, permit = self._identity, self._peer.permit
         name, number = identity.label or ",".join(identity.worker_names[:1]), public_id(identity.peer_id).hex()
@@ -188,8 +188,8 @@ class Session(Actor):
         about = {"owner": identity.owner, "key": key, "peer": self.role, "name": name, "id": number, "why": why}
         self._services.audit(event, identity.owner, **about)
 
-    def _tell_went(self, departure: Departure, reason: str) -> None:
-        self._say("ended", f"{departure}: {reason}" if reason else departure)
+    def _report_left(self, departure: Departure, reason: str) -> None:
+        self._audit("ended", f"{departure}: {reason}" if reason else departure)
         listener = self._services.events.listener
         if listener is not None:
             listener.send(PeerLeft(self.actor_ref, self.role, self._identity, departure, reason))
@@ -199,18 +199,18 @@ class Session(Actor):
         has_spoken = self.role is AGENT or self._peer.pipe.heard or self._last_beat_ns
         return logging.WARNING if has_spoken else logging.DEBUG
 
-    def _say_cut(self, reason: str, seconds: float) -> None:
+    def _log_disconnected(self, reason: str, seconds: float) -> None:
         """Log that the connection is lost, and how long the peer may take to reconnect."""
         logger.log(self._level(), "%s: %s; it has %.3g s to reconnect", self._title, reason, seconds)
 
-    def _say_lost(self) -> None:
+    def _notify_lost(self) -> None:
         """Notify a peer, which may be alive, that its session has ended."""
 
     def on_stop(self) -> None:
         self._leave()
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        self._tell_went(FAILED, repr(error))
+        self._report_left(FAILED, repr(error))
         self._leave()
 
     def _leave(self) -> None:

@@ -33,15 +33,15 @@ class TaskBounds:
 
     def __init__(
         self,
-        begun: OpenTasks[TaskId],
+        open_tasks: OpenTasks[TaskId],
         held: HeldTasks,
         owner: Owner,
         peer: Peer,
         services: Services,
-        say: Callable[[str, str], None],
+        audit: Callable[[str, str], None],
     ) -> None:
-        self._begun, self._held = begun, held
-        self._owner, self._peer, self._services, self._say = owner, peer, services, say
+        self._open_tasks, self._held = open_tasks, held
+        self._owner, self._peer, self._services, self._audit = owner, peer, services, audit
         config = services.config
         self.most = TASKS_BEYOND_WINDOW * config.client_tasks
         self._rows_most = config.per_worker_queue_size if config.max_number_of_tasks_waiting < 0 else 1
@@ -49,7 +49,7 @@ class TaskBounds:
     @property
     def n_open(self) -> int:
         """The number of open tasks; each row counts as one."""
-        return self._begun.n_rows + len(self._held)
+        return self._open_tasks.n_rows + len(self._held)
 
     def within(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
         """Return the tasks that the client may have open, and refuse the others.
@@ -59,22 +59,22 @@ class TaskBounds:
         """
         has_ranges = any(spec.rows for spec in batch)
         if has_ranges:
-            batch = self._taken_apart(batch, again)
+            batch = self._split_ranges(batch, again)
         if again is not None:
-            batch = again.still_to_run(batch, EitherLookup(self._begun, self._held))
+            batch = again.still_to_run(batch, EitherLookup(self._open_tasks, self._held))
         most = self.most
         if self._owner.has_quota:
-            most = min(most, TASKS_BEYOND_WINDOW * self._peer.tasks_told)
+            most = min(most, TASKS_BEYOND_WINDOW * self._peer.tasks_announced)
         room = most - self.n_open
         sizes = [spec.rows or 1 for spec in batch] if has_ranges else [1] * len(batch)
         if sum(sizes) <= room:
             return batch
         taken = sum(size <= room for size in accumulate(sizes))
         refused = sum(sizes[taken:])
-        self._say("over quota", f"{refused:,} tasks were refused: the client has {most:,} open tasks")
+        self._audit("over quota", f"{refused:,} tasks were refused: the client has {most:,} open tasks")
         sentence = f"its client has {most} open tasks, as many as the scheduler accepts"
         for spec in batch[taken:]:
-            if spec.task_id not in self._begun and spec.task_id not in self._held:
+            if spec.task_id not in self._open_tasks and spec.task_id not in self._held:
                 self.refuse(spec, TaskStatus.NO_WORKER, sentence)
         return batch[:taken]
 
@@ -83,20 +83,20 @@ class TaskBounds:
         refusal = TaskResult(spec.task_id, status, sentence.encode(), 0, b"", spec.rows)
         self._services.outbox.put(self._peer, refusal)
 
-    def _taken_apart(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
+    def _split_ranges(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
         """Split ranges that are known in part, or longer than the bound. Refuse invalid ones."""
-        apart: list[Task] = []
+        split_batch: list[Task] = []
         rows_most = 1 if self._owner.has_quota or self._held else self._rows_most
         for spec in batch:
             if not spec.rows:
-                apart.append(spec)
+                split_batch.append(spec)
             elif flaw := flaw_of(spec, not spec.options or self._services.read_options(spec.options).suit_rows):
                 why = f"the scheduler cannot take these rows: {flaw}"
                 self.refuse(replace(spec, rows=0), TaskStatus.INTERNAL_ERROR, why)  # the ids of the rows are unknown
-            elif spec.task_id in self._begun.ranges:
+            elif spec.task_id in self._open_tasks.ranges:
                 continue  # resent after a lost connection
             elif 1 < spec.rows <= rows_most and not (again and again.knows_any(row_ids(spec.task_id, spec.rows))):
-                apart.append(spec)
+                split_batch.append(spec)
             else:
-                apart += calls_of(spec)
-        return apart
+                split_batch += calls_of(spec)
+        return split_batch

@@ -60,7 +60,7 @@ class AdoptionTable:
         """tasks whose run may be at an agent that is still to return, and since when they are known"""
         self.waiting: dict[ActorRef, set[RunKey]] = {}
         """nodes that cannot request their runs yet, by graph"""
-        self.early: dict[ActorRef, None] = {}
+        self.impatient: dict[ActorRef, None] = {}
         """tasks that wait for `HOLD_SECONDS` at most: an ordered set"""
         self.patient: dict[ActorRef, None] = {}
         """tasks that wait as long as an agent may return: an ordered set"""
@@ -136,7 +136,7 @@ class Adoption(Actor):
 
     @handles(FindRun)
     @charged_to("task")
-    def _ask(self, ask: FindRun) -> None:
+    def _find_run(self, ask: FindRun) -> None:
         table = self._table
         key = ask.owner, ask.task_id
         self._know(key, ask.task)
@@ -147,7 +147,7 @@ class Adoption(Actor):
         elif self._is_time(ask.patient):
             ask.task.send(_NOT_HELD)
         else:
-            (table.patient if ask.patient else table.early)[ask.task] = None
+            (table.patient if ask.patient else table.impatient)[ask.task] = None
         self._look_later()
 
     @handles(NodesWait)
@@ -160,7 +160,7 @@ class Adoption(Actor):
             self._table.waiting.pop(news.graph, None)
 
     @handles(FindRuns)
-    def _ask_for_all(self, ask: FindRuns) -> None:
+    def _find_runs(self, ask: FindRuns) -> None:
         """Look for the runs of held tasks: a task that an agent runs has started already, and is held no longer."""
         table, now = self._table, self.now()
         keys = [(ask.owner, task_id) for task_id in ask.task_ids]
@@ -176,7 +176,7 @@ class Adoption(Actor):
         if self._is_time(patient=False):
             ask.asker.send(_NOT_HELD)
         else:
-            table.early[ask.asker] = None
+            table.impatient[ask.asker] = None
         self._look_later()
 
     def _promise(self, keys: Iterable[RunKey]) -> None:
@@ -209,7 +209,7 @@ class Adoption(Actor):
         if task.is_stopped():
             worker.send(CancelRun(task_id, attempt))
             return
-        self._table.early.pop(task, None)
+        self._table.impatient.pop(task, None)
         self._table.patient.pop(task, None)
         task.send(RunFound(worker, attempt))
         self._table.offered.append((self.now() + OFFER_SECONDS, task))
@@ -228,10 +228,10 @@ class Adoption(Actor):
     def _look_later(self) -> None:
         """Do what is due, and set the timer for the next time."""
         table, now = self._table, self.now()
-        if table.early and self._is_time(patient=False):
-            self._say_not_held(table.early)
+        if table.impatient and self._is_time(patient=False):
+            self._send_not_held(table.impatient)
         if table.patient and self._is_time(patient=True):
-            self._say_not_held(table.patient)
+            self._send_not_held(table.patient)
         while table.offered and table.offered[0][0] <= now:
             table.offered.popleft()[1].send(_NOT_HELD)
         self._forget_old(now)
@@ -242,7 +242,7 @@ class Adoption(Actor):
             self._look_at = next_time
             self._timer = self.schedule(max(0.0, next_time - now), CheckHeld())
 
-    def _say_not_held(self, waiting: dict[ActorRef, None]) -> None:
+    def _send_not_held(self, waiting: dict[ActorRef, None]) -> None:
         self._slices.add(lambda task: task.send(_NOT_HELD), list(waiting))
         waiting.clear()
 
@@ -273,7 +273,7 @@ class Adoption(Actor):
     def _times(self) -> Iterator[float]:
         """Iterate over the times at which something is due."""
         table = self._table
-        if table.early:
+        if table.impatient:
             yield self._ends_at(patient=False)
         if table.patient:
             yield self._ends_at(patient=True)
@@ -289,7 +289,7 @@ class Adoption(Actor):
     @handles(ReportStatistics)
     def _report_statistics(self, ask: ReportStatistics) -> None:
         table = self._table
-        ask.report.add("adoption", "", {"runs": len(table.held), "tasks": len(table.early) + len(table.patient)})
+        ask.report.add("adoption", "", {"runs": len(table.held), "tasks": len(table.impatient) + len(table.patient)})
 
 
 def _is_gone(asker: ActorRef | None) -> bool:

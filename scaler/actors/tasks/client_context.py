@@ -16,10 +16,10 @@ from scaler.ids import ClientId, GraphId
 from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task
 
-Begun: TypeAlias = tuple["ActorRef | None", int]
+CurrentRun: TypeAlias = tuple["ActorRef | None", int]
 """A worker (None while the task waits), and the attempt."""
 
-OpenRows: TypeAlias = Callable[["ClientContext", Task, Begun], Sequence[ActorRef]]
+OpenRows: TypeAlias = Callable[["ClientContext", Task, CurrentRun], Sequence[ActorRef]]
 
 
 class ClientContext:
@@ -31,9 +31,25 @@ class ClientContext:
     """
 
     __slots__ = (
-        "account", "adoption", "balancer", "client_id", "directory", "ended", "events", "graph_id", "has_begun",
-        "label", "next_attempt", "notes_begins", "object_store", "open_rows", "owner", "read_options", "services",
-        "session", "since",
+        "account",
+        "adoption",
+        "balancer",
+        "client_id",
+        "directory",
+        "ended",
+        "events",
+        "graph_id",
+        "has_started",
+        "label",
+        "next_attempt",
+        "object_store",
+        "open_rows",
+        "owner",
+        "read_options",
+        "records_starts",
+        "services",
+        "session",
+        "since",
     )  # fmt: skip
 
     def __init__(
@@ -59,19 +75,19 @@ class ClientContext:
         """the graph whose nodes the tasks are"""
         self.open_rows: OpenRows = _no_rows
         """starts a task for each row of a range, in place of the task of the range"""
-        self.notes_begins = False
+        self.records_starts = False
         """whether the session records each start, and orders are held until the record is written"""
-        self.has_begun = False
+        self.has_started = False
         """whether any of the tasks was assigned to a worker"""
         self.since = 0.0
         """when the scheduler received the graph"""
 
-    def split(self, spec: Task, begun: Begun = (None, 0)) -> Sequence[ActorRef]:
+    def split(self, spec: Task, current_run: CurrentRun = (None, 0)) -> Sequence[ActorRef]:
         """Replace a waiting or assigned range by one task for each row. Return these; empty if the client has left.
 
         A direct call, not a message, because client session and worker proxy must always agree on which tasks exist.
         """
-        return self.open_rows(self, spec, begun)
+        return self.open_rows(self, spec, current_run)
 
     def needs_of(self, options: bytes) -> Needs | None:
         """Return what a task with these options asks for; None if any worker may run it."""
@@ -91,5 +107,5 @@ class ClientContext:
         return context
 
 
-def _no_rows(_context: ClientContext, _spec: Task, _begun: Begun) -> Sequence[ActorRef]:
+def _no_rows(_context: ClientContext, _spec: Task, _begun: CurrentRun) -> Sequence[ActorRef]:
     return ()

@@ -27,7 +27,7 @@ STARTED = {
 }
 """Events after which a task that may run more than once is retried, with the status of a task that may not."""
 
-NOT_AGAIN = "; it may have been started, and it is not run again because of its option at_most_once"
+NOT_RETRIED = "; it may have been started, and it is not run again because of its option at_most_once"
 """Appended to the reason why such a task fails."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scaler.actors.insight.events import BROKE, SEEN, SUBMITTED, TaskMoved
-from scaler.actors.insight.explanations import explain_other
+from scaler.actors.insight.explanations import explain_unassigned
 from scaler.actors.messages.adoption import AdoptRun, FindRun, NotHeld, RunAdopted, RunFound
 from scaler.actors.messages.monitor import ReportTask
 from scaler.actors.messages.objects import CountArguments, ReleaseObjects, UseObjects
@@ -42,8 +42,8 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.objects.located import bytes_in
 from scaler.actors.policy.needs import Needs
 from scaler.actors.tasks import task_states as states
-from scaler.actors.tasks.client_context import Begun, ClientContext
-from scaler.actors.tasks.retries import NOT_AGAIN, STARTED, delay_seconds, retry_reason
+from scaler.actors.tasks.client_context import ClientContext, CurrentRun
+from scaler.actors.tasks.retries import NOT_RETRIED, STARTED, delay_seconds, retry_reason
 from scaler.actors.tasks.task_states import EVENT_OF_STATUS, FINISHED, RUNNING, SUCCEEDED, TRANSITIONS, Event, State
 from scaler.ids import is_later
 from scaler.kit import Actor, ActorRef, handles
@@ -76,7 +76,7 @@ class TaskActor(Actor):
     _suspect = -1
     """the last attempt that counted as a crash because its worker was lost; not counted if the worker returns"""
 
-    _lost_on_the_way = 0
+    _lost_in_transit = 0
     """number of agents in a row that were lost while its order, or a large value for it, was being sent to them"""
 
     _adopted = -1
@@ -99,21 +99,21 @@ class TaskActor(Actor):
         context: ClientContext,
         near_worker: ActorRef | None = None,
         goes_first: bool = False,
-        begun: Begun | None = None,
+        current_run: CurrentRun | None = None,
     ) -> None:
-        """Start a task. `begun`: set for a row of a split range."""
+        """Start a task. `current_run`: set for a row of a split range."""
         self._near_worker = near_worker
         self._goes_first = goes_first
         self._spec = spec
         self._context = context
         self._state = states.READY
         self._worker: ActorRef | None = None
-        self._was_in_range = begun is not None
-        if begun is None or begun[0] is None:
+        self._was_in_range = current_run is not None
+        if current_run is None or current_run[0] is None:
             self._attempt = context.next_attempt()
         else:
             self._state = RUNNING
-            self._worker, self._attempt = begun
+            self._worker, self._attempt = current_run
         self._offer: RunFound | None = None
         """the run that it has requested from a worker proxy, until the answer"""
 
@@ -121,22 +121,22 @@ class TaskActor(Actor):
         spec, context = self._spec, self._context
         if self._was_in_range:  # the range has done all this, but not reported it for the row
             if context.events.followed is not None:
-                self._tell_if_followed(SUBMITTED)
+                self._report_if_followed(SUBMITTED)
             if self._worker is None:
-                self._say_ready(True, True)
+                self._report_ready(True, True)
             elif context.events.followed is not None:
-                self._tell_if_followed(states.ASSIGNED, self._worker)
+                self._report_if_followed(states.ASSIGNED, self._worker)
             return
         if spec.object_ids:
             context.object_store.send(UseObjects(spec.object_ids))
         if spec.frames:
             context.object_store.send(CountArguments(size_of(spec.frames), context.owner))
         if context.events.followed is not None:
-            self._tell_if_followed(SUBMITTED)
+            self._report_if_followed(SUBMITTED)
         if spec.options:
             self._is_unstarted = context.directory.unstarted.take(spec.task_id)
         if context.adoption is None and not (spec.options and self._may_have_been_started()):
-            self._say_ready(self._goes_first, True)
+            self._report_ready(self._goes_first, True)
         else:
             self._move(states.ASKED)
 
@@ -149,7 +149,7 @@ class TaskActor(Actor):
             assigned.worker.send(CancelRun(self._spec.task_id, attempt))
             return
         self._worker = assigned.worker
-        self._context.has_begun = True
+        self._context.has_started = True
         if self._offer is not None:  # it may have started there
             self._drop_offer()
         self._move(states.ASSIGNED, None, assigned.worker)
@@ -157,7 +157,7 @@ class TaskActor(Actor):
     @handles(TaskRefused)
     def _refused(self, refused: TaskRefused) -> None:
         if refused.attempt == self._attempt:
-            self._move(states.REFUSED, self._bad_end(refused.sentence, TaskStatus.NO_WORKER))
+            self._move(states.REFUSED, self._failed_result(refused.sentence, TaskStatus.NO_WORKER))
 
     @handles(RunResult)
     def _finished(self, result: RunResult) -> None:
@@ -174,7 +174,7 @@ class TaskActor(Actor):
         """Return the event of a run that has not succeeded, and the result that the client gets."""
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
             return states.STOPPED, result  # only the last scheduler had them: the task did not start
-        if event in STARTED and self._is_not_again():
+        if event in STARTED and self._must_not_run_again():
             status = TaskStatus(result.status) if event is states.CRASHED else STARTED[event]
             return states.GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), status)
         if event is states.CRASHED and self._count_crash():
@@ -202,27 +202,27 @@ class TaskActor(Actor):
             return
         self._worker = None
         sentence, status = f"its worker {lost.worker_name} was lost", TaskStatus.WORKER_DIED
-        if lost.was_ordered and self._is_not_again():
+        if lost.was_ordered and self._must_not_run_again():
             self._move(states.GIVEN_UP, self._given_up(sentence, status), worker)
             return
-        self._say_not_begun()
+        self._report_not_started()
         event = states.LOST
-        self._lost_on_the_way = self._lost_on_the_way + 1 if lost.was_on_its_way else 0
+        self._lost_in_transit = self._lost_in_transit + 1 if lost.was_unacknowledged else 0
         if lost.was_running:
             self._suspect = lost.attempt
             event = states.LOST_TOO_OFTEN if self._count_crash() else states.LOST
-        elif self._lost_on_the_way >= TRIES_MOST:  # it may be the cause
+        elif self._lost_in_transit >= TRIES_MOST:  # it may be the cause
             event = states.LOST_TOO_OFTEN
             were_lost = f"{TRIES_MOST} agents in a row were lost"
             sentence += f": {were_lost} while it, or a value for it, was being sent to them"
-        self._move(event, self._bad_end(sentence, status), worker)
+        self._move(event, self._failed_result(sentence, status), worker)
 
     @handles(RunRecalled)
     def _recalled(self, returned: RunRecalled) -> None:
         worker, attempt = self._worker, self._attempt
         if returned.attempt == attempt and worker is not None:
             self._worker = None
-            self._say_not_begun()
+            self._report_not_started()
             self._move(states.RECALLED, None, worker)
             self._cancel_if_unwanted(attempt)
 
@@ -232,8 +232,8 @@ class TaskActor(Actor):
             self._only_waited = True
             self._move(states.CANCEL)
 
-    def _say_not_begun(self) -> None:
-        if self._context.notes_begins:
+    def _report_not_started(self) -> None:
+        if self._context.records_starts:
             self._context.session.send(RunNotStarted(self._spec.task_id))
 
     @handles(RangeTooLong)
@@ -280,7 +280,7 @@ class TaskActor(Actor):
         if not is_later(self._attempt, restarted.attempt):
             self._move(states.BALANCER_RESTARTED)
 
-    def _bad_end(self, sentence: str, status: TaskStatus) -> RunResult:
+    def _failed_result(self, sentence: str, status: TaskStatus) -> RunResult:
         return RunResult(self._spec.task_id, 0, self._attempt, status, sentence.encode(), 0, ())
 
     def _count_crash(self) -> bool:
@@ -296,7 +296,7 @@ class TaskActor(Actor):
         if self._spec.rows:  # it is a run of the first row, which was a task of its own at another scheduler
             found.worker.send(CancelRun(task_id, found.attempt))
             return
-        self._lost_on_the_way = 0  # its agent lives
+        self._lost_in_transit = 0  # its agent lives
         if found.attempt == self._suspect:
             self._suspect = -1
             self._crashes -= 1
@@ -313,7 +313,7 @@ class TaskActor(Actor):
             return
         self._offer = None
         self._worker, self._attempt, self._adopted = adopted.worker, adopted.attempt, adopted.attempt
-        self._context.has_begun = True
+        self._context.has_started = True
         self._move(states.ADOPTED, None, adopted.worker)
 
     @handles(NotHeld)
@@ -356,7 +356,7 @@ class TaskActor(Actor):
         options = self._spec.options
         return bool(options) and self._context.read_options(options).at_most_once
 
-    def _is_not_again(self) -> bool:
+    def _must_not_run_again(self) -> bool:
         """Return whether it must not be started again: it may run at most once, or only its result is requested."""
         return self._is_at_most_once() or self._may_have_been_started()
 
@@ -366,7 +366,7 @@ class TaskActor(Actor):
         return bool(options) and self._context.read_options(options).was_submitted and not self._is_unstarted
 
     def _given_up(self, sentence: str, status: TaskStatus) -> RunResult:
-        return self._bad_end(sentence + NOT_AGAIN, status)
+        return self._failed_result(sentence + NOT_RETRIED, status)
 
     # States
 
@@ -379,14 +379,14 @@ class TaskActor(Actor):
         self._state = state
         if state is RUNNING or state is SUCCEEDED:  # the usual way
             if result is not None and result.statuses and self._context.events.listener is not None:
-                self._tell(event, result, worker)  # rows have failed
+                self._report_move(event, result, worker)  # rows have failed
             elif self._context.events.followed is not None:
-                self._tell_if_followed(event, worker, result)
+                self._report_if_followed(event, worker, result)
             if result is not None:  # else the worker proxy has sent it on
                 self._end(_SUCCESS, result.payload, result.frames, result.profile, result)
             return
         if self._context.events.listener is not None:
-            self._tell(event, result, worker or self._worker)
+            self._report_move(event, result, worker or self._worker)
         self._enter(state, event, result)
 
     def _enter(self, state: State, event: Event, result: RunResult | None) -> None:
@@ -394,7 +394,7 @@ class TaskActor(Actor):
             self._tries = self._tries.after(event, _sentence_of(result), self.now())
         if state is states.READY:
             self._offer = None
-            self._say_ready_again(
+            self._report_ready_again(
                 self._goes_first if event is states.NOT_HELD else event is not states.BALANCER_RESTARTED
             )
         elif state is states.DELAYED:
@@ -426,25 +426,27 @@ class TaskActor(Actor):
             where = self._actor_ref, self._spec.priority, self._context.account
             self._context.balancer.send(ExplainWaiting(question, *where, self._needs(), self._tries, seconds))
         else:
-            explain_other(question, self._state, self._tries)
+            explain_unassigned(question, self._state, self._tries)
 
     @handles(ReportTask)
     def _report_task(self, _ask: ReportTask) -> None:
-        self._tell(SEEN, None, self._worker)
+        self._report_move(SEEN, None, self._worker)
 
-    def _tell_if_followed(self, event: Event, worker: ActorRef | None = None, result: RunResult | None = None) -> None:
+    def _report_if_followed(
+        self, event: Event, worker: ActorRef | None = None, result: RunResult | None = None
+    ) -> None:
         followed = self._context.events.followed or ()
         if any(row in followed for row in row_ids(self._spec.task_id, self._spec.rows)):
-            self._tell(event, result, worker)
+            self._report_move(event, result, worker)
 
-    def _tell(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
+    def _report_move(self, event: Event, result: RunResult | None, worker: ActorRef | None) -> None:
         status = None if result is None else result.status
         reason = ""
         if result is not None and (status not in _WITHOUT_SENTENCE or event is states.RETRIED):
             reason = _sentence_of(result)
-        self._tell_moved(event, states.shown_state(self._state, status), worker, reason, result)
+        self._send_moved(event, states.shown_state(self._state, status), worker, reason, result)
 
-    def _tell_moved(
+    def _send_moved(
         self, event: Event, state: str, worker: ActorRef | None, reason: str, result: RunResult | None = None
     ) -> None:
         context, spec, attempt = self._context, self._spec, self._attempt
@@ -452,16 +454,16 @@ class TaskActor(Actor):
             what = (event, state, attempt, worker, reason, result, context.graph_id, context.owner.name, context.label)
             context.events.listener.send(TaskMoved(self.actor_ref, spec, context.client_id, *what))
 
-    def _say_ready_again(self, goes_first: bool) -> None:
+    def _report_ready_again(self, goes_first: bool) -> None:
         # A new attempt also after a restart of the balancer: an assignment of the old one may still arrive.
         self._attempt = self._context.next_attempt()
-        self._say_ready(goes_first, False)
+        self._report_ready(goes_first, False)
         if self._wanted is not None:
             self._explain(self._wanted)
 
-    def _say_ready(self, goes_first: bool, is_new: bool) -> None:
+    def _report_ready(self, goes_first: bool, is_new: bool) -> None:
         context, spec = self._context, self._spec
-        keeps = context if spec.rows or context.notes_begins else None
+        keeps = context if spec.rows or context.records_starts else None
         needs = context.needs_of(spec.options) if spec.options else None
         what = (spec, self._attempt, goes_first, self._near_worker, context.account, is_new, keeps, needs)
         context.balancer.send(TaskReady(self._actor_ref, *what))
@@ -475,7 +477,7 @@ class TaskActor(Actor):
             # The balancer does not know the task. With a new attempt it finds it. If the old attempt was
             # assigned after all, the task cancels it at the worker.
             self._only_waited = False
-            self._say_ready_again(goes_first=False)
+            self._report_ready_again(goes_first=False)
         self._withdraw()
 
     def _withdraw(self) -> None:
@@ -520,7 +522,7 @@ class TaskActor(Actor):
         """Clean up in the queue, at the worker, and in the object store."""
         context, spec = self._context, self._spec
         context.ended[TaskStatus.INTERNAL_ERROR] += spec.rows or 1
-        self._tell_moved(BROKE, states.shown_state(states.FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
+        self._send_moved(BROKE, states.shown_state(states.FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
         if self._worker is not None:
             self._worker.send(CancelRun(spec.task_id, self._attempt))
         else:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from scaler.actors.insight.explanations import explain, in_the_queue, of_low_priority
+from scaler.actors.insight.explanations import explain, of_low_priority, queue_reason
 from scaler.actors.messages.monitor import ReportBacklog
 from scaler.actors.messages.peers import ReportStatistics
 from scaler.actors.messages.tasks import (
@@ -46,7 +46,7 @@ from scaler.actors.messages.tasks import (
 from scaler.actors.policy import Placement
 from scaler.actors.tasks.task_states import READY
 from scaler.kit import Actor, ActorRef, Timer, handles
-from scaler.wire.messages.priority import MOST, with_wish
+from scaler.wire.messages.priority import MOST, with_user_priority
 
 _LOOK = CheckBalance()
 _FORGOTTEN = WorkerForgotten()
@@ -110,7 +110,7 @@ class Balancer(Actor):
 
     @handles(WithdrawTask)
     def _withdraw(self, withdraw: WithdrawTask) -> None:
-        self._hand_over()
+        self._pass_to_policy()
         waited = self._pinned.pop(withdraw.task, None) is not None
         waited = waited or self._policy.withdraw(withdraw.task, withdraw.priority, withdraw.account)
         self._will_place |= waited  # a range that fits no worker blocks the tasks behind it
@@ -158,7 +158,7 @@ class Balancer(Actor):
         self._policy.resumed(taken.worker, taken.count, taken.expected_us)
 
     @handles(WorkersPausedAt)
-    def _workers_held(self, news: WorkersPausedAt) -> None:
+    def _workers_paused(self, news: WorkersPausedAt) -> None:
         self._policy.held(news.host, news.held)
 
     @handles(AmountsChanged)
@@ -177,7 +177,7 @@ class Balancer(Actor):
             self._place()
 
     def _place(self) -> None:
-        self._hand_over()
+        self._pass_to_policy()
         if self._pinned:
             self._assign_pinned()
         decisions = self._policy.decide(self.now())
@@ -203,7 +203,7 @@ class Balancer(Actor):
                 self._policy.resumed(worker, 1, 0)
                 worker.send(AssignTasks([(ready, 0)]))
 
-    def _hand_over(self) -> None:
+    def _pass_to_policy(self) -> None:
         if self._asked is not None:
             return
         if self._ready:
@@ -221,14 +221,14 @@ class Balancer(Actor):
 
     @handles(ExplainWaiting)
     def _explain(self, waiting: ExplainWaiting) -> None:
-        found = of_low_priority(in_the_queue(self._policy.capacity(waiting.needs)), waiting.priority)
+        found = of_low_priority(queue_reason(self._policy.capacity(waiting.needs)), waiting.priority)
         if waiting.question.is_wanted:
-            self._begin_wanted(waiting)
+            self._start_wanted(waiting)
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
-    def _begin_wanted(self, waiting: ExplainWaiting) -> None:
+    def _start_wanted(self, waiting: ExplainWaiting) -> None:
         """Assign a task that a client waits for to a paused worker. Split a range: the client asks again for a row."""
-        self._hand_over()
+        self._pass_to_policy()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:
             return
@@ -238,12 +238,12 @@ class Balancer(Actor):
             ready.task.send(RangeTooLong(ready.attempt))
         else:
             self._policy.resumed(worker, 1, 0)
-            first = replace(ready, spec=replace(spec, priority=with_wish(spec.priority, MOST)))
+            first = replace(ready, spec=replace(spec, priority=with_user_priority(spec.priority, MOST)))
             worker.send(AssignTasks([(first, 0)]))
 
     @handles(ReportBacklog)
     def _report_backlog(self, ask: ReportBacklog) -> None:
-        self._hand_over()
+        self._pass_to_policy()
         self._policy.report_backlog(ask.backlog, ask.functions)
 
     @handles(ReportStatistics)

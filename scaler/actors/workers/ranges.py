@@ -29,7 +29,7 @@ def split(runs: dict[TaskId, RunRecord], run: RunRecord, worker: ActorRef) -> tu
     each_us, left_us = divmod(run.expected_us, count)
     rows = []
     for task, row in zip(tasks, calls_of(spec), strict=True):
-        record = RunRecord(task, row, run.attempt, each_us + left_us, run.account, run.visit)
+        record = RunRecord(task, row, run.attempt, each_us + left_us, run.account, run.connection_number)
         left_us = 0
         record.canceled, record.counted = run.canceled, run.counted
         rows.append(record)

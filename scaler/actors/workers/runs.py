@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from scaler.actors.objects.located import bytes_here
+from scaler.actors.objects.located import local_bytes
 from scaler.actors.policy import WORK_AHEAD_US, Needs
 from scaler.ids import ObjectId, TaskId
 from scaler.kit import ActorRef
@@ -56,8 +56,8 @@ class Allocations:
             if run is None:
                 del counted[task_id]
                 differences[needs] -= before
-            elif run.counted - run.lent != before:
-                counted[task_id] = needs, run.counted - run.lent
+            elif run.counted - run.released != before:
+                counted[task_id] = needs, run.counted - run.released
                 differences[needs] += counted[task_id][1] - before
         return tuple((needs, number) for needs, number in differences.items() if number)
 
@@ -76,24 +76,26 @@ class RunRecord:
         "account",
         "attempt",
         "canceled",
+        "connection_number",
         "context",
         "counted",
         "expected_us",
         "is_held",
-        "lent",
-        "lent_us",
+        "released",
+        "released_us",
         "spec",
         "task",
-        "visit",
         "was_adopted",
     )
 
-    def __init__(self, task: ActorRef, spec: Task, attempt: int, expected_us: int, account: int, visit: int) -> None:
+    def __init__(
+        self, task: ActorRef, spec: Task, attempt: int, expected_us: int, account: int, connection_number: int
+    ) -> None:
         self.task = task
         self.spec = spec
         self.attempt = attempt
         self.account = account
-        self.visit = visit
+        self.connection_number = connection_number
         """the number of the connection on which its order was last sent"""
         self.expected_us = expected_us
         """the work that the balancer counts for it until it ends"""
@@ -101,7 +103,7 @@ class RunRecord:
         """how many places it (or each of its rows) takes: 1, plus 1 for each later attempt assigned here before its
         end. Otherwise the balancer would send the task here again at once, in a loop
         """
-        self.lent = self.lent_us = 0
+        self.released = self.released_us = 0
         """the places and the work that are free for other tasks while it is blocked"""
         self.canceled = False
         """whether the worker was told to stop it; repeated when the agent reconnects, because the order may be lost"""
@@ -115,21 +117,21 @@ class RunRecord:
     @property
     def load(self) -> tuple[int, int]:
         """The places and the work that it takes."""
-        return (self.counted - self.lent) * (self.spec.rows or 1), self.expected_us - self.lent_us
+        return (self.counted - self.released) * (self.spec.rows or 1), self.expected_us - self.released_us
 
-    def lend(self) -> tuple[int, int]:
+    def block(self) -> tuple[int, int]:
         """Mark it as blocked. Return the places and the work that become free."""
-        if self.lent:
+        if self.released:
             return 0, 0
         freed = self.load
-        self.lent, self.lent_us = self.counted, self.expected_us
+        self.released, self.released_us = self.counted, self.expected_us
         return freed
 
-    def take_back(self) -> tuple[int, int]:
+    def unblock(self) -> tuple[int, int]:
         """Mark it as resumed. Return the places and the work that it takes again."""
-        lent = self.lent * (self.spec.rows or 1), self.lent_us
-        self.lent = self.lent_us = 0
-        return lent
+        released = self.released * (self.spec.rows or 1), self.released_us
+        self.released = self.released_us = 0
+        return released
 
 
 class Orphan:
@@ -148,12 +150,12 @@ class Orphan:
     def load(self) -> tuple[int, int]:
         return (0, 0) if self.is_blocked or self.result is not None else (1, self.expected_us)
 
-    def lend(self) -> tuple[int, int]:
+    def block(self) -> tuple[int, int]:
         """Mark it as blocked. Return the places and the work that become free."""
         freed, self.is_blocked = self.load, True
         return freed
 
-    def take_back(self) -> tuple[int, int]:
+    def unblock(self) -> tuple[int, int]:
         """Mark it as resumed. Return the places and the work that it takes again."""
         before, self.is_blocked = self.load, False
         return (0, 0) if before[0] else self.load
@@ -201,7 +203,7 @@ class Orphans:
             return 0, 0
         load = orphan.load
         self._without_result -= 1
-        size = bytes_here(result.frames) + len(result.payload)
+        size = local_bytes(result.frames) + len(result.payload)
         if orphan.canceled or self._result_bytes + size > RESULT_BYTES_MOST:
             del self._runs[result.task_id]
         else:
@@ -243,7 +245,7 @@ class Orphans:
         if orphan.result is None:
             self._without_result -= 1
         else:
-            self._result_bytes -= bytes_here(orphan.result.frames) + len(orphan.result.payload)
+            self._result_bytes -= local_bytes(orphan.result.frames) + len(orphan.result.payload)
 
 
 def add_measured(measured: Measured, function_id: ObjectId | None, duration_us: int, count: int) -> None:

@@ -151,7 +151,7 @@ class WorkerProxy(Actor):
         self._recent_runs = recent_runs
         self._phase = WorkerPhase.WORK
         self._in_balancer = InBalancer.OUT
-        self._asked_back: list[tuple[TaskId, int]] = []
+        self._last_recall: list[tuple[TaskId, int]] = []
         self._questions: list[ExplainRun] = []
         """questions that the agent has not answered"""
 
@@ -173,7 +173,7 @@ class WorkerProxy(Actor):
     def _assign(self, assign: AssignTasks) -> None:
         peer, runs, index = self._peer, self._runs, self._index
         takes_tasks = self._in_balancer is InBalancer.IN and peer.connection  # else the connection was lost just now
-        visit, orders = peer.visit, []
+        connection_number, orders = peer.connection_number, []
         attempts: dict[ActorRef, int] = {}
         for ready, expected_us in assign.tasks:
             task, spec, attempt, account = ready.task, ready.spec, ready.attempt, ready.account
@@ -181,7 +181,7 @@ class WorkerProxy(Actor):
             if not takes_tasks or task_id in runs or task.is_stopped():
                 self._refuse(ready, expected_us)
                 continue
-            run = runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, visit)
+            run = runs[task_id] = RunRecord(task, spec, attempt, expected_us, account, connection_number)
             if spec.rows:
                 run.context = ready.context
                 if not self._takes_rows:
@@ -213,26 +213,26 @@ class WorkerProxy(Actor):
             self._leave_balancer()  # the report of the loss is still in the slices
 
     @handles(StartRun)
-    def _begin(self, begin: StartRun) -> None:
-        run = self._runs.get(begin.task_id)
-        if run is None or run.attempt != begin.attempt or not run.is_held:
+    def _start_run(self, start: StartRun) -> None:
+        run = self._runs.get(start.task_id)
+        if run is None or run.attempt != start.attempt or not run.is_held:
             return
         if not self._peer.connection:
-            self._return_held(run)
+            self._recall_held(run)
             return
-        run.is_held, run.visit = False, self._peer.visit
+        run.is_held, run.connection_number = False, self._peer.connection_number
         self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
 
-    def _return_held(self, run: RunRecord) -> None:
+    def _recall_held(self, run: RunRecord) -> None:
         """Return a held run, whose order was not sent, to its task."""
         del self._runs[run.spec.task_id]
         self._free(*run.load)
-        self._tell_allocations([run.spec.task_id])
+        self._report_allocations([run.spec.task_id])
         run.task.send(RunRecalled(run.attempt))
 
-    def _ask_back(self, run: RunRecord) -> None:
+    def _request_recall(self, run: RunRecord) -> None:
         if run.is_held:
-            self._return_held(run)
+            self._recall_held(run)
         else:
             self._outbox.put(self._peer, RecallRequest(run.spec.task_id, self._index, run.attempt))
 
@@ -250,7 +250,7 @@ class WorkerProxy(Actor):
         run = self._runs.get(cancel.task_id)
         if run is not None and run.attempt == cancel.attempt:
             if run.is_held:
-                self._return_held(run)
+                self._recall_held(run)
                 return
             run.canceled = True
         elif not self._orphans.cancel(cancel.task_id, cancel.attempt):
@@ -260,8 +260,8 @@ class WorkerProxy(Actor):
     @handles(RecallRun)
     def _recall_run(self, recall: RecallRun) -> None:
         run = self._runs.get(recall.task_id)
-        if run is not None and run.attempt == recall.attempt and not run.lent:
-            self._ask_back(run)
+        if run is not None and run.attempt == recall.attempt and not run.released:
+            self._request_recall(run)
 
     @handles(KeepResult)
     def _keep_result(self, keep: KeepResult) -> None:
@@ -275,7 +275,7 @@ class WorkerProxy(Actor):
         freed = expected_us = ended = duration_us = 0
         function_id: ObjectId | None = None
         measured: Measured = {}
-        apart: list[RunResult] = []
+        row_results: list[RunResult] = []
         for result in results:
             run = runs.get(result.task_id)
             if run is None or run.attempt != result.attempt:
@@ -286,7 +286,7 @@ class WorkerProxy(Actor):
                 continue
             rows = run.spec.rows
             is_single = not (rows or result.rows or result.statuses)
-            if not is_single and not self._is_whole(run, result := checked(rows, result), apart):
+            if not is_single and not self._is_whole(run, result := checked(rows, result), row_results):
                 continue
             del runs[result.task_id]
             recent[result.task_id] = name
@@ -305,35 +305,35 @@ class WorkerProxy(Actor):
         if freed:
             add_measured(measured, function_id, duration_us, ended)
             self._balancer.send(LoadFreed(self.actor_ref, freed, expected_us, measured))
-        if apart:
-            self._finish(Batch[RunResult](apart))
+        if row_results:
+            self._finish(Batch[RunResult](row_results))
         if self._allocations or self._is_unsure:
-            self._tell_allocations([result.task_id for result in results])
+            self._report_allocations([result.task_id for result in results])
 
-    def _is_whole(self, run: RunRecord, result: RunResult, apart: list[RunResult]) -> bool:
-        """Return whether a range has ended. If some rows may be retried, split it and add results to `apart`."""
+    def _is_whole(self, run: RunRecord, result: RunResult, row_results: list[RunResult]) -> bool:
+        """Return whether a range has ended. If some rows may be retried, split it and add results to `row_results`."""
         rows = retried(run, result)
         if rows:
             self._split(run)
-            apart += rows
+            row_results += rows
         return not rows
 
     @handles(RecallTasks)
-    def _recall_tasks(self, wish: RecallTasks) -> None:
+    def _recall_tasks(self, request: RecallTasks) -> None:
         """Recall the tasks that the worker would run last. They stay here until it returns them.
 
         The first task probably runs. It is recalled only if the same tasks were recalled before and none was returned:
         then it may have waited for its objects and been overtaken.
         """
-        runs = [run for run in self._runs.values() if not (run.canceled or run.lent or run.is_held)]
+        runs = [run for run in self._runs.values() if not (run.canceled or run.released or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
-        wanted, left = [], wish.count
+        wanted, left = [], request.count
         while behind and left > 0:  # a range is recalled as a whole
             run = behind.pop()
             wanted.append((run.spec.task_id, run.attempt))
             left -= run.spec.rows or 1
         wanted.reverse()
-        asked, self._asked_back = self._asked_back, wanted
+        asked, self._last_recall = self._last_recall, wanted
         if wanted and wanted == asked:
             wanted = [(runs[0].spec.task_id, runs[0].attempt), *wanted]
         for task_id, attempt in wanted:
@@ -356,10 +356,10 @@ class WorkerProxy(Actor):
         if count:
             self._balancer.send(TasksRecalled(self.actor_ref, count, expected_us, function_ids))
         if self._allocations:
-            self._tell_allocations([response.task_id for response in responses])
+            self._report_allocations([response.task_id for response in responses])
 
     @handles(Batch[RunSplit])
-    def _rows_apart(self, batch: Batch[RunSplit]) -> None:
+    def _rows_split(self, batch: Batch[RunSplit]) -> None:
         """Split a range after an event of one row. Rows without a client are cancelled one by one."""
         for news in batch:
             run = self._runs.get(news.task_id)
@@ -388,21 +388,21 @@ class WorkerProxy(Actor):
         for blocked in batch:
             run = self._run_of(blocked) or self._orphans.find(blocked.task_id, blocked.attempt)
             if run is not None:
-                self._free(*run.lend())
+                self._free(*run.block())
         if self._allocations:
-            self._tell_allocations([blocked.task_id for blocked in batch])
+            self._report_allocations([blocked.task_id for blocked in batch])
 
     @handles(Batch[RunUnblocked])
     def _unblocked(self, batch: Batch[RunUnblocked]) -> None:
         for unblocked in batch:
             run = self._run_of(unblocked) or self._orphans.find(unblocked.task_id, unblocked.attempt)
             if run is not None:
-                self._take_back(run)
+                self._unblock_run(run)
         if self._allocations:
-            self._tell_allocations([unblocked.task_id for unblocked in batch])
+            self._report_allocations([unblocked.task_id for unblocked in batch])
 
     @handles(Batch[RunOutput])
-    def _said(self, lines: Batch[RunOutput]) -> None:
+    def _printed(self, lines: Batch[RunOutput]) -> None:
         known = [(line, run.spec, run.account) for line in lines if (run := self._run_of(line)) is not None]
         if known:
             self._outputs.send(RunsPrinted(self.name, known, self._host))
@@ -423,8 +423,8 @@ class WorkerProxy(Actor):
         if places:
             self._balancer.send(LoadFreed(self.actor_ref, places, expected_us, {}))
 
-    def _take_back(self, run: RunRecord | Orphan) -> None:
-        places, expected_us = run.take_back()
+    def _unblock_run(self, run: RunRecord | Orphan) -> None:
+        places, expected_us = run.unblock()
         if places:
             self._balancer.send(LoadResumed(self.actor_ref, places, expected_us))
 
@@ -434,9 +434,9 @@ class WorkerProxy(Actor):
             assert ready.needs is not None
             self._allocations.add(ready.spec.task_id, ready.needs, 1)
         if takes:
-            self._tell_allocations([ready.spec.task_id for ready in takes])
+            self._report_allocations([ready.spec.task_id for ready in takes])
 
-    def _tell_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
+    def _report_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
         """Report changes of the taken resources to the balancer, for these tasks, or for all if None."""
         changes = self._allocations.changes(self._runs, task_ids)
         was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
@@ -454,7 +454,7 @@ class WorkerProxy(Actor):
         if orphan is None:
             task.send(NotHeld())
             return
-        run = RunRecord(task, spec, attempt, orphan.expected_us, adopt.account, self._peer.visit)
+        run = RunRecord(task, spec, attempt, orphan.expected_us, adopt.account, self._peer.connection_number)
         run.was_adopted = True
         self._runs[spec.task_id] = run
         if adopt.needs is not None:
@@ -464,8 +464,8 @@ class WorkerProxy(Actor):
             run.counted = run.expected_us = 0
             self._finish(Batch[RunResult]([orphan.result]))
         elif orphan.is_blocked:
-            run.lend()
-        self._tell_allocations([spec.task_id])
+            run.block()
+        self._report_allocations([spec.task_id])
 
     # Questions of clients
 
@@ -478,11 +478,11 @@ class WorkerProxy(Actor):
             self._explain_run(asked)
             return
         self._questions.append(asked)
-        self._outbox.put_alone(self._peer, RunQuestion(asked.task_id, self._index, run.attempt))
+        self._outbox.put_unnumbered(self._peer, RunQuestion(asked.task_id, self._index, run.attempt))
         self.schedule(ANSWER_SECONDS, AnswerOverdue(asked))
 
     @handles(Batch[RunStatus])
-    def _hear_status(self, batch: Batch[RunStatus]) -> None:
+    def _receive_status(self, batch: Batch[RunStatus]) -> None:
         for status in batch:
             where = status if self._run_of(status) is not None else None
             for asked in [asked for asked in self._questions if asked.task_id == status.task_id]:
@@ -508,7 +508,7 @@ class WorkerProxy(Actor):
         If its session was reset, send orders again that are not in `held`, and cancel runs that should not be there.
         `held` has runs of this worker, and runs whose results the agent resends. Blocked runs are reported again.
         """
-        if resumed.visit != self._peer.visit:
+        if resumed.connection_number != self._peer.connection_number:
             return  # it has reconnected once more
         if not resumed.goes_on:
             self._compare(resumed)
@@ -520,14 +520,18 @@ class WorkerProxy(Actor):
         runs = HELD_RUN.iter_unpack(resumed.held)
         held = {task_id: attempt for task_id, attempt, _worker in runs}
         for task_id, run in self._runs.items():
-            self._take_back(run)
+            self._unblock_run(run)
             if run.canceled:  # if it has no such run, it reports that
                 self._outbox.put(self._peer, RunCancel(task_id, self._index, run.attempt))
-            elif held.get(task_id) != run.attempt and run.visit != resumed.visit and not run.is_held:
-                run.visit = resumed.visit
+            elif (
+                held.get(task_id) != run.attempt
+                and run.connection_number != resumed.connection_number
+                and not run.is_held
+            ):
+                run.connection_number = resumed.connection_number
                 self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
         self._free(*self._orphans.keep_only(held))
-        self._tell_allocations()
+        self._report_allocations()
         for task_id, attempt in held.items():
             mine = self._runs.get(TaskId(task_id)) or self._orphans.find(TaskId(task_id), attempt)
             if mine is None or mine.attempt != attempt:
@@ -536,7 +540,7 @@ class WorkerProxy(Actor):
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
         """Leave the balancer while the agent is disconnected. Its tasks stay until the agent is lost."""
-        if lost.visit == self._peer.visit:  # else it has reconnected already
+        if lost.connection_number == self._peer.connection_number:  # else it has reconnected already
             self._leave_balancer()
         freed = expected_us = 0
         for order in lost.unsent:
@@ -548,7 +552,7 @@ class WorkerProxy(Actor):
                 expected_us += work_us
                 run.task.send(RunLost(run.attempt, self.name, was_running=False, was_ordered=False))
         self._free(freed, expected_us)
-        self._tell_allocations()
+        self._report_allocations()
 
     def _leave_balancer(self) -> None:
         if self._in_balancer is InBalancer.IN:
@@ -568,8 +572,8 @@ class WorkerProxy(Actor):
     def _close(self, _close: CloseWorker) -> None:
         self._drain(DrainWorker())
         for run in list(self._runs.values()):
-            if not (run.canceled or run.lent):
-                self._ask_back(run)
+            if not (run.canceled or run.released):
+                self._request_recall(run)
 
     @handles(OpenWorker)
     def _open(self, _open: OpenWorker) -> None:
@@ -583,8 +587,8 @@ class WorkerProxy(Actor):
         """Return all tasks, and end when no more mail can arrive."""
         self._phase = WorkerPhase.END
         self._leave_balancer()
-        unheard = {(order.task_id, order.attempt) for order in stop.unheard}
-        self._give_back(stop.was_lost, unheard, stop.values, stop.awaited)
+        unacknowledged = {(order.task_id, order.attempt) for order in stop.unacknowledged}
+        self._give_back(stop.was_lost, unacknowledged, stop.values, stop.awaited)
         if self._in_balancer is InBalancer.OUT:
             self.stop_now()
 
@@ -598,33 +602,35 @@ class WorkerProxy(Actor):
 
     def on_failure(self, *_error: object) -> None:
         self._balancer.send(WorkerFailed(self.actor_ref))
-        self._give_back(was_lost=True, unheard=set())
+        self._give_back(was_lost=True, unacknowledged=set())
 
     def _give_back(
         self,
         was_lost: bool,
-        unheard: set[tuple[TaskId, int]],
+        unacknowledged: set[tuple[TaskId, int]],
         values: frozenset[ObjectId] = frozenset(),
         awaited: frozenset[ObjectId] = frozenset(),
     ) -> None:
         suspects: set[ActorRef] = set()
         if values:  # runs that need one of them have not started
             needing = (run for run in self._runs.values() if _needs(run, values))
-            unheard.update((run.spec.task_id, run.attempt) for run in needing)
-        runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unheard]
+            unacknowledged.update((run.spec.task_id, run.attempt) for run in needing)
+        runs = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) not in unacknowledged]
         if was_lost and not values:  # the oldest unblocked run was running, or one with the greatest priority
-            suspects = {run.task for run in runs if run.lent}
-            others = [run for run in runs if not (run.lent or run.is_held or (awaited and _needs(run, awaited)))]
+            suspects = {run.task for run in runs if run.released}
+            others = [run for run in runs if not (run.released or run.is_held or (awaited and _needs(run, awaited)))]
             if others:
                 suspects |= {others[0].task, max(others, key=lambda run: run.spec.priority).task}
         if was_lost:  # it is unknown which row of a range ran, so no row counts as the cause
-            ranges = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) in unheard]
-            unheard.update((row, run.attempt) for run in ranges for row in row_ids(run.spec.task_id, run.spec.rows))
+            ranges = [run for run in self._runs.values() if (run.spec.task_id, run.attempt) in unacknowledged]
+            unacknowledged.update(
+                (row, run.attempt) for run in ranges for row in row_ids(run.spec.task_id, run.spec.rows)
+            )
             self._split_all()
         for run in self._runs.values():
-            was_on_its_way = was_lost and (run.spec.task_id, run.attempt) in unheard
+            was_unacknowledged = was_lost and (run.spec.task_id, run.attempt) in unacknowledged
             was_ordered = not run.is_held
-            run.task.send(RunLost(run.attempt, self.name, run.task in suspects, was_ordered, was_on_its_way))
+            run.task.send(RunLost(run.attempt, self.name, run.task in suspects, was_ordered, was_unacknowledged))
         if was_lost and self._runs:
             lost = [(owner_of(run.account), run.spec.task_id, run.task) for run in self._runs.values()]
             self._adoption.send(RunsLost(lost))
@@ -637,7 +643,7 @@ class WorkerProxy(Actor):
     def statistics(self) -> dict[str, int]:
         """Return the numbers of tasks at the worker, and of blocked ones among them."""
         rows = sum(run.spec.rows or 1 for run in self._runs.values())
-        return {"tasks": rows, "blocked_tasks": sum(run.lent > 0 for run in self._runs.values())}
+        return {"tasks": rows, "blocked_tasks": sum(run.released > 0 for run in self._runs.values())}
 
 
 def _needs(run: RunRecord, values: frozenset[ObjectId]) -> bool:

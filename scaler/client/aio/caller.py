@@ -22,24 +22,24 @@ from scaler.client.calls.items import check_items, not_of_map
 from scaler.client.calls.job_names import WINDOW, OnChange, job_of_map, job_of_start, window_of_map
 from scaler.client.calls.options import TakesOptions, TaskOptions, effective, for_each_worker, for_one, named_as
 from scaler.client.calls.tolerance import FailureTolerance
-from scaler.client.foreign_words import OF_ASYNC_CLIENTS, answers
+from scaler.client.foreign_words import OF_ASYNC_CLIENTS, hints_at
 from scaler.client.insight import presence
 from scaler.client.insight.presence import ObjectInfo, SchedulerInfo, WorkerInfo
 from scaler.client.jobs import job_calls
 from scaler.client.jobs.job import Job
 from scaler.client.maker import results_of
 from scaler.config import check_number
-from scaler.errors import has_ended_a_task
+from scaler.errors import is_error_of_task
 from scaler.jobs.names import check_known_name
 from scaler.pickling.shipped_modules import Module
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@answers(OF_ASYNC_CLIENTS)
+@hints_at(OF_ASYNC_CLIENTS)
 @named_as("AsyncClient")
 class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
     """The calls of an asyncio client, with some options."""
@@ -179,7 +179,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         self,
         fn: Callable[..., Any],
         items: Items,
-        *others: Any,
+        *extra: Any,
         return_exceptions: bool = False,
         window: int = WINDOW,
         job: str | None = None,
@@ -206,7 +206,7 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
             ConfigError: if `window` is not a number in range; it is a `ValueError`.
             BaseException: the exception of the first task that failed, unless `return_exceptions`.
         """
-        if others or unknown:
+        if extra or unknown:
             raise not_of_map(AsyncCaller.map, unknown)
         check_items("map", fn, items)
         window_of_map(job, window)
@@ -248,8 +248,8 @@ class AsyncCaller(TakesOptions["AsyncClientWithOptions"]):
         check_items("start", fn, items)
         found = job_of_start(job, name)
         _, core, options = self._caller
-        wish = job_calls.OpenJobCall(fn, items, options, found, on_change, keep_for)
-        return AsyncJob(await in_thread(job_calls.start, core, wish))
+        request = job_calls.OpenJobCall(fn, items, options, found, on_change, keep_for)
+        return AsyncJob(await in_thread(job_calls.start, core, request))
 
     async def job(self, name: str) -> AsyncJob:
         """Return a handle of the job of this name, as `Client.job` does."""

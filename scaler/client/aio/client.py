@@ -106,7 +106,7 @@ class AsyncClient(AsyncCaller):
         self._address = place or task_context.current.address
         self._key_file, self._name = file, lifetime.check_name(name)
         if self._address is None:
-            self._address = lifetime.place_from_outside(file, self._local)
+            self._address = lifetime.configured_address(file, self._local)
         self._profiling = profiling
         self._seconds = config.timeout_seconds, config.heartbeat_interval_seconds
         self._serializer = serializer
@@ -146,7 +146,7 @@ class AsyncClient(AsyncCaller):
         self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         if self._core is not None:
-            self._core.link.loose_ends.note_exit(error)
+            self._core.link.end_warnings.note_exit(error)
         await self.disconnect()
 
     async def connect(self) -> None:
@@ -259,7 +259,7 @@ def _end(link: AsyncLink, cluster: starters.LocalCluster | None, owner_pid: int)
     """End a client that was not disconnected."""
     if os.getpid() == owner_pid:  # else: a fork
         if ends_by_exception():
-            link.loose_ends.say_nothing()
+            link.end_warnings.silence()
         link.abandon()
         if cluster is not None:
             cluster.shutdown()

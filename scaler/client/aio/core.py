@@ -22,11 +22,11 @@ from scaler.client.calls.graph import pack_graph
 from scaler.client.calls.inputs import FutureArgumentError, Input, ResultArgument
 from scaler.client.maker import CallMaker
 from scaler.client.object_reference import ObjectReference
-from scaler.errors import has_ended_a_task
+from scaler.errors import is_error_of_task
 from scaler.graph.gathering import all_inside
 from scaler.ids import TaskId
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class AsyncCore(CallMaker[AsyncLink, AsyncFuture[Any]]):
         """Send an object, which is stored until its reference is gone and no task uses it."""
         store = partial(self.store, obj, name)
         stored = await self.link.loop.run_in_executor(None, store) if _are_large((obj,)) else store()
-        return self.hold(*stored)
+        return self.store_object(*stored)
 
 
 def _packed(
@@ -111,7 +111,7 @@ def _packed(
 
 def _submit_waiting(link: AsyncLink, future: AsyncFuture[Any], make: MakeCall, needed: list[AsyncFuture[Any]]) -> None:
     """Submit a task some arguments of which are futures. A large value that is on its way here is waited for."""
-    arriving = next((each for each in needed if each.is_arriving), None)
+    arriving = next((each for each in needed if each.is_being_fetched), None)
     if arriving is not None:
         arriving.add_done_callback(lambda _: _submit_arrived(link, future, make, needed))
         return

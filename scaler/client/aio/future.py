@@ -20,7 +20,7 @@ from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import MakeError
 from scaler.client.calls.inputs import Input, ResultArgument, blamed, error_of, other_client
 from scaler.client.calls.items import name_of_item
-from scaler.client.foreign_words import OF_ASYNC_FUTURES, answers, is_no_value, without_foreign_words
+from scaler.client.foreign_words import OF_ASYNC_FUTURES, hints_at, refuses_operators, without_foreign_words
 from scaler.client.insight import markup
 from scaler.client.insight.explanation import Story, story_of
 from scaler.client.insight.task_log import LOG_SECONDS, TaskLog, TaskProgress, ask_log, ask_progress
@@ -30,37 +30,48 @@ from scaler.client.outcome import (
     ProfilingInfo,
     cancelled,
     error_key,
+    failure_text,
     headline,
     headline_of,
-    how_it_failed,
     missing_result,
     read_error,
     read_profile,
     read_value,
     unread_result,
 )
-from scaler.errors import has_ended_a_task
+from scaler.errors import is_error_of_task
 from scaler.ids import ObjectId, TaskId
 from scaler.pickling.serialization import Frames, Serializer, size_of
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 T = TypeVar("T")
 A = TypeVar("A")
 
 _FOR_THE_LINK = {"deliver", "fail", "notify", "receive_frames", "refuse", "settle", "store"}
 _INTERNAL = frozenset(
-    {"as_argument", "failed", "fetch", "forget", "is_arriving", "item_of", "keys", "large", "needs", *_FOR_THE_LINK}
+    {
+        "as_argument",
+        "failed",
+        "fetch",
+        "forget",
+        "is_being_fetched",
+        "item_of",
+        "keys",
+        "large",
+        "needs",
+        *_FOR_THE_LINK,
+    }
 )
 
 LARGE_BYTES = 1 << 20
 """Values of this size are pickled and unpickled in a thread of the loop's executor."""
 
 
-@answers(OF_ASYNC_FUTURES)
-@is_no_value("await future")
+@hints_at(OF_ASYNC_FUTURES)
+@refuses_operators("await future")
 class AsyncFuture(asyncio.Future[T], ResultArgument):
     """The result or the exception of a task: an `asyncio.Future`. Await it in the loop of its client.
 
@@ -94,7 +105,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
     def _want(self, seconds: float) -> None:
         """Tell the scheduler that somebody waits for the result, again and again."""
         if not self.done():
-            self._link.want(self.task_id)
+            self._link.mark_wanted(self.task_id)
             self._want_after(min(2 * seconds, WANTED_SECONDS_MOST))
 
     # For users
@@ -111,7 +122,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         elif self.done():
             error = self._outcome and self._outcome[1]
             has_failed = error is not None or (raw is not None and raw.status)
-            state = how_it_failed(raw, error, self.name) if has_failed else "finished"
+            state = failure_text(raw, error, self.name) if has_failed else "finished"
         return "AsyncFuture", self.name, self.task_id.hex()[-8:], state
 
     def __repr__(self) -> str:
@@ -143,7 +154,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         super().result()
         value, error = self._read()
         if error is not None:
-            self._note_that_error_was_read()
+            self._mark_error_read()
         else:
             result: T = value
             return result
@@ -158,7 +169,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         """
         error = super().exception()
         if error is None and (error := self._read()[1]) is not None:
-            self._note_that_error_was_read()
+            self._mark_error_read()
         return error
 
     def cancel(self, msg: Any | None = None) -> bool:
@@ -196,7 +207,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         from scaler.client.rerun.of_future import fetched_in_loop  # noqa: PLC0415
 
         call = await fetched_in_loop(self, self._link, again=again)
-        self._note_that_error_was_read()
+        self._mark_error_read()
         value: T = run(call)
         return value
 
@@ -237,7 +248,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
         return self.name if self.item_of is None else name_of_item(self.name, *self.item_of)
 
     @property
-    def is_arriving(self) -> bool:
+    def is_being_fetched(self) -> bool:
         """Whether its large value is on its way to this process, and only here then."""
         raw = self._raw
         return raw is not None and raw.size > 0 and self._input is None and not self.done()
@@ -254,7 +265,7 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
             if raw is not None:
                 known.end(raw)
                 if raw.status:
-                    self._note_that_error_was_read()
+                    self._mark_error_read()
             elif self.done():
                 known.fail(partial(error_of, self))
         return known, None
@@ -314,10 +325,10 @@ class AsyncFuture(asyncio.Future[T], ResultArgument):
 
     def _note_error(self, describe: Callable[[], str]) -> None:
         if self._input is None and self.item_of is None:  # else it is the error of other tasks too, or of the map
-            self._link.loose_ends.error_came(error_key(self.task_id, self.keys), describe)
+            self._link.end_warnings.note_error(error_key(self.task_id, self.keys), describe)
 
-    def _note_that_error_was_read(self) -> None:
-        self._link.loose_ends.error_was_read(error_key(self.task_id, self.keys), bool(self.keys))
+    def _mark_error_read(self) -> None:
+        self._link.end_warnings.error_was_read(error_key(self.task_id, self.keys), bool(self.keys))
 
     def _end(self, value: Any, error: BaseException | None) -> None:
         if not self.done():

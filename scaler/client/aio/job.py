@@ -15,7 +15,7 @@ from itertools import islice
 from math import inf
 from typing import Any, TypeVar
 
-from scaler.client.foreign_words import OF_ASYNC_JOBS, answers, without_foreign_words
+from scaler.client.foreign_words import OF_ASYNC_JOBS, hints_at, without_foreign_words
 from scaler.client.insight import markup
 from scaler.client.jobs.job import FailedRow, Job, JobProgress
 from scaler.client.jobs.job_requests import seconds_left, wait
@@ -48,7 +48,7 @@ def _awaited(row: FailedRow) -> AsyncFailedRow:
     return AsyncFailedRow(row.row, row.error, row.arguments).read_by(row._read)  # noqa: SLF001 - of its base class
 
 
-@answers(OF_ASYNC_JOBS)
+@hints_at(OF_ASYNC_JOBS)
 class AsyncJob:
     """A handle of a job that the scheduler keeps under a name. Its methods are those of `Job`, awaited.
 
@@ -98,10 +98,10 @@ class AsyncJob:
         question = job.sent_wait()
         answer = _answer(question)
         if not progress:
-            await _come(answer, seconds_left(deadline))
+            await _is_set_within(answer, seconds_left(deadline))
             return job.end_of(wait(question, 0))
         with job.new_bar() as bar:
-            while (left := seconds_left(deadline)) and not await _come(answer, min(left, REDRAW_SECONDS)):
+            while (left := seconds_left(deadline)) and not await _is_set_within(answer, min(left, REDRAW_SECONDS)):
                 bar.draw()
             found = job.end_of(wait(question, 0))
             bar.info = job.heard
@@ -144,7 +144,7 @@ def _answer(question: JobQuestion) -> asyncio.Event:
     return event
 
 
-async def _come(event: asyncio.Event, seconds: float) -> bool:
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event, at most some seconds. Return whether it is set."""
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(event.wait(), None if seconds == inf else seconds)

@@ -105,7 +105,7 @@ class AsyncLink(ClientLink):
     def clear(self) -> None:
         """Cancel everything and delete all objects."""
         self.check_open()
-        self._obey(len(self._commands))
+        self._run_commands(len(self._commands))
         self._work.clear(CancelledError)
         self._turn_soon()
 
@@ -140,8 +140,8 @@ class AsyncLink(ClientLink):
     def _act(self) -> None:
         protocol = self._protocol
         ready, self._ready = self._ready, set()
-        protocol.hear(ready)
-        self._obey(COMMANDS_A_TURN)
+        protocol.handle_ready(ready)
+        self._run_commands(COMMANDS_A_TURN)
         protocol.act(time.monotonic())
         if protocol.ended_because:
             self._end(protocol.ended_because)
@@ -155,7 +155,7 @@ class AsyncLink(ClientLink):
         else:
             self._wake_in(protocol.seconds_to_next(time.monotonic()))
 
-    def _obey(self, most: int) -> None:
+    def _run_commands(self, most: int) -> None:
         for _ in range(min(most, len(self._commands))):
             self._commands.popleft()()
 
@@ -198,12 +198,12 @@ class AsyncLink(ClientLink):
     def leave(self) -> None:
         """Cancel what is open, and say goodbye. `close` must follow. Any number of times."""
         if not self.closed_because:
-            self._obey(len(self._commands))
+            self._run_commands(len(self._commands))
             self._ending = client_ended
-            self.loose_ends.cancelled = self._work.count_wanted()
+            self.end_warnings.cancelled = self._work.count_wanted()
             self._protocol.send_goodbye()
             self._end("this client is disconnected; make a new one")
-        self.loose_ends.say()
+        self.end_warnings.log_warnings()
 
     def fail(self, make_error: MakeError) -> None:
         """Fail all open work for good, because its results will never come. For any thread."""
@@ -233,7 +233,7 @@ class AsyncLink(ClientLink):
             self._timer.cancel()
         self._unwatch()
         try:
-            self._obey(len(self._commands))
+            self._run_commands(len(self._commands))
         finally:  # even if this raises, each future must end
             self._work.give_up(self._ending, self._disconnected, tell=False)
             self._work.forget_everything()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scaler import task_context
 from scaler.client.aio.link import AsyncLink
 from scaler.client.insight.explanation import ANSWER_SECONDS, Story, may_know, question, story_of
-from scaler.client.insight.presence import SchedulerInfo, enough, late_for
-from scaler.client.insight.task_log import late
+from scaler.client.insight.presence import SchedulerInfo, enough, workers_timeout
+from scaler.client.insight.task_log import timeout_error
 from scaler.client.insight.tracing import tracing
 from scaler.client.link.requests import Answer, Inquiry
 from scaler.config import check_timeout
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def _come(link: AsyncLink, answer: Answer[T], timeout: float | None) -> bool:
+async def _has_arrived(link: AsyncLink, answer: Answer[T], timeout: float | None) -> bool:
     """Wait for an answer. Return whether it is there. One that is not will not be taken any more."""
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(asyncio.wrap_future(answer, loop=link.loop), timeout)
@@ -43,7 +43,7 @@ async def story(link: AsyncLink, task_id: TaskId, name: str, future: asyncio.Fut
     if future is None or not future.done() or may_know(link, future):
         answer = question()
         link.ask(task_id, answer.take)
-        known = answer.result() if await _come(link, answer, ANSWER_SECONDS) else None
+        known = answer.result() if await _has_arrived(link, answer, ANSWER_SECONDS) else None
     return story_of(task_id, name, future, known, ANSWER_SECONDS)
 
 
@@ -55,8 +55,8 @@ async def told(link: AsyncLink, answer: Answer[T], timeout: float | None) -> T:
         TimeoutError: if the scheduler did not answer in time.
     """
     timeout = check_timeout(timeout)
-    if not await _come(link, answer, timeout):
-        raise late(link.address, timeout)
+    if not await _has_arrived(link, answer, timeout):
+        raise timeout_error(link.address, timeout)
     return answer.result()
 
 
@@ -70,8 +70,8 @@ async def presence(link: AsyncLink, asked: Inquiry[T], timeout: float | None = N
     link.inquire(asked)
     end_of_wait = task_context.current.expect(link)
     try:
-        if not await _come(link, asked, timeout):
-            raise late_for(link, asked, timeout)
+        if not await _has_arrived(link, asked, timeout):
+            raise workers_timeout(link, asked, timeout)
         return asked.result()
     finally:
         end_of_wait()

@@ -13,7 +13,7 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.aio.link import AsyncLink
 from scaler.client.calls.entry import Entry, MakeError
 from scaler.client.calls.functions import RUN_OPTIONS, Function, Terms
-from scaler.client.ranges import DrawnRows, TakenRows, has_only_frames, unreadable
+from scaler.client.ranges import DrawnRows, TakenRows, has_only_frames, unreadable_rows
 from scaler.ids import PREFIX_BYTES, TaskId, index_of, random_id
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import TaskResult
@@ -80,10 +80,10 @@ class AsyncMapRows:
 
     def refuse(self, result: TaskResult) -> None:
         try:
-            apart = results_of(result)
+            results = results_of(result)
         except RowsError as error:
-            apart = unreadable(result, error)
-        for each in apart:
+            results = unreadable_rows(result, error)
+        for each in results:
             future = self._futures.pop(each.task_id, None)
             if future is not None:  # else the map is over
                 (future.refuse if each.status else future.deliver)(each)

@@ -16,9 +16,9 @@ from scaler.client.aio.future import AsyncFuture
 from scaler.client.calls.items import UNFIT, check_item, of_item
 from scaler.client.large_values import LargeValues
 from scaler.client.map_run import WINDOW_TASKS
-from scaler.errors import has_ended_a_task
+from scaler.errors import is_error_of_task
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 Items: TypeAlias = Iterable[Sequence[Any]] | AsyncIterable[Sequence[Any]]
 
@@ -44,8 +44,8 @@ class TaskStream:
         self._ended: deque[tuple[int, AsyncFuture[Any]]] = deque()
         self._large: LargeValues[AsyncFuture[Any]] = LargeValues()
         self._submitted = 0
-        self._is_all = False
-        self._news = asyncio.Event()
+        self._is_exhausted = False
+        self._changed = asyncio.Event()
 
     async def run(self) -> AsyncGenerator[tuple[int, AsyncFuture[Any]], None]:
         """Yield the number of each item and its future, which has ended. Open tasks are cancelled when this ends."""
@@ -56,15 +56,15 @@ class TaskStream:
                 while self._ended:
                     yield self._next()
                     read += 1
-                    self._news.set()
+                    self._changed.set()
                     if read % ITEMS_A_TURN == 0:
                         await asyncio.sleep(0)
-                if self._is_all and read == self._submitted:
+                if self._is_exhausted and read == self._submitted:
                     return
                 if filling.done():
                     filling.result()
-                self._news.clear()
-                await self._news.wait()
+                self._changed.clear()
+                await self._changed.wait()
         finally:
             filling.cancel()
             for future in self._large.end():
@@ -84,8 +84,8 @@ class TaskStream:
             async for item in self._items:
                 check_item(self._submitted, item)
                 while len(self._open) + len(self._ended) >= self._window:
-                    await self._news.wait()
-                    self._news.clear()
+                    await self._changed.wait()
+                    self._changed.clear()
                 try:
                     future = self._submit(self._submitted, item)
                 except UNFIT as error:
@@ -95,14 +95,14 @@ class TaskStream:
                 self._open.add(future)
                 future.add_done_callback(partial(self._end, self._submitted))
                 self._submitted += 1
-            self._is_all = True
+            self._is_exhausted = True
         finally:
-            self._news.set()
+            self._changed.set()
 
     def _end(self, index: int, future: AsyncFuture[Any]) -> None:
         self._open.discard(future)
         self._ended.append((index, future))
-        self._news.set()
+        self._changed.set()
 
 
 async def _in_turns(items: Iterable[Sequence[Any]]) -> AsyncIterator[Sequence[Any]]:

@@ -16,9 +16,9 @@ from scaler import task_context
 from scaler.config import ConfigError
 from scaler.pickling.serialization import DefaultSerializer, Serializer, from_frames, to_frames
 from scaler.settings import ClientConfig
-from scaler.settings.sources import said
+from scaler.settings.sources import configured_values
 
-HERE = ""
+SCHEDULER_OF_TASK = ""
 """A placeholder for the address of the scheduler that runs the task."""
 
 
@@ -32,13 +32,13 @@ class ClientSettings(NamedTuple):
     serializer: bytes
     """pickled; empty for the default serializer"""
 
-    def arrived(self) -> ClientSettings:
+    def resolved(self) -> ClientSettings:
         """Return the settings with the address that they mean in this process.
 
         Raises:
             ConfigError: if they carry no address and this is not a task.
         """
-        if self.address != HERE:
+        if self.address != SCHEDULER_OF_TASK:
             return self
         address = task_context.current.address or address_from_settings()
         if address is None:
@@ -64,7 +64,7 @@ def address_from_settings() -> str | None:
     Raises:
         ConfigError: if it is not an address.
     """
-    return said(ClientConfig, ("address",)).get("address")
+    return configured_values(ClientConfig, ("address",)).get("address")
 
 
 def pickled(serializer: Serializer) -> bytes:
@@ -97,4 +97,4 @@ def held_by_call() -> list[Any] | None:
 
 def address_to_take(address: str) -> str:
     """Return the address to pickle for a client of the scheduler at `address`."""
-    return HERE if _task.get()[0] == address else address
+    return SCHEDULER_OF_TASK if _task.get()[0] == address else address

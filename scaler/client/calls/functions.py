@@ -25,11 +25,11 @@ from scaler.client.calls.imports import RequiredModules
 from scaler.client.calls.inputs import Input, ResultArgument
 from scaler.client.calls.options import OPTIONS
 from scaler.client.calls.stale_modules import StaleModules
-from scaler.client.foreign_words import of_keyword
+from scaler.client.foreign_words import keyword_hint
 from scaler.client.object_reference import NestedReferenceError, ObjectReference
 from scaler.endpoint import Endpoint
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
-from scaler.graph.gathering import GatheringCall, take_apart
+from scaler.graph.gathering import GatheringCall, separate_arguments
 from scaler.ids import GraphId, TaskId, content_id
 from scaler.pickling.loaded_modules import ReloadWatch
 from scaler.pickling.pickled_functions import read_from, what_pickle_depends_on
@@ -155,13 +155,13 @@ class Function:
                 block, frames, object_ids, objects, references = (pack or self._pack_values)(arguments, keywords)
             except SerializeObjectError as error:
                 is_nested = isinstance(error.__cause__, NestedReferenceError)
-                apart = take_apart(arguments, keywords, ObjectReference) if is_nested else None
-                if apart is None or not apart.is_needed:
+                separated = separate_arguments(arguments, keywords, ObjectReference) if is_nested else None
+                if separated is None or not separated.is_needed:
                     raise SerializeObjectError(self.about(str(error))) from error.__cause__
-                pack = partial(pack or self._pack_values, labels=apart.labels_sent)
-                return self._gather().entry(task_id, sink, apart.sent, NO_KEYWORDS, terms, pack)
+                pack = partial(pack or self._pack_values, labels=separated.labels_sent)
+                return self._gather().entry(task_id, sink, separated.sent, NO_KEYWORDS, terms, pack)
             except ObjectTooLargeError as error:
-                raise error.said_of(self.about(f"{error.value}:")[:-1]) from None
+                raise error.renamed(self.about(f"{error.value}:")[:-1]) from None
         else:
             frames, object_ids, objects, references = NO_FRAMES, b"", NO_OBJECTS, ()
         priority, name, options, account, owner = terms
@@ -206,15 +206,17 @@ class Function:
             TypeError: also if a future is of another client.
         """
         self.check(arguments, keywords)
-        apart = take_apart(arguments, keywords, (ResultArgument, ObjectReference))
-        if apart.is_needed:
-            return self._gather().waiting_call(task_id, sink, apart.sent, NO_KEYWORDS, terms, link, apart.labels_sent)
+        separated = separate_arguments(arguments, keywords, (ResultArgument, ObjectReference))
+        if separated.is_needed:
+            return self._gather().waiting_call(
+                task_id, sink, separated.sent, NO_KEYWORDS, terms, link, separated.labels_sent
+            )
         try:
             packed, arguments_awaited = self._packer.pack_with_futures(arguments, keywords, link, labels)
         except SerializeObjectError as error:
             raise SerializeObjectError(f"{self.instruction.name}: {error}") from error.__cause__
         except ObjectTooLargeError as error:
-            raise error.said_of(f"{self.instruction.name}: {error.value}") from None
+            raise error.renamed(f"{self.instruction.name}: {error.value}") from None
         inputs = list({each.task_id: each for _, each in arguments_awaited}.values())
         check_needed(len(inputs))
         priority, name, options, account, owner = terms
@@ -264,7 +266,7 @@ class Function:
             signature.bind(*arguments, **keywords)
         except TypeError as error:
             hint, unknown = "", [name for name in keywords if not self._may_take(name)]
-            if ours := [text for name in unknown if (text := of_keyword(name, (), OPTIONS, "submit"))]:
+            if ours := [text for name in unknown if (text := keyword_hint(name, (), OPTIONS, "submit"))]:
                 hint = ours[0]
             elif unknown and repr(unknown[0]) not in str(error):
                 hint = f"; it takes no argument {unknown[0]!r}"
@@ -457,7 +459,7 @@ class ClientFunctions:
             ObjectTooLargeError: if it is too large to be sent with the values that it holds.
         """
         if self._watch is not None:
-            self._watch.look_if_due()
+            self._watch.check_if_due()
         known = self._remembered
         remembered = known.get(id(function))
         if remembered is not None:

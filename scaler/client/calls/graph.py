@@ -62,7 +62,7 @@ def pack_graph(
     numbered = list(zip(description.numbers, description.calls, strict=True))
     calls = [numbered[number] for number in order(description)]
     # The client lacks the value of a stored object, so a call fetches it: the last one, since others see it as data.
-    calls += [(key, (identity, graph[key])) for key in description.asked if isinstance(graph[key], ObjectReference)]
+    calls += [(key, (identity, graph[key])) for key in description.wanted if isinstance(graph[key], ObjectReference)]
     return _GraphPacker(graph, functions, packer, terms).pack(calls, description)
 
 
@@ -89,7 +89,7 @@ class _GraphPacker:
         self, calls: Iterable[tuple[str, Call]], description: Description
     ) -> tuple[GraphEntry, dict[str, TaskId | None]]:
         graph_id, positions = GraphId(random_id()), self._positions
-        asked: dict[str, TaskId | None] = dict.fromkeys(description.asked)
+        wanted: dict[str, TaskId | None] = dict.fromkeys(description.wanted)
         nodes = []
         for position, (key, call) in enumerate(calls):
             try:
@@ -102,12 +102,12 @@ class _GraphPacker:
             except SerializeObjectError as error:
                 raise self._explained(error, key, call) from error.__cause__
             except ObjectTooLargeError as error:
-                raise error.said_of(f"a value of the node {key!r}") from None
+                raise error.renamed(f"a value of the node {key!r}") from None
             positions[key] = position
             task_id = node_id(graph_id, self._index(key, position))
-            is_wanted = key in asked
+            is_wanted = key in wanted
             if is_wanted:
-                asked[key] = task_id
+                wanted[key] = task_id
             function_id = function.instruction.object_id
             nodes.append(GraphNode(graph_id, task_id, function_id, block, object_ids, needed, is_wanted, frames))
         functions = [function.instruction for function in self._functions.values()]
@@ -115,7 +115,7 @@ class _GraphPacker:
         keys: Keys = self._seeded or tuple(positions)
         if description.in_lists:
             keys = KeysWithHints(self._seeded or enumerate(positions), _hints(description.in_lists))
-        return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=keys), asked
+        return GraphEntry(spec, nodes, functions, self._objects, self._references, keys=keys), wanted
 
     def _index(self, key: str, position: int) -> int:
         """Return the index in the id of a node: its position, or with a seed the spawn key made from its key."""
@@ -154,20 +154,20 @@ class _GraphPacker:
             is_lighter: whether all values that are large enough become objects.
         """
         block = object_ids = needed = b""
-        frames, room_bytes = NO_FRAMES, CARRIED_BYTES
+        frames, free_bytes = NO_FRAMES, CARRIED_BYTES
         for argument in islice(call, 1, None):
             position = self._positions.get(argument) if isinstance(argument, str) else None
             if position is not None:
                 block += result_argument(position)
                 needed += _POSITION.pack(position)
                 continue
-            packed = self._value(argument, room_bytes)
+            packed = self._value(argument, free_bytes)
             if is_lighter:
                 packed = self._as_object(argument, packed)
             block += packed.block
             object_ids += packed.object_ids
             if packed.frames:
-                frames, room_bytes = (*frames, *packed.frames), room_bytes - size_of(packed.frames)
+                frames, free_bytes = (*frames, *packed.frames), free_bytes - size_of(packed.frames)
         if len(block) > BLOCK_BYTES and not is_lighter:
             return self._arguments(call, is_lighter=True)
         if len(needed) > _POSITION.size:
@@ -176,10 +176,10 @@ class _GraphPacker:
             check_needed(max(len(needed) // _POSITION.size, len(object_ids) // ID_BYTES))
         return block, frames, object_ids, needed
 
-    def _value(self, argument: Any, room_bytes: int = CARRIED_BYTES) -> PackedArguments:
+    def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
         """Return data of the graph, packed once, or a literal, of which `free_bytes` may travel with its call."""
         if not isinstance(argument, str):
-            return self._counted(self._packer.pack((argument,), {}, room_bytes))
+            return self._counted(self._packer.pack((argument,), {}, free_bytes))
         packed = self._data.get(argument)
         if packed is None:
             packed = self._data[argument] = self._counted(self._packer.pack_shared(self._graph[argument]))

@@ -30,8 +30,8 @@ class RequiredModules:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._place = Place.at(endpoint)
-        self._left = FUNCTIONS_MOST if self._place is not None else 0
+        self._imports_file = Place.at(endpoint)
+        self._remaining = FUNCTIONS_MOST if self._imports_file is not None else 0
         self._names: set[str] = set()
 
     def note(self, frames: Frames, own: Iterable[str]) -> None:
@@ -41,9 +41,9 @@ class RequiredModules:
             frames: its pickle.
             own: the modules of the user that it needs.
         """
-        if not self._left:
+        if not self._remaining:
             return
-        self._left -= 1
+        self._remaining -= 1
         pickled = bytes(memoryview(frames[1])[:LOOKED_AT_BYTES])
         loaded = (sys.modules.get(each) for each in own)
         used = {name for each in loaded if each is not None for name in modules_of(vars(each).values())}
@@ -52,9 +52,9 @@ class RequiredModules:
             for name in list(sys.modules)
             if (name in used or _as_pickled(name) in pickled) and is_installed(name) and name not in self._names
         }
-        if found and self._place is not None:
+        if found and self._imports_file is not None:
             self._names |= found
-            self._place.say(sorted(self._names))
+            self._imports_file.say(sorted(self._names))
 
 
 def _as_pickled(name: str) -> bytes:

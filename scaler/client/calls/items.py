@@ -12,7 +12,7 @@ from typing import Any
 
 from scaler.client.calls.inputs import ResultArgument
 from scaler.client.calls.options import OPTIONS
-from scaler.client.foreign_words import of_keyword
+from scaler.client.foreign_words import keyword_hint
 from scaler.errors import ObjectTooLargeError, SerializeObjectError
 from scaler.texts import ARGUMENTS_CHARACTERS, cut, shown
 
@@ -52,7 +52,7 @@ def name_of_item(function: str, index: int, items: object) -> str:
 def of_item(error: Exception, index: int) -> Exception:
     """Return an `UNFIT` exception of a call, with the index of its item added to the message."""
     if isinstance(error, ObjectTooLargeError):
-        return error.said_of(f"item {index} of the map: {error.value}")
+        return error.renamed(f"item {index} of the map: {error.value}")
     error_class = SerializeObjectError if isinstance(error, SerializeObjectError) else TypeError
     better = error_class(f"item {index} of the map: {error}")
     better.__cause__ = error.__cause__
@@ -74,7 +74,7 @@ def not_of_map(method: Callable[..., Any], unknown: Iterable[str]) -> TypeError:
     """
     call, own = method.__name__, inspect.signature(method).parameters
     for name in unknown:
-        ours = of_keyword(name, own, OPTIONS, call)
+        ours = keyword_hint(name, own, OPTIONS, call)
         if name == "name":  # of `map`; `start` takes it
             ours += ", and the name of a job is job="
         same = f"; for the function: client.{call}(functools.partial(fn, {name}=...), ...)"

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from scaler.amounts import CAPABILITIES_MOST, MEMORY, amount_of, check_name
-from scaler.client.foreign_words import of_keyword, without_foreign_words
+from scaler.client.foreign_words import keyword_hint, without_foreign_words
 from scaler.config import ConfigError, check_number, check_whole_number, plain_number
 from scaler.errors import class_name
 from scaler.texts import shown
@@ -276,7 +276,7 @@ def _names_what_was_meant(method: F) -> F:
             here = f"{args[0]._with_options.__qualname__.partition('.')[0]}.{method.__name__}()"  # noqa: SLF001 - `self`
             unknown = [name for name in kwargs if name not in OPTIONS]
             if unknown:
-                text = f"{here} got an unexpected keyword argument {unknown[0]!r}" + of_keyword(unknown[0], OPTIONS)
+                text = f"{here} got an unexpected keyword argument {unknown[0]!r}" + keyword_hint(unknown[0], OPTIONS)
             else:
                 text = str(error).replace(f"{method.__qualname__}()", here)
             raise TypeError(text) from None

@@ -41,7 +41,7 @@ class RepeatedValues:
         self._array: Any = getattr(sys.modules.get("numpy"), "ndarray", bytes)
         self._values: dict[int, Any] | None = None
         """the values that several calls share, by identity; None until a call has a large value"""
-        self._left: Counter[int] = Counter()
+        self._remaining: Counter[int] = Counter()
         """the number of uses of each value in calls that are still to be made"""
         self._kept: OrderedDict[int, ObjectReference] = OrderedDict()
         self._sent_bytes = 0
@@ -57,8 +57,8 @@ class RepeatedValues:
         packed = self._pack([self._in_place_of(argument) for argument in arguments], keywords, labels)
         for argument in arguments:
             if id(argument) in self._kept:
-                self._left[id(argument)] -= 1
-        self._let_go(len(arguments))
+                self._remaining[id(argument)] -= 1
+        self._evict(len(arguments))
         return packed
 
     def take_bytes(self) -> int:
@@ -76,8 +76,8 @@ class RepeatedValues:
         large_types = (bytes, self._array)
         rows = (item for item in self._items if type(item) in (list, tuple))
         large = [value for row in rows for value in row if type(value) in large_types and self._is_large(value)]
-        self._left.update(map(id, large))
-        return {id(value): value for value in large if self._left[id(value)] > 1}
+        self._remaining.update(map(id, large))
+        return {id(value): value for value in large if self._remaining[id(value)] > 1}
 
     def _in_place_of(self, value: Any) -> Any:
         key = id(value)
@@ -95,9 +95,9 @@ class RepeatedValues:
         self._kept[key] = reference
         return reference
 
-    def _let_go(self, most: int) -> None:
+    def _evict(self, most: int) -> None:
         """Forget values that no further call needs, and beyond `KEPT_BYTES` the oldest, except the `most` latest."""
-        for key in [key for key in self._kept if self._left[key] <= 0]:
+        for key in [key for key in self._kept if self._remaining[key] <= 0]:
             del self._kept[key]
         n_bytes = sum(reference.size for reference in self._kept.values())
         while n_bytes > KEPT_BYTES and len(self._kept) > most:

@@ -42,7 +42,7 @@ class StaleModules:
         self._needed: dict[frozenset[str], dict[str, str]] = {}
         self._mentioned: set[str] = set()
         """the names in the code of functions: some may be modules that only tasks have loaded so far"""
-        self._began_at = 0
+        self._started_at = 0
         """when the first function was noted, in ns: tasks may have loaded modules since then"""
 
     def note(self, function: Callable[..., Any], frames: Frames) -> Iterable[str]:
@@ -51,7 +51,7 @@ class StaleModules:
         Raises:
             SerializeObjectError: if one was edited and cannot travel.
         """
-        self._began_at = self._began_at or now_ns()
+        self._started_at = self._started_at or now_ns()
         self._mentioned.update(getattr(getattr(function, "__code__", None), "co_names", ()))
         needed = self._needed_by(function, frames)
         new = {name: file for name, file in needed.items() if name not in self._files}
@@ -114,7 +114,7 @@ class StaleModules:
         needed = needed_by([*self._files, *self._mentioned], own)
         late = {name: file for name, file in needed.items() if name not in self._files}
         found = self._watch(late)
-        return {name: version for name, version in found.items() if version[0][0] > self._began_at}
+        return {name: version for name, version in found.items() if version[0][0] > self._started_at}
 
     def _send_along(self, name: str, top: str) -> None:
         try:

@@ -6,10 +6,10 @@ Used by the maps of both clients, in the thread that reads results.
 from __future__ import annotations
 
 from scaler.client.outcome import headline_of
-from scaler.errors import TooManyFailuresError, has_ended_a_task
+from scaler.errors import TooManyFailuresError, is_error_of_task
 from scaler.jobs.failures import exceeds, too_many
 
-__tracebackhide__ = has_ended_a_task
+__tracebackhide__ = is_error_of_task
 
 
 class FailureTolerance:

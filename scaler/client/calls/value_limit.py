@@ -12,7 +12,7 @@ from typing import Any
 from scaler.errors import ObjectTooLargeError
 from scaler.pickling.serialization import size_of
 from scaler.shared_memory import SharedFrames
-from scaler.wire.session.too_large import NO_LIMIT, RAISE_IT
+from scaler.wire.session.too_large import NO_LIMIT, RAISE_LIMIT
 
 
 class ValueLimit:
@@ -38,4 +38,4 @@ class ValueLimit:
 
     def error(self, value: str, size: int) -> ObjectTooLargeError:
         """Return the error of a value that is too large."""
-        return ObjectTooLargeError(value, size, self.host, self.n_bytes, RAISE_IT)
+        return ObjectTooLargeError(value, size, self.host, self.n_bytes, RAISE_LIMIT)

@@ -18,7 +18,7 @@ from scaler.wire.messages.vocabulary import ENDED, UNKNOWN
 
 ANSWER_SECONDS = 2.0
 """How long a user waits for the answer of the scheduler."""
-AGAIN_SECONDS = 0.1
+SECOND_TRY_SECONDS = 0.1
 """How long a user then waits for what the client itself knows, if the scheduler has not answered."""
 TIMEOUT_ANSWER_SECONDS = 0.25
 """How long a `TimeoutError` may be delayed to get its explanation."""
@@ -78,7 +78,7 @@ def checked_task_id(task: object) -> TaskId:
     return TaskId(task)
 
 
-def tell(link: ClientLink, task_id: TaskId, name: str, future: EndedFuture | None, seconds: float) -> Story:
+def request_story(link: ClientLink, task_id: TaskId, name: str, future: EndedFuture | None, seconds: float) -> Story:
     """Return the story of a task. The scheduler is asked about it; for an ended task, where it ran.
 
     Args:
@@ -87,7 +87,7 @@ def tell(link: ClientLink, task_id: TaskId, name: str, future: EndedFuture | Non
     """
     answer = None
     if future is None or not future.done():
-        answer = _ask(link, task_id, seconds) or _ask(link, task_id, AGAIN_SECONDS)
+        answer = _ask(link, task_id, seconds) or _ask(link, task_id, SECOND_TRY_SECONDS)
     elif may_know(link, future):
         answer = _ask(link, task_id, seconds)
     return story_of(task_id, name, future, answer, seconds)
@@ -137,15 +137,15 @@ def _from_end(task_id: TaskId, name: str, future: EndedFuture) -> Story:
     return Story(task_id, name, "failed", ENDED, f"it has failed: {described(error)}"[:400])
 
 
-def late(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, timeout: float) -> str:
+def timeout_text(link: ClientLink, future: EndedFuture, task_id: TaskId, name: str, timeout: float) -> str:
     """Return the text of a `TimeoutError` of a task that has not ended, with the reason if there is time to ask."""
     text = f"task {name} ({task_id.hex()[-8:]}) has not ended within {timeout:g} seconds"
     if timeout < WORTH_ASKING_SECONDS:
         return text
-    return f"{text}: {tell(link, task_id, name, future, TIMEOUT_ANSWER_SECONDS).sentence}"
+    return f"{text}: {request_story(link, task_id, name, future, TIMEOUT_ANSWER_SECONDS).sentence}"
 
 
-def not_here(task_id: TaskId, name: str) -> str:
+def unfetched_text(task_id: TaskId, name: str) -> str:
     """Return the text of a `TimeoutError` of a task that has ended, and whose large result has not arrived in time."""
     return (
         f"the result of task {name} ({task_id.hex()[-8:]}) has not arrived in time: it is in transit, or its host "

@@ -177,32 +177,32 @@ def enough(address: str, n_workers: int) -> Inquiry[SchedulerInfo]:
     return Inquiry(lambda response, _: _read_info(address, response), workers=wanted)
 
 
-def wait(link: ClientLink, asked: Inquiry[T], timeout: float | None = None) -> T:
+def wait(link: ClientLink, inquiry: Inquiry[T], timeout: float | None = None) -> T:
     """Send an inquiry, and wait for the answer in this thread.
 
     Raises:
         TimeoutError: if it took longer than `timeout` seconds.
         BaseException: if the inquiry failed.
     """
-    link.inquire(asked)
+    link.inquire(inquiry)
     try:
-        with task_context.current.wait(link, asked.done, timeout):
-            return asked.result(timeout)
+        with task_context.current.wait(link, inquiry.done, timeout):
+            return inquiry.result(timeout)
     except FutureTimeoutError:
-        if asked.done():
+        if inquiry.done():
             raise
-        raise late_for(link, asked, timeout) from None
+        raise workers_timeout(link, inquiry, timeout) from None
     finally:
-        if not asked.done():
-            link.withdraw(asked)
+        if not inquiry.done():
+            link.withdraw(inquiry)
 
 
-def late_for(link: ClientLink, asked: Inquiry[Any], timeout: float | None) -> TimeoutError:
+def workers_timeout(link: ClientLink, inquiry: Inquiry[Any], timeout: float | None) -> TimeoutError:
     """Return the error of a wait for workers that took too long."""
     assert timeout is not None, "else it waits on"
-    if asked.found is None:
+    if inquiry.found is None:
         return link.advice.silent_for(timeout)
-    address, found, wanted = link.address, asked.found, asked.workers
+    address, found, wanted = link.address, inquiry.found, inquiry.workers
     more = f"start more with: scaler_cluster {address} -n {wanted - found}"
     if address in starters.own_clusters:
         more = f"make the client with Client(n_workers={wanted}) for more"

@@ -162,10 +162,10 @@ def wait(link: ClientLink, answer: Answer[T], timeout: float | None) -> T:
     try:
         return answer.result(timeout)
     except FutureTimeoutError:
-        raise late(link.address, timeout) from None
+        raise timeout_error(link.address, timeout) from None
 
 
-def late(address: str, timeout: float | None) -> TimeoutError:
+def timeout_error(address: str, timeout: float | None) -> TimeoutError:
     """Return the error of an answer that did not arrive in time."""
     return TimeoutError(  # in Python 3.10, `concurrent.futures` has a class of its own
         f"the scheduler at {address} did not answer within {timeout:g} seconds: it is busy or unreachable"

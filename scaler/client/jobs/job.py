@@ -17,7 +17,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from scaler.client.calls.items import name_of_item, shown_arguments
-from scaler.client.foreign_words import OF_JOBS, answers, without_foreign_words
+from scaler.client.foreign_words import OF_JOBS, hints_at, without_foreign_words
 from scaler.client.insight import markup
 from scaler.client.jobs.job_bar import JobBar
 from scaler.client.jobs.job_requests import Info, RowEnd, ask, read_info, read_rows, wait
@@ -144,7 +144,7 @@ class FailedRow:
         return self._read(self.row, again=again)
 
 
-@answers(OF_JOBS)
+@hints_at(OF_JOBS)
 class Job:
     """A handle of work that the scheduler keeps under a name. Iterating over it is iterating over its `results()`.
 
@@ -298,7 +298,7 @@ class Job:
 
     def versions(self) -> list[tuple[int, int, str, float]]:
         """Return (number, rows ended, program, Unix time) of each version; empty if the job never changed."""
-        found = self._hear(ask(self._link, self._ask(JobVerb.SHOW, amount=VERSIONS))).get("versions", ())
+        found = self._read_state(ask(self._link, self._ask(JobVerb.SHOW, amount=VERSIONS))).get("versions", ())
         return [(number, ended, program, created) for number, ended, program, created in found]
 
     def headlines(self, most: int) -> list[tuple[int, str]]:
@@ -324,11 +324,11 @@ class Job:
         if fn is not None:
             self.replace_function(self._info(), self._work, fn)
             self._read_work(self._info())
-        self._hear(ask(self._link, self._ask(JobVerb.RETRY, body=random_id()[:TOKEN_BYTES])))
+        self._read_state(ask(self._link, self._ask(JobVerb.RETRY, body=random_id()[:TOKEN_BYTES])))
 
     def cancel(self) -> None:
         """Cancel the job: interrupt running rows and start no further rows. Results of ended rows are kept."""
-        self._hear(ask(self._link, self._ask(JobVerb.CANCEL)))
+        self._read_state(ask(self._link, self._ask(JobVerb.CANCEL)))
 
     def forget(self) -> None:
         """Cancel the job and delete it with all its results."""
@@ -345,13 +345,13 @@ class Job:
         self._link.ask_job(question)
         return question
 
-    def _hear(self, response: JobResponse) -> Info:
+    def _read_state(self, response: JobResponse) -> Info:
         info: Info = read_info(response)
         self.heard = info
         return info
 
     def _info(self) -> Info:
-        return self._hear(ask(self._link, self._ask(JobVerb.SHOW)))
+        return self._read_state(ask(self._link, self._ask(JobVerb.SHOW)))
 
     def sent_wait(self) -> JobQuestion:
         """Return an open request for the end of the job."""
@@ -361,7 +361,7 @@ class Job:
 
     def end_of(self, response: JobResponse) -> JobProgress:
         """Return the progress in the answer to `sent_wait`."""
-        return progress_of(self._hear(response))
+        return progress_of(self._read_state(response))
 
     def new_bar(self) -> JobBar:
         """Return a progress bar of the rows."""
@@ -369,7 +369,7 @@ class Job:
         return JobBar(self.heard, lambda: self._sent(self._ask(JobVerb.SHOW)), lambda: link.concern)
 
     def read(
-        self, start: int, wish: bytes, deadline: float | None = None, draw: Callable[[], None] | None = None
+        self, start: int, body: bytes, deadline: float | None = None, draw: Callable[[], None] | None = None
     ) -> Iterator[tuple[int, Any, BaseException | None]]:
         """Iterate over (number, value, error) of the rows in their order.
 
@@ -382,7 +382,7 @@ class Job:
             TimeoutError: if the deadline passes.
         """
         first, work = start, self._work
-        question = self._sent(self._ask(JobVerb.READ, first, READ_ROWS, wish, work))
+        question = self._sent(self._ask(JobVerb.READ, first, READ_ROWS, body, work))
         while True:
             response = wait(question, deadline, draw)
             if not response.amount:
@@ -391,15 +391,15 @@ class Job:
             ends = list(read_rows(response))
             first += len(ends)
             # prefetch while these rows are read
-            question = self._sent(self._ask(JobVerb.READ, first, READ_ROWS, wish, work))
+            question = self._sent(self._ask(JobVerb.READ, first, READ_ROWS, body, work))
             yield from map(self._value_of, ends)
 
-    def read_new(self, wish: bytes, deadline: float | None = None) -> Iterator[tuple[int, Any, BaseException | None]]:
+    def read_new(self, body: bytes, deadline: float | None = None) -> Iterator[tuple[int, Any, BaseException | None]]:
         """Iterate over (number, value, error) of the rows in the order of completion. Raises as `read`."""
         seen: Seen = defaultdict(int)
         log, at, n_seen, work = "", 0, 0, self._work
         while True:
-            verb = (JobVerb.ATTEND, 0, 1) if wish else (JobVerb.SHOW,)
+            verb = (JobVerb.ATTEND, 0, 1) if body else (JobVerb.SHOW,)
             info = read_info(ask(self._link, self._ask(*verb), deadline))
             if log != info["log"]:  # a restarted scheduler has another order: rescan all ended rows
                 log, at = info["log"], info["logged"]

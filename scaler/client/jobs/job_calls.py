@@ -42,44 +42,44 @@ class OpenJobCall(NamedTuple):
     keep_for: float | str | None
 
 
-def start(core: CallMaker[Any, Any], wish: OpenJobCall) -> Job:
+def start(core: CallMaker[Any, Any], call: OpenJobCall) -> Job:
     """Create or find a job that runs without a client. Return when all its rows are on disk."""
-    kept = (False, seconds_of("keep_for", wish.keep_for), wish.options.max_failures)
-    job = _open(core, wish, kept, None)
+    kept = (False, seconds_of("keep_for", call.keep_for), call.options.max_failures)
+    job = _open(core, call, kept, None)
     job.leave()
     return job
 
 
-def attend(core: CallMaker[Any, Any], wish: OpenJobCall, return_exceptions: bool, timeout: float | None = None) -> Job:
+def attend(core: CallMaker[Any, Any], call: OpenJobCall, return_exceptions: bool, timeout: float | None = None) -> Job:
     """Create or find the job of a map. By default it stops at its first failure."""
-    most = wish.options.max_failures
+    most = call.options.max_failures
     most_now = 0 if most is None and not return_exceptions else most
     deadline = None if timeout is None else time.monotonic() + timeout
-    return _open(core, wish, (True, seconds_of("keep_for", wish.keep_for), most_now), deadline)
+    return _open(core, call, (True, seconds_of("keep_for", call.keep_for), most_now), deadline)
 
 
 def _open(
-    core: CallMaker[Any, Any], wish: OpenJobCall, kept: tuple[bool, float | None, float | None], deadline: float | None
+    core: CallMaker[Any, Any], call: OpenJobCall, kept: tuple[bool, float | None, float | None], deadline: float | None
 ) -> Job:
     """Open a job and count it as in use until `Job.leave` is called."""
-    fn, items, options, name, on_change, _ = wish
+    fn, items, options, name, on_change, _ = call
     check_job_name(name)
     core.link.check_open()
-    here, link = jobs_of(core), core.link
-    here.enter(name)
+    in_use, link = jobs_of(core), core.link
+    in_use.enter(name)
     link.attend_job(name)
 
     def leave() -> None:
-        here.leave(name)
+        in_use.leave(name)
         link.leave_job(name)
 
     try:
         core.functions.look()
         function, sources = core.functions.get(fn), core.functions.sources()
-        n_calls = partial(here.n_calls, name)
+        n_calls = partial(in_use.n_calls, name)
         terms = core.terms(options, spawns=True)
         about = (name, fn, function, sources, items, terms, *kept, on_change, n_calls, deadline)
-        job = _opened(partial(Opening, link, core.serializer, JobWork(*about), core.stored, here.digest_of), items)
+        job = _opened(partial(Opening, link, core.serializer, JobWork(*about), core.stored, in_use.digest_of), items)
     except BaseException:  # raised again
         leave()
         raise

@@ -41,28 +41,28 @@ def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: byt
         raise ConfigError("a task cannot change a job: return the rows from the task, and change the job outside")
     if not callable(fn):
         raise TypeError(f"retry(fn) takes a function, not {shown(fn)}: the job has the arguments of its rows")
-    here = jobs_of(core)
+    in_use = jobs_of(core)
     core.functions.look()
     function, sources = core.functions.get(fn), core.functions.sources()
-    found = fingerprint(fn, sources, here.digest_of)
+    found = fingerprint(fn, sources, in_use.digest_of)
     refusal = f"the function of the job {name!r} cannot be replaced"
     if info["python"] != PYTHON:
         raise JobConflictError(f"{refusal}: {other_python(info)}")
     if not (found.not_compared or differences(info["fingerprint"], found.parts)):
         return
-    if here.n_calls(name):
+    if in_use.n_calls(name):
         raise JobConflictError(f"{refusal} now: another call of this program uses it")
     if name != info["name"]:  # an admin has named the owner, too
         raise JobError(f"{refusal}: only its owner, {info['owner']}, can replace it")
     terms = info["priority"], info["task_name"], bytes.fromhex(info["options"]), 0, 0
     kept = info["attended"], None, info["max_failures"]
     body = json.dumps(JobWork(name, fn, function, sources, (), terms, *kept).described(found.parts)).encode()
-    new, wish = function.instruction, JobOpenFlags.NEW_VERSION | JobOpenFlags.SAME_ROWS
+    new, flags = function.instruction, JobOpenFlags.NEW_VERSION | JobOpenFlags.SAME_ROWS
     record, known = work[:PREFIX_BYTES], int.from_bytes(work[PREFIX_BYTES:], "little")
     # The function comes first, so that a version always has one.
     ask(link, JobQuestion(JobVerb.OBJECT, name, 0, int(new.kind), new.object_id, new.frames, record))
     try:
-        ask(link, JobQuestion(JobVerb.OPEN, name, known, wish, body, (), record))
+        ask(link, JobQuestion(JobVerb.OPEN, name, known, flags, body, (), record))
     except JobConflictError:
         raise
     except JobError as error:

@@ -188,13 +188,13 @@ class Opening:
         function = work.function.instruction
         if self._has_version or not info["objects"]:
             self._send_object(function)
-        wish = JobOpenFlags.RUN | JobOpenFlags.RETRY if work.is_attended or self._has_version else JobOpenFlags.RUN
-        self._info = self._ask_open(wish)
+        flags = JobOpenFlags.RUN | JobOpenFlags.RETRY if work.is_attended or self._has_version else JobOpenFlags.RUN
+        self._info = self._ask_open(flags)
         if rest is not None:
             n_rows = self._send_rows(rest, n_rows)
         if self._has_version or not info["sealed"]:
             self._info = read_info(self._await(self._sent_question(JobVerb.SEAL, n_rows, 0)))
-        self._tell_not_compared()
+        self._log_not_compared()
 
     # Requests to the scheduler
 
@@ -215,9 +215,9 @@ class Opening:
         record = bytes.fromhex(self._info["record"]) if self._info else b""
         return JobQuestion(verb, self._work.name, first, amount, body, frames, record)
 
-    def _ask_open(self, wish: int = 0) -> Info:
+    def _ask_open(self, flags: int = 0) -> Info:
         body = json.dumps(self._terms).encode()
-        info: Info = read_info(self._ask(JobVerb.OPEN, self._revision if wish else 0, wish, body))
+        info: Info = read_info(self._ask(JobVerb.OPEN, self._revision if flags else 0, flags, body))
         self._revision = info["revision"]
         return info
 
@@ -238,15 +238,15 @@ class Opening:
             self._begin_version("", f"parts damaged on disk are rewritten: {', '.join(info['damaged'])}")
         n_rows = 0
         for first, n_known, digest, n_open in info["ranges"]:
-            here = list(islice(rows, n_known))
-            n_rows = first + len(here)
-            if len(here) < n_known:
-                self._check_none_begun(n_rows)
+            own_rows = list(islice(rows, n_known))
+            n_rows = first + len(own_rows)
+            if len(own_rows) < n_known:
+                self._check_none_started(n_rows)
                 self._begin_version(f"it has {n_rows:,} rows now, and had {info['rows']:,}")
                 self._change(JobVerb.TRUNCATE, n_rows)
-            if here:
-                self._compare_range(first, here, digest if len(here) == n_known else "", n_open)
-            if len(here) < n_known:
+            if own_rows:
+                self._compare_range(first, own_rows, digest if len(own_rows) == n_known else "", n_open)
+            if len(own_rows) < n_known:
                 return n_rows, None
         following = list(islice(rows, 1))
         if following and info["sealed"]:
@@ -289,12 +289,12 @@ class Opening:
             return
         if work.n_calls() > 1:
             raise self._conflict(f"{difference or repair}, and another call of this program uses it")
-        wish = JobOpenFlags.NEW_VERSION | (JobOpenFlags.DROP if is_drop else 0)
-        wish |= JobOpenFlags.IF_NONE_ENDED if difference and work.on_change == RAISE else 0
-        wish |= 0 if difference else JobOpenFlags.SAME_WORK
+        flags = JobOpenFlags.NEW_VERSION | (JobOpenFlags.DROP if is_drop else 0)
+        flags |= JobOpenFlags.IF_NONE_ENDED if difference and work.on_change == RAISE else 0
+        flags |= 0 if difference else JobOpenFlags.SAME_WORK
         self._terms["token"] = _new_token()
         try:
-            self._ask_open(wish)
+            self._ask_open(flags)
         except JobChangedError:
             raise
         except JobError as error:
@@ -315,35 +315,35 @@ class Opening:
             f"{'; or '.join(ways.values())}"
         )
 
-    def _compare_range(self, first: int, here: list[tuple[Any, ...]], digest: str, n_open: int) -> None:
+    def _compare_range(self, first: int, own_rows: list[tuple[Any, ...]], digest: str, n_open: int) -> None:
         """Compare rows with those of the job, and replace the range if it differs and `on_change` allows it."""
         info, ranges = self._info, self._ranges
-        now = ranges.digest_of(here)
+        now = ranges.digest_of(own_rows)
         if not (now and now.hex() == digest):
             known, ended = map(bytes, self._ask(JobVerb.DIGESTS, first).frames)
-            if len(ended) != len(here):
+            if len(ended) != len(own_rows):
                 raise JobChangedError("another program has changed the job in the meantime")
-            changed, unknown = _differing(ranges.digests_of(here)[1], known)
+            changed, unknown = _differing(ranges.digests_of(own_rows)[1], known)
             ended_unknown = [at for at in unknown if ended[at]]
             if changed:
                 self._check_may_change([first + at for at in changed if ended[at]])
-                self._begin_version(self._row_texts(first + changed[0], item_of(here[changed[0]])))
+                self._begin_version(self._row_texts(first + changed[0], item_of(own_rows[changed[0]])))
             elif ended_unknown:
                 at = ended_unknown[0]
                 self._begin_version(
-                    f"row {first + at:,} cannot be compared: it is called with {shown_arguments(item_of(here[at]))}"
+                    f"row {first + at:,} cannot be compared: it is called with {shown_arguments(item_of(own_rows[at]))}"
                 )
             elif unknown:
                 self._begin_version("", f"{len(unknown):,} rows that have not ended cannot be compared")
             self._n_unknown += len(ended_unknown)
             if changed or unknown:
-                self._replace(first, here)
+                self._replace(first, own_rows)
                 return
         is_damaged = f"rows-{first}" in info["damaged"] or (n_open and any(map(_is_object, info["damaged"])))
         if is_damaged or info["python"] != PYTHON:
-            self._replace(first, here)
+            self._replace(first, own_rows)
 
-    def _check_none_begun(self, n_rows: int) -> None:
+    def _check_none_started(self, n_rows: int) -> None:
         """Raise `JobConflictError` if rows from `n_rows` on have ended that must not run a second time."""
         for first, n_known, _, n_open in self._info["ranges"] if self._is_once else ():
             if first + n_known > n_rows and n_open < n_known:
@@ -372,8 +372,8 @@ class Opening:
         same = " (another value that looks the same)" if was == now else ""
         return f"row {row:,} was called with ({was}), and is called with ({now}){same}"
 
-    def _replace(self, first: int, here: list[tuple[Any, ...]]) -> None:
-        new = self._ranges.next_range(iter(here), first, len(here), _NO_LIMIT)
+    def _replace(self, first: int, own_rows: list[tuple[Any, ...]]) -> None:
+        new = self._ranges.next_range(iter(own_rows), first, len(own_rows), _NO_LIMIT)
         assert new is not None
         self._send_objects(new)
         self._change(JobVerb.REPLACE, first, new.digest, (new.row_digests, new.block))
@@ -427,7 +427,7 @@ class Opening:
         except JobConflictError as error:
             raise self._conflict(f"{error}; another program submits rows to it at the same time", KEEP) from None
 
-    def _tell_not_compared(self) -> None:
+    def _log_not_compared(self) -> None:
         name, made = self._work.name, self._ranges
         if self._n_unknown:
             logger.warning(

@@ -21,14 +21,14 @@ def is_at_most_once(options: bytes) -> bool:
     return bool(options) and RunOptions.decode(options).at_most_once
 
 
-def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsaid: Collection[object]) -> None:
+def mark_possibly_started(tasks: dict[TaskId, Entry], graphs: Iterable[GraphEntry], unsent: Collection[object]) -> None:
     """Mark the open at-most-once calls that a scheduler may have received and started.
 
     Args:
         unsent: items that were never sent.
     """
-    new: set[bytes] = {item.task_id for item in unsaid if isinstance(item, Task)}
-    new |= {item.graph_id for item in unsaid if isinstance(item, GraphTask)}
+    new: set[bytes] = {item.task_id for item in unsent if isinstance(item, Task)}
+    new |= {item.graph_id for item in unsent if isinstance(item, GraphTask)}
     for task_id, entry in tasks.items():
         if is_at_most_once(entry[0].options) and task_id not in new:
             tasks[task_id] = (replace(entry[0], options=_marked(entry[0].options)), *entry[1:])
@@ -53,4 +53,4 @@ def claim_of_node(graph: GraphEntry, task_id: TaskId) -> tuple[Task, ObjectInstr
 
 
 def _marked(options: bytes) -> bytes:
-    return RunOptions.decode(options).said_again()
+    return RunOptions.decode(options).resubmitted()

@@ -41,7 +41,7 @@ class ClientConnection:
         self._socket: Dialer | None = None
         self._aside: Dialer | None = None
         """the previous socket, if it was silent: closing it would look to the scheduler like the end of this client"""
-        self._is_gone = False
+        self._is_closed_by_peer = False
         self.is_drained = True
         """whether no message can have arrived since the last read; sending resets it, since it clears the signal"""
         self._poller = self._new_poller()
@@ -80,7 +80,7 @@ class ClientConnection:
         """
         self._socket = self._transport.dial()
         self.dial_count += 1
-        self._is_gone = self.is_drained = False
+        self._is_closed_by_peer = self.is_drained = False
         self._poller = self._new_poller(self._socket.descriptor, self._socket.monitor_descriptor)
 
     def close(self, linger_seconds: float = 0) -> None:
@@ -120,7 +120,7 @@ class ClientConnection:
         if socket is None:
             return False, False
         has_arrived = socket.descriptor in ready
-        was_cut = self._is_gone or (socket.monitor_descriptor in ready and socket.was_cut())
+        was_cut = self._is_closed_by_peer or (socket.monitor_descriptor in ready and socket.was_cut())
         if has_arrived:
             socket.expect()  # the next `receive` need not look
         if has_arrived or was_cut:
@@ -152,22 +152,22 @@ class ClientConnection:
             self.session.spoil()
             raise ProtocolError(f"it cannot be read: {error!r}") from error
 
-    def send_hello(self, hello: Any, **said: Any) -> None:
+    def send_hello(self, hello: Any, **fields: Any) -> None:
         """Send the first message of the connection, see `DialledSession.hello`."""
-        self._send([self.session.hello(hello, **said)])
+        self._send([self.session.hello(hello, **fields)])
 
     def send_unnumbered(self, item: Any) -> None:
         """Send an item that does not count in the session: a heartbeat."""
         self._send([self.session.pipe.unnumbered([item])])
 
-    def resume(self, heard: int) -> None:
+    def resume(self, acknowledged: int) -> None:
         """Resume the session: resend what the scheduler has not received.
 
         Raises:
             ProtocolError: if that is impossible. The session cannot continue then.
         """
         try:
-            self._send(self.session.pipe.resume(heard))
+            self._send(self.session.pipe.resume(acknowledged))
         except ProtocolError:
             self.session.spoil()
             raise
@@ -205,4 +205,4 @@ class ClientConnection:
             for header, frames in messages:
                 socket.send(header, frames)
         except PeerGoneError:
-            self._is_gone = True
+            self._is_closed_by_peer = True

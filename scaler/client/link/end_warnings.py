@@ -32,7 +32,7 @@ class EndWarnings:
         self.cancelled = 0
         """the number of tasks that were open at the end"""
 
-    def error_came(self, key: bytes, describe: Callable[[], str]) -> None:
+    def note_error(self, key: bytes, describe: Callable[[], str]) -> None:
         """Note an error before a user can read it.
 
         Args:
@@ -49,16 +49,16 @@ class EndWarnings:
         if is_of_graph and len(self._read_graphs) < COUNTED_MOST:
             self._read_graphs.add(key)
 
-    def say_nothing(self) -> None:
+    def silence(self) -> None:
         """Suppress all warnings: the client ends because of an exception."""
         self._is_quiet = True
 
     def note_exit(self, error: BaseException | None) -> None:
         """Suppress all warnings if the `with` block of the client ends with an exception other than `SystemExit`."""
         if error is not None and not isinstance(error, SystemExit):
-            self.say_nothing()
+            self.silence()
 
-    def say(self) -> None:
+    def log_warnings(self) -> None:
         """Log the warnings, once."""
         cancelled, self.cancelled = self.cancelled, 0
         unread, self._unread = self._unread, {}

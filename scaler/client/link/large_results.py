@@ -26,32 +26,32 @@ from typing import Any, Protocol
 
 from scaler.client.calls.entry import Call, Entry, GraphEntry, MakeError, ResultReceiver, Sink, call_of
 from scaler.client.link.at_most_once import claim_of_node, claim_of_task, is_at_most_once
-from scaler.client.outcome import BECAUSE_OF_SCHEDULER, lost_result, unrepeatable_result
+from scaler.client.outcome import SCHEDULER_ENDED, lost_result, unrepeatable_result
 from scaler.ids import GraphId, ObjectId, TaskId
 from scaler.peer.conversation_state import TRIES_MOST
 from scaler.pickling.serialization import BYTES_HEAD, Frames
 from scaler.shared_memory import can_share, frames_at
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import FOUND, LOST, ObjectRequest, ObjectResponse
-from scaler.wire.messages.priority import MOST, with_wish
+from scaler.wire.messages.priority import MOST, with_user_priority
 
 
 class ResultState(Enum):
     """The place or fate of a large result."""
 
-    THERE = auto()
+    STORED = auto()
     """at the current scheduler, or with an agent that the scheduler knows"""
-    DOUBTED = auto()
+    UNCERTAIN = auto()
     """at the current scheduler, unless it has ended this client's session and deleted its results"""
     CLAIMED = auto()
     """was at another scheduler; the current one is asked whether its agents still have it"""
     LOST = auto()
     """was at another scheduler, was deleted, or was lost with its agent"""
-    AGAIN = auto()
+    RESUBMITTED = auto()
     """its task runs again, or has run again without a large result"""
     CANCELED = auto()
     """its graph was cancelled while its task ran again; only a request for this result runs it once more"""
-    GONE = auto()
+    UNREPEATABLE = auto()
     """was lost, and its task must not run again: each request fails with the same error"""
 
 
@@ -104,18 +104,18 @@ class UnreadResult:
     """
 
     __slots__ = (
-        *("_asked_by", "_outcome", "_receiver", "_table"),
+        *("_requested_by", "_outcome", "_receiver", "_table"),
         *("call", "make_error", "object_id", "state", "times_lost", "why"),
     )
 
     def __init__(self, object_id: ObjectId, call: Call, table: UnreadResults) -> None:
         self.object_id = object_id
         self.call = call
-        self.state = ResultState.THERE
+        self.state = ResultState.STORED
         self.times_lost = 0
-        self.why = BECAUSE_OF_SCHEDULER
+        self.why = SCHEDULER_ENDED
         self.make_error: MakeError | None = None
-        self._asked_by: weakref.ref[ResultReceiver] | None = None
+        self._requested_by: weakref.ref[ResultReceiver] | None = None
         self._receiver: ResultReceiver | None = None
         self._outcome: TaskResult | None = None
         self._table = table
@@ -123,12 +123,12 @@ class UnreadResult:
     @property
     def is_at_scheduler(self) -> bool:
         """Whether the scheduler may have it."""
-        return self.state is ResultState.THERE or self.state is ResultState.DOUBTED
+        return self.state is ResultState.STORED or self.state is ResultState.UNCERTAIN
 
     @property
-    def asked_by(self) -> ResultReceiver | None:
+    def requested_by(self) -> ResultReceiver | None:
         """The last receiver that requested the result since its loss. Weak, since a failed one's error holds frames."""
-        return None if self._asked_by is None else self._asked_by()
+        return None if self._requested_by is None else self._requested_by()
 
     @property
     def outcome(self) -> TaskResult | None:
@@ -141,7 +141,7 @@ class UnreadResult:
             receiver.fail(self.make_error)
             return
         receiver = self._receiver = shared(self._receiver, receiver)
-        self._asked_by = weakref.ref(receiver)
+        self._requested_by = weakref.ref(receiver)
         if self._outcome is not None:
             self._hand_over(self._outcome, receiver)
             receiver.notify()
@@ -149,7 +149,7 @@ class UnreadResult:
     def deliver(self, result: TaskResult) -> None:
         was_claimed, self._outcome = self.state is ResultState.CLAIMED, result
         if was_claimed:
-            self.state = ResultState.AGAIN
+            self.state = ResultState.RESUBMITTED
             self._table.on_answered(self)
         if self._receiver is not None:
             self._hand_over(result, self._receiver)
@@ -176,12 +176,12 @@ class UnreadResult:
     def end(self, make_error: MakeError) -> None:
         """Fail the receiver and all later requests: the task must not run again."""
         self.fail(make_error)
-        self.state, self.make_error = ResultState.GONE, make_error
+        self.state, self.make_error = ResultState.UNREPEATABLE, make_error
 
     def notify(self) -> None:
-        asked_by = self.asked_by
-        if asked_by is not None:
-            asked_by.notify()
+        requested_by = self.requested_by
+        if requested_by is not None:
+            requested_by.notify()
 
     def _hand_over(self, outcome: TaskResult, receiver: ResultReceiver) -> None:
         self._table.pop(self.object_id, None)
@@ -208,14 +208,14 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         object_id = ObjectId(task_id)
         known = self.get(object_id)
         if known is not None:
-            was_claimed, known.state = known.state is ResultState.CLAIMED, ResultState.THERE
+            was_claimed, known.state = known.state is ResultState.CLAIMED, ResultState.STORED
             known.make_error = None
             if was_claimed:
                 self.on_answered(known)
             return
         self[object_id] = UnreadResult(object_id, call_of(open_call), self)
 
-    def is_there(self, object_id: ObjectId) -> bool:
+    def is_stored(self, object_id: ObjectId) -> bool:
         """Return whether the scheduler may have a result."""
         unread = self.get(object_id)
         return unread is not None and unread.is_at_scheduler
@@ -233,20 +233,20 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
         is_graph = isinstance(call, GraphEntry)
         return is_graph and any(each.call is call and each.state is ResultState.CLAIMED for each in self.values())
 
-    def doubt(self) -> None:
+    def mark_uncertain(self) -> None:
         """Mark the stored results as uncertain: a new session starts, and the scheduler may have deleted them."""
-        for unread in self.in_state(ResultState.THERE):
-            unread.state = ResultState.DOUBTED
+        for unread in self.in_state(ResultState.STORED):
+            unread.state = ResultState.UNCERTAIN
 
-    def lose(self, on_their_way: Container[ObjectId]) -> None:
+    def mark_lost(self, in_transit: Container[ObjectId]) -> None:
         """Mark all uncertain results as lost, which counts only against those in transit: they may have caused it."""
-        for unread in self.in_state(ResultState.DOUBTED):
-            unread.state, unread.why = ResultState.LOST, BECAUSE_OF_SCHEDULER
-            unread.times_lost += unread.object_id in on_their_way
+        for unread in self.in_state(ResultState.UNCERTAIN):
+            unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
+            unread.times_lost += unread.object_id in in_transit
 
-    def drop_asked_by(self, receiver: object) -> list[UnreadResult]:
+    def drop_requested_by(self, receiver: object) -> list[UnreadResult]:
         """Remove and return the results that `receiver` requested after they were lost."""
-        dropped = [unread for unread in self.values() if unread.asked_by is receiver]
+        dropped = [unread for unread in self.values() if unread.requested_by is receiver]
         for unread in dropped:
             del self[unread.object_id]
         return dropped
@@ -268,9 +268,9 @@ class Calls(Protocol):
 
     def delete(self, object_ids: Iterable[ObjectId]) -> None: ...
 
-    def say_graph_again(self, graph_id: GraphId, why: str) -> bool: ...
+    def resubmit_graph(self, graph_id: GraphId, why: str) -> bool: ...
 
-    def on_graph_over(self) -> None: ...
+    def on_graph_ended(self) -> None: ...
 
 
 class LargeResults:
@@ -294,7 +294,7 @@ class LargeResults:
         if keep:
             self._kept.add(object_id)
         unread = self.unread.get(object_id)
-        if unread is None or self.unread.is_there(object_id):
+        if unread is None or self.unread.is_stored(object_id):
             known = self.requests.get(object_id)
             self.requests[object_id] = shared(known, receiver)
             if known is None:
@@ -302,11 +302,11 @@ class LargeResults:
         else:
             unread.ask(receiver)
             if unread.state is ResultState.CANCELED:
-                self._make_again(self._with_its_graph(unread))
+                self._resubmit(self._with_its_graph(unread))
             elif unread.state is ResultState.LOST:
-                self._make_again(self.unread.in_state(ResultState.LOST))  # all, so that they run in parallel
+                self._resubmit(self.unread.in_state(ResultState.LOST))  # all, so that they run in parallel
 
-    def _make_again(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
+    def _resubmit(self, lost: Iterable[UnreadResult], with_open_graphs: bool = False) -> None:
         """Resubmit the calls of lost results.
 
         Args:
@@ -324,12 +324,14 @@ class LargeResults:
             if unread.times_lost >= TRIES_MOST or is_once:
                 unread.end(partial(unrepeatable_result if is_once else lost_result, unread.why, unread.times_lost))
                 continue
-            unread.state = ResultState.AGAIN
+            unread.state = ResultState.RESUBMITTED
             if isinstance(call, GraphEntry):
                 call.sinks[TaskId(unread.object_id)] = unread
                 graphs[call.spec.graph_id] = call
             else:
-                first = replace(call[0], priority=with_wish(call[0].priority, MOST - 1))  # before all but a wanted one
+                first = replace(
+                    call[0], priority=with_user_priority(call[0].priority, MOST - 1)
+                )  # before all but a wanted one
                 self._calls.add((first, unread, *call[1:]))
         for graph in graphs.values():
             self._calls.add_graph(graph)
@@ -342,12 +344,12 @@ class LargeResults:
     def needed(self, object_id: ObjectId) -> UnreadResult | None:
         """Return a large result that a task needs; None if it is unknown. A lost one is resubmitted if possible."""
         unread = self.unread.get(object_id)
-        if unread is not None and unread.state is ResultState.DOUBTED:
+        if unread is not None and unread.state is ResultState.UNCERTAIN:
             unread.state = ResultState.LOST  # to ask the scheduler would take as long as most tasks
         if unread is not None and unread.state in (ResultState.LOST, ResultState.CANCELED):
             lost = self._with_its_graph(unread)
-            self._take_over(lost)  # a request in transit would be answered for the lost result
-            self._make_again(lost)
+            self._defer_requests(lost)  # a request in transit would be answered for the lost result
+            self._resubmit(lost)
         return self.unread.get(object_id)
 
     def _with_its_graph(self, unread: UnreadResult) -> list[UnreadResult]:
@@ -387,7 +389,7 @@ class LargeResults:
     def on_late(self, result: TaskResult) -> None:
         """Handle the result of a task that is no longer open."""
         object_id = ObjectId(result.task_id)
-        if result.size and not self.unread.is_there(object_id):
+        if result.size and not self.unread.is_stored(object_id):
             self._calls.delete([object_id])  # else the scheduler would keep it as long as this client lives
 
     def on_objects(self, responses: Iterable[ObjectResponse]) -> None:
@@ -398,7 +400,7 @@ class LargeResults:
         unread = self.unread.get(response.object_id)
         if response.found == LOST and self._on_lost(response, unread):
             return
-        if not response.found and unread is not None and unread.state is ResultState.DOUBTED:
+        if not response.found and unread is not None and unread.state is ResultState.UNCERTAIN:
             self._lose_unread({response.object_id})
             return
         if response.object_id not in self.requests:
@@ -420,37 +422,37 @@ class LargeResults:
     def _on_lost(self, response: ObjectResponse, unread: UnreadResult | None) -> bool:
         """Handle the loss of a result. Return False if the response needs further handling."""
         if (
-            unread is None or unread.state is ResultState.AGAIN
+            unread is None or unread.state is ResultState.RESUBMITTED
         ):  # a call whose arguments are futures: its graph has its id
-            return self._calls.say_graph_again(GraphId(response.object_id), response.reason)
+            return self._calls.resubmit_graph(GraphId(response.object_id), response.reason)
         if unread.is_at_scheduler:
             unread.state, unread.times_lost = ResultState.LOST, unread.times_lost + 1
             unread.why = f"{response.reason} (told at {time.strftime('%H:%M:%S')})"
-            if self._take_over([unread]):
-                self._make_again([unread])
+            if self._defer_requests([unread]):
+                self._resubmit([unread])
         return True
 
-    def make_waiting_again(self) -> None:
+    def resubmit_waiting(self) -> None:
         """Resubmit the requested results that waited for their graphs to end, or for claims."""
         if not self._waits_for_graph:
             return
         self._waits_for_graph = False
         lost = self.unread.in_state(ResultState.LOST)
-        calls = {id(each.call) for each in lost if each.asked_by is not None}
-        self._make_again([each for each in lost if id(each.call) in calls])
+        calls = {id(each.call) for each in lost if each.requested_by is not None}
+        self._resubmit([each for each in lost if id(each.call) in calls])
 
     def on_new_session(self) -> None:
         """Resubmit the unread results of open graphs: the scheduler may have deleted them with the old session."""
-        self.unread.doubt()
-        of_open_graphs = [each for each in self.unread.in_state(ResultState.DOUBTED) if self._may_want_again(each)]
-        self._take_over(of_open_graphs)
-        self._make_again(of_open_graphs, with_open_graphs=True)
+        self.unread.mark_uncertain()
+        of_open_graphs = [each for each in self.unread.in_state(ResultState.UNCERTAIN) if self._may_want_again(each)]
+        self._defer_requests(of_open_graphs)
+        self._resubmit(of_open_graphs, with_open_graphs=True)
 
     def _may_want_again(self, unread: UnreadResult) -> bool:
         call = unread.call
         return isinstance(call, GraphEntry) and call in self._calls.graphs and not is_at_most_once(call.spec.options)
 
-    def _take_over(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
+    def _defer_requests(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
         """Take the requests for results that must be made first. Return these results."""
         asked = [unread for unread in lost if unread.object_id in self.requests]
         for unread in asked:
@@ -463,15 +465,15 @@ class LargeResults:
 
         If an agent still has a resubmitted result, its task does not run.
         """
-        self.unread.doubt()
-        doubted = self.unread.in_state(ResultState.DOUBTED)
-        self.unread.lose(self.requests)
-        wanted = self._take_over(self.unread.in_state(ResultState.LOST))
-        again = [each for each in wanted if each.call in self._calls.graphs or not is_at_most_once(_options(each))]
-        calls = {id(each.call) for each in again}
+        self.unread.mark_uncertain()
+        doubted = self.unread.in_state(ResultState.UNCERTAIN)
+        self.unread.mark_lost(self.requests)
+        wanted = self._defer_requests(self.unread.in_state(ResultState.LOST))
+        repeated = [each for each in wanted if each.call in self._calls.graphs or not is_at_most_once(_options(each))]
+        calls = {id(each.call) for each in repeated}
         lost = self.unread.in_state(ResultState.LOST)
-        again = [each for each in lost if id(each.call) in calls or each.call in self._calls.graphs]
-        self._make_again(again, with_open_graphs=True)
+        repeated = [each for each in lost if id(each.call) in calls or each.call in self._calls.graphs]
+        self._resubmit(repeated, with_open_graphs=True)
         self._claim([each for each in doubted if each.state is ResultState.LOST and each.object_id in self.unread])
 
     def _claim(self, lost: Iterable[UnreadResult]) -> None:
@@ -486,22 +488,22 @@ class LargeResults:
         self._calls.claim(entries)
 
     def _claim_answered(self, unread: UnreadResult) -> None:
-        if unread.state is ResultState.LOST and unread.asked_by is not None:
-            self._make_again(self._with_its_graph(unread))
+        if unread.state is ResultState.LOST and unread.requested_by is not None:
+            self._resubmit(self._with_its_graph(unread))
         elif not self.unread.has_claims(unread.call):
-            self._calls.on_graph_over()
+            self._calls.on_graph_ended()
 
     def is_claimed(self, object_id: ObjectId) -> bool:
         """Return whether the claim of a result is unanswered."""
         unread = self.unread.get(object_id)
         return unread is not None and unread.state is ResultState.CLAIMED
 
-    def _lose_unread(self, on_their_way: Container[ObjectId]) -> None:
+    def _lose_unread(self, in_transit: Container[ObjectId]) -> None:
         """Mark the uncertain results as lost. Resubmit all of them if one is requested, else those of open graphs."""
-        self.unread.lose(on_their_way)
+        self.unread.mark_lost(in_transit)
         lost = self.unread.in_state(ResultState.LOST)
-        wanted = lost if self._take_over(lost) else [each for each in lost if each.call in self._calls.graphs]
-        self._make_again(wanted, with_open_graphs=True)
+        wanted = lost if self._defer_requests(lost) else [each for each in lost if each.call in self._calls.graphs]
+        self._resubmit(wanted, with_open_graphs=True)
 
 
 def _options(unread: UnreadResult) -> bytes:

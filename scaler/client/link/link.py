@@ -93,8 +93,8 @@ class ClientLink:
         self.closed_because = ""
         """the reason why nothing can be sent any longer; empty while the link is open"""
         self.is_nested = self.address == task_context.current.address
-        self.endpoint = task_context.as_of_agent(endpoint) if self.is_nested else endpoint
-        self.loose_ends = EndWarnings(advice, self.is_nested)
+        self.endpoint = task_context.with_agent_settings(endpoint) if self.is_nested else endpoint
+        self.end_warnings = EndWarnings(advice, self.is_nested)
         self.limit = ValueLimit(self.address)
         self._work = OpenWork(self.limit)
         self._work.advised = partial(advised, address=self.address)
@@ -132,10 +132,10 @@ class ClientLink:
         """Delete a large result whose future was garbage-collected."""
         self._put(partial(self._work.forget_result, object_id))
 
-    def hold(self, instruction: ObjectInstruction) -> None:
+    def store_object(self, instruction: ObjectInstruction) -> None:
         """Store an object."""
         self.check_open()
-        self._put(partial(self._work.hold, instruction))
+        self._put(partial(self._work.store_object, instruction))
 
     def release(self, object_id: ObjectId) -> None:
         """Delete an object."""
@@ -178,9 +178,9 @@ class ClientLink:
         self._put(Request(partial(self._work.shut_down, reply), reply))
         return reply
 
-    def want(self, task_id: TaskId) -> None:
+    def mark_wanted(self, task_id: TaskId) -> None:
         """Report to the scheduler that the result of a task is waited for. Ignored unless the task is open."""
-        self._put(partial(self._protocol.want, task_id))
+        self._put(partial(self._protocol.mark_wanted, task_id))
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Request the reason why an open task waits. The answer may never arrive."""

@@ -19,7 +19,7 @@ from scaler.pickling.serialization import Frames, size_of
 from scaler.shared_memory import SharedFrames
 from scaler.wire.messages.client import GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction
-from scaler.wire.session.too_large import died_of_it
+from scaler.wire.session.too_large import crash_advice
 
 
 def as_sent(instruction: ObjectInstruction) -> ObjectInstruction:
@@ -142,16 +142,16 @@ class Refusals:
         """Forget the refusal of an object that is no longer used."""
         self._known.pop(object_id, None)
 
-    def on_dead_scheduler(self, on_their_way: Iterable[Any], unheard: Iterable[Any]) -> None:
+    def on_dead_scheduler(self, in_transit: Iterable[Any], unacknowledged: Iterable[Any]) -> None:
         """Refuse values that were in transit to `TRIES_MOST` successive schedulers when these ended.
 
         Args:
             in_transit: the items that had left, wholly or in part.
             unacknowledged: all items that have not arrived.
         """
-        left = {item.object_id for item in on_their_way if type(item) is ObjectInstruction}
+        left = {item.object_id for item in in_transit if type(item) is ObjectInstruction}
         known, self._deaths = self._deaths, {}
-        for item in unheard:
+        for item in unacknowledged:
             if type(item) is not ObjectInstruction:
                 continue
             times = self._deaths[item.object_id] = known.get(item.object_id, 0) + (item.object_id in left)
@@ -159,7 +159,7 @@ class Refusals:
                 self.add(item.object_id, partial(self._deadly, _what(item), size_of(item.frames)))
 
     def _deadly(self, value: str, size: int) -> ObjectTooLargeError:
-        return ObjectTooLargeError(value, size, self.limit.host, None, died_of_it(TRIES_MOST))
+        return ObjectTooLargeError(value, size, self.limit.host, None, crash_advice(TRIES_MOST))
 
 
 def _what(instruction: ObjectInstruction) -> str:

@@ -86,7 +86,7 @@ class OpenWork:
         self.attended: Counter[str] = Counter()
         """job name -> the number of calls that keep the job running"""
         self._functions = KeptFunctions()
-        self._held: dict[ObjectId, ObjectInstruction] = {}
+        self._stored: dict[ObjectId, ObjectInstruction] = {}
         self.window = Window()
         """the tasks that were sent, and those that wait here until sent ones end"""
         self._ranges = OpenRanges(self._tasks, self.window)
@@ -99,10 +99,10 @@ class OpenWork:
         self._tries: dict[bytes, int] = {}
         """open item -> the number of unreadable answers while it was open"""
 
-    def is_waiting(self, but_for: int = 0) -> bool:
+    def is_waiting(self, ignored_tasks: int = 0) -> bool:
         """Return whether answers of the scheduler are due, apart from the results of up to `ignored_tasks` tasks."""
         else_open = self.graphs.by_id or self.large.requests or self._shutdowns or self.inquiries.open or self.jobs.open
-        return len(self._tasks) > but_for or bool(else_open)
+        return len(self._tasks) > ignored_tasks or bool(else_open)
 
     def is_open(self, task_id: TaskId) -> bool:
         """Return whether a task has no result yet."""
@@ -288,7 +288,7 @@ class OpenWork:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             self._dependents.on_dropped(list(graph.sinks))
             graph.fail(CancelledError)
-            self.on_graph_over()
+            self.on_graph_ended()
 
     def cancel_waiting(self, task_id: TaskId, lane: Lane) -> None:
         """Cancel a task unless it has started. The scheduler decides, unless it does not have the task yet.
@@ -305,7 +305,7 @@ class OpenWork:
 
     def abandon(self, sink: object) -> None:
         """Cancel all tasks of `sink`."""
-        sinks = {sink, *self.large.unread.drop_asked_by(sink)}
+        sinks = {sink, *self.large.unread.drop_requested_by(sink)}
         task_ids = [task_id for task_id, entry in self._tasks.items() if entry[1] in sinks]
         for task_id in task_ids:
             del self._tasks[task_id]
@@ -313,19 +313,19 @@ class OpenWork:
         self._send_waiting()
         self.large.abandon(sink)
 
-    def hold(self, instruction: ObjectInstruction) -> None:
+    def store_object(self, instruction: ObjectInstruction) -> None:
         """Store an object until `release` or `clear`."""
         make_error = self._refusals.reason([instruction])
         if make_error is not None:
             self._refusals.add(instruction.object_id, make_error)
             return
-        self._held[instruction.object_id] = instruction
+        self._stored[instruction.object_id] = instruction
         self.out.append(as_sent(instruction))
 
     def release(self, object_id: ObjectId) -> None:
         """Delete a stored object."""
         self._refusals.forget(object_id)
-        if self._held.pop(object_id, None) is not None:
+        if self._stored.pop(object_id, None) is not None:
             self.delete([object_id])
 
     def forget_result(self, object_id: ObjectId) -> None:
@@ -340,7 +340,7 @@ class OpenWork:
         elif self._tasks.pop(TaskId(object_id), None) is not None:
             self._send_cancel(TaskId(object_id))
             self._send_waiting()
-            self.on_graph_over()
+            self.on_graph_ended()
         else:
             self._forget_node(TaskId(object_id))
 
@@ -348,13 +348,13 @@ class OpenWork:
         found = self.graphs.pop(task_id)
         if found is not None and found[0] not in self.graphs:  # this was its last wanted node
             self.out.append(GraphTaskCancel(found[0].spec.graph_id))
-            self.on_graph_over()
+            self.on_graph_ended()
 
     def clear(self, make_error: MakeError) -> None:
         """Cancel all tasks and delete all objects."""
         self._send_cancels()
-        self.delete([*self._held, *self._functions, *(each.object_id for each in self.large.unread.at_scheduler())])
-        self._held, self._functions = {}, KeptFunctions()
+        self.delete([*self._stored, *self._functions, *(each.object_id for each in self.large.unread.at_scheduler())])
+        self._stored, self._functions = {}, KeptFunctions()
         self._refusals = Refusals(self.limit)
         self.large.forget()
         self._fail_tasks(make_error)
@@ -425,20 +425,20 @@ class OpenWork:
                 self.large.unread.keep(result.task_id, call)
                 sink.store(result)
             if entry is None and call[0] not in self.graphs:
-                self.on_graph_over()
+                self.on_graph_ended()
         if touched is not None:
             touched.notify()
-        self._send_what_waited(task_ids)
+        self._send_admitted(task_ids)
 
     def _with_advice(self, result: TaskResult) -> TaskResult:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
-    def on_graph_over(self) -> None:
+    def on_graph_ended(self) -> None:
         """Retry what waits for a graph, which has ended or whose claims are answered."""
-        self.large.make_waiting_again()
+        self.large.resubmit_waiting()
         self._dependents.answer_again()
 
-    def _send_what_waited(self, ended: Iterable[TaskId]) -> None:
+    def _send_admitted(self, ended: Iterable[TaskId]) -> None:
         """Send the tasks that fit into the window now, and the graphs that waited for claimed results."""
         if self._dependents:
             for task_id in ended:
@@ -446,7 +446,7 @@ class OpenWork:
         if self.window.waiting:
             self._send_waiting()
 
-    def say_graph_again(self, graph_id: GraphId, why: str) -> bool:
+    def resubmit_graph(self, graph_id: GraphId, why: str) -> bool:
         """Resubmit an open graph after a result that it needs was lost. Return whether the graph is open."""
         graph = self.graphs.by_id.get(graph_id)
         if graph is None:
@@ -466,7 +466,7 @@ class OpenWork:
                 self._send_object(request)
 
     def _send_object(self, request: ObjectRequest) -> None:
-        instruction = self._held.get(request.object_id) or object_of_call(
+        instruction = self._stored.get(request.object_id) or object_of_call(
             request.object_id, self._tasks.values(), self.graphs
         )
         if instruction is None:
@@ -479,7 +479,7 @@ class OpenWork:
         else:
             self.out.append(instruction)
 
-    def on_dead_scheduler(self, on_their_way: Iterable[Any], unheard: Iterable[Any]) -> None:
+    def on_dead_scheduler(self, in_transit: Iterable[Any], unacknowledged: Iterable[Any]) -> None:
         """Prepare to resubmit all open work to another scheduler, except values that ended several schedulers.
 
         Args:
@@ -488,17 +488,17 @@ class OpenWork:
         """
         self._ranges.split_all()
         self.large.on_other_scheduler()
-        self._refusals.on_dead_scheduler(on_their_way, unheard)
+        self._refusals.on_dead_scheduler(in_transit, unacknowledged)
 
     def _drop_refused(self) -> None:
         """Fail all open work that has a value that may not be sent, and drop that value."""
         refusals = self._refusals
-        for known in (*self._held.values(), *self._functions.values()):
+        for known in (*self._stored.values(), *self._functions.values()):
             make_error = refusals.reason([known])
             if make_error is None:
                 continue
             self._functions.drop(known.object_id)
-            if self._held.pop(known.object_id, None) is not None:
+            if self._stored.pop(known.object_id, None) is not None:
                 refusals.add(known.object_id, make_error)
         for task_id, entry in list(self._tasks.items()):
             if (make_error := self._reason(entry)) is not None:
@@ -549,7 +549,7 @@ class OpenWork:
         if graph is not None:
             self.out.append(GraphTaskCancel(graph.spec.graph_id))
             graph.fail(make_error)
-        self.on_graph_over()
+        self.on_graph_ended()
 
     def on_shutdown_responses(self, responses: Sequence[ClientShutdownResponse]) -> None:
         response = responses[0]  # a second one has no receiver
@@ -560,7 +560,7 @@ class OpenWork:
 
     # New and lost connections
 
-    def resend(self, unheard: Iterable[Any] = ()) -> None:
+    def resend(self, unacknowledged: Iterable[Any] = ()) -> None:
         """Submit all open work to a scheduler that may know all, a part or none of it, and ignores what it knows.
 
         Cancels and deletes go first, because they concern earlier work.
@@ -573,10 +573,10 @@ class OpenWork:
         self._drop_refused()
         waiting = (self._tasks[task_id][0] for task_id in self.window.waiting)
         mark_possibly_started(self._tasks, self.graphs, (*self.out, *waiting))
-        self.out = [item for item in (*unheard, *self.out) if is_withdrawal(item)]
-        self.out.extend(map(as_sent, self._held.values()))
+        self.out = [item for item in (*unacknowledged, *self.out) if is_withdrawal(item)]
+        self.out.extend(map(as_sent, self._stored.values()))
         self.window.clear()
-        self._ranges.weigh_again()
+        self._ranges.restore_weights()
         self._dependents.clear()
         enter = self.window.enter
         admitted = [entry for entry in self._tasks.values() if enter(entry[0].task_id, size_at_scheduler(entry))]
@@ -621,7 +621,7 @@ class OpenWork:
     def forget_everything(self) -> None:
         """Drop everything that was kept for the next connection, because there will be none."""
         self.out = []
-        self._functions, self._held = KeptFunctions(), {}
+        self._functions, self._stored = KeptFunctions(), {}
         self.large.forget()
 
     def _fail_tasks(self, make_error: MakeError) -> None:

@@ -61,8 +61,8 @@ from scaler.wire.messages.client import (
 )
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import (
-    IS_BACK,
     PROTOCOL_VERSION,
+    RETURNING,
     HelloReply,
     HelloRequest,
     ObjectRequest,
@@ -76,7 +76,7 @@ logger = logging.getLogger("scaler.client")
 GOODBYE_SECONDS = 0.5
 """How long the goodbye to a connected scheduler may take to leave. Its answer is not awaited."""
 
-COME_SECONDS = 1.0
+QUESTION_WAIT_SECONDS = 1.0
 """How long a question waits for a scheduler that has not answered yet, or whose connection was lost."""
 
 OUTPUTS_MOST = 1024
@@ -106,10 +106,10 @@ class ClientProtocol:
         )
         self._conversation = ConversationState(patience, work.is_waiting)
         self._work = work
-        self._questions = TaskQuestions(work, connection.endpoint, self.advice.nobody)
+        self._questions = TaskQuestions(work, connection.endpoint, self.advice.no_scheduler)
         self._outputs: Requests[OutputLine, OutputResponse] = Requests(work.queue)
         self.watch = TaskWatch(work, self.ask, is_off=hello.agent_token != NO_ID)
-        self.is_welcome = False
+        self.is_accepted = False
         """whether the scheduler has answered the hello of this connection"""
         self._no_scheduler_since = time.monotonic()
         """when the last scheduler was lost, or this client started"""
@@ -117,12 +117,12 @@ class ClientProtocol:
         """the reason why the client no longer connects; empty while it may"""
         self.is_locked_out = False
         """whether the client is refused for lack of a valid key"""
-        self._reply_heard = 0
+        self._acknowledged = 0
         """the number of the last message that the scheduler had received when it accepted this client"""
         self._wait = 0
         """the number of the current wait, if this client's task only waits; else 0"""
         self._is_wait_over: Callable[[], bool] = bool
-        self._is_rest_sent = False
+        self._is_wait_reported = False
         self._handlers: dict[type, Callable[[Any], None]] = {
             Batch[HelloReply]: self._on_hello_replies,
             Batch[HelloRequest]: self._on_hello_requests,
@@ -145,10 +145,10 @@ class ClientProtocol:
         return {
             states.OPEN: self._open,
             states.HELLO: self._send_hello,
-            states.RESUME: self._go_on,
-            states.SAY_ALL: self._begin,
+            states.RESUME: self._resume_session,
+            states.RESUBMIT: self._start_session,
             states.START_OVER: self._start_over,
-            states.BEAT: self._beat,
+            states.HEARTBEAT: self._send_heartbeat,
             states.HANG_UP: self._hang_up,
             states.SEEK: self._seek,
             states.EXPIRE: self._expire,
@@ -159,23 +159,23 @@ class ClientProtocol:
 
     # The conversation
 
-    def lose(self, reason: str) -> None:
+    def drop_connection(self, reason: str) -> None:
         """Replace the connection, if there is one, and start a new session, because it is uncertain what was sent."""
         self._connection.session.spoil()
-        self._happened(states.CUT, reason)
+        self._handle_event(states.CUT, reason)
 
     def send_goodbye(self) -> None:
         """Send the remaining items and a goodbye, if there is a scheduler."""
         if not self.ended_because:
-            self._happened(states.LEAVE)
+            self._handle_event(states.LEAVE)
 
     def end(self) -> None:
         """Close the connection for good."""
-        self._connection.end(GOODBYE_SECONDS if self.is_welcome else 0)
-        self.is_welcome = False
+        self._connection.end(GOODBYE_SECONDS if self.is_accepted else 0)
+        self.is_accepted = False
         self._outputs.fail(CancelledError)  # whatever the error, they receive no lines
 
-    def _happened(self, event: Event, reason: str = "") -> None:
+    def _handle_event(self, event: Event, reason: str = "") -> None:
         action = self._conversation.happened(event, time.monotonic())
         if action is not states.NOTHING:
             if reason:
@@ -190,24 +190,24 @@ class ClientProtocol:
         except OSError as error:
             self._refused(f"cannot connect to {self._connection.endpoint}: {error}", is_certain=True)
             return
-        self.advice.find_out()
-        self._happened(states.OPENED)
+        self.advice.start_lookup()
+        self._handle_event(states.OPENED)
 
     def _send_hello(self) -> None:
-        resumes = IS_BACK if self._conversation.scheduler_id != NO_ID else 0
+        resumes = RETURNING if self._conversation.scheduler_id != NO_ID else 0
         self._connection.send_hello(self._hello, resumes=resumes, account=self._account)
 
-    def _go_on(self) -> None:
-        self.is_welcome = True
+    def _resume_session(self) -> None:
+        self.is_accepted = True
         self._connection.close_aside()
-        self._is_rest_sent = False
-        self._connection.resume(self._reply_heard)
+        self._is_wait_reported = False
+        self._connection.resume(self._acknowledged)
         self._questions.resend()
 
-    def _begin(self) -> None:
-        self.is_welcome = True
+    def _start_session(self) -> None:
+        self.is_accepted = True
         self._connection.close_aside()
-        self._is_rest_sent = False
+        self._is_wait_reported = False
         self._work.resend(self._connection.session.begin())
         self._questions.resend()
         self._outputs.resend()
@@ -215,11 +215,11 @@ class ClientProtocol:
     def _start_over(self) -> None:
         logger.info("another scheduler answers at %s; the client resubmits all open work", self._connection.endpoint)
         pipe = self._connection.session.pipe
-        self._work.on_dead_scheduler(pipe.on_their_way(), pipe.unheard())
-        self._begin()
+        self._work.on_dead_scheduler(pipe.on_their_way(), pipe.unacknowledged())
+        self._start_session()
 
-    def _beat(self) -> None:
-        has_unsent = self._work.out or self._connection.session.pipe.has_unsaid
+    def _send_heartbeat(self) -> None:
+        has_unsent = self._work.out or self._connection.session.pipe.has_pending
         self._connection.send_unnumbered(ClientHeartbeat(time.monotonic_ns(), int(bool(has_unsent))))
 
     def _hang_up(self) -> None:
@@ -231,8 +231,8 @@ class ClientProtocol:
         self._on_no_scheduler()
 
     def _on_no_scheduler(self) -> None:
-        if self.is_welcome:
-            self.is_welcome = False
+        if self.is_accepted:
+            self.is_accepted = False
             self._no_scheduler_since = time.monotonic()
 
     def _expire(self) -> None:
@@ -250,22 +250,24 @@ class ClientProtocol:
 
     def send(self) -> None:
         """Send the queued items. Without a connection they wait, because the session may resume."""
-        if not self.is_welcome:
+        if not self.is_accepted:
             return
         work, pipe = self._work, self._connection.session.pipe
         if work.out:
             pipe.put_all(work.out)
             work.out = []
-            self._is_rest_sent = False
+            self._is_wait_reported = False
         elif not pipe.is_ready:
             return
         try:
             unwritable = self._connection.flush()
         except ProtocolError as error:
-            self._happened(states.UNREADABLE, f"its items cannot be written: {error}")
+            self._handle_event(states.UNREADABLE, f"its items cannot be written: {error}")
             what = "the client could not write its messages"
             check = "the memory of this machine, and that no argument changes while it is sent"
-            self._on_unreadable(partial(self._hopeless, what, str(error), check))  # any open call may be the cause
+            self._on_unreadable(
+                partial(self._unreadable_error, what, str(error), check)
+            )  # any open call may be the cause
         else:
             if unwritable:
                 self._drop(unwritable)
@@ -287,45 +289,47 @@ class ClientProtocol:
         """Send a task while the link's thread sleeps. Return whether that thread must wake up: an answer has arrived,
         or the scheduler needs a new report of the wait.
         """
-        self._conversation.began_to_wait(time.monotonic())
+        self._conversation.started_waiting(time.monotonic())
         self.send()
         return self._connection.has_message() or self._wait > 0
 
     def ask(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Request the reason why a task waits."""
         self.send()  # so that the pipe knows what is in transit
-        lane = self._connection.session.pipe if self.is_welcome else None
-        self._questions.ask(task_id, on_answer, lane, time.monotonic() - self._no_scheduler_since < COME_SECONDS)
+        lane = self._connection.session.pipe if self.is_accepted else None
+        self._questions.ask(
+            task_id, on_answer, lane, time.monotonic() - self._no_scheduler_since < QUESTION_WAIT_SECONDS
+        )
 
-    def want(self, task_id: TaskId) -> None:
+    def mark_wanted(self, task_id: TaskId) -> None:
         """Report that the result of a task is waited for. Ignored for tasks that are not open or not sent."""
         request = self._work.request_about(task_id)
-        if self.is_welcome and request is not None and task_id not in self._work.window.waiting:
+        if self.is_accepted and request is not None and task_id not in self._work.window.waiting:
             self._work.out.append(replace(request, wanted=1))
 
     def cancel_waiting(self, task_id: TaskId, on_answer: OnAnswer) -> None:
         """Cancel a task unless it has started. `on_answer` is called once the scheduler may have decided."""
         self.send()  # so that the pipe knows what is in transit
-        if self.is_welcome:
+        if self.is_accepted:
             self._work.cancel_waiting(task_id, self._connection.session.pipe)
         self.ask(task_id, on_answer)
 
     def set_wait(self, wait: int, is_over: Callable[[], bool]) -> None:
         """Report to the scheduler, until `is_over()`, that the process only waits, see `task_context.WaitReporter`."""
         self._wait, self._is_wait_over = wait, is_over
-        self._is_rest_sent = False
+        self._is_wait_reported = False
 
-    def _send_rest(self) -> None:
+    def _report_wait(self) -> None:
         """Report once that the process only waits, after everything is sent, unless an item has ended the wait."""
-        if not self._is_rest_sent and self.is_welcome and not self._is_wait_over():
+        if not self._is_wait_reported and self.is_accepted and not self._is_wait_over():
             pipe = self._connection.session.pipe
             pipe.put(ClientResting(self._wait, pipe.heard))
             self.send()
-            self._is_rest_sent = True
+            self._is_wait_reported = True
 
     # Receiving
 
-    def hear(self, ready: Container[int]) -> None:
+    def handle_ready(self, ready: Container[int]) -> None:
         """Handle one message, if there is one, and the end of the connection, given the result of a wait."""
         # Checked first but acted upon last: messages that arrived before the cut still count.
         has_arrived, was_cut = self._connection.look(ready)
@@ -335,7 +339,7 @@ class ClientProtocol:
             is_certain = self._connection.is_refused_by_scheduler
             self._refused(self._connection.refusal, is_certain=is_certain, is_locked_out=True)
         elif was_cut:
-            self._happened(states.CUT, "it was cut")
+            self._handle_event(states.CUT, "it was cut")
 
     def _refused(self, reason: str, *, is_certain: bool, is_locked_out: bool = False) -> None:
         action = self._conversation.refused(is_certain, time.monotonic())
@@ -351,11 +355,11 @@ class ClientProtocol:
         try:
             while count < most and (batches := self._connection.receive()) is not None:
                 count += 1
-                if self.is_welcome and not (batches and type(batches[0]) is _HELLO_REQUESTS):
+                if self.is_accepted and not (batches and type(batches[0]) is _HELLO_REQUESTS):
                     self._conversation.heard()
                 for batch in batches:
                     self._handlers[type(batch)](batch)
-                    self._is_rest_sent = False
+                    self._is_wait_reported = False
         except ProtocolError as error:
             self._on_garbage(error)
             return True
@@ -365,23 +369,23 @@ class ClientProtocol:
         """Handle bytes that are not a message of a scheduler. Before a later welcome, another program sent them;
         otherwise they may have held any answer.
         """
-        is_stranger = not self.is_welcome and self._conversation.scheduler_id != NO_ID
-        self._happened(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
+        is_stranger = not self.is_accepted and self._conversation.scheduler_id != NO_ID
+        self._handle_event(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
         if is_stranger:
             self.advice.warn_of_stranger(f"it sends bytes that are not a message of a scheduler: {error}")
             return
         what = f"the client could not read messages from {self._connection.endpoint}"
         check = "that a scheduler of the same version listens there, and any proxy in between"
-        self._on_unreadable(partial(self._hopeless, what, str(error), check))
+        self._on_unreadable(partial(self._unreadable_error, what, str(error), check))
 
     def _on_hello_replies(self, batch: Batch[HelloReply]) -> None:
         reply = batch[0]
-        if self.is_welcome:
+        if self.is_accepted:
             return
         if reply.accepted:
-            self.advice.stranger = ""
-            is_resumed = self._connection.session.may_go_on(reply.resumed)
-            self._reply_heard = reply.heard
+            self.advice.stranger_reason = ""
+            is_resumed = self._connection.session.may_resume(reply.resumed)
+            self._acknowledged = reply.heard
             self._work.window.resize(reply.window_tasks, reply.window_bytes)
             self._work.limit.n_bytes = reply.value_bytes or NO_LIMIT
             self._account = reply.account
@@ -397,7 +401,7 @@ class ClientProtocol:
         self._refused(f"the scheduler at {endpoint} refused this client: {reason}", is_certain=is_last_one)
 
     def _on_hello_requests(self, batch: Batch[HelloRequest]) -> None:
-        self._happened(states.ASKED, f"the scheduler asks for a new hello: {batch[0].reason}")
+        self._handle_event(states.ASKED, f"the scheduler asks for a new hello: {batch[0].reason}")
 
     def _on_echos(self, batch: Batch[ClientHeartbeatEcho]) -> None:
         if batch[-1].value_bytes:  # else it only probes the connection
@@ -438,9 +442,9 @@ class ClientProtocol:
             self.watch.look(now)
         self.send()
         if self._wait:
-            self._send_rest()
+            self._report_wait()
 
-    def _hopeless(self, what: str, reason: str, check: str) -> BaseException:
+    def _unreadable_error(self, what: str, reason: str, check: str) -> BaseException:
         return ProtocolError(f"{what}, {TRIES_MOST} times while this was open; the last error: {reason}; check {check}")
 
 

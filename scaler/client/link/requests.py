@@ -50,7 +50,7 @@ OnOutput: TypeAlias = Callable[[Sequence[OutputLine], int], None]
 class AnswerReceiver(Protocol[Row, Reply_contra]):
     """A receiver of the answers to one request. Called in the link's thread: must not block."""
 
-    def hear(self, response: Reply_contra, rows: list[Row]) -> bool:
+    def receive(self, response: Reply_contra, rows: list[Row]) -> bool:
         """Receive an answer. Return whether it was the last one."""
 
     def fail(self, make_error: MakeError) -> None:
@@ -105,16 +105,16 @@ class Inquiry(Answer[T]):
     ) -> None:
         super().__init__(read)
         self.workers = workers
-        self._wish = (detailed, workers, restart, leave, cancel_tasks)
+        self._request = (detailed, workers, restart, leave, cancel_tasks)
         check_item(CLIENT_TO_SCHEDULER, self.item(0))
         self.found: int | None = None
         """the number of workers in the last answer; None before the first answer"""
 
     def item(self, number: int) -> InfoRequest:
         """Return the request as a message item."""
-        return InfoRequest(number, *self._wish)
+        return InfoRequest(number, *self._request)
 
-    def hear(self, response: InfoResponse, described: list[Any]) -> bool:
+    def receive(self, response: InfoResponse, described: list[Any]) -> bool:
         self.found = response.workers
         if response.refused:
             self.fail(partial(NotAllowedError, response.refused))
@@ -154,7 +154,7 @@ class JobQuestion(Answer[JobResponse]):
         """Return the request as a message item."""
         return JobRequest(number, *self._request)
 
-    def hear(self, response: JobResponse, _rows: object) -> bool:
+    def receive(self, response: JobResponse, _rows: object) -> bool:
         if response.status != JobAnswerKind.WAITS:
             self.take(response)
             return True
@@ -189,16 +189,19 @@ class Requests(Generic[Row, Reply_contra]):
         """the number of unreadable messages received while each request was open"""
 
     def add(
-        self, asker: AnswerReceiver[Row, Reply_contra], make_item: Callable[[int], Any], rows: list[Row] | None = None
+        self,
+        receiver: AnswerReceiver[Row, Reply_contra],
+        make_item: Callable[[int], Any],
+        rows: list[Row] | None = None,
     ) -> None:
         """Send the item that `make_item` returns for the number of the request. Collect its rows in `rows` if given."""
         number = next(self._numbers) % NUMBERS
-        self.open[number] = (make_item(number), asker, [] if rows is None else rows)
+        self.open[number] = (make_item(number), receiver, [] if rows is None else rows)
         self._send(self.open[number][0])
 
-    def withdraw(self, asker: AnswerReceiver[Row, Reply_contra]) -> list[int]:
+    def withdraw(self, receiver: AnswerReceiver[Row, Reply_contra]) -> list[int]:
         """Remove the requests of a receiver. Return their numbers."""
-        numbers = [number for number, known in self.open.items() if known[1] is asker]
+        numbers = [number for number, known in self.open.items() if known[1] is receiver]
         for number in numbers:
             del self.open[number]
         return numbers
@@ -211,9 +214,9 @@ class Requests(Generic[Row, Reply_contra]):
     def on_responses(self, responses: Iterable[Reply_contra]) -> None:
         for response in responses:
             if response.number in self.open:
-                item, asker, rows = self.open.pop(response.number)
-                if not asker.hear(response, rows):
-                    self.open[response.number] = (item, asker, [])
+                item, receiver, rows = self.open.pop(response.number)
+                if not receiver.receive(response, rows):
+                    self.open[response.number] = (item, receiver, [])
 
     def drop(self, number: int, make_error: MakeError) -> None:
         """Fail one request, if it is open."""
@@ -238,8 +241,8 @@ class Requests(Generic[Row, Reply_contra]):
     def fail(self, make_error: MakeError) -> None:
         """Fail all requests."""
         failed, self.open = self.open, {}
-        for _, asker, _ in failed.values():
-            asker.fail(make_error)
+        for _, receiver, _ in failed.values():
+            receiver.fail(make_error)
 
 
 class OutputQuery:
@@ -248,7 +251,7 @@ class OutputQuery:
     def __init__(self, on_output: OnOutput) -> None:
         self._on_output = on_output
 
-    def hear(self, response: OutputResponse, rows: list[OutputLine]) -> bool:
+    def receive(self, response: OutputResponse, rows: list[OutputLine]) -> bool:
         self._on_output(rows, response.dropped)
         return True
 
@@ -266,7 +269,7 @@ class OutputFollower(list[OutputLine]):
     def append(self, line: OutputLine) -> None:
         self._stream.take(line)
 
-    def hear(self, _response: OutputResponse, _rows: list[OutputLine]) -> bool:
+    def receive(self, _response: OutputResponse, _rows: list[OutputLine]) -> bool:
         return False
 
     def fail(self, _make_error: MakeError) -> None:

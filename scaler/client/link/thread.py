@@ -38,7 +38,7 @@ FEW_TASKS = 3
 
 _NO_TASK = TaskId(NO_ID)
 
-LONE_SECONDS = 0.1
+HOUSEKEEPING_DELAY_SECONDS = 0.1
 """The longest delay of housekeeping after a single result."""
 
 
@@ -65,15 +65,15 @@ class LinkThread(ClientLink):
         name: str = "",
     ) -> None:
         self.callbacks = Callbacks()
-        self._is_left = False
+        self._is_detached = False
         """whether `close` was called without waiting for the end of the thread"""
         self._ending: MakeError | None = None
-        self._is_foreign = False
+        self._is_forked = False
         self._turn = threading.Lock()
         """held by the thread that may touch socket and tables: the link's while it is awake, or a submitting one"""
-        self._due_at = math.inf
+        self._housekeeping_at = math.inf
         """when the housekeeping after a single result is due"""
-        self._is_doubtful = False
+        self._was_interrupted = False
         """whether a direct submit was interrupted, so that it is unknown what was sent"""
         self._inbox: Inbox[Entry | Command] = Inbox(self._refuse)
         self._put = self._inbox.put
@@ -100,7 +100,7 @@ class LinkThread(ClientLink):
             task_context.current.submitted(entry[0].task_id, self.cancel)
         if self._inbox.is_asleep and not self._turn.locked():
             with self._turn:
-                if self._has_sent(self._work.add, entry):
+                if self._try_send(self._work.add, entry):
                     return
         self._put(entry)
 
@@ -111,7 +111,7 @@ class LinkThread(ClientLink):
             task_context.current.submitted(_NO_TASK, lambda _task_id: self.abandon(sink))
         if self._inbox.is_asleep and not self._turn.locked():
             with self._turn:
-                if self._has_sent(self._work.add_rows, take):
+                if self._try_send(self._work.add_rows, take):
                     return
         self._put(Request(partial(self._work.add_rows, take), sink))
 
@@ -127,27 +127,27 @@ class LinkThread(ClientLink):
         """Return whether anything is open or queued. The order matters: the thread takes items while awake."""
         return not self._inbox.is_asleep or self._work.is_waiting()
 
-    def _has_sent(self, add: Callable[[T], None], what: T) -> bool:
+    def _try_send(self, add: Callable[[T], None], what: T) -> bool:
         """Do the thread's work here if it sleeps with little open. Return whether it was done.
 
         This saves a thread switch, a twentieth of the round trip of a single task. After an interrupt it is unknown
         what was sent, so the connection is replaced and all open work is sent again.
         """
-        if not (self._inbox.is_asleep and self._protocol.is_welcome) or self._work.is_waiting(FEW_TASKS):
+        if not (self._inbox.is_asleep and self._protocol.is_accepted) or self._work.is_waiting(FEW_TASKS):
             return False
         try:
             add(what)
             if self._protocol.send_at_once():
                 self._inbox.rouse()  # sending has read the socket's state, so its descriptor will not fire again
         except BaseException:  # raised again: an interrupt may come anywhere here
-            self._is_doubtful = True
+            self._was_interrupted = True
             self._inbox.rouse()
             raise
         return True
 
     def check_process(self) -> None:
         """Raise `DisconnectedError` in a forked process, which has no thread that would end its futures."""
-        if self._is_foreign:
+        if self._is_forked:
             raise self._disconnected()
 
     def is_own_thread(self) -> bool:
@@ -181,15 +181,15 @@ class LinkThread(ClientLink):
         Args:
             wait_seconds: how long to wait for the end; 0: do not wait, None: wait without limit.
         """
-        if self._is_foreign:
+        if self._is_forked:
             return
         self.closed_because = self.closed_because or "this client is disconnected; make a new one"
         self._ending = self._ending or client_ended
-        self._is_left = self._is_left or wait_seconds == 0 or self.is_own_thread()
+        self._is_detached = self._is_detached or wait_seconds == 0 or self.is_own_thread()
         self._inbox.rouse()
-        if not self._is_left:
+        if not self._is_detached:
             self._thread.join(wait_seconds)
-            self.loose_ends.say()
+            self.end_warnings.log_warnings()
 
     def fail(self, make_error: MakeError) -> None:
         """Fail all open work for good, because its results will never arrive."""
@@ -207,7 +207,7 @@ class LinkThread(ClientLink):
     def leave_to_parent(self) -> None:
         """Close the link in a forked process, where its thread does not exist, without touching the parent's socket."""
         super().leave_to_parent()
-        self._is_foreign = True
+        self._is_forked = True
         self._inbox.leave_to_parent()
 
     # The thread
@@ -229,17 +229,17 @@ class LinkThread(ClientLink):
             bug = "the link to the scheduler failed, see the log; this is a bug"
             self.closed_because = self._protocol.ended_because or bug
         try:
-            self._obey()
+            self._run_commands()
         finally:  # even if this raises, each future must end
             if self._ending is client_ended:
-                self.loose_ends.cancelled = self._work.count_wanted()
+                self.end_warnings.cancelled = self._work.count_wanted()
             self._work.give_up(self._ending or self._disconnected, self._disconnected, tell=False)
             self._work.forget_everything()
             self._inbox.end()
             self.callbacks.close()
             self._protocol.end()
-            if self._is_left:
-                self.loose_ends.say()
+            if self._is_detached:
+                self.end_warnings.log_warnings()
 
     def _fall_asleep(self) -> float:
         """Do all pending work, and release the turn. Return the seconds until more is due.
@@ -251,10 +251,10 @@ class LinkThread(ClientLink):
         seconds = 0.0
         if not (self._connection.is_drained or self._work.is_waiting() or inbox.has_items):
             now = time.monotonic()
-            self._due_at = min(self._due_at, now + LONE_SECONDS)
-            seconds = self._due_at - now
+            self._housekeeping_at = min(self._housekeeping_at, now + HOUSEKEEPING_DELAY_SECONDS)
+            seconds = self._housekeeping_at - now
         if seconds <= 0:
-            self._due_at = math.inf
+            self._housekeeping_at = math.inf
             self._act()
             seconds = self._protocol.seconds_to_next(time.monotonic())
         may_sleep = inbox.fall_asleep() and self._ending is None and not self._protocol.ended_because
@@ -265,10 +265,10 @@ class LinkThread(ClientLink):
         """Take the turn, and handle one message, if one has arrived at the ready descriptors."""
         self._turn.acquire()
         self._inbox.wake_up(self._inbox.descriptor in ready)
-        self._protocol.hear(ready)
-        if self._is_doubtful:
-            self._is_doubtful = False
-            self._protocol.lose("a submit was interrupted")
+        self._protocol.handle_ready(ready)
+        if self._was_interrupted:
+            self._was_interrupted = False
+            self._protocol.drop_connection("a submit was interrupted")
 
     def _act(self) -> None:
         """Handle all messages, run the commands of other threads, do what is due, and send."""
@@ -278,12 +278,12 @@ class LinkThread(ClientLink):
             protocol.receive()
         while is_new:
             if self._inbox.has_items:
-                self._obey()
+                self._run_commands()
             protocol.act(time.monotonic())
             # ZeroMQ's descriptor is edge-triggered: only an empty read re-arms it.
             is_new = not connection.is_drained and protocol.receive()
 
-    def _obey(self) -> None:
+    def _run_commands(self) -> None:
         """Run the commands that other threads have queued; consecutive tasks without objects are added together."""
         take, work = self._inbox.take, self._work
         row: list[Entry] = []

@@ -68,24 +68,24 @@ class ConnectionAdvice:
         self._timeout_seconds = timeout_seconds
         looked_up = Endpoint("") if is_nested else endpoint
         self._lookup = Lookup(looked_up, partial(logger.warning, "%s. The client keeps trying"))
-        self.stranger = ""
+        self.stranger_reason = ""
         """the reason why another program seems to have taken the scheduler's address; empty if none is known"""
 
-    def find_out(self) -> None:
+    def start_lookup(self) -> None:
         """Start to look up the host name."""
         self._lookup.begin()
 
     def warn_of_stranger(self, reason: str) -> None:
         """Log, once for each reason, that another program seems to have taken the address."""
-        if reason != self.stranger:
-            self.stranger = reason
+        if reason != self.stranger_reason:
+            self.stranger_reason = reason
             text = "another program answers at %s, or its scheduler has changed: %s. The client keeps trying for %g s"
             logger.warning(text, self.endpoint, reason, self._timeout_seconds)
 
     def what_to_check(self) -> str:
         """Return a possible reason why no scheduler answers, as the end of a sentence."""
-        if self.stranger:
-            return f"another program answers there, not the scheduler that accepted this client: {self.stranger}"
+        if self.stranger_reason:
+            return f"another program answers there, not the scheduler that accepted this client: {self.stranger_reason}"
         if self._lookup.problem:
             return self._lookup.problem
         endpoint = self.endpoint
@@ -115,7 +115,7 @@ class ConnectionAdvice:
         """Return the error of work that has waited for `seconds`."""
         return TimeoutError(f"no scheduler answered at {self.endpoint} for {seconds:g} seconds; {self.what_to_check()}")
 
-    def nobody(self) -> str:
+    def no_scheduler(self) -> str:
         """Return a sentence for tasks that wait because no scheduler answers."""
         return (
             f"no scheduler answers at {self.endpoint}; {self.what_to_check()}; waiting tasks fail after "
@@ -144,7 +144,7 @@ class TaskQuestions:
         self._not_ours: set[TaskId] = set()
         """tasks that were not open here when they were asked about; an admin may ask about tasks of other clients"""
 
-    def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_come: bool = False) -> None:
+    def ask(self, task_id: TaskId, on_answer: OnAnswer, lane: Lane | None, may_connect: bool = False) -> None:
         """Answer a question, or pass it to the scheduler.
 
         Args:
@@ -152,9 +152,9 @@ class TaskQuestions:
             may_connect: whether a scheduler is likely to connect soon if none is connected; the question waits then.
         """
         request = self._work.request_about(task_id)
-        if request is None and (lane is not None or may_come):
+        if request is None and (lane is not None or may_connect):
             self._not_ours.add(task_id)
-        if lane is None and may_come:
+        if lane is None and may_connect:
             self._open.setdefault(task_id, []).append(on_answer)
         elif lane is None and request is None:
             on_answer(_ended(task_id))
@@ -170,13 +170,13 @@ class TaskQuestions:
 
     def on_answers(self, answers: Iterable[ExplainResponse]) -> None:
         for answer in answers:
-            task_id, heard = answer.task_id, replace(answer, sentence=advised(answer.sentence, self._address))
+            task_id, adapted = answer.task_id, replace(answer, sentence=advised(answer.sentence, self._address))
             if task_id in self._not_ours:
                 self._not_ours.discard(task_id)
                 if answer.waits_for == UNKNOWN:  # it is not open at the scheduler either
-                    heard = _ended(task_id, answer.worker)
+                    adapted = _ended(task_id, answer.worker)
             for on_answer in self._open.pop(task_id, ()):
-                on_answer(heard)
+                on_answer(adapted)
 
     def resend(self) -> None:
         """Resend the open questions on a new connection, and send those that waited for it."""
@@ -230,7 +230,7 @@ class TaskWatch:
         """the reason why no task progresses, as a sentence; empty if none is known"""
         self._work = work
         self._ask = ask
-        self._told = ""
+        self._logged_reason = ""
         """the reason of the logged concern"""
         self._oldest: TaskId | None = None
         self._pause_seconds = WARN_SECONDS
@@ -256,7 +256,7 @@ class TaskWatch:
 
     def forget(self) -> None:
         """Forget the concern without a log line, because all waiting tasks have failed."""
-        self.concern = self._told = ""
+        self.concern = self._logged_reason = ""
 
     def _on_answer(self, answer: ExplainResponse) -> None:
         is_stuck = answer.waits_for in STUCK
@@ -264,9 +264,9 @@ class TaskWatch:
 
     def _set_concern(self, reason: str, concern: str) -> None:
         self.concern = concern  # a longer wait alone is not logged
-        if reason == self._told:
+        if reason == self._logged_reason:
             return
-        self._told = reason
+        self._logged_reason = reason
         if reason:
             logger.warning("%s: %s", _who_waits(self._work.n_open, reason), concern)
         else:

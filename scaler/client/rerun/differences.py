@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Any
 
-from scaler.processor.execution.place import ProcessFacts, place_here
+from scaler.processor.execution.place import ProcessFacts, process_facts
 from scaler.texts import NAME_CHARACTERS, printable
 
 NAMES_MOST = 12
 """The maximum number of names of variables in one line."""
 
 
-def report_differences(label: str, there: ProcessFacts | None, function: Any, notes: Sequence[str] = ()) -> None:
+def report_differences(label: str, remote: ProcessFacts | None, function: Any, notes: Sequence[str] = ()) -> None:
     """Print the differences between this process and the one in which a task failed.
 
     Args:
@@ -27,35 +27,35 @@ def report_differences(label: str, there: ProcessFacts | None, function: Any, no
         function: the function; None if it cannot be read here.
         notes: further differences, as sentences.
     """
-    lines = [*differences(there, place_here(function)), *notes]
+    lines = [*differences(remote, process_facts(function)), *notes]
     if lines and sys.stderr is not None:
-        where = "" if there is None or not there.worker else f", which failed on worker {there.worker}"
+        where = "" if remote is None or not remote.worker else f", which failed on worker {remote.worker}"
         head = f"rerun of {printable(label, NAME_CHARACTERS)}{where}: what differs here"
         sys.stderr.write("\n  ".join((head, *lines)) + "\n")
         sys.stderr.flush()
 
 
-def differences(there: ProcessFacts | None, here: ProcessFacts) -> list[str]:
+def differences(remote: ProcessFacts | None, local: ProcessFacts) -> list[str]:
     """Return the differences as lines; empty if there are none."""
-    if there is None:
+    if remote is None:
         return ["unknown: the failure does not describe its process (host, Python, packages, environment variables)"]
     lines = []
-    if there.host != here.host:
-        lines.append(f"host: {here.host} here, {there.host} there")
-    if there.python != here.python:
-        lines.append(f"Python: {here.python} here, {there.python} there")
-    if packages := [*_packages(there, here)]:
+    if remote.host != local.host:
+        lines.append(f"host: {local.host} here, {remote.host} there")
+    if remote.python != local.python:
+        lines.append(f"Python: {local.python} here, {remote.python} there")
+    if packages := [*_packages(remote, local)]:
         lines.append(f"packages: {', '.join(packages)}")
-    for where, names in (("there", _missing(there, here)), ("here", _missing(here, there))):
+    for where, names in (("there", _missing(remote, local)), ("here", _missing(local, remote))):
         if names:
             shown, more = ", ".join(names[:NAMES_MOST]), len(names) - NAMES_MOST
             lines.append(f"environment variables set only {where}: {shown}{f' and {more} more' if more > 0 else ''}")
     return lines
 
 
-def _packages(there: ProcessFacts, here: ProcessFacts) -> Iterator[str]:
-    for package, version in there.packages.items():
-        own = here.packages.get(package) or _installed(package)
+def _packages(remote: ProcessFacts, local: ProcessFacts) -> Iterator[str]:
+    for package, version in remote.packages.items():
+        own = local.packages.get(package) or _installed(package)
         if own != version:
             yield f"{package} {own or 'missing'} here, {version} there"
 

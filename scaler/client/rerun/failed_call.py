@@ -26,7 +26,7 @@ from scaler.pickling.serialization import (
     read_arguments,
     sent_with,
 )
-from scaler.pickling.shipped_modules import offer, other_sources
+from scaler.pickling.shipped_modules import differing_sources, offer
 from scaler.processor.execution.place import ProcessFacts
 from scaler.processor.execution.random_generators import KeptState, RandomGenerators
 from scaler.processor.execution.values import reader_of
@@ -112,7 +112,7 @@ class FailedCall:
             offer(modules)
             function = from_frames(serializer, self.function[1:])
         finally:  # also if it cannot be read: then the differences may be the reason
-            others = other_sources(modules)
+            others = differing_sources(modules)
             notes = [f"modules: {', '.join(others)} of this program, with other source code"] if others else []
             report_differences(self.label, self.place, function, [*self.notes, *notes])
         return serializer, function
@@ -143,7 +143,7 @@ def run(call: FailedCall) -> Any:
     with _generators_put_back():
         function, positional, keywords, task = call.read()
         with task_context.rerunning(task):
-            _generators.begin(RunOptions.decode(call.options).seed_of(call.task_id))
+            _generators.start_call(RunOptions.decode(call.options).seed_of(call.task_id))
             return function(*positional, **keywords)
 
 
@@ -163,4 +163,4 @@ def _generators_put_back() -> Iterator[None]:
                 _kept[later[0]] = state
             else:
                 _generators.refresh()  # generators of modules that were imported meanwhile
-                state.put_back()
+                state.restore()

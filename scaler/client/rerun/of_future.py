@@ -26,7 +26,7 @@ from scaler.processor.execution.place import ProcessFacts
 from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import GraphNode, Task, TaskResult
 from scaler.wire.messages.common import ObjectInstruction, TaskStatus
-from scaler.wire.messages.vocabulary import without_needed
+from scaler.wire.messages.vocabulary import split_failed_input
 
 if TYPE_CHECKING:
     from scaler.client.aio.link import AsyncLink
@@ -66,7 +66,7 @@ class PreparedCall:
 
     call: FailedCall
     objects: dict[bytes, Frames]
-    arrivals: dict[ObjectId, tuple[str, ResultFetch]] = field(default_factory=dict)
+    fetches: dict[ObjectId, tuple[str, ResultFetch]] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def cancelled_on_error(self, link: RerunLink) -> Iterator[None]:
@@ -74,7 +74,7 @@ class PreparedCall:
         try:
             yield
         except BaseException:  # raised again: also an interrupt
-            for object_id in self.arrivals:
+            for object_id in self.fetches:
                 link.cancel(TaskId(object_id))
             raise
 
@@ -87,23 +87,23 @@ class PreparedCall:
         Raises:
             RerunError: if there is no value.
         """
-        what, arrival = self.arrivals[object_id]
-        if error is None and arrival.refusal is not None:
-            error = read_error(arrival.refusal, what)
+        what, fetch = self.fetches[object_id]
+        if error is None and fetch.refusal is not None:
+            error = read_error(fetch.refusal, what)
         if error is not None:
             raise RerunError(
                 f"{what}, an argument of {self.call.label}, is no longer available, so submit both tasks again: {error}"
             ) from error
-        self.objects[object_id] = arrival.result()
+        self.objects[object_id] = fetch.result()
 
 
 def fetched(future: FailedFuture, link: LinkThread, *, again: bool) -> FailedCall:
     """Return the call of a future whose task failed, with all values. Raises like `prepare`."""
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
-        for object_id, (_, arrival) in prepared.arrivals.items():
-            with task_context.current.wait(link, arrival.done):
-                error = arrival.exception()
+        for object_id, (_, fetch) in prepared.fetches.items():
+            with task_context.current.wait(link, fetch.done):
+                error = fetch.exception()
             prepared.take(object_id, error)
     return prepared.call
 
@@ -112,11 +112,11 @@ async def fetched_in_loop(future: FailedFuture, link: AsyncLink, *, again: bool)
     """Return the call of an asyncio future whose task failed, with all values. Raises like `prepare`."""
     prepared = prepare(future, link, again=again)
     with prepared.cancelled_on_error(link):
-        for object_id, (_, arrival) in prepared.arrivals.items():
-            if not arrival.done():
-                arrived = asyncio.wrap_future(arrival, loop=link.loop)
+        for object_id, (_, fetch) in prepared.fetches.items():
+            if not fetch.done():
+                arrived = asyncio.wrap_future(fetch, loop=link.loop)
                 await asyncio.wait([arrived])  # does not cancel it if this is cancelled: the link will end it
-            prepared.take(object_id, arrival.exception())
+            prepared.take(object_id, fetch.exception())
     return prepared.call
 
 
@@ -151,7 +151,7 @@ def _prepare(failed: FailedWork, label: str, keys: Keys, link: RerunLink, *, aga
         check_may_repeat(label, task.options, again=again)
         kept = _objects_of(task, objects, references, label)
         return PreparedCall(_called(task, label, task.name, function, task.payload, task.options, kept, place), kept)
-    culprit = (failure.task_id if failure is not None else without_needed(result.payload)[0]) or result.task_id
+    culprit = (failure.task_id if failure is not None else split_failed_input(result.payload)[0]) or result.task_id
     position = next((at for at, node in enumerate(call.nodes) if node.task_id == culprit), None)
     if position is None:
         return _prepare_input(call, label, link, again=again)
@@ -241,48 +241,50 @@ class _GraphCall:
     def __init__(self, graph: GraphEntry, index: int, label: str, link: RerunLink) -> None:
         self._graph, self._index, self._label, self._link = graph, index, label, link
         self._node = graph.nodes[index]
-        self._arrivals: dict[ObjectId, tuple[str, ResultFetch]] = {}
-        self._made_again: dict[int, TaskId] = {}
+        self._fetches: dict[ObjectId, tuple[str, ResultFetch]] = {}
+        self._recomputed: dict[int, TaskId] = {}
 
     def prepared(self, place: ProcessFacts | None) -> PreparedCall:
         graph, node = self._graph, self._node
         kept = _objects_of(node, graph.objects, graph.references, self._label)
         function = next(each for each in graph.functions if each.object_id == node.function_id)
         if not graph.inputs and node.dependencies:
-            self._make_again()
+            self._recompute()
         payload, _ = put_results(node.payload, self._result)
         call = _called(node, self._label, graph.spec.name, function, payload, graph.spec.options, kept, place)
-        return PreparedCall(call, kept, self._arrivals)
+        return PreparedCall(call, kept, self._fetches)
 
-    def _make_again(self) -> None:
+    def _recompute(self) -> None:
         """Submit the calls whose results the node needs: the results stayed with the workers, and are lost."""
         graph = self._graph.needs_of(self._index, GraphId(random_id()))
         for position, node in enumerate(graph.nodes):
             if node.wanted:
-                arrival: Any = ResultFetch(self._link)
-                graph.sinks[node.task_id] = arrival
+                fetch: Any = ResultFetch(self._link)
+                graph.sinks[node.task_id] = fetch
                 what = f"the result of the node {_key_of(node.task_id, graph.keys)!r}"
-                self._arrivals[ObjectId(node.task_id)] = what, arrival
-                self._made_again[position] = node.task_id
+                self._fetches[ObjectId(node.task_id)] = what, fetch
+                self._recomputed[position] = node.task_id
         self._link.submit_graph(graph)
 
     def _result(self, position: int) -> tuple[int, bytes]:
         """Return kind and data of the argument that replaces the result at a position, see `put_results`."""
-        if position in self._made_again:
-            return OBJECT, self._made_again[position]
+        if position in self._recomputed:
+            return OBJECT, self._recomputed[position]
         needed = self._graph.inputs[position]
         result = needed.result
         if result is None or result.status:
-            raise RerunError(f"{_what(needed)}, an argument of {self._label}, is no longer available: submit it again")
+            raise RerunError(
+                f"{_label_of(needed)}, an argument of {self._label}, is no longer available: submit it again"
+            )
         if not result.size:
             return VALUE, result.payload
         object_id = ObjectId(needed.task_id)
-        if object_id not in self._arrivals:
-            arrival = ResultFetch(self._link)
-            self._arrivals[object_id] = _what(needed), arrival
-            self._link.fetch(object_id, arrival, True)
+        if object_id not in self._fetches:
+            fetch = ResultFetch(self._link)
+            self._fetches[object_id] = _label_of(needed), fetch
+            self._link.fetch(object_id, fetch, True)
         return OBJECT, object_id
 
 
-def _what(needed: Input) -> str:
+def _label_of(needed: Input) -> str:
     return f"the result of task {needed.name}"

@@ -131,7 +131,7 @@ class DaskEngine:
         While Dask is away, report no capacity, so that no task returns to it.
         """
         if not self._is_up():
-            self._tell(0)
+            self._report_capacity(0)
         if not self._has_lost_tasks:
             self._has_lost_tasks = True
             self._report(f"{sentence}; the scheduler runs it again, with all other tasks that Dask had")
@@ -141,15 +141,15 @@ class DaskEngine:
         while True:
             if self._is_up():
                 with contextlib.suppress(Exception):  # the connection may be lost just now
-                    self._tell(sum((await self._client.nthreads()).values()))
+                    self._report_capacity(sum((await self._client.nthreads()).values()))
                 await asyncio.sleep(LOOK_SECONDS)
             elif self._is_closed():
                 await self._connected()
             else:
-                self._tell(0)
+                self._report_capacity(0)
                 await asyncio.sleep(LOOK_SECONDS)
 
-    def _tell(self, threads: int) -> None:
+    def _report_capacity(self, threads: int) -> None:
         if self._changed is not None and threads != self._threads:
             self._threads = threads
             self._changed(threads)

@@ -68,8 +68,8 @@ class Host:
         self._channel = channel
         self._settings = settings
         self._agent_token = bytes.fromhex(settings.agent_token)
-        self._writing = threading.Lock()
-        self._handing = threading.Lock()
+        self._write_lock = threading.Lock()
+        self._submit_lock = threading.Lock()
         """guards against a cancel between the submission of a call and the storing of its future"""
         self._objects: dict[ObjectId, list[bytes]] = {}
         self._open: dict[RunKey, Future[RunResult] | None] = {}
@@ -88,9 +88,9 @@ class Host:
         try:
             engine = _make_engine(self._settings, self._report)
         except Exception as error:  # noqa: BLE001 - the maker is foreign code
-            self._say([EngineDown(1, _reason(error))])
+            self._send([EngineDown(1, _reason(error))])
             return EXIT_BAD_ENGINE
-        self._say([ProcessorReady(os.getpid())])
+        self._send([ProcessorReady(os.getpid())])
         if self._settings.is_elastic:
             cast("ElasticEngine", engine).follow(self._resized)
         threading.Thread(target=self._submit_calls, args=(engine,), name="scaler-submit", daemon=True).start()
@@ -123,7 +123,7 @@ class Host:
 
     def _cancel(self, cancel: RunCancel) -> None:
         key = run_of(cancel)
-        with self._handing:
+        with self._submit_lock:
             future = self._open.get(key)
             if future is None:
                 self._open.pop(key, None)  # the submitter skips it, or cancels its future
@@ -142,14 +142,14 @@ class Host:
         while (call := self._calls.get()) is not None:
             key = run_of(call.task)
             if key not in self._open:
-                self._say([ended(call.task, TaskStatus.CANCELED)])
+                self._send([ended(call.task, TaskStatus.CANCELED)])
                 continue
             try:
                 future = engine.submit(call)
             except Exception as error:  # noqa: BLE001 - foreign code
                 future = Future()
                 future.set_exception(error)
-            with self._handing:
+            with self._submit_lock:
                 is_wanted = key in self._open
                 if is_wanted:
                     self._open[key] = future
@@ -161,17 +161,17 @@ class Host:
 
     def _done(self, task: RunTask, future: Future[RunResult]) -> None:
         self._open.pop(run_of(task), None)
-        self._say([_result_of(task, future)])
+        self._send([_result_of(task, future)])
 
     def _report(self, sentence: str) -> None:
         """Send a sentence about the engine to the agent's log."""
-        self._say([EngineDown(0, sentence)])
+        self._send([EngineDown(0, sentence)])
 
     def _resized(self, capacity: int) -> None:
-        self._say([EngineCapacity(capacity)])
+        self._send([EngineCapacity(capacity)])
 
-    def _say(self, items: Sequence[Any]) -> None:
-        with self._writing, contextlib.suppress(ChannelClosedError):  # the agent has ended: the reader sees it
+    def _send(self, items: Sequence[Any]) -> None:
+        with self._write_lock, contextlib.suppress(ChannelClosedError):  # the agent has ended: the reader sees it
             for header, frames in encode(PROCESSOR_TO_AGENT, items):
                 self._channel.send(header, frames)
 

@@ -96,7 +96,7 @@ class EngineHost(Actor):
         self._open: dict[RunKey, SubmitRun] = {}
         self._waiting: list[SubmitRun] = []
         """runs that arrived while there was no host"""
-        self._there: set[ObjectId] = set()
+        self._sent_objects: set[ObjectId] = set()
         """the objects that the host has"""
         self._process: subprocess.Popen[bytes] | None = None
         self._end_of_process: int | None = None
@@ -139,7 +139,7 @@ class EngineHost(Actor):
         """Handle the end of the process. Its forks may hold its end of the channel open."""
         channel = self._channel
         assert channel is not None
-        while self._channel is channel and channel.has_come():
+        while self._channel is channel and channel.has_input():
             self._read()
         if self._channel is channel:
             self._lost()
@@ -180,7 +180,7 @@ class EngineHost(Actor):
     def _lost(self) -> None:
         """Fail the running tasks of a host that has died, and schedule the next host."""
         how = self._end_process(0.0)
-        self._is_ready, self._there = False, set()
+        self._is_ready, self._sent_objects = False, set()
         logger.warning("the host of the engine %s has died (%s); the next one starts in %.3g s",
                        self._settings.engine, how, self._pause_seconds)  # fmt: skip
         lost, self._open = self._open, {}
@@ -228,16 +228,16 @@ class EngineHost(Actor):
         self._open[run_of(task)] = hand
         items: list[Any] = []
         for object_id in dict.fromkeys(needs_of(task)):
-            if object_id not in self._there:
-                self._there.add(object_id)
+            if object_id not in self._sent_objects:
+                self._sent_objects.add(object_id)
                 items.append(ObjectResponse(object_id, 1, hand.values.frames(object_id)))
-        self._say([*items, task])
+        self._send([*items, task])
 
     @handles(DropRun)
     def _drop_run(self, drop: DropRun) -> None:
         hand = self._open.get(drop.key)
         if hand is not None:
-            self._say([RunCancel(hand.task.task_id, hand.task.worker, hand.task.attempt)])
+            self._send([RunCancel(hand.task.task_id, hand.task.worker, hand.task.attempt)])
             return
         for waiting in [each for each in self._waiting if run_of(each.task) == drop.key]:
             self._waiting.remove(waiting)
@@ -245,10 +245,10 @@ class EngineHost(Actor):
 
     @handles(DropHostObjects)
     def _drop_objects(self, drop: DropHostObjects) -> None:
-        dropped = self._there.intersection(drop.object_ids)
+        dropped = self._sent_objects.intersection(drop.object_ids)
         if dropped:
-            self._there -= dropped
-            self._say([ObjectInstruction(InstructionKind.DELETE, object_id, "", ()) for object_id in dropped])
+            self._sent_objects -= dropped
+            self._send([ObjectInstruction(InstructionKind.DELETE, object_id, "", ()) for object_id in dropped])
 
     def _results(self, results: Batch[RunResult]) -> None:
         for result in results:
@@ -262,7 +262,7 @@ class EngineHost(Actor):
 
     # The channel
 
-    def _say(self, items: list[Any]) -> None:
+    def _send(self, items: list[Any]) -> None:
         channel = self._channel
         if channel is None:
             return
@@ -286,7 +286,7 @@ class EngineHost(Actor):
     # The end
 
     def on_stop(self) -> None:
-        self._say([EndProcessor("the agent ends")])
+        self._send([EndProcessor("the agent ends")])
         self._end_process(GOODBYE_SECONDS)
 
     def on_failure(self, *_error: object) -> None:

@@ -69,12 +69,12 @@ class EngineWorker(InlineWorker):
                 if run.task.attempt != news.processor:
                     continue
                 if news.has_news:
-                    self._task_goes_on(ThreadUnblocked(runner, run.number))
+                    self._task_unblocked(ThreadUnblocked(runner, run.number))
                 else:
-                    self._task_waits(ThreadBlocked(runner, run.number))
+                    self._task_blocked(ThreadBlocked(runner, run.number))
 
-    def _has_room(self) -> bool:
-        return super()._has_room() or (self._is_deeper_first and self._is_next_deeper())
+    def _has_free_slot(self) -> bool:
+        return super()._has_free_slot() or (self._is_deeper_first and self._is_next_deeper())
 
     def _is_next_deeper(self) -> bool:
         """Return whether the next task is deeper than all running ones of its account: one of these may wait for it."""

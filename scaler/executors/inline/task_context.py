@@ -28,7 +28,7 @@ class _ThreadContext(threading.local):
 
 def _of_thread(name: str) -> Any:
     """Return a property with the attribute of this name in the context of the calling thread."""
-    return property(lambda self: getattr(self._here(), name))
+    return property(lambda self: getattr(self._current(), name))
 
 
 class ContextByThread(TaskContext):
@@ -57,7 +57,7 @@ class ContextByThread(TaskContext):
 
     # For clients
 
-    def _here(self) -> TaskContext:
+    def _current(self) -> TaskContext:
         return self._mine.context or self._others
 
     address = _of_thread("address")
@@ -76,7 +76,7 @@ class ContextByThread(TaskContext):
         """The number of the task of this thread; in a thread without one, 1 while any thread here runs a task, which
         may have started this thread.
         """
-        return self._here().task or int(any(context.task for context in list(self._inline)))
+        return self._current().task or int(any(context.task for context in list(self._inline)))
 
     def wait(
         self,
@@ -87,12 +87,12 @@ class ContextByThread(TaskContext):
         concerned = self._concerned(reporter)
         if concerned is not None:
             return _expecting(concerned)
-        return self._here().wait(reporter, is_over, seconds)
+        return self._current().wait(reporter, is_over, seconds)
 
     def expect(self, reporter: WaitReporter | None = None) -> Callable[[], None]:
         concerned = self._concerned(reporter)
         if concerned is None:
-            return self._here().expect(reporter)
+            return self._current().expect(reporter)
         expecting = ExitStack()
         for context in concerned:
             expecting.callback(context.expect())

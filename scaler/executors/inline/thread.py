@@ -128,9 +128,9 @@ class TaskThread:
         self._permissions: SimpleQueue[int] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name=f"scaler-task-{name}", daemon=True)
         self.context = ProcessorTaskContext(
-            spec, address, self._words, self._say, self._await_permission, thread=self._thread
+            spec, address, self._words, self._send_news, self._await_permission, thread=self._thread
         )
-        self.context.say_report = self._report
+        self.context.send_report = self._report
         self._reports: deque[tuple[int, str]] = deque(maxlen=1)
         self._is_report_known = False
         self._thread.start()
@@ -176,7 +176,7 @@ class TaskThread:
                 self._words[0] = 0
                 self.context.forget_children()
                 del prepared
-                self._tell(TaskEnded(self, result))
+                self._notify(TaskEnded(self, result))
                 del result
         finally:
             self._contexts.leave(self.context)
@@ -191,12 +191,12 @@ class TaskThread:
         self._reports.append((time.time_ns() // 1000, line))
         if not self._is_report_known:
             self._is_report_known = True
-            self._tell(ThreadProgress(self, self._words[0]))
+            self._notify(ThreadProgress(self, self._words[0]))
 
-    def _say(self, items: list[Any]) -> None:
+    def _send_news(self, items: list[Any]) -> None:
         for item in items:
-            self._tell(_NEWS[type(item)](self, item.number))
+            self._notify(_NEWS[type(item)](self, item.number))
 
-    def _tell(self, news: object) -> None:
+    def _notify(self, news: object) -> None:
         with contextlib.suppress(pykka.ActorDeadError):  # the agent has ended meanwhile
             self._worker.tell(news)

@@ -65,7 +65,7 @@ IDLE_MOST = 2
 
 
 @cache
-def _log_what_has_no_seed() -> None:
+def _warn_seed_ignored() -> None:
     logger.warning(
         "the option seed does not apply to random and numpy.random here, because tasks run in threads of a program, or "
         "in another engine: draw from scaler.current_task().rng(), which has the seed"
@@ -87,7 +87,7 @@ class _ThreadRun:
     number: int
     """never used again by this worker"""
     thread: Runner
-    began: float
+    started_at: float
     state: _State = _State.RUNS
 
 
@@ -128,7 +128,7 @@ class InlineWorker(Actor):
         self._new_thread = new_thread
         self._queue = TaskQueue()
         self._cache = objects
-        self._supply, self._stock = Supply(self._ask_for_object), Stock()
+        self._supply, self._stock = Supply(self._request_object), Stock()
         self._values = LoadedValues(named)
         self._runs: dict[Runner, _ThreadRun] = {}
         self._idle: list[Runner] = []
@@ -139,7 +139,7 @@ class InlineWorker(Actor):
     @handles(Batch[RunTask])
     def _run_tasks(self, tasks: Batch[RunTask]) -> None:
         self._queue.add(tasks)
-        self._go_on()
+        self._run_next()
 
     @handles(Batch[RunCancel])
     def _cancel(self, cancels: Batch[RunCancel]) -> None:
@@ -149,8 +149,8 @@ class InlineWorker(Actor):
         for run in list(self._runs.values()):
             if run_of(run.task) in wanted and run.state is not _State.ABANDONED:
                 self._abandon(run, _CANCELED)
-        self._not_here(cancels, taken)
-        self._go_on()
+        self._report_missing(cancels, taken)
+        self._run_next()
 
     def _abandon(self, run: _ThreadRun, end: End) -> None:
         if run.state is _State.ASKS:
@@ -165,31 +165,33 @@ class InlineWorker(Actor):
         if run is not None and run.number == due.number and run.state is not _State.ABANDONED:
             text = f"it ran for longer than its limit of {due.seconds:g} s (its option timeout)"
             self._abandon(run, End(TaskStatus.TIMED_OUT, text))
-            self._go_on()
+            self._run_next()
 
     @handles(Batch[RecallRequest])
-    def _give_back(self, requests: Batch[RecallRequest]) -> None:
+    def _recall_requested(self, requests: Batch[RecallRequest]) -> None:
         taken = self._queue.take_out(set(map(run_of, requests)))
-        self._answers.given_back(taken)
-        self._not_here(requests, taken)
+        self._answers.recalled(taken)
+        self._report_missing(requests, taken)
 
-    def _not_here(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
+    def _report_missing(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
         """Report the requested runs that neither waited here nor are in a thread."""
-        here = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
-        self._answers.not_here(named, here)
+        known = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
+        self._answers.report_missing(named, known)
 
     @handles(ReportRuns)
-    def _say_runs(self, say: ReportRuns) -> None:
+    def _report_runs(self, request: ReportRuns) -> None:
         """Add the runs to the view. Their processes are the agent's, or unknown."""
         now = self.now()
         for run in self._runs.values():
             if run.state is not _State.ABANDONED:
                 is_waiting = run.state is not _State.RUNS
-                say.view.processes.append(ProcessNow(run.task.worker, 0, run.task, now - run.began, is_waiting))
+                request.view.processes.append(
+                    ProcessNow(run.task.worker, 0, run.task, now - run.started_at, is_waiting)
+                )
 
     # From the object cache
 
-    def _ask_for_object(self, object_id: ObjectId, is_function: bool) -> None:
+    def _request_object(self, object_id: ObjectId, is_function: bool) -> None:
         self._cache.send(NeedObject(object_id, self.actor_ref, is_function))
 
     @handles(ObjectFound)
@@ -199,14 +201,14 @@ class InlineWorker(Actor):
         self._stock.add(stored)
         self._values.store(stored.object_id, stored.frames if stored.block is None else stored.block.map())
         self._queue.bring_back()
-        self._go_on()
+        self._run_next()
 
     @handles(ObjectUnavailable)
     def _object_lost(self, lost: ObjectUnavailable) -> None:
         failed = self._queue.take_out(self._supply.lost(lost.object_id, self._queue))
         self._answers.end(failed, End(TaskStatus.MISSING_OBJECTS, lost.sentence()))
         self._queue.bring_back()
-        self._go_on()
+        self._run_next()
 
     @handles(ForgetObjects)
     def _forget_objects(self, forget: ForgetObjects) -> None:
@@ -238,28 +240,28 @@ class InlineWorker(Actor):
             ended.thread.end()
         if run.state is not _State.ABANDONED:
             self._link.send(Batch[RunResult]([ended.result]))
-        self._go_on()
+        self._run_next()
 
     @handles(ThreadBlocked)
-    def _task_waits(self, waits: ThreadBlocked) -> None:
+    def _task_blocked(self, waits: ThreadBlocked) -> None:
         run = self._run_if(waits)
         if run is not None and run.state is _State.RUNS:
             run.state = _State.WAITS
             self._answers.blocked(run.task)
-            self._go_on()
+            self._run_next()
 
     @handles(ThreadResumable)
-    def _task_asks(self, asks: ThreadResumable) -> None:
+    def _task_resumable(self, asks: ThreadResumable) -> None:
         run = self._run_if(asks)
         if run is not None and run.state is _State.WAITS:
             run.state = _State.ASKS
-            self._go_on()
+            self._run_next()
         else:  # the run was abandoned: it continues only to end
             asks.thread.permit(asks.number)
 
     @handles(ThreadUnblocked)
-    def _task_goes_on(self, goes_on: ThreadUnblocked) -> None:
-        run = self._run_if(goes_on)
+    def _task_unblocked(self, unblocked: ThreadUnblocked) -> None:
+        run = self._run_if(unblocked)
         if run is not None and run.state is _State.WAITS:
             self._unblock(run)
 
@@ -282,9 +284,9 @@ class InlineWorker(Actor):
 
     # Turns
 
-    def _go_on(self) -> None:
+    def _run_next(self) -> None:
         """Give the slot to the next tasks: first the asking ones, the deepest first, then new ones."""
-        while self._has_room():
+        while self._has_free_slot():
             asking = [run for run in self._runs.values() if run.state is _State.ASKS]
             if asking:
                 run = max(asking, key=lambda run: run.task.priority)
@@ -299,15 +301,15 @@ class InlineWorker(Actor):
             self._runs[thread] = _ThreadRun(task, number, thread, self.now())
             thread.hand(PreparedTask(number, task, self._values))
             if task.options:
-                self._obey(RunOptions.decode(task.options), thread, number)
+                self._apply_options(RunOptions.decode(task.options), thread, number)
 
-    def _obey(self, options: RunOptions, thread: Runner, number: int) -> None:
+    def _apply_options(self, options: RunOptions, thread: Runner, number: int) -> None:
         if options.timeout_ms:
             self.schedule(options.timeout_ms / 1000, ThreadLimitDue(thread, number, options.timeout_ms / 1000))
         if options.seed:
-            _log_what_has_no_seed()
+            _warn_seed_ignored()
 
-    def _has_room(self) -> bool:
+    def _has_free_slot(self) -> bool:
         """Return whether one more task may run now."""
         return not self._running()
 

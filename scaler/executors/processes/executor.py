@@ -43,8 +43,8 @@ class LocalProcesses:
         def slot_spec(index: int) -> ChildSpec:
             def slot(peers: Peers) -> Slot:
                 limit_seconds = config.task_timeout_seconds
-                rooms = peers[LINK], peers[OBJECTS], peers[POOL]
-                return Slot(names[index], index, *rooms, limit_seconds, waiting_most)
+                refs = peers[LINK], peers[OBJECTS], peers[POOL]
+                return Slot(names[index], index, *refs, limit_seconds, waiting_most)
 
             return ChildSpec(worker_child(index), Slot, slot)
 

@@ -58,7 +58,7 @@ class _Session:
         self._new_message = new_message
         self._lock = threading.Lock()
         self._sent: dict[str, tuple[Future[RunResult], RunTask, Serializer]] = {}
-        self._early: dict[str, Any] = {}
+        self._unmatched: dict[str, Any] = {}
         self.failed_because = ""
         self.handle: Any = None
 
@@ -66,7 +66,7 @@ class _Session:
         """Send one task; its answer settles the future."""
         number = str(self.handle.send_task_input(attributes).get_id())
         with self._lock:
-            output = self._early.pop(number, None)
+            output = self._unmatched.pop(number, None)
             reason = self.failed_because
             if output is None and not reason:
                 self._sent[number] = (future, task, serializer)
@@ -83,7 +83,7 @@ class _Session:
         with self._lock:
             sent = self._sent.pop(number, None)
             if sent is None:
-                self._early[number] = output
+                self._unmatched[number] = output
                 return
         self._take(output, *sent)
 
@@ -94,7 +94,7 @@ class _Session:
                 return
             self.failed_because = reason
             lost, self._sent = self._sent, {}
-            self._early.clear()
+            self._unmatched.clear()
         self._on_failed(self, reason)
         for future, _, _ in lost.values():
             _settle(future, error=EngineLostError(reason))

@@ -191,16 +191,16 @@ class JobRanges:
         same = self._same_bytes(known, new, changed)
         changed = [row for row in changed if row not in same]
         check(changed)
-        self._leave(known.first)
+        self._release_file(known.first)
         self._insert(new, is_new=False)
         return changed
 
-    def _leave(self, first: int) -> None:
+    def _release_file(self, first: int) -> None:
         """Release the file of a range after the next commit, unless it is damaged: then it is overwritten."""
         name = self.name_of(first)
         if name not in self._damage.names:
             found = self._connection.execute("SELECT 1 FROM ranges WHERE first = ? AND value IS NULL", (first,))
-            self._files.leave([name] if found.fetchone() else [])
+            self._files.release([name] if found.fetchone() else [])
 
     def part_until(self, n_rows: int) -> SubmittedRange | None:
         """Return the remaining part of the range that a cut before row `n_rows` divides; None if it divides no range.
@@ -222,14 +222,14 @@ class JobRanges:
             part: the result of `part_until`.
         """
         for first in [each for each in self._firsts if each >= n_rows]:
-            self._leave(first)
+            self._release_file(first)
             self._connection.execute("DELETE FROM ranges WHERE first = ?", (first,))
             self._connection.execute("DELETE FROM counts WHERE first = ?", (first,))
             self._damage.mend(self.name_of(first))
             del self.by_first[first]
         self._firsts = list(self.by_first)
         if part is not None:
-            self._leave(part.first)
+            self._release_file(part.first)
             self._insert(part, is_new=False)
         self.rows = min(self.rows, n_rows)
 

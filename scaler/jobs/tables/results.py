@@ -114,7 +114,7 @@ class Results:
         n_added = self._connection.total_changes - before
         for first, counts in added.items():
             if n_added < len(results):  # some rows had ended before
-                self.count_anew(first)
+                self.recount(first)
             else:
                 self._ranges.count(first, *counts)
         return n_added
@@ -139,7 +139,7 @@ class Results:
     def _delete(self, rows: Iterable[int]) -> None:
         self._connection.executemany("DELETE FROM results WHERE row = ?", ((row,) for row in rows))
 
-    def count_anew(self, first: int) -> None:
+    def recount(self, first: int) -> None:
         """Recount the ended rows of a range."""
         known, ended = self._ranges.by_first[first], self.ended_rows(first)
         done, failed = ended.count(ENDED_WELL), ended.count(FAILED)
@@ -166,7 +166,7 @@ class Results:
         query = f"SELECT row, value IS NULL FROM results WHERE {which} ORDER BY row"  # noqa: S608 - a number
         found = [each for each in self._connection.execute(query) if of is None or each[0] in of]
         rows = [row for row, _ in found]
-        self._files.leave(file_of(row) for row, is_in_file in found if is_in_file)
+        self._files.release(file_of(row) for row, is_in_file in found if is_in_file)
         self._delete(rows)
         for first, count in Counter(map(self._ranges.first_of, rows)).items():
             self._ranges.count(first, 0, -count)
@@ -174,10 +174,10 @@ class Results:
 
     def drop_all(self) -> None:
         """Drop all results."""
-        self._files.leave(name for name, _ in self.files())
+        self._files.release(name for name, _ in self.files())
         self._connection.execute("DELETE FROM results")
         for first in list(self._ranges.by_first):
-            self.count_anew(first)
+            self.recount(first)
 
     def drop(self, rows: Iterable[int]) -> None:
         """Drop the results of rows; open rows are ignored."""
@@ -195,17 +195,17 @@ class Results:
             row = waiting[at]
             line = self._line_at(row)
             end = row + 1 if line is None else line.row + line.n_rows
-            here = set()
+            in_line = set()
             while at < len(waiting) and waiting[at] < end:
-                here.add(waiting[at])
+                in_line.add(waiting[at])
                 at += 1
             if line is not None:
-                self._divide(line, here, failures)
+                self._divide(line, in_line, failures)
             elif row in failures:
                 self._keep_failures([failures[row]])
             counted.add(self._ranges.first_of(row))
         for first in counted:
-            self.count_anew(first)
+            self.recount(first)
 
     def _line_at(self, row: int) -> ResultLine | None:
         query = f"SELECT {COLUMNS} FROM results WHERE row <= ? ORDER BY row DESC LIMIT 1"  # noqa: S608 - a constant
@@ -234,7 +234,7 @@ class Results:
         failed = {row: failures[row] for row in taken if row in failures}
         failed.update({row: _failure(row, NOT_WRITTEN) for row in blocks if blocks[row] is None and row not in taken})
         if line.value is None and not failed:  # a damaged file is not removed
-            self._files.leave([file_of(line.row)])
+            self._files.release([file_of(line.row)])
         self._delete([line.row])
         self._insert(
             _lines_of(line, {row: block for row, block in blocks.items() if block is not None and row not in taken})
@@ -287,7 +287,7 @@ class Results:
         lost = [row for first, n_rows in unreadable for row in range(first, first + n_rows) if row in rows]
         self._keep_failures(_failure(row, "its page is damaged") for row in lost)
         for first in {self._ranges.first_of(row) for row in lost}:
-            self.count_anew(first)
+            self.recount(first)
 
     def fail_without_files(self) -> bool:
         """Fail rows whose files are missing or have the wrong size. Return whether there are such rows.

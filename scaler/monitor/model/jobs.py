@@ -23,7 +23,7 @@ class JobRates:
         self._seen: dict[bytes, deque[tuple[int, int]]] = {}
         """by job: the times of snapshots, and the number of rows that had ended"""
 
-    def see(self, jobs: Iterable[StateJob], now_us: int) -> None:
+    def update(self, jobs: Iterable[StateJob], now_us: int) -> None:
         """Add a snapshot."""
         seen = {}
         for job in jobs:

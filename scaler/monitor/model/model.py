@@ -83,8 +83,8 @@ class Model:
         """The time of the first message of this scheduler, if it replaced another one; else 0."""
         self.workers_before = 0
         """The number of workers of the previous scheduler."""
-        self.heard_at: float | None = None
-        self.heard_us = 0
+        self.received_at: float | None = None
+        self.received_us = 0
         """The time of the last message by the clock of the scheduler: microseconds since 1970."""
         self.missed = 0
         self.history = History(kept)
@@ -143,14 +143,14 @@ class Model:
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
         """Return the handlers by topic, for topics with complete snapshots: what is missing in one no longer exists."""
         return {
-            "scheduler": self._see_scheduler,
-            "clients": partial(self._see_things, "clients", "client"),
-            "workers": self._see_agents,
-            "processors": self._see_processors,
-            "functions": self._see_functions,
-            "graphs": partial(self._see_things, "graphs", "graph"),
-            "jobs": self._see_jobs,
-            "objects": partial(self._see_things, "objects", "object"),
+            "scheduler": self._update_scheduler,
+            "clients": partial(self._update_things, "clients", "client"),
+            "workers": self._update_agents,
+            "processors": self._update_processors,
+            "functions": self._update_functions,
+            "graphs": partial(self._update_things, "graphs", "graph"),
+            "jobs": self._update_jobs,
+            "objects": partial(self._update_things, "objects", "object"),
         }
 
     # ------------------------------------------------------------------------------------------------------- taking
@@ -159,46 +159,46 @@ class Model:
         """Apply one message."""
         head = news.head
         if head.scheduler != self.scheduler_id:
-            self._meet(head)
-        self.heard_at, self.heard_us = now, max(head.time_us, self.heard_us)
+            self._switch_scheduler(head)
+        self.received_at, self.received_us = now, max(head.time_us, self.received_us)
         if news.missed:
             self.missed += news.missed
             self._pages.pop(news.topic, None)  # its end is missing
         self.heads[news.topic] = head
-        see = self._snapshots.get(news.topic)
-        if see is not None:
+        update = self._snapshots.get(news.topic)
+        if update is not None:
             page = self._pages.setdefault(news.topic, [])
             for batch in news.batches:
                 page.extend(batch)
             if not head.more:
-                see(self._pages.pop(news.topic), now)
+                update(self._pages.pop(news.topic), now)
             return
         for batch in news.batches:
             handle = self._handlers.get(batch.item)
             if handle is not None:
                 handle(batch)
 
-    def _meet(self, head: StateHead) -> None:
+    def _switch_scheduler(self, head: StateHead) -> None:
         if self.scheduler_id:
             self.workers_before = len(self.workers) or (self.scheduler.workers if self.scheduler else 0)
-            self.restarted_us = self.heard_us = head.time_us
+            self.restarted_us = self.received_us = head.time_us
             self.restarts = [*self.restarts[1 - RESTARTS_MOST :], head.time_us // 1_000_000]
             self._forget()
         self.scheduler_id = head.scheduler
 
-    def _see_scheduler(self, items: list[Any], _: float) -> None:
+    def _update_scheduler(self, items: list[Any], _: float) -> None:
         groups: tuple[dict[str, int], ...] = ({}, {}, {})
         self.waiting = []
         for each in items:
             if isinstance(each, StateWaiting):
                 self.waiting.append(each)
             elif isinstance(each, StateScheduler):
-                self._see_state(each)
+                self._update_state(each)
             elif each.group < len(groups):
                 groups[each.group][each.name] = each.amount
         self.ended, self.sent, self.received = groups
         if self.scheduler is not None:
-            self.left.see(self.waiting, self.scheduler.workers)
+            self.left.update(self.waiting, self.scheduler.workers)
             time_us = self.heads["scheduler"].time_us
             self.meter.add(time_us, self.ended, self.sent, self.received)
             self.history.add(time_us / 1e6, self._sample(self.scheduler))
@@ -224,37 +224,37 @@ class Model:
         }
         return [values[name] for name in SERIES]
 
-    def _see_state(self, state: StateScheduler) -> None:
+    def _update_state(self, state: StateScheduler) -> None:
         is_first, were_open = self.scheduler is None, self.open_tasks
         self.scheduler = state
         if self.open_tasks:
             self.idle_since_us = 0
         elif were_open:
-            self.idle_since_us = self.heard_us
+            self.idle_since_us = self.received_us
         if is_first:
             self._list_workers()  # the queue size was unknown
 
-    def _see_things(self, name: str, key: str, items: list[Any], _: float) -> None:
+    def _update_things(self, name: str, key: str, items: list[Any], _: float) -> None:
         setattr(self, name, {getattr(each, key): each for each in items})
 
-    def _see_jobs(self, jobs: list[StateJob], _: float) -> None:
+    def _update_jobs(self, jobs: list[StateJob], _: float) -> None:
         self.jobs = {each.job: each for each in jobs}
-        self.job_rates.see(jobs, self.heads["jobs"].time_us)
+        self.job_rates.update(jobs, self.heads["jobs"].time_us)
 
-    def _see_agents(self, agents: list[StateAgent], now: float) -> None:
+    def _update_agents(self, agents: list[StateAgent], now: float) -> None:
         self.agents = {each.agent: each for each in agents}
         self._list_workers()
         self._busy_shares.append(self.busy / len(self.workers) if self.workers else 0.0)
-        self.stuck.see(self.workers, self.functions, now)
+        self.stuck.update(self.workers, self.functions, now)
 
     def _list_workers(self) -> None:
         queue_size = self.scheduler.queue_size if self.scheduler else 0
         self.workers = [worker for agent in self.agents.values() for worker in workers_of(agent, queue_size)]
 
-    def _see_processors(self, states: list[StateProcessors], _: float) -> None:
+    def _update_processors(self, states: list[StateProcessors], _: float) -> None:
         self.processors = [each for state in states for each in processors_of(state)]
 
-    def _see_functions(self, functions: list[StateFunction], _: float) -> None:
+    def _update_functions(self, functions: list[StateFunction], _: float) -> None:
         self.functions = {each.function: each for each in functions}
         self._names.update((each.function, each.name) for each in functions if each.function)
 
@@ -308,7 +308,7 @@ class Model:
 
     # ------------------------------------------------------------------------------------------------------ deriving
 
-    def still(self) -> Model:
+    def frozen(self) -> Model:
         """Return a copy of the present state, which further messages do not change."""
         picture = copy(self)
         picture.history, picture.meter = deepcopy(self.history), copy(self.meter)
@@ -365,9 +365,9 @@ class Model:
 
     def silent_seconds(self, now: float) -> float | None:
         """Return the seconds since the last message if they exceed `SILENT_SECONDS`, else None."""
-        if self.heard_at is None:
+        if self.received_at is None:
             return None
-        silent = now - self.heard_at
+        silent = now - self.received_at
         return silent if silent > SILENT_SECONDS else None
 
     def function_name(self, function: bytes) -> str:

@@ -27,8 +27,7 @@ class RemainingWork:
     """An estimate of how long the open tasks will take.
 
     Tasks with the same requests share the workers that can run them, and all tasks share all workers: the longest of
-    these
-    times counts. Tasks that no worker can run are ignored, unless no others are open.
+    these times counts. Tasks that no worker can run are ignored, unless no others are open.
     """
 
     def __init__(self) -> None:
@@ -38,7 +37,7 @@ class RemainingWork:
         self.never = ""
         """The tasks that no worker can run, if no others are open."""
 
-    def see(self, waiting: Sequence[StateWaiting], workers: int) -> None:
+    def update(self, waiting: Sequence[StateWaiting], workers: int) -> None:
         """Update the estimate from the open tasks of one moment, and the number of workers."""
         able = [each for each in waiting if each.places]
         unknown = sum(each.unmeasured for each in able)
@@ -62,8 +61,7 @@ class RemainingWork:
 
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
     """Return how many workers would finish the open tasks in this time, by what the tasks request, such as `gpu=1`;
-    empty if
-    nothing. A worker with `gpu=1` runs one such task at a time.
+    empty if nothing. A worker with `gpu=1` runs one such task at a time.
 
     There is at most one worker for each task. A task of unknown duration counts as one that takes the whole time.
     """

@@ -142,7 +142,7 @@ class Stuck:
         self._quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
         self.reasons: dict[tuple[bytes, int], str] = {}
 
-    def see(self, workers: Iterable[WorkerView], functions: Mapping[bytes, StateFunction], now: float) -> None:
+    def update(self, workers: Iterable[WorkerView], functions: Mapping[bytes, StateFunction], now: float) -> None:
         """Apply a new snapshot. Call it once for each."""
         quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
         self.reasons = {}

@@ -17,7 +17,7 @@ from scaler.monitor.top.view import Target
 from scaler.wire.messages.common import OUTPUT_STREAMS
 from scaler.wire.messages.monitor import HAS_TASK, INITIALIZED, SUSPENDED, TASK_LOCK, StateTask
 
-_NOTHING_OF_IT = "The scheduler reports nothing of this task. It may have ended; only failed and long tasks are kept."
+_UNKNOWN_TASK = "The scheduler reports nothing of this task. It may have ended; only failed and long tasks are kept."
 _FLAGS = ((INITIALIZED, "ready"), (HAS_TASK, "has a task"), (SUSPENDED, "suspended"), (TASK_LOCK, "waits for tasks"))
 
 
@@ -184,7 +184,7 @@ def _target(kind: str, key: bytes) -> Target | None:
 def _task(model: Model, key: Any) -> Found:
     task = model.tasks.get(key)
     moves = model.moves.get(key, ())
-    lines: list[Text] = _facts_of(model, task) if task else [_NOTHING_OF_IT]
+    lines: list[Text] = _facts_of(model, task) if task else [_UNKNOWN_TASK]
     if moves:
         lines += ["", DetailLine("history, while it is watched", grid.BOLD)]
     lines += [

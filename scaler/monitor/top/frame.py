@@ -81,7 +81,7 @@ def draw(model: Model, view: TopView, width: int, height: int, moment: FrameInpu
         _draw_help(canvas, y, rows + 1, view)
     elif view.details:
         _draw_details(canvas, model, view, y, rows)
-    elif table is not None and model.heard_at is not None:
+    elif table is not None and model.received_at is not None:
         _draw_body(canvas, model, view, y, rows, table)
     if _is_silent(model, moment):
         for row in (*range(y - 1), *range(y, height)):
@@ -89,7 +89,7 @@ def draw(model: Model, view: TopView, width: int, height: int, moment: FrameInpu
     if (
         (moment.is_late or moment.problem)
         and table is not None
-        and (model.heard_at is None or _is_silent(model, moment))
+        and (model.received_at is None or _is_silent(model, moment))
     ):
         _draw_advice(canvas, y + 1, moment)
     if not moment.is_plain:
@@ -153,16 +153,16 @@ def _draw_top(canvas: Grid, model: Model, view: TopView, moment: FrameInput, tab
 
 def _draw_total(canvas: Grid, y: int, model: Model, view: TopView, moment: FrameInput, table: Table | None) -> None:
     silent = model.silent_seconds(moment.now)
-    if model.heard_at is None:
+    if model.received_at is None:
         canvas.put(0, y, fit(f"Waiting for the first message from {moment.endpoint}", canvas.width), grid.REVERSE)
         return
     if silent is not None:
-        text = f"NO NEWS for {silent:.0f}s, shown as of {units.clock(model.heard_us)}, reconnecting"
+        text = f"NO NEWS for {silent:.0f}s, shown as of {units.clock(model.received_us)}, reconnecting"
         canvas.put(0, y, fit(text, canvas.width), grid.REVERSE)
         return
     parts = _total_parts(model, view, moment, table)
     now = "paused" if view.is_paused else "live" if view.cadence == 1 else f"live, each {view.cadence:g}s"
-    clock = units.clock(model.heard_us)
+    clock = units.clock(model.received_us)
     word = parts[1]
     busy = f"{model.busy}/{model.worker_count} busy"
     short = [part.partition(": no worker")[0] for part in parts]
@@ -186,7 +186,7 @@ def _style_of(part: str, word: str, view: TopView, is_last: bool) -> str:
 
 
 def _total_parts(model: Model, view: TopView, moment: FrameInput, table: Table | None) -> list[str]:
-    restarted = model.restarted_us and model.heard_us - model.restarted_us < RESTART_SECONDS * 1_000_000
+    restarted = model.restarted_us and model.received_us - model.restarted_us < RESTART_SECONDS * 1_000_000
     if restarted:
         back = f"{model.worker_count} of {model.workers_before} workers back"
         return [f"Scheduler restarted {units.clock(model.restarted_us)}, counters started from 0", back]

@@ -161,8 +161,8 @@ def draw_history(canvas: Grid, x: int, width: int, model: Model, is_unicode: boo
     peak = max((each for each in tasks if each is not None), default=0.0)
     heading = f"tasks/s, last {seconds} s"
     canvas.put(x, 0, heading, grid.BOLD)
-    said = f"peak {units.rate(peak)}"
-    canvas.put(x + width - len(said), 0, said)
+    shown = f"peak {units.rate(peak)}"
+    canvas.put(x + width - len(shown), 0, shown)
     height = ROWS - 4
     left = x + 7
     for row in range(height):
@@ -196,9 +196,9 @@ def draw_line(canvas: Grid, y: int, heading: str, things: Sequence[tuple[str, in
     x = canvas.put(0, y, heading + (": " if things else ""))
     hidden, amount = 0, rest
     for number, (name, count) in enumerate(things):
-        said = units.count(count)
+        shown = units.count(count)
         separator = " | " if number else ""
-        room = canvas.width - x - len(separator) - len(said) - 1
+        room = canvas.width - x - len(separator) - len(shown) - 1
         last = number == len(things) - 1 and not rest
         spare = 0 if last else 16
         if hidden or room - spare < 4:
@@ -206,6 +206,6 @@ def draw_line(canvas: Grid, y: int, heading: str, things: Sequence[tuple[str, in
             amount += count
             continue
         name_width = min(width_of(name), max(4, room - spare), 24)
-        x = canvas.put(x, y, f"{separator}{fit(name, name_width)} {said}")
+        x = canvas.put(x, y, f"{separator}{fit(name, name_width)} {shown}")
     if hidden or rest:
         canvas.put(x, y, f" | {hidden} more {units.count(amount)}" if hidden else f" | others {units.count(rest)}")

@@ -20,8 +20,7 @@ _ROWS_LEAST = 8
 
 def listen(subscriber: Subscriber, timeout: float) -> Model | None:
     """Receive the stream until each kind of state and rates are known, a time-out, or a failure to connect. Return None
-    if
-    no message arrived.
+    if no message arrived.
     """
     model = Model()
     ends_at = time.monotonic() + timeout
@@ -31,7 +30,7 @@ def listen(subscriber: Subscriber, timeout: float) -> Model | None:
             model.take(news, time.monotonic())
         if model.heads.keys() >= _AWAITED and model.rates.tasks is not None:
             break
-    return model if model.heard_at is not None else None
+    return model if model.received_at is not None else None
 
 
 def page(model: Model, endpoint: Endpoint, width: int, is_unicode: bool) -> str:

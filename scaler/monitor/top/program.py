@@ -34,7 +34,7 @@ class Signals:
         self.reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         os.set_blocking(self.reader, False)
-        self._come: set[int] = set()
+        self._arrived: set[int] = set()
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
@@ -48,7 +48,7 @@ class Signals:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        self._come.add(number)
+        self._arrived.add(number)
         with contextlib.suppress(BlockingIOError):
             os.write(self._writer, b"!")
 
@@ -56,8 +56,8 @@ class Signals:
         """Return the signals that have arrived since the last call."""
         with contextlib.suppress(BlockingIOError):
             os.read(self.reader, 4096)
-        come, self._come = self._come, set()
-        return come
+        arrived, self._arrived = self._arrived, set()
+        return arrived
 
     def close(self) -> None:
         """Close the descriptors."""
@@ -80,14 +80,14 @@ class TopProgram:
         self._model = Model()
         self._view = TopView()
         self._signals = Signals()
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self._timeout = timeout
         self._drawn_at = float("-inf")
         self._has_news = True
         self._empty_reads = 0
-        self._early: list[str] = []
+        self._pending_keys: list[str] = []
         """Keys that were pressed before there were rows."""
-        self._still: tuple[Model, float] | None = None
+        self._frozen: tuple[Model, float] | None = None
         """The state that is shown while the view is paused, and its time."""
 
     def run(self) -> None:
@@ -111,25 +111,25 @@ class TopProgram:
         self._draw()
         while True:
             ready = self._subscriber.wait(self._pause_seconds(), self._signals.reader, keyboard)
-            come = self._signals.take()
-            if come.intersection(_ENDING):
+            arrived = self._signals.take()
+            if arrived.intersection(_ENDING):
                 return False
-            if signal.SIGTSTP in come:
+            if signal.SIGTSTP in arrived:
                 return True
-            if signal.SIGWINCH in come:
+            if signal.SIGWINCH in arrived:
                 self._screen.forget()
-            self._hear()
+            self._receive()
             pressed = keyboard in ready
             if pressed and not self._read_keys():
                 return False
-            if pressed or signal.SIGWINCH in come or self._is_due():
+            if pressed or signal.SIGWINCH in arrived or self._is_due():
                 self._draw()
 
     def _pause_seconds(self) -> float:
         return max(0.02, min(1.0, self._drawn_at + self._cadence() - time.monotonic()))
 
     def _cadence(self) -> float:
-        return max(FRAME_SECONDS, self._view.cadence) if self._model.heard_at is not None else FRAME_SECONDS
+        return max(FRAME_SECONDS, self._view.cadence) if self._model.received_at is not None else FRAME_SECONDS
 
     def _is_due(self) -> bool:
         passed = time.monotonic() - self._drawn_at
@@ -137,12 +137,12 @@ class TopProgram:
             return passed >= min(self._cadence(), FRAME_SECONDS if self._view.cadence <= 1 else self._cadence())
         return passed >= max(1.0, self._cadence())
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         for news in self._subscriber.receive():
             self._model.take(news, time.monotonic())
             self._has_news = True
-        if self._early and self._has_table():
-            keys, self._early = self._early, []
+        if self._pending_keys and self._has_table():
+            keys, self._pending_keys = self._pending_keys, []
             for key in keys:
                 self._press(key)
 
@@ -164,12 +164,12 @@ class TopProgram:
     def _press(self, key: str) -> bool:
         """Apply a key, or keep it until the rows that it concerns have arrived. Return False to end."""
         is_about_rows = key in OF_ROWS and not self._view.is_typing and not self._view.is_help
-        if key not in QUITTING and (self._early or (is_about_rows and not self._has_table())):
-            self._early.append(key)
+        if key not in QUITTING and (self._pending_keys or (is_about_rows and not self._has_table())):
+            self._pending_keys.append(key)
             return True
         if not press(self._view, key, self._shown()):
             return False
-        self._subscriber.want(self._topics())
+        self._subscriber.set_topics(self._topics())
         return True
 
     def _topics(self) -> set[str]:
@@ -178,11 +178,11 @@ class TopProgram:
 
     def _model_and_now(self) -> tuple[Model, float]:
         if not self._view.is_paused:
-            self._still = None
+            self._frozen = None
             return self._model, time.monotonic()
-        if self._still is None:
-            self._still = self._model.still(), time.monotonic()
-        return self._still
+        if self._frozen is None:
+            self._frozen = self._model.frozen(), time.monotonic()
+        return self._frozen
 
     def _shown(self) -> ScreenState:
         model, _ = self._model_and_now()
@@ -199,7 +199,7 @@ class TopProgram:
         self._has_news = False
         self._drawn_at = time.monotonic()
         width, height = self._screen.size
-        is_late = now - self._began >= self._timeout
+        is_late = now - self._started_at >= self._timeout
         moment = FrameInput(
             now, self._subscriber.endpoint, self._subscriber.problem, self._screen.is_unicode, is_late=is_late
         )

@@ -85,7 +85,7 @@ class Screen:
     def taken(self) -> Iterator[None]:
         """Take over the terminal within a context."""
         terminal = self.terminal
-        with _last_words_may_fail(), terminal.fullscreen(), terminal.cbreak(), terminal.hidden_cursor():
+        with _ignoring_broken_pipe(), terminal.fullscreen(), terminal.cbreak(), terminal.hidden_cursor():
             self._shown = None
             self._ask_for_synchronized_output()
             yield
@@ -125,7 +125,7 @@ def _without_variable(name: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _last_words_may_fail() -> Iterator[None]:
+def _ignoring_broken_pipe() -> Iterator[None]:
     """Ignore that a closed terminal cannot be restored."""
     with contextlib.suppress(BrokenPipeError):
         yield

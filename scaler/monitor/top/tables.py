@@ -248,7 +248,7 @@ _JOBS = (
     DrawnField("rows/s", 7, lambda model, each: units.rate(model.job_rates.per_second(each), 7)),
     DrawnField("left", 8, lambda model, each: model.job_rates.left(each)),
     DrawnField("kept", 6, lambda _, each: units.size(each.size_bytes)),
-    DrawnField("age", 4, lambda model, each: units.ago(max(0, model.heard_us - each.created_us) / 1e6)),
+    DrawnField("age", 4, lambda model, each: units.ago(max(0, model.received_us - each.created_us) / 1e6)),
     DrawnField("owner", 12, lambda _, each: each.owner or "-", right=False),
     DrawnField("program", 14, lambda _, each: each.program or "-", right=False),
 )

@@ -53,13 +53,13 @@ class Bins:
         self.functions: list[bytes] = [b""]
         """short ids; bins store positions in this list"""
         self._indexes: dict[bytes, int] = {b"": 0}
-        self._together = array("I", bytes(4 * SECONDS))
+        self._all_workers = array("I", bytes(4 * SECONDS))
 
     def take(self, time_us: int, batch: Iterable[StateBins]) -> None:
         """Add what the workers did in the second before `time_us`."""
         second = time_us // 1_000_000
         for late in range(max(self.end, second - SECONDS + 1), second + 1):
-            self._together[late % SECONDS] = 0
+            self._all_workers[late % SECONDS] = 0
         self.end = max(self.end, second + 1)
         for state in batch:
             for position, busy_ms, success, failed, canceled, other, function in whole_rows(BIN_ROW, state.bins):
@@ -103,7 +103,7 @@ class Bins:
             index = second % SECONDS
             part = min(left, _UNITS - lane.busy[index])
             lane.busy[index] += part
-            self._together[index] += part
+            self._all_workers[index] += part
             left -= part
             oldest = second
             second -= 1
@@ -171,7 +171,7 @@ class Bins:
         most = max(1, workers * _UNITS * step)
         for first in range(start, start + step * count, step):
             seconds = [second for second in range(first, first + step) if self.end - SECONDS <= second < self.end]
-            tenths = round(sum(self._together[second % SECONDS] for second in seconds) * 10 / most)
+            tenths = round(sum(self._all_workers[second % SECONDS] for second in seconds) * 10 / most)
             text.append("0123456789a"[min(tenths, 10)])
         return "".join(text)
 

@@ -40,7 +40,7 @@ class Browser:
         self._socket = socket
         self._feed = feed
         self._wake = asyncio.Event()
-        self._wish: PageRequest | None = None
+        self._request: PageRequest | None = None
         self._sent = SentState()
         self._frame = 0
         self._confirmed = 0
@@ -49,12 +49,12 @@ class Browser:
     async def run(self) -> None:
         """Serve the page until it closes its connection."""
         self._feed.listen(self, self._wake.set)
-        sender = asyncio.create_task(self._send_until_it_is_wrong())
+        sender = asyncio.create_task(self._send_until_error())
         try:
             async for message in self._socket:
                 if message.type is not WSMsgType.TEXT:
                     break
-                self._hear(read_json(message.data))
+                self._receive(read_json(message.data))
                 self._wake.set()
         except (PageRequestError, ValueError, TypeError, OverflowError, RecursionError):
             await self._socket.close(code=1008, message=b"not understood")
@@ -63,20 +63,20 @@ class Browser:
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)
 
-    def _hear(self, said: Any) -> None:
-        if not isinstance(said, dict):
+    def _receive(self, message: Any) -> None:
+        if not isinstance(message, dict):
             raise PageRequestError("not an object")
-        if "ack" in said:
-            self._confirmed = max(self._confirmed, min(int(said["ack"]), self._frame))
-        if "hidden" in said:
-            self._hidden = bool(said["hidden"])
-        if "wish" in said:
-            self._wish = PageRequest.of(said)
+        if "ack" in message:
+            self._confirmed = max(self._confirmed, min(int(message["ack"]), self._frame))
+        if "hidden" in message:
+            self._hidden = bool(message["hidden"])
+        if "wish" in message:
+            self._request = PageRequest.of(message)
             self._sent = SentState()
             self._confirmed = self._frame
-            self._feed.want(self, views.topics(self._wish))
+            self._feed.set_topics(self, views.topics(self._request))
 
-    async def _send_until_it_is_wrong(self) -> None:
+    async def _send_until_error(self) -> None:
         try:
             await self._send()
         except PageRequestError:
@@ -91,16 +91,20 @@ class Browser:
         seen = (-1, -1, 0.0)
         while True:
             await self._wait()
-            wish = self._wish
-            if wish is None or self._hidden or self._confirmed < self._frame:
+            request = self._request
+            if request is None or self._hidden or self._confirmed < self._frame:
                 continue
             now = time.monotonic()
-            state = (self._feed.state.number, wish.number)
+            state = (self._feed.state.number, request.number)
             if state == seen[:2] and now - seen[2] < IDLE_SECONDS:
                 continue
             seen = (*state, now)
             self._frame += 1
-            frame = {"wish": wish.number, "frame": self._frame, **views.frame(self._feed.state, wish, self._sent, now)}
+            frame = {
+                "wish": request.number,
+                "frame": self._frame,
+                **views.frame(self._feed.state, request, self._sent, now),
+            }
             await self._socket.send_str(json.dumps(frame, separators=(",", ":")))
             await asyncio.sleep(FRAME_SECONDS)
 

@@ -30,8 +30,8 @@ ALWAYS = frozenset(
 """Topics that are always subscribed to, so that their history is known when a page is opened."""
 LOST = 2
 """`StateAgent.is_leaving` of an agent whose connection is lost."""
-GONE_SECONDS_MOST = 3600.0
-GONE_MOST = 10_000
+DEPARTED_SECONDS_MOST = 3600.0
+DEPARTED_MOST = 10_000
 
 
 class FeedState:
@@ -52,7 +52,7 @@ class FeedState:
         self._last_event_us = 0
         self.number = 0
         """the number of changes, to detect one"""
-        self.gone: dict[tuple[bytes, int], tuple[WorkerView, float]] = {}
+        self.departed: dict[tuple[bytes, int], tuple[WorkerView, float]] = {}
         """workers that left, and when"""
         if store is not None:
             events, failures = store.load(self.history)
@@ -81,12 +81,12 @@ class FeedState:
         if model.restarts is not restarts:
             self.old_failures = dict(islice((self.old_failures | failures).items(), FAILURES_MOST))
         elif model.workers is not workers:
-            self._see_who_left(workers, now)
+            self._find_departed(workers, now)
         for batch in news.batches:
             if batch.item is StateBins:
                 self.bins.take(news.head.time_us, batch)
             elif batch.item is StateEvent:
-                self._hear_events(batch)
+                self._add_events(batch)
             elif batch.item is StateFailure and self._store is not None:
                 self._store.keep_failures(batch)
         self.number += 1
@@ -95,26 +95,26 @@ class FeedState:
         """Set why the scheduler refuses this server; empty if it accepts it. A refusal deletes all earlier data."""
         if refusal and not self.refusal:
             self.model, self.bins = self._new_model(), Bins()
-            self.old_failures, self.gone = {}, {}
+            self.old_failures, self.departed = {}, {}
             self.events.clear()
             self.number += 1
             logger.warning("nothing is shown: %s", refusal)
         self.refusal = refusal
 
-    def _see_who_left(self, before: list[WorkerView], now: float) -> None:
-        here = {worker.key for worker in self.model.workers}
+    def _find_departed(self, before: list[WorkerView], now: float) -> None:
+        present = {worker.key for worker in self.model.workers}
         lost = {worker.key for worker in self.model.workers if worker.agent.is_leaving == LOST}
         for worker in before:
-            if worker.is_busy and worker.agent.is_leaving != LOST and (worker.key in lost or worker.key not in here):
+            if worker.is_busy and worker.agent.is_leaving != LOST and (worker.key in lost or worker.key not in present):
                 self.bins.lose(worker.key)
-        self.gone |= {worker.key: (worker, now) for worker in before if worker.key not in here}
-        self.gone = {
+        self.departed |= {worker.key: (worker, now) for worker in before if worker.key not in present}
+        self.departed = {
             key: (worker, at)
-            for key, (worker, at) in islice(self.gone.items(), GONE_MOST)
-            if key not in here and now - at < GONE_SECONDS_MOST
+            for key, (worker, at) in islice(self.departed.items(), DEPARTED_MOST)
+            if key not in present and now - at < DEPARTED_SECONDS_MOST
         }
 
-    def _hear_events(self, batch: Batch[StateEvent]) -> None:
+    def _add_events(self, batch: Batch[StateEvent]) -> None:
         """Add new events. The scheduler sends the last ones repeatedly."""
         new = [event for event in batch if event.time_us > self._last_event_us]
         if not new:
@@ -148,16 +148,16 @@ class Feed:
         """Call `changed` after each change, in the event loop."""
         self._listeners[who] = changed
 
-    def want(self, who: object, topics: frozenset[str]) -> None:
+    def set_topics(self, who: object, topics: frozenset[str]) -> None:
         """Subscribe to further topics for a listener, in place of its previous ones."""
         self._wanted[who] = topics
-        self._subscriber.want(self.topics)
+        self._subscriber.set_topics(self.topics)
 
     def leave(self, who: object) -> None:
         """Remove a listener."""
         self._listeners.pop(who, None)
         self._wanted.pop(who, None)
-        self._subscriber.want(self.topics)
+        self._subscriber.set_topics(self.topics)
 
     @property
     def topics(self) -> frozenset[str]:
@@ -166,7 +166,7 @@ class Feed:
 
     async def run(self) -> None:
         """Receive until cancelled."""
-        self._subscriber.want(self.topics)
+        self._subscriber.set_topics(self.topics)
         while True:
             before = time.monotonic()
             news = await self._subscriber.news()

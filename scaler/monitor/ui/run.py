@@ -26,8 +26,7 @@ from scaler.settings.ui import UiConfig
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
 """A connection without a complete first request is closed after this time, after twice this at the latest. aiohttp
-closes
-it between requests, after 75 s.
+closes it between requests, after 75 s.
 """
 ACCEPTING_TURNS = 3
 """The turns of the loop after which aiohttp knows a connection that asyncio has accepted."""
@@ -127,17 +126,17 @@ async def _serve(
 
         loop.add_reader(lifeline, look)
     app = make_app(feed, RequestFilter(site.token, config.host, config.names), not config.metrics_only, end.set)
-    spoken: set[Any] = set()
+    answered: set[Any] = set()
 
     async def note(request: web.Request, _response: web.StreamResponse) -> None:
-        spoken.add(request.protocol)
+        answered.add(request.protocol)
 
     app.on_response_prepare.append(note)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE_SECONDS)
     await runner.setup()
     try:
         await web.SockSite(runner, site.listener).start()
-        silence = loop.create_task(_hang_up_on_silent(runner, spoken))
+        silence = loop.create_task(_hang_up_on_silent(runner, answered))
         ready(site)
         await end.wait()
         silence.cancel()
@@ -161,16 +160,16 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
                 transport.abort()
 
 
-async def _hang_up_on_silent(runner: web.AppRunner, spoken: set[Any]) -> None:
+async def _hang_up_on_silent(runner: web.AppRunner, answered: set[Any]) -> None:
     """Close connections without a complete request, because each takes an open file.
 
-    `spoken` holds the connections that have been answered; closed ones are removed from it.
+    `answered` holds the connections that have been answered; closed ones are removed from it.
     """
     before: set[Any] = set()
     while runner.server is not None:
         await asyncio.sleep(SILENT_SECONDS)
         connections = set(runner.server.connections)
-        spoken &= connections
-        for connection in before & connections - spoken:
+        answered &= connections
+        for connection in before & connections - answered:
             connection.force_close()
-        before = connections - spoken
+        before = connections - answered

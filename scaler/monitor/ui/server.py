@@ -56,7 +56,7 @@ def make_app(
         app.router.add_get("/", _index)
         app.router.add_get("/socket", _socket)
         app.router.add_static("/static", STATIC)
-    app.cleanup_ctx.append(partial(_hearing, has_failed))
+    app.cleanup_ctx.append(partial(_running_feed, has_failed))
     app.on_shutdown.append(_hang_up)
     return app
 
@@ -153,7 +153,7 @@ async def _sends_token(socket: web.WebSocketResponse, gate: RequestFilter) -> bo
     return message.type is WSMsgType.TEXT and gate.knows(message.data)
 
 
-async def _hearing(has_failed: Callable[[], None], app: web.Application) -> AsyncIterator[None]:
+async def _running_feed(has_failed: Callable[[], None], app: web.Application) -> AsyncIterator[None]:
     task = asyncio.create_task(app[FEED].run())
     task.add_done_callback(lambda ended: None if ended.cancelled() else has_failed())
     yield

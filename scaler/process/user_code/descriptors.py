@@ -20,7 +20,7 @@ _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of the open file; None: the descriptor is closed."""
 
 
-def out_of_reach(descriptor: int) -> int:
+def high_duplicate(descriptor: int) -> int:
     """Return a duplicate with a high number, beyond the range that recipes for daemons close.
 
     Raises:
@@ -38,22 +38,22 @@ class KeptDescriptors:
     """The files that the descriptors 0, 1 and 2 of a process lead to."""
 
     def __init__(self) -> None:
-        self._kept = {number: (_identity(number), _duplicate(number)) for number in range(3)}
+        self._saved = {number: (_identity(number), _duplicate(number)) for number in range(3)}
 
     def accept(self) -> None:
         """Save the files that the descriptors lead to now. A closed descriptor gets its former file back."""
-        for number, (identity, spare) in self._kept.items():
+        for number, (identity, spare) in self._saved.items():
             now = _identity(number)
             if now is None:
                 _copy(spare, number)
             elif now != identity:
-                self._kept[number] = now, _duplicate(number)
+                self._saved[number] = now, _duplicate(number)
                 if spare is not None:
                     os.close(spare)
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Restore the descriptors that were closed or redirected."""
-        for number, (identity, spare) in self._kept.items():
+        for number, (identity, spare) in self._saved.items():
             if _identity(number) != identity:
                 _copy(spare, number)
 
@@ -68,7 +68,7 @@ def _identity(descriptor: int) -> _Identity:
 
 def _duplicate(descriptor: int) -> int | None:
     with contextlib.suppress(OSError):
-        return out_of_reach(descriptor)
+        return high_duplicate(descriptor)
     return None
 
 

@@ -23,21 +23,21 @@ class _Finder(MetaPathFinder):
 
     def __init__(self, name: str, act: Callable[[Any], None]) -> None:
         self._name, self._act = name, act
-        self._is_asking = False
+        self._is_searching = False
         """whether it is calling the other finders, perhaps of this class"""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self._name or self._is_asking:
+        if fullname != self._name or self._is_searching:
             return None
-        self._is_asking = True
+        self._is_searching = True
         try:
             finders = (getattr(each, "find_spec", None) for each in list(sys.meta_path))
             specs = (find(fullname, path, target) for find in finders if find is not None)
             spec = next((spec for spec in specs if spec is not None), None)
         finally:
-            self._is_asking = False
+            self._is_searching = False
         if spec is not None and spec.loader is not None:
             self._act_after(spec.loader)
         return spec

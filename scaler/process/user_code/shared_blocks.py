@@ -48,14 +48,14 @@ def _patch(module: Any) -> None:
 
     @functools.wraps(open_block)
     def open_and_own(self: Any, name: str | None = None, create: bool = False, size: int = 0, **options: Any) -> None:
-        _attaching.is_so = not create
+        _attaching.is_active = not create
         try:
             open_block(self, name, create, size, **options)
         finally:
-            _attaching.is_so = False
+            _attaching.is_active = False
 
     def register_created(name: str, kind: str) -> None:
-        if kind != _KIND or not getattr(_attaching, "is_so", False):
+        if kind != _KIND or not getattr(_attaching, "is_active", False):
             register(name, kind)
 
     def unregister_any(name: str, kind: str) -> None:

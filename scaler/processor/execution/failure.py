@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from scaler.errors import DeserializeObjectError, SerializeObjectError, class_name
 from scaler.pickling import pickled_classes
-from scaler.pickling.culprits import unread
+from scaler.pickling.culprits import why_unreadable
 from scaler.pickling.serialization import exception_from_parts, name_of, read_arguments, to_frames
 from scaler.pickling.versions import differences
 from scaler.processor.execution import terminal
@@ -110,14 +110,14 @@ def _hint(error: BaseException) -> str:
 
 def _about_value(error: DeserializeObjectError, cause: BaseException, worker: str) -> DeserializeObjectError:
     """Return the error with a more helpful message: users meet it first, and can act on it."""
-    what = _try(_unread, error, "")
+    what = _try(_unreadable_part, error, "")
     if not what:
         return error
     who = f"worker {worker!r}" if worker else "this process"
     if isinstance(cause, ModuleNotFoundError):
         text = _about_module(what, str(cause.name), who)
     else:
-        text = f"{what} cannot be read by {who}: {unread(cause)}"
+        text = f"{what} cannot be read by {who}: {why_unreadable(cause)}"
         if isinstance(cause, (AttributeError, ImportError)) and "__reduce__" not in text:
             text += (
                 "; the module there may be another version: send yours along with client.upload(module) or "
@@ -146,7 +146,7 @@ def _about_module(what: str, missing: str, who: str) -> str:
     )
 
 
-def _unread(error: BaseException) -> str:
+def _unreadable_part(error: BaseException) -> str:
     """Return what could not be read: the function, or which argument of which function; "" if that is not known. It is
     found in the frames, so that calls pay nothing for it.
     """
@@ -193,12 +193,12 @@ def describe_stack(frame: FrameType | None) -> str:
         return ""
 
 
-def _try(describe: Callable[[BaseException], T], error: BaseException, otherwise: T) -> T:
-    """Return `describe(error)`, or `otherwise` if it raises: any access to an exception may run code of its class."""
+def _try(describe: Callable[[BaseException], T], error: BaseException, default: T) -> T:
+    """Return `describe(error)`, or `default` if it raises: any access to an exception may run code of its class."""
     try:
         return describe(error)
     except BaseException:  # noqa: BLE001 - see above
-        return otherwise
+        return default
 
 
 def _clean(text: str) -> str:
@@ -222,7 +222,7 @@ def _traceback(error: BaseException) -> str:
 
     `TracebackException` has no bound for a chain, so each exception is formatted separately, and they are linked here.
     """
-    whole = _alone(error)
+    whole = _own_summary(error)
     shown, seen, is_cut = [(error, whole, 1)], {id(error)}, False
     for each, summary, length in shown:  # grows during the iteration
         link, earlier = _earlier(each)
@@ -230,19 +230,19 @@ def _traceback(error: BaseException) -> str:
             is_cut |= length == CHAIN_MOST
             if length < CHAIN_MOST:
                 seen.add(id(earlier))
-                shown.append((earlier, _alone(earlier), length + 1))
+                shown.append((earlier, _own_summary(earlier), length + 1))
                 setattr(summary, link, shown[-1][1])
         members = _members(each)
         first = members[:_GROUP_WIDTH]
         if members and len(shown) + len(first) <= SHOWN_MOST:
-            summaries = [(member, _alone(member), 1) for member in first]
+            summaries = [(member, _own_summary(member), 1) for member in first]
             shown += summaries
             summary.exceptions = [one for _, one, _ in summaries] + [None] * (len(members) - len(first))
     note = f"(Earlier exceptions are left out: the last {CHAIN_MOST} are shown.)\n\n" if is_cut else ""
     return note + "".join(whole.format())
 
 
-def _alone(error: BaseException) -> Any:
+def _own_summary(error: BaseException) -> Any:
     """Return what `traceback` formats of an exception, without its chain and its members."""
     frames = _last(_user_frames(error))
     summary: Any = traceback.TracebackException(type(error), error, frames, _seen=set())

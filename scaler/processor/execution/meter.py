@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import perf_counter_ns, process_time_ns
 from typing import Any
 
-from scaler.process.memory import give_back_memory
+from scaler.process.memory import trim_memory
 from scaler.wire.messages.common import PROFILE
 
 SAMPLE_SECONDS = 0.005
@@ -77,16 +77,16 @@ class SampledWatch:
 
     def _watch(self) -> None:
         while not self._is_over.wait(SAMPLE_SECONDS):
-            self._look()
+            self._sample()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         self._peak_bytes = max(self._peak_bytes, self._process.memory_info().rss)
 
     def end(self) -> int:
         """Return by how many bytes the memory rose."""
         self._is_over.set()
         self._thread.join()
-        self._look()
+        self._sample()
         return self._peak_bytes - self._before_bytes
 
 
@@ -95,7 +95,7 @@ def new_memory_watch() -> KernelWatch | SampledWatch:
 
     Return freed memory to the system first. Otherwise a task that reuses it would seem to need none.
     """
-    give_back_memory(0)
+    trim_memory(0)
     if sys.platform == "linux":
         try:
             return KernelWatch()

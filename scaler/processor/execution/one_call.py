@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from scaler.pickling.serialization import INLINE_BYTES, Frames, frozen, read_arguments, result_to_frames, size_of
 from scaler.processor.execution.failure import describe_failure
 from scaler.processor.execution.meter import CallMeter
-from scaler.processor.execution.place import described_place
+from scaler.processor.execution.place import encoded_facts
 from scaler.processor.execution.values import LoadedValues
 from scaler.processor.lifecycle.ending import end_forked
 from scaler.wire.codec.structs import RunOptions
@@ -49,7 +49,7 @@ def run_call(task: RunTask, values: LoadedValues) -> RunResult:
         if os.getpid() != process:
             end_forked(error)
         known = values.functions.get(task.function_id)
-        place = described_place(known and known.call)
+        place = encoded_facts(known and known.call)
         described = describe_failure(error)._replace(task_id=task.task_id, place=place)
         status, payload, frames, failure = TaskStatus.FAILED, described.encode(), (), described.short
     duration_us = min((ended_ns - started_ns) // 1000, LONGEST_US)

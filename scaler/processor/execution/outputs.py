@@ -56,7 +56,7 @@ class OutputSender:
         self.held: deque[TaskOutput] = deque()
         """the latest lines of this task above the limit, to be sent when it ends"""
 
-    def say(self, stream: OutputStream, text: str) -> bool:
+    def send_line(self, stream: OutputStream, text: str) -> bool:
         """Send a line that was written in any thread. Return whether it belongs to a task; other lines are only
         logged.
         """
@@ -79,7 +79,7 @@ class OutputSender:
                 self._dropped += 1
         return True
 
-    def leaves_to_log(self, record: logging.LogRecord) -> bool:
+    def belongs_in_log(self, record: logging.LogRecord) -> bool:
         """Return whether a record is logged even if the log excludes what tasks write. Used as a filter."""
         return record.name.startswith(OURS) or self._is_off or not self._words[0]
 
@@ -118,4 +118,4 @@ class OutputHandler(logging.Handler):
             return
         with contextlib.suppress(Exception):  # arguments that do not fit; the other handlers complain
             for line in self.format(record).split("\n"):
-                self._outputs.say(OutputStream.LOGGING, line)
+                self._outputs.send_line(OutputStream.LOGGING, line)

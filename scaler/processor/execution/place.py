@@ -65,17 +65,17 @@ def _text(value: Any) -> str:
     return printable(value, NAME_CHARACTERS)
 
 
-def place_here(function: Any, worker: str = "") -> ProcessFacts:
+def process_facts(function: Any, worker: str = "") -> ProcessFacts:
     """Return the facts about this process.
 
     Args:
         function: the function whose packages are named; None for no packages.
         worker: the name of the worker.
     """
-    return _place(worker, _packages(function), tuple(os.environ))
+    return _facts(worker, _packages(function), tuple(os.environ))
 
 
-def described_place(function: Any, worker: str = "") -> bytes:
+def encoded_facts(function: Any, worker: str = "") -> bytes:
     """Return the facts about this process for a `TaskFailure`; empty if code of the function's module raises."""
     try:
         return _encoded(worker, _packages(function), tuple(os.environ))
@@ -87,7 +87,7 @@ def _packages(function: Any) -> tuple[tuple[str, str], ...]:
     return () if function is None else tuple(sorted(versions_used_by(function).items())[:PACKAGES_MOST])
 
 
-def _place(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> ProcessFacts:
+def _facts(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> ProcessFacts:
     names = _names(variables)
     n_shown = sum(1 for total in accumulate(map(len, names)) if total <= NAMES_CHARACTERS)
     python = platform.python_version()
@@ -97,7 +97,7 @@ def _place(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[
 @functools.lru_cache(64)
 def _encoded(worker: str, packages: tuple[tuple[str, str], ...], variables: tuple[str, ...]) -> bytes:
     """Encode the facts; cached, since many tasks fail in the same process."""
-    place = _place(worker, packages, variables)
+    place = _facts(worker, packages, variables)
     return zlib.compress(json.dumps(place._asdict(), separators=(",", ":")).encode(), 6)
 
 

@@ -27,7 +27,7 @@ from scaler.processor.execution.streams import TaskTextStream
 
 PAUSE_NS = 25_000_000
 """The average time between two full checks, in the long run."""
-LOOKS_AT_ONCE = 100
+CHECKS_IN_A_ROW = 100
 """The number of full checks that may follow each other without a pause."""
 
 _NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2}
@@ -53,25 +53,25 @@ class ProcessState:
         if output not in logging.root.handlers:
             logging.root.addHandler(output)
         self._logging = _Logging()
-        self._look_at = 0
+        self._next_check_ns = 0
 
-    def put_back(self, began_ns: int) -> tuple[Any, Any, int]:
+    def restore(self, started_ns: int) -> tuple[Any, Any, int]:
         """Restore everything that a task has changed.
 
         Args:
-            began_ns: the start time of the task.
+            started_ns: the start time of the task.
 
         Returns:
             `sys.stdout`, `sys.stderr`, and the time of the next check, which follows the first task that starts later.
         """
-        self._descriptors.put_back()
-        self._put_back_streams()
-        self._logging.put_back()
-        if began_ns >= self._look_at:
-            self._look_at = max(self._look_at, began_ns - LOOKS_AT_ONCE * PAUSE_NS) + PAUSE_NS
-        return sys.stdout, sys.stderr, self._look_at
+        self._descriptors.restore()
+        self._restore_streams()
+        self._logging.restore()
+        if started_ns >= self._next_check_ns:
+            self._next_check_ns = max(self._next_check_ns, started_ns - CHECKS_IN_A_ROW * PAUSE_NS) + PAUSE_NS
+        return sys.stdout, sys.stderr, self._next_check_ns
 
-    def _put_back_streams(self) -> None:
+    def _restore_streams(self) -> None:
         for name, stream in self._streams.items():
             if _is_closed(stream):
                 self._streams[name] = self._stream_of(name) if name in ("stdout", "stderr") else _opened(name)
@@ -104,7 +104,7 @@ class _KeptLogger(NamedTuple):
     propagates: bool
     is_disabled: bool
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         logger = self.logger
         if self == (logger, logger.handlers, logger.level, logger.filters, logger.propagate, logger.disabled):
             return
@@ -123,7 +123,7 @@ class _KeptHandler(NamedTuple):
     filters: Sequence[Any]
     formatter: logging.Formatter | None
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Restore the formatter too, because it may need what a filter adds to records."""
         handler = self.handler
         if self == (handler, handler.level, handler.filters, handler.formatter):
@@ -151,13 +151,13 @@ class _Logging:
         handlers = dict.fromkeys(handler for each in self._loggers for handler in each.handlers)
         self._handlers = [_KeptHandler(each, each.level, list(each.filters), each.formatter) for each in handlers]
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         if logging.root.manager.disable > self._disable:
             logging.disable(self._disable)
         for logger in self._loggers:
-            logger.put_back()
+            logger.restore()
         for handler in self._handlers:
-            handler.put_back()
+            handler.restore()
         if _sentinel.disabled:
             for each in _loggers():
                 each.disabled = each.disabled and each in self._disabled

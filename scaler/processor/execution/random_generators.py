@@ -36,7 +36,7 @@ class KeptState:
         is_in_use = getattr(cuda, "is_initialized", _nothing)()
         self._cuda, self._cuda_states = cuda, cuda.get_rng_state_all() if cuda is not None and is_in_use else None
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Restore the saved state."""
         random.setstate(self._state)
         if self._numpy is not None:
@@ -60,7 +60,7 @@ class RandomGenerators:
         self._state: Sequence[int] = ()
         self._waits_for_torch = False
 
-    def begin(self, seed: CallSeed) -> None:
+    def start_call(self, seed: CallSeed) -> None:
         """Prepare the generators for a call.
 
         Args:
@@ -82,7 +82,7 @@ class RandomGenerators:
                 seed()
 
     @contextlib.contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def preserved(self) -> Iterator[None]:
         """Keep the state of the generators while a function is read. The import of its module may seed them, in the
         same way in each process.
         """
@@ -94,7 +94,7 @@ class RandomGenerators:
             if len(sys.modules) != n_modules:
                 self.refresh()
                 if is_fresh:
-                    kept.put_back()
+                    kept.restore()
 
     def _set(self, seed: CallSeed) -> None:
         if not self.seed.seed:

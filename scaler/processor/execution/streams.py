@@ -47,17 +47,17 @@ class TaskLogHandlers:
         while logger is not None:
             self._handlers += logger.handlers
             logger = logger.parent if logger.propagate else None
-        self._here = threading.local()
+        self._thread = threading.local()
 
-    def say(self, level: int, text: str) -> None:
+    def log_line(self, level: int, text: str) -> None:
         """Log a line. Text that a handler itself writes, to report an error, goes to the process's own stream."""
         if level < self._level:
             return
-        if getattr(self._here, "is_busy", False):
+        if getattr(self._thread, "is_busy", False):
             with contextlib.suppress(OSError):
                 os.write(STANDARD_ERROR, text.encode(errors="backslashreplace") + b"\n")
             return
-        self._here.is_busy = True
+        self._thread.is_busy = True
         try:
             record = logging.LogRecord(TASK_OUTPUT, level, "", 0, text, None, None)
             for handler in self._handlers:
@@ -65,7 +65,7 @@ class TaskLogHandlers:
                     with contextlib.suppress(Exception):  # a filter of the user's configuration may raise anything
                         handler.handle(record)
         finally:
-            self._here.is_busy = False
+            self._thread.is_busy = False
 
 
 class _LineLogger(io.BufferedIOBase):
@@ -75,12 +75,12 @@ class _LineLogger(io.BufferedIOBase):
 
     mode = "wb"
 
-    def __init__(self, descriptor: int, say: Callable[[str], None], written: deque[int]) -> None:
+    def __init__(self, descriptor: int, log_line: Callable[[str], None], written: deque[int]) -> None:
         self.written = written
         self.name = "<stdout>" if descriptor == STANDARD_OUTPUT else "<stderr>"
         self.unfinished_bytes = 0
         self._descriptor = descriptor
-        self._say = say
+        self._log_line = log_line
         self._parts: list[bytes] = []
         self._lock = threading.RLock()
         self._is_forked = False
@@ -124,7 +124,7 @@ class _LineLogger(io.BufferedIOBase):
                 rest = b""
             self._parts, self.unfinished_bytes = [rest], len(rest)
         for line in lines:
-            self._say_line(line)
+            self._log_last_state(line)
         return len(text)
 
     def end_line(self) -> None:
@@ -133,14 +133,14 @@ class _LineLogger(io.BufferedIOBase):
             rest = b"".join(self._parts)
             self._parts, self.unfinished_bytes = [], 0
         if rest:
-            self._say_line(rest)
+            self._log_last_state(rest)
 
-    def _say_line(self, line: bytes) -> None:
+    def _log_last_state(self, line: bytes) -> None:
         if b"\r" in line:
             line = _last_state(line).rstrip(b"\r")
             if not line.strip():  # a progress bar has erased itself
                 return
-        self._say(line.decode(errors="backslashreplace"))
+        self._log_line(line.decode(errors="backslashreplace"))
 
 
 def _last_state(line: bytes) -> bytes:
@@ -172,20 +172,22 @@ class TaskStreams:
 
     def __init__(self) -> None:
         self._log = TaskLogHandlers()
-        self.forward: Callable[[OutputStream, str], bool] = _nowhere
+        self.forward: Callable[[OutputStream, str], bool] = _discard
         """called with each line as well; returns whether the line belongs to a task"""
         self.logs_tasks = True
         """whether lines of tasks are logged"""
         self.written: deque[int] = deque(maxlen=1)
         """not empty if the streams were used since the last task"""
-        self._lines = [_LineLogger(descriptor, partial(self._say, descriptor), self.written) for descriptor in LEVELS]
+        self._lines = [
+            _LineLogger(descriptor, partial(self._log_line, descriptor), self.written) for descriptor in LEVELS
+        ]
         self._output_lines, self._error_lines = self._lines
         self._output, self._error = map(TaskTextStream, self._lines)
 
-    def _say(self, descriptor: int, line: str) -> None:
+    def _log_line(self, descriptor: int, line: str) -> None:
         is_of_task = self.forward(_STREAMS[descriptor], line)
         if self.logs_tasks or not is_of_task:
-            self._log.say(LEVELS[descriptor], line)
+            self._log.log_line(LEVELS[descriptor], line)
 
     def enter(self) -> None:
         """Replace `sys.stdout` and `sys.stderr`."""
@@ -215,10 +217,10 @@ class TaskStreams:
 
     def forked(self) -> None:
         """Stop forwarding in a process that a task has forked."""
-        self.forward = _nowhere
+        self.forward = _discard
         for lines in self._lines:
             lines.forked()
 
 
-def _nowhere(_stream: OutputStream, _line: str) -> bool:
+def _discard(_stream: OutputStream, _line: str) -> bool:
     return False

@@ -33,16 +33,16 @@ from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblo
 from scaler.wire.messages.rows import row_id
 from scaler.wire.messages.worker import RunTask
 
-_IN_A_WAIT_ALREADY = nullcontext()
+_NESTED_WAIT = nullcontext()
 LONGEST_MS = 2**32 - 1
 _NO_RUN = RunTask(TaskId(NO_ID), 0, 0, ObjectId(NO_ID), b"", b"")
 
 
-def _said_name(run: RunTask) -> str:
+def _submitted_name(run: RunTask) -> str:
     return run.name
 
 
-def _to_nobody(_line: str) -> None:
+def _discard(_line: str) -> None:
     """Drop the line: this context cannot send reports."""
 
 
@@ -77,7 +77,7 @@ class ProcessorTaskContext(TaskContext):
         spec: ProcessorSpec,
         address: str,
         words: Sequence[int],
-        say: Callable[[list[Any]], None],
+        send: Callable[[list[Any]], None],
         await_permission: Callable[[int], None],
         is_hard: bool = False,
         thread: threading.Thread | None = None,
@@ -86,7 +86,7 @@ class ProcessorTaskContext(TaskContext):
         self.processor, self.agent_token = spec.number, spec.agent_token
         self.address = address
         self._words = words
-        self._say = say
+        self._send = send
         self._await_permission = await_permission
         self._is_hard = is_hard
         self._main = thread or threading.main_thread()
@@ -98,8 +98,8 @@ class ProcessorTaskContext(TaskContext):
         """the executed row, if it is a range"""
         self._described: tuple[int, CurrentTask | None] = (0, None)
         """number and description of the task that was described last"""
-        self.name_of: Callable[[RunTask], str] = _said_name
-        self.say_report: Callable[[str], None] = _to_nobody
+        self.name_of: Callable[[RunTask], str] = _submitted_name
+        self.send_report: Callable[[str], None] = _discard
         self.children: list[tuple[TaskId, Callable[[TaskId], None]]] = []
         """the tasks that the task has submitted, and how to cancel each"""
         self._needs: list[Callable[[], bool]] = []
@@ -110,11 +110,11 @@ class ProcessorTaskContext(TaskContext):
         # All state below belongs to the task with this number, and is reset for the next one.
         self._number = 0
         self._lock = threading.RLock()
-        self._expecting = 0
+        self._n_other_waits = 0
         """the number of waits of other threads"""
         self._is_main_waiting = False
-        self._is_asking = False
-        self._is_told = False
+        self._is_requesting = False
+        self._is_reported = False
         """whether the wait was reported to the agent"""
 
     # For clients
@@ -148,7 +148,7 @@ class ProcessorTaskContext(TaskContext):
 
     def report(self, task: CurrentTask, line: str) -> None:
         if self._words[0] and (self._task_id(), self.run.attempt) == (task.task_id, task.attempt):
-            self.say_report(line)
+            self.send_report(line)
 
     def _task_id(self) -> TaskId:
         run = self.run
@@ -163,7 +163,7 @@ class ProcessorTaskContext(TaskContext):
         if threading.current_thread() is not self._main:
             return _OtherWait(self)
         if self._is_main_waiting:
-            return _IN_A_WAIT_ALREADY
+            return _NESTED_WAIT
         rest = None
         if self._is_hard and reporter is not None and is_over is not None:
             self._waits += 1
@@ -174,8 +174,8 @@ class ProcessorTaskContext(TaskContext):
         with self._lock:
             number = self._catch_up()
             if number:
-                self._expecting += 1
-                self._tell(is_stuck=False)
+                self._n_other_waits += 1
+                self._report_blocked(is_stuck=False)
         is_over = False
 
         def end() -> None:
@@ -183,7 +183,7 @@ class ProcessorTaskContext(TaskContext):
             with self._lock:
                 if not is_over:
                     is_over = True
-                    self._end_of_expecting(number)
+                    self._end_other_wait(number)
 
         return end
 
@@ -217,35 +217,35 @@ class ProcessorTaskContext(TaskContext):
         number = self._words[0]
         if number != self._number:
             self._number = number
-            self._expecting = 0
-            self._is_main_waiting = self._is_asking = self._is_told = False
+            self._n_other_waits = 0
+            self._is_main_waiting = self._is_requesting = self._is_reported = False
         return number
 
-    def _tell(self, is_stuck: bool, wait: int = 0, timeout_ms: int = 0) -> None:
-        if not self._is_told:
-            self._is_told = True
-            self._say([TaskBlocked(self._number, is_stuck, wait, timeout_ms)])
+    def _report_blocked(self, is_stuck: bool, wait: int = 0, timeout_ms: int = 0) -> None:
+        if not self._is_reported:
+            self._is_reported = True
+            self._send([TaskBlocked(self._number, is_stuck, wait, timeout_ms)])
 
-    def _end_of_expecting(self, number: int) -> None:
+    def _end_other_wait(self, number: int) -> None:
         if not number or self._catch_up() != number:
             return
-        self._expecting -= 1
-        self._go_on_unless_waiting()
+        self._n_other_waits -= 1
+        self._resume_unless_waiting()
 
-    def _go_on_unless_waiting(self) -> None:
-        if self._is_told and not (self._expecting or self._is_main_waiting or self._is_asking):
-            self._is_told = False
-            self._say([TaskUnblocked(self._number)])
+    def _resume_unless_waiting(self) -> None:
+        if self._is_reported and not (self._n_other_waits or self._is_main_waiting or self._is_requesting):
+            self._is_reported = False
+            self._send([TaskUnblocked(self._number)])
 
-    def begin_main_wait(self, rest: _Rest | None) -> None:
+    def start_main_wait(self, rest: _Rest | None) -> None:
         with self._lock:
             if not self._catch_up():
                 return
             self._is_main_waiting = True
             if rest is None:
-                self._tell(is_stuck=True)
+                self._report_blocked(is_stuck=True)
                 return
-            self._tell(True, rest.wait, rest.timeout_ms())
+            self._report_blocked(True, rest.wait, rest.timeout_ms())
             self._rest = rest
         self.continued()
 
@@ -253,7 +253,7 @@ class ProcessorTaskContext(TaskContext):
         """Let the client report that this process only waits. Also handles the signal that continues the process."""
         rest = self._rest
         if rest is not None:
-            rest.reporter.rest(rest.wait, lambda: self._expecting > 0 or rest.is_over())
+            rest.reporter.rest(rest.wait, lambda: self._n_other_waits > 0 or rest.is_over())
 
     def end_main_wait(self, is_given_up: bool) -> None:
         rest, self._rest = self._rest, None
@@ -263,22 +263,22 @@ class ProcessorTaskContext(TaskContext):
             number = self._catch_up()
             self._is_main_waiting = False
             if is_given_up:
-                self._go_on_unless_waiting()
+                self._resume_unless_waiting()
                 return
-            if not self._is_told or self._expecting:
+            if not self._is_reported or self._n_other_waits:
                 return  # another thread of it still waits, so it has no slot anyway
-            self._is_asking = True
-            self._say([ResumeRequest(number)])
+            self._is_requesting = True
+            self._send([ResumeRequest(number)])
         try:
             self._await_permission(number)
         finally:
-            self._after_asking()
+            self._after_request()
 
-    def _after_asking(self) -> None:
+    def _after_request(self) -> None:
         with self._lock:
-            self._is_asking = self._is_told = False
-            if self._expecting:
-                self._tell(is_stuck=False)
+            self._is_requesting = self._is_reported = False
+            if self._n_other_waits:
+                self._report_blocked(is_stuck=False)
 
 
 class _Rest(NamedTuple):
@@ -303,7 +303,7 @@ class _MainWait(AbstractContextManager[None]):
         self._rest = rest
 
     def __enter__(self) -> None:
-        self._waiting.begin_main_wait(self._rest)
+        self._waiting.start_main_wait(self._rest)
 
     def __exit__(self, *_error: object) -> None:
         self._waiting.end_main_wait(is_given_up=self._is_over is not None and not self._is_over())

@@ -75,10 +75,14 @@ class LoadedValues:
 
     def without(self, object_ids: Iterable[ObjectId]) -> LoadedValues:
         """Return a copy without some objects. A task may be reading from this instance, so it does not change."""
-        others = LoadedValues(self._named, self._reading)
-        others.functions, others._frames, others._values = dict(self.functions), dict(self._frames), dict(self._values)
-        others.forget(object_ids)
-        return others
+        remaining = LoadedValues(self._named, self._reading)
+        remaining.functions, remaining._frames, remaining._values = (
+            dict(self.functions),
+            dict(self._frames),
+            dict(self._values),
+        )
+        remaining.forget(object_ids)
+        return remaining
 
     def forget(self, object_ids: Iterable[ObjectId]) -> None:
         """Remove objects and what was made of them."""

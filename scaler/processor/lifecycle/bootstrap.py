@@ -22,8 +22,8 @@ from time import monotonic_ns, sleep
 
 from scaler import task_context
 from scaler.pickling import pickled_classes
-from scaler.process.logs import have_one_place, set_up_logging
-from scaler.process.user_code.descriptors import KeptDescriptors, out_of_reach
+from scaler.process.logs import set_up_logging, share_devices
+from scaler.process.user_code.descriptors import KeptDescriptors, high_duplicate
 from scaler.processor.channel import Channel
 from scaler.processor.execution.outputs import OutputHandler, OutputSender
 from scaler.processor.execution.process_state import ProcessState
@@ -43,7 +43,7 @@ class Bootstrap:
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config
-        self._streams = _streams(config, "any") if have_one_place(config.logging) else None
+        self._streams = _streams(config, "any") if share_devices(config.logging) else None
         self._connect = task_context.connector(config.address)
         self._descriptors = KeptDescriptors()
         if config.authentication_key:
@@ -58,11 +58,11 @@ class Bootstrap:
             faulthandler.enable()  # reports where a segmentation fault occurred, if there is a stderr
         streams.enter()
         refuse_breakpoints()
-        connection = _out_of_reach(connection)
+        connection = _with_high_descriptor(connection)
 
         if sys.platform != "linux":  # on Linux the kernel ends it
             arguments = (connection.fileno(),)
-            threading.Thread(target=_follow_agent, args=arguments, name="scaler-lifeline", daemon=True).start()
+            threading.Thread(target=_exit_with_agent, args=arguments, name="scaler-lifeline", daemon=True).start()
         connection.setblocking(True)
         progress = ProgressPage(progress_descriptor)
         os.close(progress_descriptor)
@@ -73,7 +73,7 @@ class Bootstrap:
         continued = processor.waiting.continued if config.hard_processor_suspend else None
         signals.catch_signals(processor.interrupt, processor.keyboard, continued)
         task_context.enter(processor.waiting)
-        pickled_classes.take_changes()
+        pickled_classes.accept_changes()
         processor.generators.refresh()
         processor.waiting.preparing = "an initializer"
         try:
@@ -95,10 +95,10 @@ def _streams(config: ClusterConfig, worker: str) -> TaskStreams:
     return TaskStreams()
 
 
-def _out_of_reach(connection: socket.socket) -> socket.socket:
+def _with_high_descriptor(connection: socket.socket) -> socket.socket:
     """Move a connection to a high descriptor, which user code rarely closes, if one is free."""
     with contextlib.suppress(OSError):
-        moved = socket.socket(fileno=out_of_reach(connection.fileno()))
+        moved = socket.socket(fileno=high_duplicate(connection.fileno()))
         connection.close()
         return moved
     return connection
@@ -106,10 +106,10 @@ def _out_of_reach(connection: socket.socket) -> socket.socket:
 
 def _forward(outputs: OutputSender, streams: TaskStreams, logs_tasks: bool) -> OutputHandler:
     """Forward what tasks write to the agent, and to the log if `logs_tasks`. Return the handler for what they log."""
-    streams.forward, streams.logs_tasks = outputs.say, logs_tasks
+    streams.forward, streams.logs_tasks = outputs.send_line, logs_tasks
     if not logs_tasks:
         for handler in logging.getLogger().handlers:
-            handler.addFilter(outputs.leaves_to_log)
+            handler.addFilter(outputs.belongs_in_log)
     own = OutputHandler(outputs)
     logging.getLogger().addHandler(own)
     return own
@@ -118,27 +118,27 @@ def _forward(outputs: OutputSender, streams: TaskStreams, logs_tasks: bool) -> O
 def _after_task(outputs: OutputSender, streams: TaskStreams, state: ProcessState) -> Callable[[int], None]:
     """Return the function to call after each task, with the start time of the task."""
     held, written, timer_handler, ignore = outputs.held, streams.written, signals.timer_handler, signals.ignore
-    output, error, look_at = sys.stdout, sys.stderr, 0
+    output, error, next_check_ns = sys.stdout, sys.stderr, 0
 
-    def after_task(began_ns: int) -> None:
-        nonlocal output, error, look_at
+    def after_task(started_ns: int) -> None:
+        nonlocal output, error, next_check_ns
         if written:
             streams.after_task()
         if held:
             outputs.after_task()
         try:
-            is_due = began_ns >= look_at or sys.stdout is not output or sys.stderr is not error
+            is_due = started_ns >= next_check_ns or sys.stdout is not output or sys.stderr is not error
         except AttributeError:  # a task has deleted one
             is_due = True
         if is_due:
-            output, error, look_at = state.put_back(began_ns)
+            output, error, next_check_ns = state.restore(started_ns)
         if timer_handler() is not ignore:
             signals.stop_timer()
 
     return after_task
 
 
-def _follow_agent(channel: int) -> None:
+def _exit_with_agent(channel: int) -> None:
     """Wait until the agent has closed its end of the channel, whatever the main thread does, and exit soon after."""
     poll = select.poll()
     poll.register(channel, 0)

@@ -59,13 +59,13 @@ def _exit_code(error: BaseException | None) -> int:
     return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
 
 
-def leave(channel: int, last_words: Callable[[], None]) -> None:
+def leave(channel: int, on_user_code_ended: Callable[[], None]) -> None:
     """End all that user code has started in this process. The caller then ends the process, or a timer does after a
     second.
 
     Args:
         channel: the descriptor that stays open, because its end tells the agent that this process has ended.
-        last_words: called when user code no longer runs.
+        on_user_code_ended: called when user code no longer runs.
     """
     watchdog = threading.Timer(LEAVE_SECONDS, os._exit, (0,))
     watchdog.daemon = True
@@ -73,7 +73,7 @@ def leave(channel: int, last_words: Callable[[], None]) -> None:
     for end in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]  # noqa: SLF001
         with contextlib.suppress(BaseException):  # handlers of user code may raise anything
             end()  # as `multiprocessing` ends its children
-    last_words()
+    on_user_code_ended()
     with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         _close_all_but(channel)

@@ -71,12 +71,14 @@ class FirstForkServer:
 _forked: list[FirstForkServer] = []
 
 
-def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], object], *not_for_it: int) -> None:
+def fork(
+    prepare: Callable[[], object], serve: Callable[[socket.socket, str], object], *descriptors_to_close: int
+) -> None:
     """Fork a process that calls `prepare`, waits for its settings, and calls `serve` with its connection and the
     settings.
 
     Args:
-        not_for_it: descriptors that it closes.
+        descriptors_to_close: descriptors that it closes.
     """
     ours, theirs = socket.socketpair()
     # A KeyboardInterrupt in a hook that Python runs at a fork would be dropped, and Ctrl-C with it.
@@ -85,7 +87,7 @@ def fork(prepare: Callable[[], object], serve: Callable[[socket.socket, str], ob
     if pid == 0:
         try:
             ours.close()
-            for descriptor in not_for_it:
+            for descriptor in descriptors_to_close:
                 os.close(descriptor)
             _enter()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 
 from scaler import starters, task_context
 from scaler.process import strays
-from scaler.process.interpreter import begin_anew, no_collections, part_of_node
+from scaler.process.interpreter import no_collections, part_of_node, restart_part
 from scaler.process.logs import set_up_logging
 from scaler.process.user_code.shared_blocks import own_only_created_blocks
 from scaler.processor.execution.task_context import ProcessorSpec
@@ -52,7 +52,7 @@ SIGNALS = {INTERRUPT: INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.S
 """for the processor alone, and not for the processes that its task has started"""
 GRACE_SECONDS = 1.0
 """How long processors may take to end by themselves when the agent ends in order."""
-ASK_AGAIN_SECONDS = 0.05
+INTERRUPT_SECONDS = 0.05
 """The pause between two interrupts of a processor that has not ended: its task may have been uninterruptible."""
 REPORT = struct.Struct("<BIiQ")
 """kind of the report; the number of the processor; its process id, its exit code, or the `errno` of a failed start; the
@@ -63,7 +63,7 @@ STARTED, ENDED, NOT_STARTED, PRELOADING = 1, 2, 3, 4
 CANNOT_PRELOAD = b"\xff"
 """sent instead of a report: the rest is the reason, as text, and the fork server ends"""
 
-FOR_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+AGENT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
 
 OUT_OF_MEMORY_SCORE = 500
@@ -100,7 +100,7 @@ class ForkServer:
         signal.set_wakeup_fd(wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         # The agent handles or ignores them; the fork server ends when the agent has ended.
-        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in FOR_THE_AGENT}
+        self._handlers = {number: signal.signal(number, signal.SIG_IGN) for number in AGENT_SIGNALS}
         strays.adopt()
         for direction, _ in OF_PROCESSORS:
             prepare(direction)
@@ -118,24 +118,24 @@ class ForkServer:
                                 os.read(wake_read, 4096)
                             self._reap()
             except _AgentEndsError:
-                self._let_end(wake_read)
+                self._await_processors(wake_read)
             except (EOFError, ConnectionError):
                 pass
             finally:
-                self._end_all()
+                self._kill_all()
 
     def _wait(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
         """Return what is readable. Meanwhile, prepare what the first processors can do without."""
-        came = selector.select(0)
-        if not came:
+        ready = selector.select(0)
+        if not ready:
             for _ in self._preparing:
                 gc.freeze()
-                came = selector.select(0)
-                if came:
+                ready = selector.select(0)
+                if ready:
                     break
-        return came or selector.select()
+        return ready or selector.select()
 
-    def _let_end(self, wake_read: int) -> None:
+    def _await_processors(self, wake_read: int) -> None:
         """Interrupt the tasks of the processors, which have lost their channels, and wait for the ends of the
         processors.
         """
@@ -145,11 +145,11 @@ class ForkServer:
         while self._pids and time.monotonic() < deadline:
             for pid in self._pids.values():
                 os.kill(pid, INTERRUPT_SIGNAL)
-            if select.select([wake_read], [], [], ASK_AGAIN_SECONDS)[0]:
+            if select.select([wake_read], [], [], INTERRUPT_SECONDS)[0]:
                 os.read(wake_read, 4096)
             self._reap()
 
-    def _end_all(self) -> None:
+    def _kill_all(self) -> None:
         for pid in self._pids.values():
             strays.kill_group(pid)
         with contextlib.suppress(ChildProcessError):
@@ -158,7 +158,7 @@ class ForkServer:
                     strays.kill(pid)
                 os.waitpid(-1, 0)
 
-    def _serve(self, not_for_children: tuple[int, ...]) -> None:
+    def _serve(self, descriptors_to_close: tuple[int, ...]) -> None:
         request, descriptors, _, _ = socket.recv_fds(self._agent, REQUEST.size, 2)
         while request and len(request) < REQUEST.size:
             request += self._agent.recv(REQUEST.size - len(request)) or b""
@@ -169,21 +169,21 @@ class ForkServer:
             raise _AgentEndsError
         if kind == START:
             spec = ProcessorSpec(number, agent_token, is_extra, self._workers[worker])
-            self._start(spec, descriptors, not_for_children)
+            self._start(spec, descriptors, descriptors_to_close)
         elif number in self._pids:  # only reaped here, so the id cannot belong to another process
             if kind == KILL:
                 strays.kill_group(self._pids[number])
             else:
                 os.kill(self._pids[number], SIGNALS[kind])
 
-    def _start(self, spec: ProcessorSpec, descriptors: list[int], not_for_children: tuple[int, ...]) -> None:
+    def _start(self, spec: ProcessorSpec, descriptors: list[int], descriptors_to_close: tuple[int, ...]) -> None:
         channel, progress = descriptors
         for descriptor in descriptors:  # for the processor, and not for the programs that its tasks start
             os.set_inheritable(descriptor, False)
         try:
             pid = os.fork()
             if pid == 0:
-                self._become_processor(spec, channel, progress, not_for_children)
+                self._become_processor(spec, channel, progress, descriptors_to_close)
         except OSError as error:  # a limit is reached, which does not affect the other processors
             self._report(NOT_STARTED, spec.number, error.errno or 0)
             return
@@ -196,7 +196,7 @@ class ForkServer:
         self._report(STARTED, spec.number, pid)
 
     def _become_processor(
-        self, spec: ProcessorSpec, channel: int, progress: int, not_for_children: tuple[int, ...]
+        self, spec: ProcessorSpec, channel: int, progress: int, descriptors_to_close: tuple[int, ...]
     ) -> NoReturn:
         code = 1
         try:
@@ -205,12 +205,12 @@ class ForkServer:
             for number in (signal.SIGHUP, signal.SIGQUIT):  # the others are set by the processor
                 signal.signal(number, self._handlers[number])
             self._agent.close()
-            for descriptor in not_for_children:
+            for descriptor in descriptors_to_close:
                 os.close(descriptor)
             with contextlib.suppress(OSError):
                 os.setpgid(0, 0)
             _die_with_parent(self._pid)
-            _go_first_when_memory_is_short()
+            _raise_out_of_memory_score()
             os.environ[strays.MARK] = str(os.getpid())
             self._bootstrap.run(socket.socket(fileno=channel), progress, spec)
             code = 0
@@ -256,14 +256,14 @@ def _outlive_parent() -> None:
         _prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
 
-def _go_first_when_memory_is_short() -> None:
+def _raise_out_of_memory_score() -> None:
     """Raise the out-of-memory score of this process, unless it is higher. Needs no privilege. Linux only."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:  # noqa: PTH123
         if int(score.read()) < OUT_OF_MEMORY_SCORE:
             score.write(b"%d" % OUT_OF_MEMORY_SCORE)
 
 
-def _find_modules_here() -> None:
+def _append_working_directory() -> None:
     """Let processors find the modules of the folder in which the cluster was started, after all other modules."""
     with contextlib.suppress(OSError):
         if "" not in sys.path and str(Path.cwd()) not in sys.path:
@@ -294,7 +294,7 @@ def _report_preloading(agent: socket.socket, number: int) -> None:
 
 def serve(agent: socket.socket, settings: str) -> NoReturn:
     """Run the fork server of the agent at the other end."""
-    _find_modules_here()
+    _append_working_directory()
     own_only_created_blocks()
     config = ClusterConfig.from_json(settings)
     import_client()
@@ -317,7 +317,7 @@ def serve(agent: socket.socket, settings: str) -> NoReturn:
             with contextlib.suppress(OSError):  # the agent has ended
                 agent.sendall(CANNOT_PRELOAD + str(error).encode(errors="backslashreplace"))
             os._exit(os.EX_CONFIG)
-    import_once(config, partial(begin_anew, PROGRAM, settings, agent.fileno()))
+    import_once(config, partial(restart_part, PROGRAM, settings, agent.fileno()))
     ForkServer(agent, config).run()
     # Skip the interpreter's own shutdown: it would complain about signals of ending processors.
     os._exit(0)

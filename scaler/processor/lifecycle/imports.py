@@ -27,8 +27,8 @@ THREADS_OF_LIBRARIES = "OMP_NUM_THREADS"
 _TASKS = Path("/proc/self/task")
 
 
-def import_once(config: ClusterConfig, begin_anew: Callable[[], NoReturn]) -> None:
-    """Import the modules that the program of this cluster has named so far. `begin_anew` undoes this if necessary."""
+def import_once(config: ClusterConfig, restart_part: Callable[[], NoReturn]) -> None:
+    """Import the modules that the program of this cluster has named so far. `restart_part` undoes this if necessary."""
     place = ImportsFile.at(Endpoint.parse(config.address))
     # A single worker imports by itself. Libraries that may start threads do so when they are imported.
     if place is None or len(config.worker_names) < 2 or os.environ.get(THREADS_OF_LIBRARIES) != "1":
@@ -49,4 +49,4 @@ def import_once(config: ClusterConfig, begin_anew: Callable[[], NoReturn]) -> No
     if why:
         set_up_logging(config.logging, is_strict=False)
         logger.info("%s: each worker process imports the modules of its tasks itself", why)
-        begin_anew()
+        restart_part()

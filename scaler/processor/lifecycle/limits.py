@@ -17,33 +17,33 @@ from pathlib import Path
 
 from scaler.errors import ObjectTooLargeError
 from scaler.pickling.serialization import Frames, size_of
-from scaler.process.memory import give_back_memory, room_for_a_value
+from scaler.process.memory import largest_value_bytes, trim_memory
 from scaler.settings import ClusterConfig
 from scaler.wire.session.too_large import SEND_LESS
 
 _STATM = Path("/proc/self/statm")
 _STATUS = Path("/proc/self/status")
 
-LOOK_BYTES = 64 * 1024 * 1024
+CHECK_BYTES = 64 * 1024 * 1024
 """The size of a result from which free memory is checked for its copy, in a fraction of the time of the copy."""
 
 
-def check_room(frames: Frames, worker: str) -> None:
+def check_memory(frames: Frames, worker: str) -> None:
     """Raise `ObjectTooLargeError` if this host has no memory for the copy of a result that goes to the agent.
 
     Args:
         worker: the name of the worker that has run the task.
     """
     size = size_of(frames)
-    if size >= LOOK_BYTES and size > (room := room_for_a_value()):
-        raise ObjectTooLargeError("its result", size, f"the host of worker {worker}", room, SEND_LESS)
+    if size >= CHECK_BYTES and size > (available_bytes := largest_value_bytes()):
+        raise ObjectTooLargeError("its result", size, f"the host of worker {worker}", available_bytes, SEND_LESS)
 
 
 class ProcessLimits:
     """The limits of one process.
 
     Attributes:
-        are_there: whether there are any.
+        has_any: whether there are any.
     """
 
     def __init__(self, config: ClusterConfig) -> None:
@@ -51,9 +51,9 @@ class ProcessLimits:
         self._most_bytes = config.processor_memory_bytes
         self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
         """the most memory to keep between tasks: leaves a quarter to each task, if a fresh process is not larger"""
-        self.are_there = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
+        self.has_any = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 
-    def tasks_until_look(self, ran: int) -> int:
+    def tasks_until_check(self, ran: int) -> int:
         """Return how many tasks may run before the next check, if `ran` tasks have run."""
         return 1 if self._most_bytes else max(1, self._most_tasks - ran)
 
@@ -64,7 +64,7 @@ class ProcessLimits:
         if not self._most_bytes or own_bytes() <= self._kept_bytes:
             return False
         gc.collect()
-        give_back_memory(0)
+        trim_memory(0)
         return own_bytes() > self._kept_bytes
 
     @contextlib.contextmanager

@@ -41,7 +41,7 @@ class PreparationError(ConfigError):
     """A module cannot be imported for all processors at once, or the initializer fails."""
 
 
-def preload(modules: Iterable[str], begin: Callable[[int], object] = lambda _number: None) -> str:
+def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _number: None) -> str:
     """Import modules in the process that forks all others.
 
     Args:
@@ -56,7 +56,7 @@ def preload(modules: Iterable[str], begin: Callable[[int], object] = lambda _num
     """
     known = set(sys.modules)
     for number, name in enumerate(modules, 1):
-        begin(number)
+        announce(number)
         before = set(threading.enumerate())
         devices = _open_devices()
         try:

@@ -14,7 +14,7 @@ from zmq.utils import z85
 
 _PLACE = "inproc://zeromq.zap.01"
 _NOBLOCK, _NOBLOCK_SNDMORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK) | int(zmq.SNDMORE)
-GOOD = 200
+ACCEPTED = 200
 
 # Without pyzmq's checks for other socket types and options, which cost more than the rest of an answer.
 _send_part, _receive_part = zmq.backend.Socket.send, zmq.backend.Socket.recv
@@ -27,13 +27,13 @@ class AdmissionKeys:
     Attributes:
         secret: the secret key of the scheduler.
         judge: returns the ZAP status code for a public key, given the address of its peer: 200 accepts it.
-        is_good: returns whether a public key that was accepted is still valid. A connection may be older than its first
-            message.
+        is_valid: returns whether a public key that was accepted is still valid. A connection may be older than its
+            first message.
     """
 
     secret: str = field(repr=False)
     judge: Callable[[str, str], int]
-    is_good: Callable[[str], bool]
+    is_valid: Callable[[str], bool]
 
 
 class Authenticator:
@@ -45,11 +45,11 @@ class Authenticator:
     """
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], guarded: zmq.Socket[bytes], lock: AdmissionKeys
+        self, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes], admission_keys: AdmissionKeys
     ) -> None:
-        guarded.setsockopt(zmq.CURVE_SERVER, 1)
-        guarded.setsockopt_string(zmq.CURVE_SECRETKEY, lock.secret)
-        self._judge = lock.judge
+        socket.setsockopt(zmq.CURVE_SERVER, 1)
+        socket.setsockopt_string(zmq.CURVE_SECRETKEY, admission_keys.secret)
+        self._judge = admission_keys.judge
         self._socket = context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.bind(_PLACE)
@@ -58,15 +58,15 @@ class Authenticator:
 
     def answer(self) -> None:
         """Answer all pending requests."""
-        for version, number, _domain, address, _identity, mechanism, *credentials in self._questions():
+        for version, number, _domain, address, _identity, mechanism, *credentials in self._requests():
             public = z85.encode(credentials[0]).decode() if mechanism == b"CURVE" else ""
             code = self._judge(public, address.decode(errors="replace"))
-            user = public.encode() if code == GOOD else b""
+            user = public.encode() if code == ACCEPTED else b""
             for part in (version, number, str(code).encode(), b"", user):
                 _send_part(self._socket, part, _NOBLOCK_SNDMORE, True)
             _send_part(self._socket, b"", _NOBLOCK, True)
 
-    def _questions(self) -> Iterator[list[bytes]]:
+    def _requests(self) -> Iterator[list[bytes]]:
         while True:
             try:
                 parts = [_receive_part(self._socket, _NOBLOCK, False)]

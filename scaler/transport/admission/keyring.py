@@ -16,7 +16,7 @@ from scaler.endpoint import Endpoint
 from scaler.keys.key_file import KeyFile
 from scaler.transport.admission.listener_probe import ListenerProbe
 
-LISTED_NO_MORE, NOT_LISTED = 500, 400
+NO_LONGER_LISTED, NOT_LISTED = 500, 400
 """The answers of a scheduler to a key that it accepted before, and to one that it does not know. They are ZAP status
 codes because only those reach a peer.
 """
@@ -26,10 +26,10 @@ SILENT_REFUSALS = 3
 not this many times in a row.
 """
 
-_SAID_BY_SCHEDULER = 2
+_FROM_SCHEDULER = 2
 """From this weight on, a failure answers something that only the scheduler with the key in the file can read."""
 
-_WITH_KEYS, _WITHOUT = "CURVE", "NULL"
+_WITH_KEYS, _WITHOUT_KEYS = "CURVE", "NULL"
 _MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
 _AUTH, _PROTOCOL = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH), int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
 FAILURES = _AUTH | _PROTOCOL | int(zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
@@ -62,7 +62,7 @@ class Keyring:
         self._endpoint = endpoint
         self._read = read
         self._tries = _tries(read())
-        self._question = ListenerProbe(endpoint)
+        self._probe = ListenerProbe(endpoint)
         self._at = 0
         self._silent = 0
         self._failed = 0
@@ -75,14 +75,14 @@ class Keyring:
     @property
     def is_refused_by_scheduler(self) -> bool:
         """Whether the scheduler itself refused all keys; if False, another program may listen there."""
-        return bool(self.refusal) and self._best[0] >= _SAID_BY_SCHEDULER
+        return bool(self.refusal) and self._best[0] >= _FROM_SCHEDULER
 
     def retry(self) -> None:
         """Try all keys again if they were refused."""
         if self.refusal:
-            self.opened()
+            self.reset()
 
-    def lend(self, socket: zmq.Socket[bytes]) -> None:
+    def apply_to(self, socket: zmq.Socket[bytes]) -> None:
         """Set the key to try on a socket that is not connected yet."""
         if self._tries:
             now = self._tries[self._at]
@@ -90,27 +90,27 @@ class Keyring:
             socket.setsockopt_string(zmq.CURVE_PUBLICKEY, now.file.public)
             socket.setsockopt_string(zmq.CURVE_SECRETKEY, now.file.secret)
 
-    def opened(self) -> None:
+    def reset(self) -> None:
         """Forget all failures, because a key fits or all keys are tried again."""
         self._silent = self._failed = 0
-        self._question.mechanism = ""
+        self._probe.mechanism = ""
         self._best = (0, "")
         self.refusal = ""
 
     def failed(self, event: int, value: int) -> None:
         """Handle a failed handshake, given the event of ZeroMQ and its value."""
-        asks_for = self._question.mechanism
+        asks_for = self._probe.mechanism
         is_mismatch = event == _PROTOCOL and value == _MISMATCH
         if not self._tries:
             if is_mismatch or asks_for == _WITH_KEYS:
-                if not self._has_others():  # the scheduler may have made some since
+                if not self._has_new_keys():  # the scheduler may have made some since
                     self.refusal = self._no_file()
             elif event not in (_AUTH, _PROTOCOL):
-                self._question.ask()
+                self._probe.ask()
             return
-        weight, sentence = self._meaning(event, value, has_no_keys=is_mismatch or asks_for == _WITHOUT)
+        weight, sentence = self._meaning(event, value, has_no_keys=is_mismatch or asks_for == _WITHOUT_KEYS)
         if not weight:
-            self._question.ask()
+            self._probe.ask()
             self._silent += 1
             if self._silent < SILENT_REFUSALS or asks_for != _WITH_KEYS:
                 return  # a tunnel also disconnects all peers while its scheduler is down
@@ -125,10 +125,10 @@ class Keyring:
         # While a scheduler with a new key follows the one with the old key, each key may have met the other scheduler.
         is_over = self._failed >= n_tries and (n_tries == 1 or self._best[0] > 0 or self._failed >= 2 * n_tries)
         self._at = (self._at + 1) % n_tries
-        if is_over and not self._has_others():
+        if is_over and not self._has_new_keys():
             self.refusal = self._best[1]
 
-    def _has_others(self) -> bool:
+    def _has_new_keys(self) -> bool:
         try:
             tries = _tries(self._read())
         except ConfigError:
@@ -136,13 +136,13 @@ class Keyring:
         if {*tries} <= {*self._tries}:
             return False
         self._tries, self._at = tries, 0
-        self.opened()
+        self.reset()
         return True
 
     def _meaning(self, event: int, value: int, *, has_no_keys: bool) -> tuple[int, str]:
         """Return how informative a failure is, and a sentence about it."""
         file, at = self._tries[self._at].file, self._endpoint
-        if event == _AUTH and value == LISTED_NO_MORE:
+        if event == _AUTH and value == NO_LONGER_LISTED:
             return 3, (
                 f"the scheduler at {at} no longer accepts the key in {file}: it was revoked or has expired; ask an "
                 "admin of the scheduler for a new one (scaler_keys allow)"

@@ -12,7 +12,7 @@ import socket as unix
 from collections import Counter
 from collections.abc import Callable
 
-from scaler.transport.unread import IS_POSSIBLE, received_bytes
+from scaler.transport.unread import IS_SUPPORTED, received_bytes
 
 BYTES_MOST = 16 * 1024 * 1024
 """More bytes than this are no handshake followed by a hello: those have 700 bytes, and 8 MiB at most."""
@@ -41,15 +41,16 @@ class UnauthenticatedPeers:
         """Remove a connection that has ended or is authenticated."""
         self._addresses.pop(descriptor, None)
 
-    def over(self, has_spoken: Callable[[int], bool]) -> list[int]:
+    def over(self, has_authenticated: Callable[[int], bool]) -> list[int]:
         """Return the connections that sent too much, and the newest ones of an address that has too many.
 
         Args:
-            has_spoken: returns whether a message of a connection was read, possibly before its start was reported.
+            has_authenticated: returns whether a message of a connection was read, perhaps before its start was
+                reported.
         """
-        for descriptor in [each for each in self._addresses if has_spoken(each)]:
+        for descriptor in [each for each in self._addresses if has_authenticated(each)]:
             self.close(descriptor)
-        over = [each for each in self._addresses if IS_POSSIBLE and (received_bytes(each) or 0) > BYTES_MOST]
+        over = [each for each in self._addresses if IS_SUPPORTED and (received_bytes(each) or 0) > BYTES_MOST]
         if len(self) > FROM_ONE_ADDRESS_MOST:
             over += self._too_many()
         return list(dict.fromkeys(over))

@@ -296,7 +296,7 @@ def numbers(direction: Direction, header: bytes) -> tuple[int, int]:
         raise ProtocolError(f"not a {direction.name} message: {first_line(error)}") from error
 
 
-def heard_anew(header: bytes, heard: int) -> bytes:
+def with_heard(header: bytes, heard: int) -> bytes:
     """Return the header of a message of this codec with another `heard`."""
     segments = int.from_bytes(header[:4], "little")
     place = _NUMBERS_AT + 4 * (segments + segments % 2)

@@ -79,7 +79,7 @@ class Stencils:
             return None
         values, shape = shaped
         known = self._by_shape.get(shape)
-        stencil = known if type(known) is Stencil else self._saw(shape, items, known)
+        stencil = known if type(known) is Stencil else self._count_shape(shape, items, known)
         if stencil is None:
             return None
         try:
@@ -127,7 +127,7 @@ class Stencils:
             items = list(chain.from_iterable(batches))
             shaped = self._shape(items)
             if shaped is not None:
-                self._saw(shaped[1], items, self._by_shape.get(shaped[1]))
+                self._count_shape(shaped[1], items, self._by_shape.get(shaped[1]))
 
     def prepare(self, items: Sequence[Any]) -> None:
         """Cut the stencil for a message of such items now."""
@@ -150,7 +150,7 @@ class Stencils:
             shape += previous
         return values, shape
 
-    def _saw(self, shape: Shape, items: Sequence[Any], seen: Stencil | _Seen | None) -> StretchStencil | None:
+    def _count_shape(self, shape: Shape, items: Sequence[Any], seen: Stencil | _Seen | None) -> StretchStencil | None:
         """Count a message without a stencil of its own. Return the stencil for any length, if it existed before."""
         if seen is None:
             seen = self._new(shape)

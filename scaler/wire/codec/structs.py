@@ -101,7 +101,7 @@ class RunOptions(NamedTuple):
         """Return the bytes for the column; empty if all options have their defaults."""
         return b"" if self == _DEFAULTS else _write(self)
 
-    def said_again(self) -> bytes:
+    def resubmitted(self) -> bytes:
         """Return the encoded options for a task that was submitted before."""
         return self._replace(was_submitted=True).encode()
 

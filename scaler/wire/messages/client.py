@@ -177,7 +177,7 @@ class ClientHello:
     processor: U32 = 0
     """of a client inside a task: the number of its processor, which the agent never reuses"""
     resumes: U8 = 0
-    """`GOES_ON` to resume its session; `IS_BACK`; 0 for a new client"""
+    """`RESUMING` to resume its session; `RETURNING`; 0 for a new client"""
     heard: U64 = 0
     """to resume: the highest number received from the scheduler"""
     account: U32 = 0

@@ -113,9 +113,9 @@ RunStateColumn = Annotated[int, "u8", RunState]
 InstructionColumn = Annotated[int, "u8", InstructionKind]
 
 
-GOES_ON = 1
+RESUMING = 1
 """`resumes` of a peer that resumes its session."""
-IS_BACK = 2
+RETURNING = 2
 """`resumes` of a peer that had a session, here or with an earlier scheduler, and starts a new one."""
 
 

@@ -19,7 +19,7 @@ def depth_of(priority: int) -> int:
     return (priority - LEAST) // STEP
 
 
-def wish_of(priority: int) -> int:
+def user_priority_of(priority: int) -> int:
     """Return the user's part of this priority."""
     return priority - depth_of(priority) * STEP
 
@@ -29,6 +29,6 @@ def of_child(priority: int) -> int:
     return priority + STEP if depth_of(priority) < DEEPEST else priority
 
 
-def with_wish(priority: int, wish: int) -> int:
+def with_user_priority(priority: int, user_priority: int) -> int:
     """Return the priority at the same depth with another user's part."""
-    return depth_of(priority) * STEP + wish
+    return depth_of(priority) * STEP + user_priority

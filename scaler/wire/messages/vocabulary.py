@@ -57,14 +57,14 @@ FAILURES = frozenset(OUTCOMES.values()) - {SUCCESS, CANCELED}
 _NEEDED = re.compile(rb"the task ([0-9a-f]{32}), which it needs, has failed: ")
 
 
-def of_needed(task_id: bytes, sentence: bytes) -> bytes:
+def failed_input_reason(task_id: bytes, sentence: bytes) -> bytes:
     """Return the sentence about a task that depends on a failed one. A sentence about a further task is kept."""
     if _NEEDED.match(sentence):
         return sentence
     return f"the task {task_id.hex()}, which it needs, has failed: ".encode() + sentence
 
 
-def without_needed(sentence: bytes) -> tuple[bytes, bytes]:
+def split_failed_input(sentence: bytes) -> tuple[bytes, bytes]:
     """Split such a sentence into the failed task, empty if it names none, and the sentence about that task."""
     found = _NEEDED.match(sentence)
     return (bytes.fromhex(found[1].decode()), sentence[found.end() :]) if found else (b"", sentence)

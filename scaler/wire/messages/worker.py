@@ -68,7 +68,7 @@ class WorkerHello:
     agent_token: Id = NO_ID
     """random, known to the agent, its processors and the scheduler; proves where clients inside tasks run"""
     resumes: U8 = 0
-    """`GOES_ON` to resume its session; `IS_BACK`; 0 for a new agent"""
+    """`RESUMING` to resume its session; `RETURNING`; 0 for a new agent"""
     heard: U64 = 0
     """to resume: the highest number received from the scheduler"""
     agents: U32 = 0

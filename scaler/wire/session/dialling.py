@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from scaler.wire.codec.codec import encode_message
-from scaler.wire.messages.common import GOES_ON
+from scaler.wire.messages.common import RESUMING
 from scaler.wire.messages.directions import Direction
 from scaler.wire.session.pipe import Message, Pipe
 from scaler.wire.session.transfer import WINDOW_BYTES
@@ -25,7 +25,7 @@ class DialledSession:
         incoming: the direction of received messages.
         outgoing: the direction of sent messages.
         counts: items written, by class (`Traffic.items`).
-        on_heard: called with the items of each message that the scheduler has acknowledged.
+        on_acknowledged: called with the items of each message that the scheduler has acknowledged.
         window_bytes: the most unacknowledged bytes of large items.
     """
 
@@ -34,48 +34,53 @@ class DialledSession:
         incoming: Direction,
         outgoing: Direction,
         counts: defaultdict[type, int] | None = None,
-        on_heard: Callable[[Sequence[Any]], None] | None = None,
+        on_acknowledged: Callable[[Sequence[Any]], None] | None = None,
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
         self._window_bytes = window_bytes
         self._directions = incoming, outgoing
         self._counts = counts
-        self._on_heard = on_heard
+        self._on_acknowledged = on_acknowledged
         self.pipe = self._new_pipe()
         """the pipe of the present session; items put before the first `begin` are never sent"""
-        self._may_go_on = False
+        self._may_resume = False
         self._dials = 0
         """the number of hellos so far"""
-        self._begun = 0
+        self._session_dial = 0
         """the number of the hello that started the present session"""
 
     def _new_pipe(self) -> Pipe:
-        return Pipe(*self._directions, window_bytes=self._window_bytes, counts=self._counts, on_heard=self._on_heard)
+        return Pipe(
+            *self._directions,
+            window_bytes=self._window_bytes,
+            counts=self._counts,
+            on_acknowledged=self._on_acknowledged,
+        )
 
-    def hello(self, item: Any, **said: Any) -> Message:
+    def hello(self, item: Any, **last_sent: Any) -> Message:
         """Return an unnumbered message with a hello, completed with `dial` and, if the session may resume, its state.
 
         Args:
             said: fields that differ from hello to hello.
         """
         self._dials += 1
-        said["dial"] = self._dials
-        if self._may_go_on:
-            said |= {"resumes": GOES_ON, "heard": self.pipe.heard, "begun": self._begun}
-        return encode_message(self._directions[1], [replace(item, **said)], counts=self._counts)
+        last_sent["dial"] = self._dials
+        if self._may_resume:
+            last_sent |= {"resumes": RESUMING, "heard": self.pipe.heard, "begun": self._session_dial}
+        return encode_message(self._directions[1], [replace(item, **last_sent)], counts=self._counts)
 
-    def may_go_on(self, resumed: int) -> bool:
+    def may_resume(self, resumed: int) -> bool:
         """Return whether the session resumes, given `resumed` of the reply."""
-        return bool(resumed) and self._may_go_on
+        return bool(resumed) and self._may_resume
 
     def spoil(self) -> None:
         """Start a new session on the next connection, because it is uncertain what was sent or received."""
-        self._may_go_on = False
+        self._may_resume = False
 
     def begin(self) -> list[Any]:
         """Start a new session. Return the items of the last one that may not have arrived, in order."""
-        unheard = list(self.pipe.unheard())
+        unacknowledged = list(self.pipe.unacknowledged())
         self.pipe = self._new_pipe()
-        self._may_go_on = True
-        self._begun = self._dials
-        return unheard
+        self._may_resume = True
+        self._session_dial = self._dials
+        return unacknowledged

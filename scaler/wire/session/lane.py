@@ -31,12 +31,12 @@ _LAST = frozenset((ClientResting, DisconnectRequest))
 
 
 class _Waiting:
-    __slots__ = ("is_begun", "is_withdrawn", "item", "size")
+    __slots__ = ("is_started", "is_withdrawn", "item", "size")
 
     def __init__(self, item: Any, size: int) -> None:
         self.item = item
         self.size = size
-        self.is_begun = False
+        self.is_started = False
         self.is_withdrawn = False
 
 
@@ -70,7 +70,7 @@ class BulkLane:
     @property
     def n_bytes(self) -> int:
         """The bytes that have not left, without streamed values, which are not in memory here."""
-        return self._waiting_bytes + (self._departure.bytes_here if self._departure is not None else 0)
+        return self._waiting_bytes + (self._departure.bytes_in_memory if self._departure is not None else 0)
 
     def items(self) -> Iterator[Any]:
         """Return all items that have not left completely."""
@@ -99,7 +99,7 @@ class BulkLane:
     def keep(self, is_kept: Callable[[Any], bool]) -> None:
         """Remove the items for which `is_kept` returns False, except one that was sent in part."""
         for waiting in list(self.queue):
-            if not (waiting.is_begun or waiting.is_withdrawn or is_kept(waiting.item)):
+            if not (waiting.is_started or waiting.is_withdrawn or is_kept(waiting.item)):
                 waiting.is_withdrawn = True
                 self._forget(waiting)
         self._drop_withdrawn()
@@ -125,7 +125,7 @@ class BulkLane:
         """
         makers = self._made.get(cancel.task_id, ())
         task = next((waiting for waiting in makers if type(waiting.item) is Task), None)
-        if task is None or task.is_begun:
+        if task is None or task.is_started:
             return False
         own: list[_Waiting] = []
         for object_id in split_ids(task.item.object_ids):
@@ -134,7 +134,7 @@ class BulkLane:
                 return False
             if len(made) > 1 or self._uses[object_id] > 1 or made[0].item.kind != InstructionKind.CREATE_FOR_TASK:
                 continue
-            if made[0].is_begun:
+            if made[0].is_started:
                 return False
             own.append(made[0])
         for waiting in (task, *own):
@@ -156,7 +156,7 @@ class BulkLane:
         if first.size <= self._large_bytes:
             items = self._small_items(max(most_bytes, self._large_bytes))
             for _ in items:
-                self._leave()
+                self._drop_first()
             return items, items
         if self._departure is None:
             header, frames = encode_message(self._direction, [first.item], counts=self._counts)
@@ -165,7 +165,7 @@ class BulkLane:
                 self._departure = StreamedTransfer(self._n_departures, header, frames[0])
             else:
                 self._departure = OutgoingTransfer(self._n_departures, [header, *frames])
-            first.is_begun = True
+            first.is_started = True
             self._waiting_bytes -= first.size
         chunk = self._departure.next(most_bytes)
         if chunk is None:
@@ -173,7 +173,7 @@ class BulkLane:
         if self._departure.left_bytes:
             return [chunk], ()
         self._departure = None
-        self._leave()
+        self._drop_first()
         return [chunk], [first.item]
 
     def _small_items(self, most_bytes: int) -> list[Any]:
@@ -189,7 +189,7 @@ class BulkLane:
             items.append(waiting.item)
         return items
 
-    def _leave(self) -> None:
+    def _drop_first(self) -> None:
         self._forget(self.queue.popleft())
         self._drop_withdrawn()
 
@@ -199,7 +199,7 @@ class BulkLane:
 
     def _forget(self, waiting: _Waiting) -> None:
         item, kind = waiting.item, anatomy(type(waiting.item))
-        if not waiting.is_begun:
+        if not waiting.is_started:
             self._waiting_bytes -= waiting.size
         made = kind.made_by(item)
         if made != NO_ID:

@@ -47,7 +47,7 @@ def _without_arguments(item: Task | GraphNode | RunTask, _n_bytes: int) -> Task 
     return replace(item, frames=())
 
 
-_INSTEAD: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
+_REPLACEMENTS: dict[tuple[Direction, type], Callable[[Any, int], Any]] = {
     (AGENT_TO_SCHEDULER, RunResult): _no_result,
     (CLIENT_TO_SCHEDULER, ObjectInstruction): _unreadable,
     (CLIENT_TO_SCHEDULER, Task): _without_arguments,
@@ -71,10 +71,10 @@ def without_content(direction: Direction, batches: list[Batch[Any]], n_bytes: in
     Raises:
         ProtocolError: if the message has an item that cannot be replaced.
     """
-    instead = []
+    replaced = []
     for batch in batches:
-        become = _INSTEAD.get((direction, type(batch[0]))) if batch else None
-        if become is None:
+        replacement = _REPLACEMENTS.get((direction, type(batch[0]))) if batch else None
+        if replacement is None:
             raise ProtocolError(f"there is no memory for a message of {n_bytes:,} bytes")
-        instead.append(type(batch)([become(item, n_bytes) for item in batch]))
-    return instead
+        replaced.append(type(batch)([replacement(item, n_bytes) for item in batch]))
+    return replaced

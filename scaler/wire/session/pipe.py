@@ -25,8 +25,8 @@ from scaler.wire.codec.codec import (
     check_item,
     decode,
     encode_message,
-    heard_anew,
     numbers,
+    with_heard,
 )
 from scaler.wire.messages.client import TaskCancel
 from scaler.wire.messages.columns import Batch
@@ -38,7 +38,7 @@ from scaler.wire.session.transfer import WINDOW_BYTES, IncomingTransfer
 
 Message: TypeAlias = tuple[bytes, Sequence[Any]]
 """The header frame and the payload frames."""
-OnHeard: TypeAlias = Callable[[Sequence[Any]], None]
+OnAcknowledged: TypeAlias = Callable[[Sequence[Any]], None]
 Unwritable: TypeAlias = tuple[Any, Exception]
 """An item that cannot be encoded, with the exception."""
 
@@ -64,9 +64,9 @@ class Pipe:
         outgoing: the direction of sent messages.
         window_bytes: the most unacknowledged bytes of large items, at least `WINDOW_LEAST_BYTES`.
         counts: items written, by class (`Traffic.items`).
-        on_heard: called with the items of each numbered message that the other side has acknowledged, in order.
+        on_acknowledged: called with the items of each numbered message that the other side has acknowledged, in order.
         room: returns the most bytes of a large message; of a larger one only the header is kept.
-        on_left_late: called with items of the bulk lane when they have left completely, after all small ones.
+        on_bulk_sent: called with items of the bulk lane when they have left completely, after all small ones.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Pipe:
         *,
         window_bytes: int = WINDOW_BYTES,
         counts: defaultdict[type, int] | None = None,
-        on_heard: OnHeard | None = None,
+        on_acknowledged: OnAcknowledged | None = None,
         room: Callable[[], float] = _any_room,
-        on_left_late: OnHeard | None = None,
+        on_bulk_sent: OnAcknowledged | None = None,
     ) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
@@ -88,9 +88,9 @@ class Pipe:
         self._large_bytes = max(LARGE_BYTES, self._chunk_bytes // 4)
         self._fast_most = FAST_WINDOWS * window_bytes
         self._counts = counts
-        self._on_heard = on_heard
+        self._on_acknowledged = on_acknowledged
         self._room = room
-        self._on_left_late = on_left_late
+        self._on_bulk_sent = on_bulk_sent
         self._unsorted: list[Any] = []
         self.put = self._unsorted.append
         """queue an item"""
@@ -110,7 +110,7 @@ class Pipe:
         """messages encoded before an item that cannot be encoded"""
         self._slice = _FIRST_SLICE
         """how many items a message of about the best size holds"""
-        self.said = 0
+        self.last_sent = 0
         """the number of the last message sent"""
         self.heard = 0
         """the highest number received from the other side"""
@@ -124,14 +124,14 @@ class Pipe:
     # Outgoing
 
     @property
-    def has_unsaid(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether items wait to be sent."""
         return bool(self._unsorted or self._small or self._bulk.queue)
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no item waits, and all messages are acknowledged."""
-        return not (self._kept or self.has_unsaid)
+        return not (self._kept or self.has_pending)
 
     def bytes_before(self, item: Any) -> int:
         """Return the bytes that must leave before an item that names one of the bulk lane; 0 if it names none."""
@@ -200,7 +200,7 @@ class Pipe:
         """Encode the queued items in order while they are small, without looking at single items."""
         unsorted = self._unsorted
         while unsorted and self._fast_bytes < self._fast_most:
-            items, number = unsorted[: self._slice], self.said + 1
+            items, number = unsorted[: self._slice], self.last_sent + 1
             header, frames = encode_message(self._outgoing, items, number, self.heard, self._counts)
             size = len(header) + size_of(frames) if frames else len(header)
             if size > self._message_bytes or (frames and size > self._large_bytes and self._has_large(frames)):
@@ -211,7 +211,7 @@ class Pipe:
                 self._slice = min(2 * self._slice, MESSAGE_ITEMS)
             del unsorted[: len(items)]
             # Inlined `_keep`, to save a call for each message.
-            self.said = number
+            self.last_sent = number
             self._fast_bytes += size
             self._kept.append((number, header, frames, items, size, False))
             messages.append((header, frames))
@@ -229,12 +229,12 @@ class Pipe:
                 self._counts[type(item)] -= 1
 
     def _keep(self, header: bytes, frames: Sequence[Any], items: Sequence[Any], size: int, *, is_bulk: bool) -> Message:
-        self.said += 1
+        self.last_sent += 1
         if is_bulk:
             self._bulk_bytes += size
         else:
             self._fast_bytes += size
-        self._kept.append((self.said, header, frames, items, size, is_bulk))
+        self._kept.append((self.last_sent, header, frames, items, size, is_bulk))
         return header, frames
 
     def _sort(self) -> None:
@@ -268,7 +268,7 @@ class Pipe:
                     break
                 items.append(item)
                 n_bytes += size
-            messages.append(self._say(items, items, is_bulk=False))
+            messages.append(self._encode_numbered(items, items, is_bulk=False))
             for _ in items:
                 small.popleft()
             self._small_bytes -= n_bytes
@@ -279,16 +279,16 @@ class Pipe:
             if taken is None:
                 return
             try:
-                messages.append(self._say(*taken, is_bulk=True))
+                messages.append(self._encode_numbered(*taken, is_bulk=True))
             except BaseException:  # an item that cannot be encoded
                 if taken[0] is taken[1]:
                     self._bulk.put_back(taken[0])
                 raise
-            if taken[1] and self._on_left_late is not None:
-                self._on_left_late(taken[1])
+            if taken[1] and self._on_bulk_sent is not None:
+                self._on_bulk_sent(taken[1])
 
-    def _say(self, items: Sequence[Any], done: Sequence[Any], *, is_bulk: bool) -> Message:
-        header, frames = encode_message(self._outgoing, items, self.said + 1, self.heard, self._counts)
+    def _encode_numbered(self, items: Sequence[Any], done: Sequence[Any], *, is_bulk: bool) -> Message:
+        header, frames = encode_message(self._outgoing, items, self.last_sent + 1, self.heard, self._counts)
         return self._keep(header, frames, done, len(header) + size_of(frames), is_bulk=is_bulk)
 
     # Incoming
@@ -306,7 +306,7 @@ class Pipe:
         """
         number, heard = numbers(self._incoming, header)
         if heard > self.acknowledged:
-            self._on_acknowledged(heard)
+            self._drop_acknowledged(heard)
         if not number:
             return _without_chunks(decode(self._incoming, header, frames))
         if number <= self.heard:
@@ -369,15 +369,15 @@ class Pipe:
         """
         if heard < self.acknowledged:
             raise ProtocolError(f"a peer has received only message {heard}, after it acknowledged {self.acknowledged}")
-        self._on_acknowledged(heard)
+        self._drop_acknowledged(heard)
         self._unanswered_bytes = 0
-        return [(heard_anew(header, self.heard), frames) for _, header, frames, *_ in self._kept]
+        return [(with_heard(header, self.heard), frames) for _, header, frames, *_ in self._kept]
 
-    def unheard(self) -> Iterator[Any]:
+    def unacknowledged(self) -> Iterator[Any]:
         """Return all items that are not known to have arrived, in order."""
-        return chain((item for _, _, _, items, *_ in self._kept for item in items), self.unsaid())
+        return chain((item for _, _, _, items, *_ in self._kept for item in items), self.pending())
 
-    def unsaid(self) -> Iterator[Any]:
+    def pending(self) -> Iterator[Any]:
         """Return all items that have not left completely."""
         return chain((item for item, _ in self._small), self._bulk.items(), self._unsorted)
 
@@ -415,19 +415,19 @@ class Pipe:
         self._sort()
         return self._fast_bytes + self._bulk_bytes + self._small_bytes + self._bulk.n_bytes
 
-    def _on_acknowledged(self, heard: int) -> None:
-        if heard > self.said:
-            raise ProtocolError(f"a peer acknowledges message {heard}, but the last one is {self.said}")
+    def _drop_acknowledged(self, heard: int) -> None:
+        if heard > self.last_sent:
+            raise ProtocolError(f"a peer acknowledges message {heard}, but the last one is {self.last_sent}")
         self.acknowledged = heard
-        kept, on_heard = self._kept, self._on_heard
+        kept, on_acknowledged = self._kept, self._on_acknowledged
         while kept and kept[0][0] <= heard:
             _, _, _, items, size, is_bulk = kept.popleft()
             if is_bulk:
                 self._bulk_bytes -= size
             else:
                 self._fast_bytes -= size
-            if on_heard is not None and items:
-                on_heard(items)
+            if on_acknowledged is not None and items:
+                on_acknowledged(items)
 
 
 def _without_chunks(batches: list[Batch[Any]]) -> list[Batch[Any]]:

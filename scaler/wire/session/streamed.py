@@ -29,7 +29,7 @@ SIZE_MOST = 2**62
 _SIZE_BYTES = 8
 AHEAD = 4
 """How many parts are requested ahead of a reader."""
-AGAIN_MOST = 0.5
+REPEATED_MOST = 0.5
 """The part of a value that may be requested again for hosts that fell behind, until they wait for the first."""
 
 
@@ -55,7 +55,7 @@ class ValueStream:
         self._asked: set[int] = set()
         self._ends = 0
         """the end of the last part that was ever requested"""
-        self._again_bytes = 0
+        self._repeated_bytes = 0
         """bytes requested again for hosts that fell behind"""
 
     def size_at(self, offset: int) -> int:
@@ -91,8 +91,8 @@ class ValueStream:
         """
         if reader.host is None or offset >= self._ends:
             return True
-        if self._again_bytes < AGAIN_MOST * self.n_bytes:
-            self._again_bytes += PART_BYTES
+        if self._repeated_bytes < REPEATED_MOST * self.n_bytes:
+            self._repeated_bytes += PART_BYTES
             return True
         return all(other.part <= reader.part for other in self.readers if other.host is not None)
 
@@ -103,7 +103,7 @@ class ValueStream:
 
     def ask_again(self, source: Source) -> None:
         """Request the outstanding parts again, from this source from now on."""
-        self.source, self._again_bytes = source, 0
+        self.source, self._repeated_bytes = source, 0
         for offset in sorted(self._asked):
             self._ask(source, offset)
         self.wake()

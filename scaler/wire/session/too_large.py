@@ -20,11 +20,11 @@ SEND_LESS = (
     "send less at a time, keep it in a file or a store that the workers can read, or give that process more memory"
 )
 """advice if no setting would help"""
-RAISE_IT = f"{SEND_LESS}; the limit is the setting value_bytes of the scheduler"
+RAISE_LIMIT = f"{SEND_LESS}; the limit is the setting value_bytes of the scheduler"
 """advice if the scheduler has announced its limit"""
 
 
-def died_of_it(times: int) -> str:
+def crash_advice(times: int) -> str:
     """Return the advice for a value during whose transfer a scheduler ended, `times` times."""
     return f"it has ended {times} times during this transfer, so look at its log; {SEND_LESS}"
 

@@ -51,7 +51,7 @@ class OutgoingTransfer:
         self.left_bytes = sum(map(len, self._parts))
 
     @property
-    def bytes_here(self) -> int:
+    def bytes_in_memory(self) -> int:
         """The unsent bytes that take memory in this process."""
         return self.left_bytes
 
@@ -84,7 +84,7 @@ class StreamedTransfer:
         frames: the frames of the value.
     """
 
-    bytes_here = 0
+    bytes_in_memory = 0
 
     def __init__(self, number: int, header: bytes, frames: StreamedFrames) -> None:
         self._number = number

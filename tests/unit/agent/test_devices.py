@@ -66,14 +66,14 @@ def test_a_run_that_waits_for_others_lends_its_number() -> None:
     parent, child = run(1), run(2, worker=1)
     assert numbers(devices, parent) == [(0,)]
     blocked = RunBlocked(parent.task_id, 0, 1)
-    devices.wait([blocked, blocked])
+    devices.block([blocked, blocked])
     assert numbers(devices, child) == [(0,)]
     assert devices._users == [1]
-    devices.go_on([RunUnblocked(parent.task_id, 0, 1)] * 2)
+    devices.resume([RunUnblocked(parent.task_id, 0, 1)] * 2)
     assert devices._users == [2]
-    devices.wait([blocked])
+    devices.block([blocked])
     devices.end([result(parent), result(child)])
-    assert (devices._users, devices._runs, devices._waiting) == ([0], {}, set())
+    assert (devices._users, devices._runs, devices._blocked) == ([0], {}, set())
 
 
 def test_no_more_numbers_than_there_are() -> None:

@@ -35,7 +35,7 @@ class Bench:
     def greet(self) -> None:
         """Open a connection, and say hello and get an answer."""
         self.edge.connect(self.ref)
-        self.edge.say_hello(HELLO)
+        self.edge.send_hello(HELLO)
         assert self.edge.flush()
         hellos = len(self.scheduler.hellos)
         self.scheduler.until(lambda: len(self.scheduler.hellos) > hellos)
@@ -74,7 +74,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 def test_what_crosses_the_socket_is_counted(bench: Bench) -> None:
     bench.greet()
-    bench.edge.say([WorkerHeartbeat(1), WorkerHeartbeat(2)])
+    bench.edge.send([WorkerHeartbeat(1), WorkerHeartbeat(2)])
     assert bench.edge.flush()
     assert bench.edge.sent.by_name() == {"WorkerHeartbeat": 2, "WorkerHello": 1}
     assert bench.edge.received.by_name() == {"HelloReply": 1}
@@ -90,14 +90,14 @@ def test_what_arrives_goes_to_the_link(bench: Bench) -> None:
 def test_nothing_to_say_is_no_message(bench: Bench) -> None:
     bench.greet()
     assert not bench.edge.flush()
-    bench.edge.say([])
+    bench.edge.send([])
     assert not bench.edge.flush()
 
 
 def test_all_that_was_said_leaves_in_its_order(bench: Bench) -> None:
     bench.greet()
-    bench.edge.say([WorkerHeartbeat(1)])
-    bench.edge.say([ObjectRequest(b"o" * 16), WorkerHeartbeat(2)])
+    bench.edge.send([WorkerHeartbeat(1)])
+    bench.edge.send([ObjectRequest(b"o" * 16), WorkerHeartbeat(2)])
     assert bench.edge.flush()
     bench.scheduler.until(lambda: len(bench.scheduler.heartbeats) == 2)
     assert [beat.sent_ns for beat in bench.scheduler.heartbeats] == [1, 2]
@@ -107,10 +107,10 @@ def test_all_that_was_said_leaves_in_its_order(bench: Bench) -> None:
 def test_new_connection_has_a_new_identity_and_a_new_session_drops_what_was_said(bench: Bench) -> None:
     bench.greet()
     before = bench.scheduler.connection
-    bench.edge.say([ObjectRequest(b"o" * 16)])
+    bench.edge.send([ObjectRequest(b"o" * 16)])
     bench.greet()
     assert bench.scheduler.connection != before
-    bench.edge.say([ObjectRequest(b"p" * 16)])
+    bench.edge.send([ObjectRequest(b"p" * 16)])
     assert bench.edge.flush()
     bench.scheduler.until(lambda: bench.scheduler.requests)
     assert bench.scheduler.requests == [b"p" * 16]
@@ -138,13 +138,13 @@ def test_of_two_connections_that_were_set_aside_the_first_ends(bench: Bench) -> 
 def test_session_that_goes_on_says_what_was_not_heard_and_what_waits(bench: Bench) -> None:
     bench.greet()
     bench.scheduler.acknowledges = False
-    bench.edge.say([ObjectRequest(b"o" * 16)])
+    bench.edge.send([ObjectRequest(b"o" * 16)])
     assert bench.edge.flush()
     bench.edge.hang_up()
-    bench.edge.say([ObjectRequest(b"p" * 16)])
+    bench.edge.send([ObjectRequest(b"p" * 16)])
     assert not bench.edge.flush(), "it waits"
     bench.edge.connect(bench.ref)
-    bench.edge.say_hello(HELLO)
+    bench.edge.send_hello(HELLO)
     assert bench.edge.flush()
     bench.scheduler.until(lambda: len(bench.scheduler.hellos) == 2)
     assert bench.scheduler.hellos[1].resumes == 1
@@ -160,7 +160,7 @@ def test_what_follows_a_reply_waits_until_the_link_has_chosen_the_session(bench:
     bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
     bench.until_heard()
     bench.edge.connect(bench.ref)
-    bench.edge.say_hello(HELLO)
+    bench.edge.send_hello(HELLO)
     assert bench.edge.flush()
     bench.scheduler.until(lambda: len(bench.scheduler.hellos) == 2)
     bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"p" * 16), "", ())])
@@ -176,7 +176,7 @@ def test_link_learns_what_the_scheduler_has_heard_and_that_something_came(bench:
     bench.greet()
     bench.link.messages.clear()
     result = RunResult(TaskId(b"t" * 16), 0, 1, 0, b"", 0, ())
-    bench.edge.say([result])
+    bench.edge.send([result])
     assert bench.edge.flush()
     bench.until_heard()
     assert {type(message) for message in bench.link.messages} == {LinkHeard}
@@ -187,7 +187,7 @@ def hear_of_a_result(bench: Bench) -> RunResult:
     """Have something come that also says that a result was heard, and the link get the former only."""
     bench.scheduler.acknowledges = False
     result = RunResult(TaskId(b"t" * 16), 0, 1, 0, b"", 0, ())
-    bench.edge.say([result])
+    bench.edge.send([result])
     assert bench.edge.flush()
     bench.scheduler.until(lambda: bench.scheduler.results)
     bench.scheduler.acknowledges = True
@@ -240,13 +240,13 @@ def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Ben
     bench.link.messages.clear()
     bench.scheduler.send_bytes(b"garbage")
     bench.scheduler.send([DisconnectResponse("heard by nobody")])
-    bench.edge.say([WorkerHeartbeat(1)])
+    bench.edge.send([WorkerHeartbeat(1)])
     bench.until_heard()
     assert bench.edge.undecodable == 1
     assert [type(message) for message in bench.link.messages] == [LinkUnreadable]
     assert not bench.edge.receive()
     assert not bench.edge.flush()
-    assert not bench.edge.session.may_go_on(resumed=1)
+    assert not bench.edge.session.may_resume(resumed=1)
     bench.link.messages.clear()
     bench.greet()
     assert [type(message) for message in bench.link.messages] == [Batch[HelloReply]]
@@ -254,7 +254,7 @@ def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Ben
 
 def test_without_a_connection_nothing_happens(bench: Bench) -> None:
     assert not bench.edge.receive()
-    bench.edge.say([WorkerHeartbeat(1)])
+    bench.edge.send([WorkerHeartbeat(1)])
     assert not bench.edge.flush()
     bench.edge.hang_up()
     bench.edge.hang_up()
@@ -266,7 +266,7 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
     shell, link = Shell("builtin"), Recorder()
     edge, ref = AgentEdge(shell, open_transport(Endpoint.parse("inproc://scheduler"))), shell.dispatcher.spawn(link)
     edge.connect(ref)
-    edge.say_hello(HELLO)
+    edge.send_hello(HELLO)
     assert edge.flush()
     edge.begin()
     assert link.messages == []
@@ -274,7 +274,7 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
     deadline = time.monotonic() + 20
     while not link.messages:
         assert time.monotonic() < deadline
-        edge.say([WorkerHeartbeat(1)])
+        edge.send([WorkerHeartbeat(1)])
         assert edge.flush()
         shell.dispatcher.run()
     assert link.messages == [LinkLost("the scheduler is unreachable")]
@@ -300,6 +300,6 @@ def test_a_message_that_cannot_be_read_for_whatever_reason_ends_its_connection_a
     assert [type(message) for message in bench.link.messages] == [LinkUnreadable]
     assert "a mistake of the codec" in bench.link.messages[0].reason
     assert "a mistake of the codec" in caplog.text
-    assert not bench.edge.session.may_go_on(resumed=1)
+    assert not bench.edge.session.may_resume(resumed=1)
     bench.greet()
     assert type(bench.link.messages[-1]) is Batch[HelloReply]

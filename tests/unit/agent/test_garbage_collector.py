@@ -14,7 +14,7 @@ from tests.support.virtual_clock import VirtualClock
 
 def test_each_slot_is_told_once_per_interval_and_the_agent_looks_after_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(module, "give_back_memory", asked.append)
+    monkeypatch.setattr(module, "trim_memory", asked.append)
     clock = VirtualClock()
     dispatcher = Dispatcher(clock)
     workers = (Recorder(), Recorder())

@@ -108,7 +108,7 @@ def test_the_end_of_an_older_attempt_leaves_the_newer_one_open(ledger: Ledger) -
 def test_a_task_that_was_given_back_may_come_again(ledger: Ledger) -> None:
     again = task()
     ledger.add([again])
-    ledger.give_back(RecallResponse(again.task_id, 0, again.attempt))
+    ledger.remove_recalled(RecallResponse(again.task_id, 0, again.attempt))
     assert ledger.held() == b""
     assert ledger.add([again]) == {0: [again]}
 
@@ -120,10 +120,10 @@ def test_only_open_runs_wait_and_only_until_they_go_on_or_end(ledger: Ledger) ->
     stale = RunBlocked(tasks[0].task_id, 0, tasks[0].attempt - 1)
     assert ledger.block([*waits, stale, RunBlocked(task().task_id, 0, 7)]) == waits
     ledger.unblock(RunUnblocked(tasks[0].task_id, 0, tasks[0].attempt - 1))
-    assert ledger.waiting() == waits
+    assert ledger.blocked() == waits
     ledger.unblock(RunUnblocked(tasks[0].task_id, 0, tasks[0].attempt))
     ledger.finish([result(tasks[1])])
-    assert ledger.waiting() == waits[2:]
+    assert ledger.blocked() == waits[2:]
 
 
 def test_a_cancel_is_answered_by_the_result_that_is_kept(ledger: Ledger) -> None:
@@ -149,12 +149,12 @@ def test_attempts_of_another_scheduler_are_not_compared_with_those_of_the_last(l
     ledger.block([RunBlocked(former.task_id, 0, former.attempt)])
     before = ledger.held()
     ledger.finish([result(ended)])
-    ledger.keep_for_another()
+    ledger.keep_for_next_scheduler()
     assert ledger.held() == before
     assert ledger.add([former]) == {}
     again = replace(former, attempt=(former.attempt + attempt - 50) % 2**32)
     assert ledger.add([again]) == {0: [again]}
-    assert ledger.waiting() == []
+    assert ledger.blocked() == []
     assert ledger.add([replace(again, attempt=(again.attempt - 1) % 2**32)]) == {}
     ledger.finish([result(other)])
     fresh = replace(other, attempt=5)
@@ -176,7 +176,7 @@ def test_how_many_tasks_each_worker_has(ledger: Ledger) -> None:
     ledger.add([one, two, three, other])
     assert ledger.tasks_by_worker() == {0: 3, 1: 1}
     ledger.finish([result(one)])
-    ledger.give_back(RecallResponse(two.task_id, 0, two.attempt))
+    ledger.remove_recalled(RecallResponse(two.task_id, 0, two.attempt))
     assert ledger.tasks_by_worker() == {0: 1, 1: 1}
     elsewhere = task(1, three.attempt + 1, three.task_id)
     ledger.add([elsewhere, elsewhere])
@@ -242,10 +242,10 @@ def test_a_result_that_was_on_its_way_to_five_schedulers_that_ended_is_given_up(
     poison, innocent = result(task(), (bytes(1000),)), result(task(), (bytes(1000),))
     ledger.finish(Batch[RunResult]([poison, innocent]))
     for _ in range(TRIES_MOST - 1):
-        ledger.keep_for_another([poison])
-        ledger.keep_for_another([])
+        ledger.keep_for_next_scheduler([poison])
+        ledger.keep_for_next_scheduler([])
     assert ledger.results() == [poison, innocent]
-    ledger.keep_for_another([poison])
+    ledger.keep_for_next_scheduler([poison])
     given_up, kept = ledger.results()
     assert kept is innocent
     error = failure_of(given_up)
@@ -258,9 +258,9 @@ def test_the_ends_of_schedulers_are_forgotten_with_a_result_that_has_arrived(led
     for _ in range(3):
         ledger.finish(Batch[RunResult]([large]))
         for _ in range(TRIES_MOST - 1):
-            ledger.keep_for_another([large])
+            ledger.keep_for_next_scheduler([large])
         ledger.heard([large])
-        ledger.keep_for_another([])
+        ledger.keep_for_next_scheduler([])
     assert ledger.results() == []
 
 
@@ -324,7 +324,7 @@ def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple
         return [owner for (owner,) in HELD_OWNER.iter_unpack(ledger.owners_of_held())]
 
     assert owners() == [3, 2, 4, 4, 1]
-    ledger.keep_for_another()
+    ledger.keep_for_next_scheduler()
     assert owners() == [3, 2, 4, 4, 1]
     ledger.heard([small, *(replace(result(rows), task_id=each) for each in row_ids(rows.task_id, 2))])
     values.drop(ObjectId(runs[0].task_id), large.location)

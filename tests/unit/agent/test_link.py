@@ -427,7 +427,7 @@ def test_the_link_says_how_it_stands_and_what_each_worker_has() -> None:
 
 
 def test_workers_begin_anew_when_the_scheduler_asks_before_what_it_says_later() -> None:
-    bench = Bench(can_begin_anew=True).up()
+    bench = Bench(can_restart=True).up()
     task = bench.task(1)
     bench.tell(Batch[RestartRequest]([RestartRequest("a client asks")]), Batch[RunTask]([task]))
     assert bench.workers[0].messages == [RestartProcesses()]

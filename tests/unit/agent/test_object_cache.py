@@ -45,7 +45,7 @@ from scaler.wire.messages.common import (
     PartRequest,
     TaskStatus,
 )
-from scaler.wire.messages.priority import MOST, with_wish
+from scaler.wire.messages.priority import MOST, with_user_priority
 from scaler.wire.messages.worker import RunResult, RunTask
 from scaler.wire.session.streamed import sizes_of
 from scaler.wire.session.too_large import NO_LIMIT
@@ -65,7 +65,7 @@ class Bench:
         self.store = store or ValueStore(HostShare(None), NO_LIMIT)
         self.values = NodeValues(self.store)
         self.cache_actor = ObjectCache(
-            self.dispatcher.spawn(self.link), self.refs, self.store, self.values, can_hold=True
+            self.dispatcher.spawn(self.link), self.refs, self.store, self.values, can_pause=True
         )
         self.cache = self.dispatcher.spawn(self.cache_actor)
 
@@ -487,7 +487,7 @@ def small() -> Bench:
 
 
 def held(bench: Bench) -> list[list[bool]]:
-    return [[hold.may_begin is not None for hold in worker.take(PauseTasks)] for worker in bench.workers]
+    return [[hold.may_start is not None for hold in worker.take(PauseTasks)] for worker in bench.workers]
 
 
 def test_a_worker_whose_result_finds_no_room_begins_nothing_until_there_is_some(small: Bench) -> None:
@@ -527,28 +527,28 @@ def test_a_held_worker_begins_what_uses_the_values_that_are_here(small: Bench) -
         keep(small, number, 0, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     (hold,) = small.workers[0].take(PauseTasks)
     task = RunTask(TaskId(b"t" * 16), 0, 1, TWO, b"", b"")
-    assert hold.may_begin is not None
-    assert not hold.may_begin(task)
-    assert hold.may_begin(replace(task, object_ids=TWO + ObjectId(bytes([2]) * 16)))
+    assert hold.may_start is not None
+    assert not hold.may_start(task)
+    assert hold.may_start(replace(task, object_ids=TWO + ObjectId(bytes([2]) * 16)))
 
 
 def test_with_each_result_that_is_read_the_first_task_begins_that_a_held_worker_has(small: Bench) -> None:
     for number in (1, 2, 3, 4):
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     small.store.hot_most = 0  # it stays full
-    holds = [worker.take(PauseTasks)[-1].may_begin for worker in small.workers]
+    holds = [worker.take(PauseTasks)[-1].may_start for worker in small.workers]
     late, early, next_one = (RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"") for n in (9, 7, 8))
     assert not any(hold(task) for hold, task in zip(holds, (late, early), strict=True))
     delete(small, 1)
     (hold,) = small.workers[1].take(PauseTasks)
     assert small.workers[0].take(PauseTasks) == []
-    assert hold.may_begin(early)
-    assert hold.may_begin(early)  # it had to wait for its objects
-    assert not hold.may_begin(next_one)
+    assert hold.may_start(early)
+    assert hold.may_start(early)  # it had to wait for its objects
+    assert not hold.may_start(next_one)
     delete(small, 2)
     (hold,) = small.workers[1].take(PauseTasks)
     assert not holds[0](late)
-    assert hold.may_begin(next_one)
+    assert hold.may_start(next_one)
     small.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, TWO, "", ())]))
     assert held(small) == [[], []]  # a copy of an argument is no result
 
@@ -557,9 +557,9 @@ def test_what_somebody_waits_for_begins_beyond_that_and_the_next_one_when_it_was
     for number in (1, 2, 3, 4):
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     small.store.hot_most = 2 << 20  # it stays full
-    first, second = (worker.take(PauseTasks)[-1].may_begin for worker in small.workers)
+    first, second = (worker.take(PauseTasks)[-1].may_start for worker in small.workers)
     wanted, also, other = (
-        RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"", with_wish(n << 16, wish))
+        RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"", with_user_priority(n << 16, wish))
         for n, wish in ((7, MOST), (8, MOST), (9, MOST - 1))
     )
     assert not first(other)
@@ -577,7 +577,7 @@ def test_workers_that_are_held_when_the_cache_fails_go_on_later(small: Bench) ->
     assert held(small) == [[True], []]
     small.dispatcher.end(small.cache)
     small.cache = small.dispatcher.spawn(
-        ObjectCache(small.dispatcher.spawn(small.link), small.refs, small.store, small.values, can_hold=True)
+        ObjectCache(small.dispatcher.spawn(small.link), small.refs, small.store, small.values, can_pause=True)
     )
     for _ in range(int(paused_workers.STALL_SECONDS) + 2):
         small.pass_time(object_cache.LOOK_SECONDS)

@@ -23,7 +23,7 @@ def test_lines_pass_as_they_are() -> None:
     outputs = OutputLimiter(10, VirtualClock(1000.0))
     said = lines(ONE, 3, dropped=2)
     assert outputs.passing(said, is_up=True) == said
-    assert not outputs.owed
+    assert not outputs.unreported
 
 
 def test_what_is_beyond_the_bound_is_counted_and_said_with_the_next_line() -> None:
@@ -34,21 +34,23 @@ def test_what_is_beyond_the_bound_is_counted_and_said_with_the_next_line() -> No
     clock.advance(10.0)
     (line,) = outputs.passing(lines(ONE, 1), is_up=True)
     assert (line.dropped, line.text) == (10, "0")
-    assert not outputs.owed
+    assert not outputs.unreported
 
 
 def test_without_a_scheduler_all_are_left_out_and_the_end_of_the_run_says_so() -> None:
     outputs = OutputLimiter(10, VirtualClock(1000.0))
     assert outputs.passing([*lines(ONE, 4), *lines(OTHER, 1)], is_up=False) == []
-    assert [(words.task_id, words.dropped, words.text) for words in outputs.last_words([result(ONE)])] == [(ONE, 4, "")]
-    assert [task_id for task_id, _ in outputs.owed] == [OTHER]
+    assert [(words.task_id, words.dropped, words.text) for words in outputs.take_unreported([result(ONE)])] == [
+        (ONE, 4, "")
+    ]
+    assert [task_id for task_id, _ in outputs.unreported] == [OTHER]
 
 
 def test_reports_pass_whatever_was_written_and_are_not_owed() -> None:
     outputs = OutputLimiter(1, lambda: 0.0)
     outputs.passing(lines(ONE, 1000), is_up=True)
     report = RunOutput(ONE, 0, 1, OutputStream.REPORT, 7, 0, "40%")
-    owed = dict(outputs.owed)
+    unreported = dict(outputs.unreported)
     assert outputs.passing([report], is_up=True) == [report]
     assert outputs.passing([report], is_up=False) == []
-    assert outputs.owed == owed
+    assert outputs.unreported == unreported

@@ -21,14 +21,14 @@ def watch() -> AgentWatch:
 
 @pytest.mark.parametrize(("asked_ms", "seconds"), [(1, LEAST_SECONDS), (2500, 2.5), (0, 0.0)])
 def test_no_scheduler_has_an_agent_report_all_the_time(watch: AgentWatch, asked_ms: int, seconds: float) -> None:
-    watch.ask(asked_ms, 0)
+    watch.request(asked_ms, 0)
     assert watch.interval_seconds == seconds
 
 
 def test_workers_that_are_held_now_are_counted() -> None:
     values = NodeValues(ValueStore(HostShare(None), 1 << 20))
     watch = AgentWatch("host", "processes", (), 3, Ledger(), {}, values)
-    watch.ask(1000, WatchedPart.WORKERS)
+    watch.request(1000, WatchedPart.WORKERS)
     values.room.held.update((0, 2))
     assert watch.report(WorkersView([]), 1.0, 0).held_workers == 2
     values.room.held.clear()
@@ -36,7 +36,7 @@ def test_workers_that_are_held_now_are_counted() -> None:
 
 
 def test_of_very_many_runs_those_that_began_first_are_named(watch: AgentWatch) -> None:
-    watch.ask(1000, WatchedPart.RUNS)
+    watch.request(1000, WatchedPart.RUNS)
     tasks = [RunTask(TaskId(n.to_bytes(16, "big")), 0, 1, ObjectId(b"f" * 16), b"", b"") for n in range(RUNS_MOST + 5)]
     view = WorkersView([ProcessNow(0, 0, task, float(number), False) for number, task in enumerate(tasks)])
     runs = list(RUN_ROW.iter_unpack(watch.report(view, 1.0, 0).runs))
@@ -47,7 +47,7 @@ def test_of_very_many_runs_those_that_began_first_are_named(watch: AgentWatch) -
 def test_a_task_that_says_how_far_it_is_has_a_flag_for_a_while() -> None:
     reported: dict[int, tuple[TaskId, float]] = {}
     watch = AgentWatch("host", "processes", (), 1, Ledger(), reported)
-    watch.ask(1000, WatchedPart.WORKERS)
+    watch.request(1000, WatchedPart.WORKERS)
     one, other = (RunTask(TaskId(bytes([n]) * 16), 0, 1, ObjectId(b"f" * 16), b"", b"") for n in (1, 2))
 
     def has_flag(task: RunTask, now: float) -> bool:
@@ -64,7 +64,7 @@ def test_a_task_that_says_how_far_it_is_has_a_flag_for_a_while() -> None:
 
 def test_a_run_that_goes_on_keeps_its_worker_busy_in_each_report(watch: AgentWatch) -> None:
     """And when it ends, nothing is told twice."""
-    watch.ask(1000, WatchedPart.BINS)
+    watch.request(1000, WatchedPart.BINS)
     task = RunTask(TaskId(b"t" * 16), 0, 7, ObjectId(b"f" * 16), b"", b"")
     watch._ledger.add([task])
 
@@ -93,7 +93,7 @@ VIEW = WorkersView(
 )
 
 
-def ask(task: RunTask, view: WorkersView | None = VIEW, attempt: int = 1) -> list[tuple[int, int, int]]:
+def request(task: RunTask, view: WorkersView | None = VIEW, attempt: int = 1) -> list[tuple[int, int, int]]:
     ledger = Ledger()
     ledger.add([RUNS, WAITS, QUEUED, ELSEWHERE])
     found = list(run_statuses([RunQuestion(task.task_id, task.worker, attempt)], view, ledger))
@@ -102,16 +102,16 @@ def ask(task: RunTask, view: WorkersView | None = VIEW, attempt: int = 1) -> lis
 
 
 def test_a_run_is_executed_waits_or_is_in_the_queue_of_its_worker() -> None:
-    assert ask(RUNS) == [(RunState.RUNS, 12_500, 4711)]
-    assert ask(WAITS) == [(RunState.WAITS, 99_000, 4712)]
-    assert ask(QUEUED) == [(RunState.QUEUED, 12_500, 0)], "behind the one that runs there"
-    assert ask(ELSEWHERE) == [(RunState.QUEUED, 200_000, 0)]
+    assert request(RUNS) == [(RunState.RUNS, 12_500, 4711)]
+    assert request(WAITS) == [(RunState.WAITS, 99_000, 4712)]
+    assert request(QUEUED) == [(RunState.QUEUED, 12_500, 0)], "behind the one that runs there"
+    assert request(ELSEWHERE) == [(RunState.QUEUED, 200_000, 0)]
 
 
 def test_workers_that_cannot_say_it_are_not_asked() -> None:
-    assert ask(RUNS, view=None) == [(RunState.NOT_KNOWN, 0, 0)]
+    assert request(RUNS, view=None) == [(RunState.NOT_KNOWN, 0, 0)]
 
 
 def test_of_a_run_that_has_ended_the_result_is_on_its_way() -> None:
-    assert ask(run(9)) == []
-    assert ask(RUNS, attempt=2) == []
+    assert request(run(9)) == []
+    assert request(RUNS, attempt=2) == []

@@ -12,7 +12,7 @@ from scaler.client.caller import ClientWithOptions
 from scaler.task_context import TaskContext
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphTask, Task
-from scaler.wire.messages.priority import of_child, with_wish
+from scaler.wire.messages.priority import of_child, with_user_priority
 from tests.support.fake_scheduler import FakeScheduler
 
 MEASURED = RunOptions(profiling=True).encode()
@@ -30,7 +30,9 @@ def test_tasks_of_submit_map_and_get_have_the_options(client: Client, scheduler:
     assert eager.map(abs, [(-2,), (-3,)]) == [2, 3]
     assert eager.get({"a": (abs, -4)}, ["a"]) == {"a": 4}
     said: list[Any] = [*scheduler.of(Task), *scheduler.of(GraphTask)]
-    assert [(each.priority, each.name, each.options) for each in said] == [(with_wish(0, 3), "eager", MEASURED)] * 4
+    assert [(each.priority, each.name, each.options) for each in said] == [
+        (with_user_priority(0, 3), "eager", MEASURED)
+    ] * 4
 
 
 def test_the_client_itself_does_not_change(client: Client, scheduler: FakeScheduler) -> None:
@@ -70,7 +72,7 @@ def test_a_bad_option_is_refused_at_once(client: Client, scheduler: FakeSchedule
 
 
 class InATask(TaskContext):
-    child_priority = of_child(with_wish(0, -7))  # type: ignore[assignment]
+    child_priority = of_child(with_user_priority(0, -7))  # type: ignore[assignment]
 
 
 def test_in_a_task_the_depth_stays_and_only_the_wish_is_the_users(

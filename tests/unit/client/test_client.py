@@ -162,9 +162,9 @@ class TestMemory:
         large = client.submit(bytes, 100_000)
         assert large.exception(10) is None
         work = client._core.link._work
-        assert (len(work._functions), len(work._held), len(work.large.unread)) == (2, 1, 1)
+        assert (len(work._functions), len(work._stored), len(work.large.unread)) == (2, 1, 1)
         client.disconnect()
-        assert (work._functions, work._held, work.large.unread, work.out) == ({}, {}, {}, [])
+        assert (work._functions, work._stored, work.large.unread, work.out) == ({}, {}, {}, [])
 
 
 class TestProfiling:
@@ -451,7 +451,7 @@ class TestGet:
         scheduler.say(TaskResult(first.task_id, TaskStatus.SUCCESS, pickle.dumps(8), 0))
         assert futures["c"].result(10) == 8
         scheduler.answers_tasks = True
-        scheduler.say_bytes(b"garbage")
+        scheduler.send_bytes(b"garbage")
         assert futures["d"].result(10) == 8
         again = scheduler.of(GraphNode)[2:]
         assert [(node.task_id, node.wanted) for node in again] == [(first.task_id, 0), (second.task_id, 1)]

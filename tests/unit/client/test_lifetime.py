@@ -87,7 +87,7 @@ def test_a_key_file_has_the_address_unless_one_is_given(
     assert "tcp://127.0.0.1:2" in repr(make())
     monkeypatch.setenv("SCALER_ADDRESS", "tcp://127.0.0.1:1")
     assert "tcp://127.0.0.1:1" in repr(make(key_file=key_file))
-    assert lifetime.place_from_outside(key_file, {"n_workers": 1}) is None  # a key that is only in the environment
+    assert lifetime.configured_address(key_file, {"n_workers": 1}) is None  # a key that is only in the environment
 
 
 @pytest.mark.parametrize("make", [Client, AsyncClient])

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from scaler.client import Client, large_values, map_run
-from scaler.client.map_run import UNKNOWN_ROWS, WINDOW_TASKS, MapRun
+from scaler.client.map_run import PROBE_ROWS, WINDOW_TASKS, MapRun
 from scaler.config import ConfigError
 from scaler.pickling.serialization import CARRIED_BYTES, size_of
 from scaler.wire.messages import rows
@@ -49,14 +49,14 @@ def test_results_come_in_the_order_of_the_items(client: Client) -> None:
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many rows were handed over at a time, but for those that were alone."""
     counts: list[int] = []
-    hand_over = MapRun._hand_over
+    hand_over = MapRun._submit_drawn
 
     def counted(run: MapRun, first: int, drawn: Sequence[Any], refers: bool) -> None:
         hand_over(run, first, drawn, refers)
         if len(drawn) > 1:
             counts.append(len(drawn))
 
-    monkeypatch.setattr(MapRun, "_hand_over", counted)
+    monkeypatch.setattr(MapRun, "_submit_drawn", counted)
     return counts
 
 
@@ -357,7 +357,7 @@ def test_while_nobody_knows_how_long_a_row_takes_some_rows_are_sent_and_then_the
     client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.submit(abs, 0).result()
-    monkeypatch.setattr(map_run, "FIRST_SECONDS", 60)
+    monkeypatch.setattr(map_run, "PROBE_SECONDS", 60)
     client._core.link._work.rows_most = 64
     scheduler.answers_tasks = False
 
@@ -367,12 +367,12 @@ def test_while_nobody_knows_how_long_a_row_takes_some_rows_are_sent_and_then_the
 
     mapper = threading.Thread(target=run)
     mapper.start()
-    first = scheduler.wait_for(Task, 1 + UNKNOWN_ROWS)[1:]
-    assert [task.rows for task in first] == [0] * UNKNOWN_ROWS
+    first = scheduler.wait_for(Task, 1 + PROBE_ROWS)[1:]
+    assert [task.rows for task in first] == [0] * PROBE_ROWS
     assert client._core.link.durations.known_us(first[0].function_id) == 0.0
     scheduler.run(first[0])
     rest = scheduler.wait_for(Task, where=lambda task: task.rows > 0)
-    assert rest[0].task_id == rows.row_id(first[0].task_id, UNKNOWN_ROWS), "what follows travels together"
+    assert rest[0].task_id == rows.row_id(first[0].task_id, PROBE_ROWS), "what follows travels together"
     client.clear()
     mapper.join(10)
     assert not mapper.is_alive()

@@ -26,8 +26,8 @@ def test_an_end_is_a_result_with_its_text_and_where_the_task_was() -> None:
 def test_what_is_given_back_blocked_and_unblocked_names_the_run() -> None:
     bench = RoomBench()
     answers, task = Answers(bench.link_ref), bench.task()
-    answers.given_back([task])
-    answers.given_back([])
+    answers.recalled([task])
+    answers.recalled([])
     answers.blocked(task)
     answers.unblocked(task)
     bench.dispatcher.run()
@@ -42,6 +42,6 @@ def test_only_runs_that_are_not_here_are_told_as_such() -> None:
     bench = RoomBench()
     answers, task, other = Answers(bench.link_ref), bench.task(), bench.task()
     cancels = [RunCancel(each.task_id, 0, 1) for each in (task, other)]
-    answers.not_here(cancels, {run_of(task)})
-    answers.not_here([RecallRequest(task.task_id, 0, 1)], {run_of(task)})
+    answers.report_missing(cancels, {run_of(task)})
+    answers.report_missing([RecallRequest(task.task_id, 0, 1)], {run_of(task)})
     assert bench.told(RunsNotHere) == [RunsNotHere(cancels[1:])]

@@ -18,7 +18,7 @@ def task(number: int, priority: int = 0, account: int = 0) -> RunTask:
 
 def take_one(queue: TaskQueue) -> RunTask:
     taken = queue.first_row().popleft()
-    queue.left([taken])
+    queue.removed([taken])
     return taken
 
 
@@ -195,7 +195,7 @@ def test_a_task_is_added_and_taken_at_the_same_cost_however_many_wait(accounts: 
 
         def add_and_take() -> None:
             queue.add([task(waiting, 1, waiting % accounts)])
-            queue.left([queue.first_row().popleft()])
+            queue.removed([queue.first_row().popleft()])
 
         return instructions(add_and_take)
 

@@ -24,7 +24,7 @@ def test_calls_are_told_from_data() -> None:
     assert description.calls == [(abs, "a"), (pow, "b", "b"), (list,)]
     assert description.counts == [0, 2, 0]
     assert description.dependencies == [0, 0]
-    assert description.asked == ["c", "a"]
+    assert description.wanted == ["c", "a"]
     assert [key for key, value in graph.items() if is_call(value)] == ["b", "c", "d"]
 
 
@@ -41,7 +41,7 @@ def test_keys_in_lists_are_found_and_are_no_arguments() -> None:
 def test_any_mapping_and_any_iterable_of_keys_will_do() -> None:
     description = read(OrderedDict(b=(abs, "a"), a=(int,)), iter(["a"]))
     assert description.numbers == {"b": 0, "a": 1}
-    assert description.asked == ["a"]
+    assert description.wanted == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scaler.graph.gathering import GatheringCall, all_inside, has_inside, identity, take_apart
+from scaler.graph.gathering import GatheringCall, all_inside, has_inside, identity, separate_arguments
 
 
 class Mark:
@@ -28,9 +28,9 @@ def seen(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def together(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return what the function gets, if each mark has become its value; all of it has been pickled on the way."""
-    apart = take_apart(args, kwargs, Mark)
-    values = [each.value if isinstance(each, Mark) else each for each in apart.arguments]
-    sent = pickle.loads(pickle.dumps((GatheringCall(seen, "seen"), apart.positional, apart.keywords, values)))
+    separated = separate_arguments(args, kwargs, Mark)
+    values = [each.value if isinstance(each, Mark) else each for each in separated.arguments]
+    sent = pickle.loads(pickle.dumps((GatheringCall(seen, "seen"), separated.positional, separated.keywords, values)))
     result: tuple[tuple[Any, ...], dict[str, Any]] = sent[0](sent[1], sent[2], *sent[3])
     return result
 
@@ -58,17 +58,17 @@ def values_of(value: Any) -> Any:
 
 
 def test_places_say_where_they_were() -> None:
-    apart = take_apart((1, [2, Mark(3)]), {"x": {"key": (Mark(4), Mark(5))}, "y": Mark(6)}, Mark)
+    separated = separate_arguments((1, [2, Mark(3)]), {"x": {"key": (Mark(4), Mark(5))}, "y": Mark(6)}, Mark)
     labels = ["argument 1", "argument 2[1]", "the argument 'x'['key'][0]", "the argument 'x'['key'][1]"]
-    assert apart.labels == [*labels, "the argument 'y'"]
+    assert separated.labels == [*labels, "the argument 'y'"]
 
 
 def test_nothing_is_taken_apart_without_need() -> None:
-    assert not take_apart((Mark(1), [2]), {"x": Mark(3)}, Mark).is_needed
-    assert take_apart((Mark(1), [Mark(2)]), {}, Mark).is_needed
+    assert not separate_arguments((Mark(1), [2]), {"x": Mark(3)}, Mark).is_needed
+    assert separate_arguments((Mark(1), [Mark(2)]), {}, Mark).is_needed
     numbers = [1, 2]
-    apart = take_apart((numbers, [Mark(2)]), {}, Mark)
-    assert apart.arguments[0] is numbers
+    separated = separate_arguments((numbers, [Mark(2)]), {}, Mark)
+    assert separated.arguments[0] is numbers
 
 
 def test_other_containers_and_circles_are_left_alone() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.jobs import folder
-from scaler.jobs.folder import LOCK, JobFolder, JobInUseError, is_over_age, job_places, read_jobs
+from scaler.jobs.folder import LOCK, JobFolder, JobInUseError, is_expired, job_places, read_jobs
 from scaler.jobs.locks import UNKNOWN, Holder, holder_of
 from scaler.jobs.names import check_job_name
 from scaler.jobs.record import DATABASE, OPEN, JobRecord, JobSummary, JobTerms
@@ -89,15 +89,15 @@ def test_a_shared_folder_has_a_lock_for_each_job_that_names_its_program(tmp_path
     assert not refused.value.holder.has_ended
     assert second.is_used(place)
     assert first.is_used(place)
-    assert first.who_has(place) is None
+    assert first.in_use_error(place) is None
     assert second.read(place).terms == record.terms
-    assert "keep: one. Connect to it, end it" not in str(second.who_has(place))
+    assert "keep: one. Connect to it, end it" not in str(second.in_use_error(place))
     with pytest.raises(JobInUseError, match=r"another scheduler keeps its jobs in .*/keep: two. Connect to it, end it"):
         JobFolder(tmp_path / "keep")
     first.shut(record)
-    assert second.who_has(place) is None, "and it is not taken by that"
+    assert second.in_use_error(place) is None, "and it is not taken by that"
     first.remove(first.open(place))
-    assert second.who_has(place) is None
+    assert second.in_use_error(place) is None
     assert [path.name for path in job_places(second.path)] == ["other"]
     second.create(TERMS).close()
     first.close()
@@ -195,12 +195,12 @@ def test_a_job_whose_record_nests_too_deeply_is_said_and_the_others_are_read(tmp
 def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) -> None:
     record = JobRecord.create(tmp_path / "job", replace(TERMS, created=1.0))
     old = replace(record.summary(), is_sealed=True)
-    assert not is_over_age(old)  # it runs
-    assert not is_over_age(replace(old, state="done", changed=0.0)), "the time of its last change is damaged"
-    assert is_over_age(replace(old, is_sealed=False))  # its program has died: it never goes on by itself
-    assert is_over_age(replace(old, state="done"))
-    assert is_over_age(replace(old, terms=replace(TERMS, is_attended=True)))
-    assert not is_over_age(replace(old, state="done", changed=time.time()))
+    assert not is_expired(old)  # it runs
+    assert not is_expired(replace(old, state="done", changed=0.0)), "the time of its last change is damaged"
+    assert is_expired(replace(old, is_sealed=False))  # its program has died: it never goes on by itself
+    assert is_expired(replace(old, state="done"))
+    assert is_expired(replace(old, terms=replace(TERMS, is_attended=True)))
+    assert not is_expired(replace(old, state="done", changed=time.time()))
     record.close()
 
 

@@ -39,11 +39,11 @@ def test_small_values_are_for_the_database(tmp_path: Path) -> None:
 def test_a_file_that_a_row_names_is_there_until_the_row_is_gone_for_good(tmp_path: Path) -> None:
     files = ValueFiles(tmp_path)
     files.place("row-1", (LARGE, b"x"))
-    files.leave(["row-1", "row-2"])
+    files.release(["row-1", "row-2"])
     assert files.place("row-1", (LARGE, b"y"))[1] == LARGE + b"y", "what a row on disk names is not overwritten"
     files.settle(is_kept=False)
     assert files.sizes == {"row-1": len(LARGE) + 1}
-    files.leave(["row-1"])
+    files.release(["row-1"])
     files.settle(is_kept=True)
     assert (files.sizes, files.total_bytes, list(tmp_path.iterdir())) == ({}, 0, [])
     files.close()

@@ -24,7 +24,7 @@ def record(tmp_path: Path) -> JobRecord:
 
 
 def test_an_answer_comes_when_its_group_is_on_disk(record: JobRecord) -> None:
-    clerk, told = JobWriter(has_thread=False), []
+    writer, told = JobWriter(has_thread=False), []
 
     def on_disk(value: Any, error: BaseException | None) -> None:
         other = JobRecord.open(record.folder, writing=False)
@@ -32,14 +32,14 @@ def test_an_answer_comes_when_its_group_is_on_disk(record: JobRecord) -> None:
         other.close()
 
     for row in range(3):
-        clerk.order(record, lambda row=row: record.add_results([RowResult(row, 0, (b"",))]), on_disk)
+        writer.order(record, lambda row=row: record.add_results([RowResult(row, 0, (b"",))]), on_disk)
     assert told == []
-    clerk.work()
+    writer.work()
     assert told == [(1, None, 3)] * 3
 
 
 def test_when_the_disk_fails_nobody_of_the_group_is_told_that_all_is_well(record: JobRecord) -> None:
-    clerk, told = JobWriter(has_thread=False), []
+    writer, told = JobWriter(has_thread=False), []
 
     def full() -> None:
         raise sqlite3.OperationalError("database or disk is full")
@@ -47,46 +47,48 @@ def test_when_the_disk_fails_nobody_of_the_group_is_told_that_all_is_well(record
     def answer(value: Any, error: BaseException | None) -> None:
         told.append((value, str(error)))
 
-    clerk.order(record, lambda: record.add_results([RowResult(0, 0, (b"",))]), answer)
-    clerk.order(record, full, answer)
-    clerk.order(record, lambda: record.add_results([RowResult(1, 0, (b"",))]), answer)
-    clerk.order(None, lambda: 7, answer)
-    clerk.work()
+    writer.order(record, lambda: record.add_results([RowResult(0, 0, (b"",))]), answer)
+    writer.order(record, full, answer)
+    writer.order(record, lambda: record.add_results([RowResult(1, 0, (b"",))]), answer)
+    writer.order(None, lambda: 7, answer)
+    writer.work()
     assert told == [(None, "database or disk is full")] * 3 + [(7, "None")]
     assert record.done == 0
-    clerk.order(record, lambda: record.add_results([RowResult(0, 0, (b"",))]), answer)
-    clerk.work()
+    writer.order(record, lambda: record.add_results([RowResult(0, 0, (b"",))]), answer)
+    writer.work()
     assert told[-1] == (1, "None")
 
 
 def test_a_wrong_order_harms_no_other(record: JobRecord) -> None:
-    clerk, told = JobWriter(has_thread=False), []
-    clerk.order(
+    writer, told = JobWriter(has_thread=False), []
+    writer.order(
         record, lambda: record.add_range(99, 1, b"", bytes(8), b""), lambda _value, error: told.append(type(error))
     )
-    clerk.order(record, lambda: record.add_results([RowResult(1, 0, (b"",))]), lambda value, _error: told.append(value))
-    clerk.work()
+    writer.order(
+        record, lambda: record.add_results([RowResult(1, 0, (b"",))]), lambda value, _error: told.append(value)
+    )
+    writer.work()
     assert told == [RowsDiffer, 1]
     assert record.done == 1
 
 
 def test_its_thread_obeys_all_orders_before_it_ends(record: JobRecord) -> None:
-    clerk, told = JobWriter(), []
+    writer, told = JobWriter(), []
     for row in range(10):
-        clerk.order(
+        writer.order(
             record,
             lambda row=row: (threading.current_thread().name, record.add_results([RowResult(row, 0, (b"",))])),
             lambda value, _error: told.append(value),
         )
-    clerk.end()
+    writer.end()
     assert told == [("scaler-job-writer", 1)] * 10
 
 
 def test_what_closes_a_record_comes_when_all_before_it_is_on_disk(record: JobRecord) -> None:
-    clerk, told = JobWriter(has_thread=False), []
-    clerk.order(record, lambda: record.results(0, 10, 100), lambda *answer: told.append(answer))
-    clerk.order(None, record.close, lambda *answer: told.append(answer))
-    clerk.work()
+    writer, told = JobWriter(has_thread=False), []
+    writer.order(record, lambda: record.results(0, 10, 100), lambda *answer: told.append(answer))
+    writer.order(None, record.close, lambda *answer: told.append(answer))
+    writer.work()
     assert told == [([], None), (None, None)]
 
 
@@ -94,7 +96,7 @@ def test_what_closes_a_record_comes_when_all_before_it_is_on_disk(record: JobRec
 def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_obeyed_once_more(
     record: JobRecord, full: Exception
 ) -> None:
-    clerk, told, tries = JobWriter(has_thread=False), [], []
+    writer, told, tries = JobWriter(has_thread=False), [], []
 
     def order() -> int:
         tries.append(record.size_bytes)
@@ -105,15 +107,15 @@ def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_obeyed_once_m
     def answer(value: Any, error: BaseException | None) -> None:
         told.append((value, error))
 
-    clerk.order(record, lambda: record.add_results([RowResult(0, 0, (b"",))]), answer)
-    clerk.order(record, order, answer)
-    clerk.order(None, lambda: 7, answer)
-    clerk.work()
+    writer.order(record, lambda: record.add_results([RowResult(0, 0, (b"",))]), answer)
+    writer.order(record, order, answer)
+    writer.order(None, lambda: 7, answer)
+    writer.work()
     assert told == [(1, None), (1, None), (7, None)]
     assert record.done == 2
     assert tries[1] < tries[0], "its log is empty"
-    clerk.order(record, lambda: tries.clear() or order(), answer)  # full again, both times
-    clerk.work()
+    writer.order(record, lambda: tries.clear() or order(), answer)  # full again, both times
+    writer.work()
     assert told[-1] == (None, full)
 
 
@@ -133,19 +135,19 @@ def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_pat
     damaged[begin : begin + 4096] = bytes(4096)
     file.write_bytes(damaged)
     record = JobRecord.open(record.folder)
-    clerk, told = JobWriter(has_thread=False), []
-    clerk.order(record, lambda: record.results(0, 10, 2**30), lambda *answer: told.append(answer))
-    clerk.work()
+    writer, told = JobWriter(has_thread=False), []
+    writer.order(record, lambda: record.results(0, 10, 2**30), lambda *answer: told.append(answer))
+    writer.work()
     (found, error) = told.pop()
     assert error is None
     assert [each.frames[0] for each in found if each.row != 4] == [block for block in blocks if block[0] != ord("4")]
     assert b"the result of row 4 is damaged or missing on disk" in found[4].frames[0]
     assert [each.row for each in record.take_damaged()] == [4]
-    clerk.order(record, record.reopen_failed, lambda *answer: told.append(answer))
-    clerk.order(
+    writer.order(record, record.reopen_failed, lambda *answer: told.append(answer))
+    writer.order(
         record, lambda: record.add_results([RowResult(4, 0, (blocks[4],))]), lambda *answer: told.append(answer)
     )
-    clerk.work()
+    writer.work()
     assert told == [([4], None), (1, None)]
     record.close()
     record = JobRecord.open(record.folder)
@@ -154,7 +156,7 @@ def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_pat
 
 
 def test_a_record_that_cannot_be_mended_harms_no_other(record: JobRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    clerk, told = JobWriter(has_thread=False), list[str]()
+    writer, told = JobWriter(has_thread=False), list[str]()
 
     def malformed() -> None:
         raise sqlite3.DatabaseError("database disk image is malformed")
@@ -164,9 +166,9 @@ def test_a_record_that_cannot_be_mended_harms_no_other(record: JobRecord, monkey
 
     monkeypatch.setattr(record, "salvage", wrong)
     monkeypatch.setattr(record, "roll_back", wrong)
-    clerk.order(record, malformed, lambda _value, error: told.append(str(error)))
-    clerk.order(None, lambda: 7, lambda value, _error: told.append(str(value)))
-    clerk.work()
+    writer.order(record, malformed, lambda _value, error: told.append(str(error)))
+    writer.order(None, lambda: 7, lambda value, _error: told.append(str(value)))
+    writer.work()
     assert told == ["a page has another type", "7"]
 
 
@@ -176,12 +178,12 @@ def test_what_can_wait_is_done_a_piece_at_a_time_between_the_groups() -> None:
     def tidy() -> bool:
         done.append("tidy")
         if len(done) == 2:
-            clerk.order(None, lambda: done.append("late"), lambda *_: None)
+            writer.order(None, lambda: done.append("late"), lambda *_: None)
         return len(done) < 6
 
-    clerk = JobWriter(has_thread=False, tidy=tidy)
-    clerk.order(None, lambda: done.append("first"), lambda *_: None)
-    clerk.work()
+    writer = JobWriter(has_thread=False, tidy=tidy)
+    writer.order(None, lambda: done.append("first"), lambda *_: None)
+    writer.work()
     assert done == ["first", "tidy", "late", "tidy", "tidy", "tidy"]
-    clerk.end()
+    writer.end()
     assert len(done) == 6, "not at the end"

@@ -72,9 +72,9 @@ def test_a_key_is_on_the_list_once() -> None:
 
 def test_a_key_is_good_on_its_last_day_and_not_after_it() -> None:
     key = AllowedKey("client", "alice", KEY, until=TODAY)
-    assert key.why_not(TODAY) == ""
-    assert key.why_not(date(2026, 11, 24)) == "it was valid until 2026-11-23"
-    assert "revoked on 2026-11-23" in AllowedKey("client", "alice", KEY, revoked=TODAY).why_not(TODAY)
+    assert key.why_invalid(TODAY) == ""
+    assert key.why_invalid(date(2026, 11, 24)) == "it was valid until 2026-11-23"
+    assert "revoked on 2026-11-23" in AllowedKey("client", "alice", KEY, revoked=TODAY).why_invalid(TODAY)
 
 
 def test_a_name_has_those_keys_that_are_good() -> None:

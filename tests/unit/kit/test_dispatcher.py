@@ -197,7 +197,7 @@ def test_urgent_mail_to_an_address_without_an_actor_waits_there(dispatcher: Disp
     ref.notify(Urgent(1))
     dispatcher.run()
     listener = Listener()
-    dispatcher.put_behind(ref, listener)
+    dispatcher.attach(ref, listener)
     dispatcher.run()
     assert listener.numbers == [1]
 
@@ -340,7 +340,7 @@ def test_an_actor_that_is_put_behind_an_address_with_mail_runs_last_too(dispatch
     log: list[tuple[str, int]] = []
     ref = dispatcher.address(Last, dispatcher.spawn(Indifferent()))
     ref.send(Work(1))
-    dispatcher.put_behind(ref, Last(log, "last"))
+    dispatcher.attach(ref, Last(log, "last"))
     dispatcher.spawn(Listener(log, "first")).send(Work(2))
     dispatcher.run()
     assert log == [("first", 2), ("last", 1), ("last", -1)]
@@ -371,13 +371,13 @@ def test_the_failure_of_an_actor_without_a_parent_escalates_to_the_process() -> 
 def test_mail_after_the_failing_message_goes_to_the_next_actor_at_the_address(dispatcher: Dispatcher) -> None:
     ref = dispatcher.address(Listener, dispatcher.spawn(Indifferent()))
     first, second = Listener(), Listener()
-    dispatcher.put_behind(ref, first)
+    dispatcher.attach(ref, first)
     for letter in (Work(1), Fail(), Work(2), Work(3)):
         ref.send(letter)
     dispatcher.run()
     ref.send(Work(4))
     assert dispatcher.run()
-    dispatcher.put_behind(ref, second)
+    dispatcher.attach(ref, second)
     dispatcher.run()
     assert (first.numbers, second.numbers) == ([1], [2, 3, 4])
     assert dispatcher.dead_letters.count == 0
@@ -386,11 +386,11 @@ def test_mail_after_the_failing_message_goes_to_the_next_actor_at_the_address(di
 def test_the_order_of_a_long_mailbox_survives_a_restart(dispatcher: Dispatcher) -> None:
     ref = dispatcher.address(Listener, dispatcher.spawn(Indifferent()))
     log: list[tuple[str, int]] = []
-    dispatcher.put_behind(ref, Listener(log))
+    dispatcher.attach(ref, Listener(log))
     for number in range(2 * TURN_MESSAGES):
         ref.send(Fail() if number == 100 else Work(number))
     dispatcher.run()
-    dispatcher.put_behind(ref, Listener(log))
+    dispatcher.attach(ref, Listener(log))
     dispatcher.run()
     assert [number for _, number in log] == [number for number in range(2 * TURN_MESSAGES) if number != 100]
 
@@ -398,10 +398,10 @@ def test_the_order_of_a_long_mailbox_survives_a_restart(dispatcher: Dispatcher) 
 def test_an_actor_may_be_withdrawn_and_replaced_while_it_waits_for_its_turn(dispatcher: Dispatcher) -> None:
     ref = dispatcher.address(Listener, dispatcher.spawn(Indifferent()))
     first, second = Listener(), Listener()
-    dispatcher.put_behind(ref, first)
+    dispatcher.attach(ref, first)
     ref.send(Work(1))
-    dispatcher.withdraw(ref)
-    dispatcher.put_behind(ref, second)
+    dispatcher.detach(ref)
+    dispatcher.attach(ref, second)
     ref.send(Work(2))
     assert dispatcher.run()
     assert (first.numbers, second.numbers) == ([], [1, 2])
@@ -409,12 +409,12 @@ def test_an_actor_may_be_withdrawn_and_replaced_while_it_waits_for_its_turn(disp
 
 def test_a_turn_of_a_withdrawn_actor_passes_and_its_mail_waits(dispatcher: Dispatcher) -> None:
     ref = dispatcher.address(Listener, dispatcher.spawn(Indifferent()))
-    dispatcher.put_behind(ref, Listener())
+    dispatcher.attach(ref, Listener())
     ref.send(Work(1))
-    dispatcher.withdraw(ref)
+    dispatcher.detach(ref)
     assert dispatcher.run()
     second = Listener()
-    dispatcher.put_behind(ref, second)
+    dispatcher.attach(ref, second)
     dispatcher.run()
     assert second.numbers == [1]
 
@@ -427,19 +427,19 @@ def test_what_an_actor_writes_to_itself_in_on_start_comes_after_the_mail_that_wa
     ref = dispatcher.address(Starter, dispatcher.spawn(Indifferent()))
     ref.send(Work(1))
     starter = Starter()
-    dispatcher.put_behind(ref, starter)
+    dispatcher.attach(ref, starter)
     dispatcher.run()
     assert starter.numbers == [1, 2]
 
 
 def test_an_address_takes_one_actor_at_a_time_and_none_after_its_end(dispatcher: Dispatcher) -> None:
     ref = dispatcher.address(Listener, dispatcher.spawn(Indifferent()))
-    dispatcher.put_behind(ref, Listener())
+    dispatcher.attach(ref, Listener())
     with pytest.raises(ActorStoppedError):
-        dispatcher.put_behind(ref, Listener())
+        dispatcher.attach(ref, Listener())
     dispatcher.end(ref)
     with pytest.raises(ActorStoppedError):
-        dispatcher.put_behind(ref, Listener())
+        dispatcher.attach(ref, Listener())
 
 
 def test_a_supervised_actor_that_stops_in_good_order_leaves_its_mail_and_its_address(dispatcher: Dispatcher) -> None:
@@ -449,14 +449,14 @@ def test_a_supervised_actor_that_stops_in_good_order_leaves_its_mail_and_its_add
             pass
 
     ref = dispatcher.address(Listener, dispatcher.spawn(Parent()))
-    dispatcher.put_behind(ref, Listener())
+    dispatcher.attach(ref, Listener())
     ref.tell(Work(1))
     ref.stop(block=False)
     ref.tell(Work(2))
     dispatcher.run()
     assert not ref.is_stopped()
     second = Listener()
-    dispatcher.put_behind(ref, second)
+    dispatcher.attach(ref, second)
     dispatcher.run()
     assert second.numbers == [2]
 

@@ -182,7 +182,7 @@ def test_on_failure_runs_before_the_parent_hears_of_it(setup: Setup) -> None:
 
 def test_only_a_supervised_child_reports_its_end_in_good_order(setup: Setup) -> None:
     ref = setup.dispatcher.address(Life, setup.parent_ref)
-    setup.dispatcher.put_behind(ref, Life())
+    setup.dispatcher.attach(ref, Life())
     ref.send(StopNow())
     setup.spawn(Life(), StopNow())
     assert setup.parent.news == ["stopped"]

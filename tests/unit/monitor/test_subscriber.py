@@ -54,7 +54,7 @@ def test_it_hears_the_wanted_topics_only(address: str, publisher: Publisher) -> 
         (news,) = hear(subscriber, 1)
         assert (news.topic, news.head.scheduler, news.missed) == ("scheduler", publisher.scheduler, 0)
         assert news.batches[0][0].waiting == 3
-        subscriber.want(["clients"])
+        subscriber.set_topics(["clients"])
         publisher.await_topic("clients")
         publisher.say("scheduler", scheduler())
         publisher.say("clients", StateClient(b"d" * 8))
@@ -91,8 +91,8 @@ def test_what_cannot_be_read_is_counted_and_left_out(address: str, publisher: Pu
     subscriber = Subscriber(address, ["events"])
     try:
         publisher.await_topic("events")
-        publisher.say_raw(b"events", b"not a message")
-        publisher.say_raw(b"events")
+        publisher.send_raw(b"events", b"not a message")
+        publisher.send_raw(b"events")
         publisher.say("events", StateEvent(1))
         assert len(hear(subscriber, 1)) == 1
         assert subscriber.refused == 2

@@ -29,7 +29,7 @@ def task(number: int, start: int, end: int, worker: str = "a", submitted: int = 
                      ended_us=times[2], duration_us=max(0, end - start) * MS, **(usual | fields))  # fmt: skip
 
 
-def heard(*tasks: StateTask, shown: int = 0, total: int = 0, seconds: int = 10) -> Trace:
+def received(*tasks: StateTask, shown: int = 0, total: int = 0, seconds: int = 10) -> Trace:
     made = Trace()
     made.take(monitored.news("tasks", time_us=NOON_US))
     if tasks:
@@ -67,7 +67,7 @@ def of(events: list[dict[str, Any]], phase: str) -> list[dict[str, Any]]:
 
 
 def test_a_run_is_a_bar_in_the_lane_of_its_worker_after_its_wait(tmp_path: Path) -> None:
-    events = read(heard(task(1, 20, 50, submitted=5, attempt=1), task(2, 20, 60, worker="b")), tmp_path / "t")
+    events = read(received(task(1, 20, 50, submitted=5, attempt=1), task(2, 20, 60, worker="b")), tmp_path / "t")
     first, second = of(events, "X")
     assert (first["ts"], first["dur"], first["name"], first["args"]["attempt"]) == (
         NOON_US + 20 * MS,
@@ -83,26 +83,28 @@ def test_a_run_is_a_bar_in_the_lane_of_its_worker_after_its_wait(tmp_path: Path)
 
 
 def test_runs_that_the_scheduler_heard_of_together_were_one_after_the_other(tmp_path: Path) -> None:
-    events = read(heard(*(task(number, 99, 100) for number in range(1, 11))), tmp_path / "t")
+    events = read(received(*(task(number, 99, 100) for number in range(1, 11))), tmp_path / "t")
     assert {event["tid"] for event in of(events, "X")} == {1}
     assert sorted((event["ts"] - NOON_US) // MS for event in of(events, "X")) == list(range(90, 100))
 
 
 def test_a_task_that_waits_for_its_own_gets_a_lane_beside(tmp_path: Path) -> None:
-    events = read(heard(task(1, 1000, 9000), task(2, 3000, 4000), task(3, 5000, 6000)), tmp_path / "t")
+    events = read(received(task(1, 1000, 9000), task(2, 3000, 4000), task(3, 5000, 6000)), tmp_path / "t")
     lanes = [event["args"]["name"] for event in of(events, "M") if event["name"] == "thread_name"]
     assert lanes == ["a", "a (2)"]
 
 
 def test_what_has_not_ended_goes_to_the_end_of_the_trace(tmp_path: Path) -> None:
-    events = read(heard(task(1, 2000, 0), task(2, 0, 0, submitted=3000, worker="", state="inactive")), tmp_path / "t")
+    events = read(
+        received(task(1, 2000, 0), task(2, 0, 0, submitted=3000, worker="", state="inactive")), tmp_path / "t"
+    )
     (run,) = of(events, "X")
     assert run["dur"] == 8_000_000
     assert of(events, "e")[0]["ts"] == NOON_US + 10_000_000
 
 
 def test_nodes_of_a_graph_have_arrows(tmp_path: Path) -> None:
-    made = heard(task(1, 100, 200), task(2, 300, 400, worker="b"))
+    made = received(task(1, 100, 200), task(2, 300, 400, worker="b"))
     graph = b"g" * 8
     assert made.topics == trace.TOPICS
     made.take(monitored.news("graphs", StateGraph(graph, nodes=2), time_us=NOON_US + 1))
@@ -119,7 +121,7 @@ def test_nodes_of_a_graph_have_arrows(tmp_path: Path) -> None:
 
 def test_it_says_what_it_has_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "TASKS_MOST", 2)
-    made = heard(*(task(number, 10 * number, 10 * number + 5) for number in range(1, 4)), shown=3, total=40)
+    made = received(*(task(number, 10 * number, 10 * number + 5) for number in range(1, 4)), shown=3, total=40)
     assert (len(made), made.left_out) == (2, 38)
     read(made, tmp_path / "t")
     assert json.loads((tmp_path / "t").read_text())["otherData"] == {"tasks": 2, "tasks left out": 38}
@@ -133,7 +135,7 @@ def test_what_the_scheduler_remembers_is_not_left_out() -> None:
 
 def test_a_run_says_whose_it_is(tmp_path: Path) -> None:
     of_alice = {"client": b"alicecli", "owner": "alice", "client_label": "prices.py 4711"}
-    made = heard(task(1, 10, 20, **of_alice), task(2, 10, 20, worker="b", client=b"somebody"))
+    made = received(task(1, 10, 20, **of_alice), task(2, 10, 20, worker="b", client=b"somebody"))
     runs = [event["args"] for event in read(made, tmp_path / "trace") if event["ph"] == "X"]
     whose = [(run.get("owner"), run["client"]) for run in runs]
     assert whose == [("alice", "prices.py 4711"), (None, b"somebody".hex())]
@@ -157,7 +159,7 @@ def test_the_seconds_are_counted_from_the_first_message_on(tmp_path: Path) -> No
     speaker = threading.Thread(target=say)
     try:
         speaker.start()
-        assert record(subscriber, seconds=0, first_seconds=60).heard == 1
+        assert record(subscriber, seconds=0, first_seconds=60).received == 1
     finally:
         speaker.join()
         subscriber.close()

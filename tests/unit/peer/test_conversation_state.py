@@ -7,7 +7,6 @@ from scaler.peer.conversation_state import TRIES_MOST, ConversationState
 from scaler.peer.states import (
     ASKED,
     AWAY,
-    BEAT,
     CUT,
     END,
     ENDED,
@@ -15,12 +14,13 @@ from scaler.peer.states import (
     GIVE_UP,
     GREETING,
     HANG_UP,
+    HEARTBEAT,
     LEAVE,
     NOTHING,
     OPEN,
     OPENED,
+    RESUBMIT,
     RESUME,
-    SAY_ALL,
     SEEK,
     START_OVER,
     UNREADABLE,
@@ -85,7 +85,7 @@ def test_the_first_connection_is_opened_at_once_and_begins_with_a_hello(bench: B
 
 @pytest.mark.parametrize(
     ("scheduler_id", "is_resumed", "expected"),
-    [(SCHEDULER, True, RESUME), (SCHEDULER, False, SAY_ALL), (NEXT_SCHEDULER, False, START_OVER)],
+    [(SCHEDULER, True, RESUME), (SCHEDULER, False, RESUBMIT), (NEXT_SCHEDULER, False, START_OVER)],
 )
 def test_each_welcome_says_what_to_say(bench: Bench, scheduler_id: bytes, is_resumed: bool, expected: Action) -> None:
     bench.up()
@@ -104,23 +104,23 @@ def test_a_second_welcome_changes_nothing(bench: Bench) -> None:
 def test_an_answer_to_each_heartbeat_keeps_the_connection(bench: Bench) -> None:
     bench.up()
     for _ in range(10):
-        assert bench.wait(2) == [BEAT]
+        assert bench.wait(2) == [HEARTBEAT]
         bench.conversation.heard()
     assert bench.conversation.state is UP
 
 
 def test_a_scheduler_that_answers_no_heartbeat_is_sought_on_a_new_connection(bench: Bench) -> None:
     bench.up()
-    assert bench.wait(60, until=AWAY) == [BEAT, BEAT, BEAT, SEEK]
+    assert bench.wait(60, until=AWAY) == [HEARTBEAT, HEARTBEAT, HEARTBEAT, SEEK]
     assert bench.now == 1000 + 2 + 6
 
 
 def test_a_pause_of_this_side_is_not_silence(bench: Bench) -> None:
     bench.up()
-    assert bench.wait(2) == [BEAT]
+    assert bench.wait(2) == [HEARTBEAT]
     bench.now += 100  # it was stopped while it waited for an answer
-    assert bench.look() == [BEAT]
-    assert bench.wait(3.5) == [BEAT]  # three heartbeats of silence are over now, but for the pause
+    assert bench.look() == [HEARTBEAT]
+    assert bench.wait(3.5) == [HEARTBEAT]  # three heartbeats of silence are over now, but for the pause
     bench.conversation.heard()
     assert bench.wait(60, until=AWAY)[-1] is SEEK
 
@@ -148,7 +148,7 @@ def test_work_that_comes_while_there_is_no_answer_has_its_own_time(bench: Bench)
     bench.open()
     bench.wait(30.5)
     bench.is_waiting = True
-    bench.conversation.began_to_wait(bench.now)
+    bench.conversation.started_waiting(bench.now)
     bench.done.clear()
     bench.wait(100)
     [expired_at] = [at for action, at in bench.done if action is EXPIRE][:1]

@@ -15,7 +15,7 @@ from scaler.peer.states import (
     OPENED,
     PAUSE_OVER,
     RESET,
-    SAY_ALL,
+    RESUBMIT,
     TRANSITIONS,
     UP,
     next_step,
@@ -27,7 +27,7 @@ def test_a_conversation_from_its_first_hello_to_its_goodbye() -> None:
     for event in (PAUSE_OVER, OPENED, RESET, LEAVE, states.ANSWERED):
         state, action = next_step(state, event)
         said.append(action)
-    assert said == [OPEN, HELLO, SAY_ALL, GOODBYE, states.END]
+    assert said == [OPEN, HELLO, RESUBMIT, GOODBYE, states.END]
     assert state is ENDED
 
 
@@ -40,9 +40,9 @@ def test_what_comes_too_late_changes_nothing() -> None:
 def test_items_are_said_after_a_welcome_only_and_hellos_on_new_connections_only() -> None:
     steps = [(state, event, *step) for state, row in TRANSITIONS.items() for event, step in row.items()]
     assert {(state, event) for state, event, _, action in steps if action is HELLO} == {(AWAY, OPENED)}
-    begins = {states.RESUME, SAY_ALL, states.START_OVER}
+    begins = {states.RESUME, RESUBMIT, states.START_OVER}
     assert {(state, after) for state, _, after, action in steps if action in begins} == {(GREETING, UP)}
-    assert {state for state, _, _, action in steps if action in {states.BEAT, GOODBYE}} == {UP}
+    assert {state for state, _, _, action in steps if action in {states.HEARTBEAT, GOODBYE}} == {UP}
 
 
 def test_whoever_loses_a_connection_hangs_up_or_sets_it_aside() -> None:

@@ -26,23 +26,23 @@ def test_the_first_connection_is_due_at_once(times: Times) -> None:
 
 def test_what_waits_times_out_from_its_own_beginning(times: Times) -> None:
     times.opened(0)
-    assert times.gives_up_at() == inf
+    assert times.timeout_at() == inf
     times.set_waiting(True, 100)
-    assert times.gives_up_at() == 160
+    assert times.timeout_at() == 160
     times.set_waiting(False, 160)
     times.set_waiting(True, 200)
-    assert times.gives_up_at() == 260
+    assert times.timeout_at() == 260
 
 
 def test_silence_counts_only_after_a_question(times: Times) -> None:
     times.opened(0)
     times.set_waiting(True, 0)
     times.welcomed(1)
-    assert times.gives_up_at() == times.silent_at() == inf
+    assert times.timeout_at() == times.silent_at() == inf
     assert times.next_due() == (3, HEARTBEAT_DUE)
-    times.beaten(1000)
+    times.heartbeat_sent(1000)
     assert times.silent_at() == 1006
-    assert times.gives_up_at() == 1060
+    assert times.timeout_at() == 1060
     assert times.next_due() == (1002, HEARTBEAT_DUE)
 
 
@@ -50,8 +50,8 @@ def test_silence_counts_only_after_a_question(times: Times) -> None:
 def test_heartbeats_come_often_enough_for_the_time_out_of_the_scheduler(
     times: Times, dead_after_seconds: float, expected: float
 ) -> None:
-    times.beat_within(1)
-    times.beat_within(dead_after_seconds)  # of the next scheduler
+    times.limit_heartbeat(1)
+    times.limit_heartbeat(dead_after_seconds)  # of the next scheduler
     times.opened(0)
     times.welcomed(0)
     assert times.next_due() == (expected, HEARTBEAT_DUE)
@@ -66,17 +66,17 @@ def test_lost_connections_are_opened_at_once_then_ever_later(times: Times) -> No
     pauses = []
     for now in range(0, 1000, 100):
         times.opened(now)
-        times.lost(now + 10, had_news=False)
+        times.lost(now + 10, had_messages=False)
         pauses.append(times.opens_at - now - 10)
         assert times.silent_at() == inf
     assert pauses == pytest.approx([0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2, 2, 2])
-    times.lost(2000, had_news=True)
+    times.lost(2000, had_messages=True)
     assert times.opens_at == 2000
 
 
 def test_connections_that_end_at_once_do_not_spin(times: Times) -> None:
     times.opened(5)
-    times.lost(5.001, had_news=True)
+    times.lost(5.001, had_messages=True)
     assert times.opens_at == 5 + PAUSE_LEAST_SECONDS
 
 
@@ -84,9 +84,9 @@ def test_a_new_connection_does_not_prolong_the_wait(times: Times) -> None:
     times.opened(0)
     times.welcomed(0)
     times.set_waiting(True, 0)
-    times.lost(10, had_news=True)
+    times.lost(10, had_messages=True)
     times.opened(50)
-    assert times.gives_up_at() == 70
+    assert times.timeout_at() == 70
     assert times.silent_at() == 56
 
 
@@ -110,9 +110,9 @@ def test_the_own_pause_counts_for_nothing(times: Times) -> None:
     times.opened(0)
     times.set_waiting(True, 0)
     times.paused(100)
-    assert (times.silent_at(), times.gives_up_at()) == (106, 160)
+    assert (times.silent_at(), times.timeout_at()) == (106, 160)
     times.set_waiting(False, 110)
     times.set_waiting(True, 110)
-    assert times.gives_up_at() == 170
+    assert times.timeout_at() == 170
     times.paused(1000)
-    assert times.gives_up_at() == 1170
+    assert times.timeout_at() == 1170

@@ -14,7 +14,7 @@ import cloudpickle
 import pytest
 
 from scaler.errors import class_name
-from scaler.pickling.culprits import DEPTH_MOST, culprit_in, unread
+from scaler.pickling.culprits import DEPTH_MOST, culprit_in, why_unreadable
 
 LOCK = threading.Lock()
 OF_LOCK = f"({class_name(type(LOCK))})"
@@ -191,8 +191,8 @@ def test_of_a_value_that_cannot_be_read_the_class_or_function_is_named(value: ob
     with pytest.raises(BaseException) as raised:
         pickle.loads(pickle.dumps([value]))
     error = raised.value.with_traceback(raised.tb and raised.tb.tb_next)  # without the frame of this test
-    assert unread(error).endswith(whose)
+    assert why_unreadable(error).endswith(whose)
 
 
 def test_what_has_no_code_of_a_class_is_described_alone() -> None:
-    assert unread(AttributeError("no attribute")) == "AttributeError: no attribute"
+    assert why_unreadable(AttributeError("no attribute")) == "AttributeError: no attribute"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scaler.pickling import loaded_modules
-from scaler.pickling.loaded_modules import ModuleVersions, ReloadWatch, concerned_by, needed_by, own_modules
+from scaler.pickling.loaded_modules import ModuleVersions, ReloadWatch, dependents_of, needed_by, own_modules
 
 SOURCE = """
 import functools
@@ -155,11 +155,11 @@ def test_what_names_a_module_is_concerned_and_so_on(write: Write) -> None:
         importlib.import_module(name)
 
     def found(sources: dict[str, bytes]) -> set[str]:
-        return {name for name in concerned_by(["base_for_a_test"], sources) if name.endswith("_for_a_test")}
+        return {name for name in dependents_of(["base_for_a_test"], sources) if name.endswith("_for_a_test")}
 
     concerned = {"base_for_a_test", "middle_for_a_test", "top_for_a_test"}
     assert found({}) == concerned
-    assert concerned_by(["not_loaded_for_a_test"], {"alone_for_a_test": b"import not_loaded_for_a_test"}) == []
+    assert dependents_of(["not_loaded_for_a_test"], {"alone_for_a_test": b"import not_loaded_for_a_test"}) == []
     other = {"top_for_a_test": b"", "alone_for_a_test": b"from base_for_a_test import RATE"}
     assert found(other) == concerned - {"top_for_a_test"} | {"alone_for_a_test"}
 
@@ -184,7 +184,7 @@ def test_it_looks_after_each_reload_and_each_cell_and_else_seldom(
 
     def looked() -> bool:
         before = len(looks)
-        watch.look_if_due()
+        watch.check_if_due()
         return len(looks) > before
 
     assert looked()
@@ -213,14 +213,14 @@ def test_looks_that_take_long_are_rare_and_one_that_fails_is_made_again(clock: S
 
     watch = ReloadWatch(look)
     with pytest.raises(ValueError):
-        watch.look_if_due()
-    watch.look_if_due()
+        watch.check_if_due()
+    watch.check_if_due()
     assert len(looks) == 2
     clock.now += seconds * loaded_modules.WAIT_PER_LOOK - 0.1
-    watch.look_if_due()
+    watch.check_if_due()
     assert len(looks) == 2
     clock.now += 0.2
-    watch.look_if_due()
+    watch.check_if_due()
     assert len(looks) == 3
 
 

@@ -24,7 +24,7 @@ READER = """
 import json, pickle, sys
 from scaler.pickling import pickled_classes
 if "changes" in sys.argv:
-    pickled_classes.take_changes()
+    pickled_classes.accept_changes()
 read = [eval(sys.argv[1], {"value": pickle.loads(bytes.fromhex(line))}) for line in sys.stdin]
 print(json.dumps(read))
 """

@@ -197,10 +197,10 @@ def test_modules_are_offered_to_a_program_after_its_own(folder: Path) -> None:
     (own / "alone.py").write_text("VALUE = 3\n")
     code = f"""
         import sys
-        from scaler.pickling.shipped_modules import carried, offer, other_sources
+        from scaler.pickling.shipped_modules import carried, offer, differing_sources
         offer(p0)
         import alone, mine
-        print(alone.VALUE, mine.double(2), mine.parts.NAME[0], carried(), other_sources(p0))
+        print(alone.VALUE, mine.double(2), mine.parts.NAME[0], carried(), differing_sources(p0))
         first = mine
         offer(p0)
         offer(p1)
@@ -210,7 +210,7 @@ def test_modules_are_offered_to_a_program_after_its_own(folder: Path) -> None:
         sys.path.insert(0, {str(own)!r})
         offer(p1)
         import alone
-        print(alone.VALUE, other_sources(p1), other_sources(p0))
+        print(alone.VALUE, differing_sources(p1), differing_sources(p0))
         """
     expected = ["1 4 mine.parts b'' []", "2 False", "3 ['alone'] ['alone']"]
     assert run(packed, later, code=code).splitlines() == expected
@@ -223,13 +223,13 @@ def test_a_part_that_only_another_version_of_a_package_has_is_not_offered(folder
     (own / "__init__.py").write_text("")
     code = f"""
         import sys
-        from scaler.pickling.shipped_modules import offer, other_sources
+        from scaler.pickling.shipped_modules import offer, differing_sources
         sys.path.insert(0, {str(own.parent)!r})
         offer(p0)
         import mine
         try:
             import mine.tool
         except ImportError as error:
-            print(error, other_sources(p0))
+            print(error, differing_sources(p0))
         """
     assert run(packed, code=code).splitlines() == ["No module named 'mine.tool' ['mine']"]

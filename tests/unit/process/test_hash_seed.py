@@ -23,7 +23,7 @@ print("before", end=" ")
 from scaler.process import hash_seed
 
 def main():
-    hash_seed.execute_anew("a_command")
+    hash_seed.restart_with_seed("a_command")
 
 def show():
     import json

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scaler.config import ConfigError
-from scaler.process.logs import SLOW_READER_SECONDS, TASK_OUTPUT, have_one_place, set_up_logging
+from scaler.process.logs import SLOW_READER_SECONDS, TASK_OUTPUT, set_up_logging, share_devices
 from scaler.settings import LoggingConfig
 
 
@@ -85,7 +85,7 @@ def test_the_processes_of_a_worker_append_to_the_files_of_their_worker(tmp_path:
     ],
 )
 def test_devices_are_one_place_for_all_workers(config: LoggingConfig, expected: bool) -> None:
-    assert have_one_place(config) is expected
+    assert share_devices(config) is expected
 
 
 def test_handlers_that_were_there_are_replaced(tmp_path: Path) -> None:

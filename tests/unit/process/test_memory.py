@@ -15,9 +15,9 @@ from scaler.process.memory import (
     VALUE_LEAST_BYTES,
     SpareMemory,
     free_bytes,
-    give_back_memory,
+    largest_value_bytes,
     resident_bytes,
-    room_for_a_value,
+    trim_memory,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is given back")
@@ -30,7 +30,7 @@ def test_resident_memory_is_what_the_system_says() -> None:
 
 
 def test_memory_below_the_threshold_is_kept() -> None:
-    assert not give_back_memory(resident_bytes() * 10)
+    assert not trim_memory(resident_bytes() * 10)
 
 
 @pytest.mark.skipif(memory._trim is None, reason="not glibc")
@@ -40,14 +40,14 @@ def test_memory_above_the_threshold_is_given_back() -> None:
     pinned = pieces[-1]  # at the top of the heap: below it, nothing is given back by itself
     pieces.clear()
     assert resident_bytes() > full_bytes - PIECES * PIECE_BYTES / 2
-    assert give_back_memory(0)
+    assert trim_memory(0)
     assert resident_bytes() < full_bytes - PIECES * PIECE_BYTES / 2
     assert len(pinned) == PIECE_BYTES
 
 
 def test_without_a_trim_nothing_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_trim", None)
-    assert not give_back_memory(0)
+    assert not trim_memory(0)
 
 
 def test_a_system_that_does_not_say_has_no_resident_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,32 +79,32 @@ def system(monkeypatch: pytest.MonkeyPatch) -> System:
 def test_spare_memory_is_given_back_only_above_the_beginning(system: System) -> None:
     spare = SpareMemory(step_bytes=40)
     system.resident = 140
-    assert not spare.give_back()
+    assert not spare.trim_if_due()
     system.resident, system.free = 160, 50
-    assert spare.give_back()
+    assert spare.trim_if_due()
     assert system.resident == 110
-    assert not spare.give_back()
+    assert not spare.trim_if_due()
 
 
 def test_spare_memory_is_looked_for_less_and_less_often_while_there_is_none(system: System) -> None:
     spare = SpareMemory(step_bytes=40)
     system.resident = 1000
-    tries = [spare.give_back() for _ in range(16)]
+    tries = [spare.trim_if_due() for _ in range(16)]
     assert [index for index, was_tried in enumerate(tries) if was_tried] == [0, 2, 6, 14]
     system.resident = 1041
-    assert spare.give_back(), "much has happened since"
+    assert spare.trim_if_due(), "much has happened since"
     system.resident, system.free = 1090, 30
-    assert spare.give_back()
-    assert spare.give_back(), "it was worth it"
+    assert spare.trim_if_due()
+    assert spare.trim_if_due(), "it was worth it"
 
 
 def test_spare_memory_is_looked_for_when_much_less_is_held_than_at_the_last_try(system: System) -> None:
     spare = SpareMemory(step_bytes=40)
     system.resident = 1000
-    assert [spare.give_back(held_bytes=800) for _ in range(15)].count(True) == 4
-    assert not spare.give_back(held_bytes=770)
+    assert [spare.trim_if_due(held_bytes=800) for _ in range(15)].count(True) == 4
+    assert not spare.trim_if_due(held_bytes=770)
     system.free = 700
-    assert spare.give_back(held_bytes=100)
+    assert spare.trim_if_due(held_bytes=100)
     assert system.resident < 400
 
 
@@ -159,9 +159,9 @@ def test_what_is_free_is_what_the_host_and_all_control_groups_leave(
 
 @pytest.mark.usefixtures("no_limit_of_address_space")
 def test_one_value_may_have_four_fifths_of_it_and_a_megabyte_in_any_case(tmp_path: Path) -> None:
-    assert room_for_a_value(tree(tmp_path, {"proc/self/cgroup": "0::/a", **V2_GROUPS})) == 440_000_000
+    assert largest_value_bytes(tree(tmp_path, {"proc/self/cgroup": "0::/a", **V2_GROUPS})) == 440_000_000
     tree(tmp_path, {"sys/fs/cgroup/a/memory.current": "1250000000"})
-    assert room_for_a_value(tmp_path) == VALUE_LEAST_BYTES
+    assert largest_value_bytes(tmp_path) == VALUE_LEAST_BYTES
 
 
 def test_a_limit_of_address_space_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

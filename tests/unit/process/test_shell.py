@@ -383,7 +383,7 @@ def test_what_need_not_be_done_now_is_done_bit_by_bit(running: Running) -> None:
             done.append(number)
             yield
 
-    running.in_loop(running.shell.do_bit_by_bit, work())
+    running.in_loop(running.shell.run_in_steps, work())
     while len(done) < 3:  # no two steps follow each other without a chance for what comes
         before = len(done)
         running.end.sendall(b"one\n")

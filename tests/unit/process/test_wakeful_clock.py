@@ -22,63 +22,63 @@ def test_while_nothing_is_late_it_is_the_real_time(real: Time) -> None:
     clock = WakefulClock(real)
     for step in (0.0, 0.9, 0.5, 0.99):
         real.now += step
-        assert clock.look() == real.now
+        assert clock.update() == real.now
 
 
 def test_a_pause_does_not_count(real: Time) -> None:
     clock = WakefulClock(real)
     real.now += 30.0
-    assert clock.look() == 100.0
+    assert clock.update() == 100.0
     real.now += 0.5
-    assert clock.look() == 100.5
+    assert clock.update() == 100.5
     real.now += 5.0
-    assert clock.look() == 100.5
+    assert clock.update() == 100.5
 
 
 def test_a_planned_sleep_counts_unless_it_ends_much_too_late(real: Time) -> None:
     clock = WakefulClock(real)
     clock.sleep_until(110.0)
     real.now = 110.25
-    assert clock.look() == 110.25
+    assert clock.update() == 110.25
     clock.sleep_until(120.0)
     real.now = 150.0
-    assert clock.look() == 110.25
+    assert clock.update() == 110.25
 
 
 def test_an_early_wake_up_ends_the_sleep(real: Time) -> None:
     clock = WakefulClock(real)
     clock.sleep_until(110.0)
     real.now = 102.0
-    assert clock.look() == 102.0
+    assert clock.update() == 102.0
     real.now = 109.0
-    assert clock.look() == 102.0
+    assert clock.update() == 102.0
 
 
 def test_a_sleep_without_an_end_counts(real: Time) -> None:
     clock = WakefulClock(real)
     clock.sleep_until(None)
     real.now += 3600.0
-    assert clock.look() == real.now
+    assert clock.update() == real.now
 
 
 def test_a_clock_that_is_looked_at_regularly_knows_a_pause_in_a_long_sleep(real: Time) -> None:
-    clock = WakefulClock(real, looks_seconds=2.5)
+    clock = WakefulClock(real, update_seconds=2.5)
     clock.sleep_until(700.0)
     real.now += 2.6
-    assert clock.look() == 102.6
+    assert clock.update() == 102.6
     clock.sleep_until(700.0)
     real.now += 15.0
-    assert clock.look() == 102.6
+    assert clock.update() == 102.6
 
 
 def test_it_says_for_how_long_it_stood_still(real: Time) -> None:
     clock = WakefulClock(real)
     real.now += 0.5
-    clock.look()
+    clock.update()
     real.now += 30.0
-    clock.look()
+    clock.update()
     real.now += 0.5
-    clock.look()
+    clock.update()
     real.now += 4.0
-    clock.look()
+    clock.update()
     assert [clock.paused_since(since) for since in (100.0, 100.5, 100.75, 101.5)] == [34.0, 34.0, 4.0, 0.0]

@@ -205,13 +205,13 @@ def test_what_came_whole_before_that_is_returned_first(ends: tuple[Channel, Chan
 
 def test_whether_anything_has_come_is_seen_without_waiting(ends: tuple[Channel, Channel]) -> None:
     agent, processor = ends
-    assert not processor.has_come()
+    assert not processor.has_input()
     agent.send(b"x", [])
-    assert processor.has_come()
+    assert processor.has_input()
     assert processor.receive() == [(b"x", [])]
-    assert not processor.has_come()
+    assert not processor.has_input()
     agent.close()
-    assert processor.has_come(), "the end"
+    assert processor.has_input(), "the end"
 
 
 @pytest.mark.parametrize("sizes", [(), (0,), (100, 0, 3), (70_000,), (30_000,) * 30, (1_100_000,), (5_000_000,)])

@@ -35,7 +35,7 @@ from scaler.pickling.serialization import (
 from scaler.processor import uplink
 from scaler.processor.channel import Channel, ChannelClosedError
 from scaler.processor.execution.task_context import ProcessorSpec
-from scaler.processor.lifecycle.limits import LOOK_BYTES
+from scaler.processor.lifecycle.limits import CHECK_BYTES
 from scaler.processor.processor import Processor, VisibleDevices, numbers_of
 from scaler.processor.progress_page import ProgressPage, new_progress_page
 from scaler.settings import ClusterConfig
@@ -104,7 +104,7 @@ def test_a_result_for_whose_copy_there_is_no_memory_fails_its_task_and_the_proce
     assert failure.text.startswith("its result is too large: it has 80,000,")
     assert "the host of worker w takes at most" in failure.text
     assert driver.call(with_all).status == TaskStatus.SUCCESS
-    assert driver.call(lambda: bytes(LOOK_BYTES)).status == TaskStatus.SUCCESS
+    assert driver.call(lambda: bytes(CHECK_BYTES)).status == TaskStatus.SUCCESS
 
 
 def test_duration_is_that_of_the_call(driver: Driver) -> None:
@@ -685,7 +685,7 @@ def test_only_the_results_of_ranges_of_which_none_failed_wait(
     function: Any, said: dict[str, Any], waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No process, and no limit of time: which message comes when would depend on the machine."""
-    for limit in ("SEND_AFTER_NS", "SEND_AT_ONCE_US", "TOGETHER_NS"):
+    for limit in ("SEND_AFTER_NS", "SEND_AT_ONCE_US", "BATCH_NS"):
         monkeypatch.setattr(uplink, limit, 10**12)
     ours, theirs = socket.socketpair()
     agent, page = Channel(ours), new_progress_page()
@@ -698,11 +698,11 @@ def test_only_the_results_of_ranges_of_which_none_failed_wait(
     rows = said.pop("rows", 2)
     task = RunTask(TaskId(bytes(16)), 0, 1, function_id, pack([b""] * rows), b"", rows=rows, **said)
     processor._run_tasks(Batch[RunTask]([task]))
-    assert agent.has_come() is not waits
+    assert agent.has_input() is not waits
     processor._uplink.send_results()
-    assert agent.has_come()
+    assert agent.has_input()
     agent.close()
-    processor._uplink.leave()
+    processor._uplink.detach()
     progress.close()
     os.close(page)
 
@@ -718,11 +718,11 @@ def test_a_result_leaves_before_the_last_range_of_those_that_were_handed_begins(
     processor._store(Batch[ObjectResponse]([ObjectResponse(function_id, 1, frames)]))
     tasks = [RunTask(TaskId(bytes([number]) * 16), 0, 1, function_id, pack([b""]), b"", rows=1) for number in range(2)]
     processor._run_tasks(Batch[RunTask](tasks))
-    assert agent.has_come()
+    assert agent.has_input()
     (header, content), *_ = agent.receive()
     assert [item.task_id for batch in decode(PROCESSOR_TO_AGENT, header, content) for item in batch] == [bytes(16)]
     agent.close()
-    processor._uplink.leave()
+    processor._uplink.detach()
     progress.close()
     os.close(page)
 
@@ -775,10 +775,10 @@ def test_numbers_are_shown_for_a_while(monkeypatch: pytest.MonkeyPatch, before: 
 
 def test_a_process_that_has_had_some_cannot_have_others() -> None:
     devices = VisibleDevices()
-    assert devices.may_be((0,))
+    assert devices.can_run((0,))
     devices.show((1,))
     devices.show(())
-    assert devices.may_be(())
-    assert devices.may_be((1,))
-    assert not devices.may_be((0,))
-    assert not devices.may_be((0, 1))
+    assert devices.can_run(())
+    assert devices.can_run((1,))
+    assert not devices.can_run((0,))
+    assert not devices.can_run((0, 1))

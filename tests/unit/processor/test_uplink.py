@@ -13,7 +13,7 @@ import pytest
 from scaler.ids import ObjectId, TaskId
 from scaler.processor import uplink
 from scaler.processor.channel import Channel, ChannelClosedError
-from scaler.processor.uplink import LATE_NS, REPORT_NS, SEND_AT_ONCE_US, TICK_SECONDS, TOGETHER_NS, Uplink
+from scaler.processor.uplink import BATCH_NS, LATE_NS, REPORT_NS, SEND_AT_ONCE_US, TICK_SECONDS, Uplink
 from scaler.wire.codec.codec import decode, encode
 from scaler.wire.messages.common import InstructionKind, ObjectInstruction, OutputStream, TaskStatus
 from scaler.wire.messages.directions import AGENT_TO_PROCESSOR, PROCESSOR_TO_AGENT
@@ -33,11 +33,11 @@ class Agent:
         self.channel = Channel(ours)
         self.uplink = Uplink(Channel(theirs))
 
-    def say(self, *items: Any) -> None:
+    def send(self, *items: Any) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, items):
             self.channel.send(header, frames)
 
-    def hear(self) -> list[Any]:
+    def receive(self) -> list[Any]:
         messages = self.channel.receive()
         return [
             item
@@ -68,20 +68,20 @@ def test_a_large_result_leaves_before_the_next_task_can_change_it(agent: Agent) 
     agent.uplink.put(result(1), is_last=False)
     agent.uplink.put(large, is_last=False)
     memory[:] = b"other"
-    assert [bytes(frame) for item in agent.hear() for frame in item.frames] == [b"first"]
+    assert [bytes(frame) for item in agent.receive() for frame in item.frames] == [b"first"]
 
 
 def test_the_result_of_a_task_that_took_some_milliseconds_waits_for_none(agent: Agent) -> None:
     slow = RunResult(TaskId(b"2" * 16), 0, 1, TaskStatus.SUCCESS, b"", SEND_AT_ONCE_US + 1, ())
     agent.uplink.put(slow, is_last=False)
-    assert [item.duration_us for item in agent.hear()] == [slow.duration_us]
+    assert [item.duration_us for item in agent.receive()] == [slow.duration_us]
 
 
 def test_results_leave_together(agent: Agent) -> None:
     agent.uplink.put(result(1), is_last=False)
     agent.uplink.put(result(2), is_last=True)
     agent.uplink.send_results()
-    assert agent.hear() == [result(1), result(2)]
+    assert agent.receive() == [result(1), result(2)]
 
 
 def patient(number: int, microseconds: int = 0) -> RunResult:
@@ -89,12 +89,12 @@ def patient(number: int, microseconds: int = 0) -> RunResult:
 
 
 def test_results_that_are_wanted_together_leave_before_a_next_one_would_make_them_late(agent: Agent) -> None:
-    agent.uplink.put_with_others(patient(1, TOGETHER_NS // 2000), FUNCTION)
-    assert not agent.channel.has_come()
-    agent.uplink.put_with_others(patient(2, TOGETHER_NS // 1000), FUNCTION)
-    assert len(agent.hear()) == 2
-    agent.uplink.put_with_others(patient(3, TOGETHER_NS // 1000 + 1), FUNCTION)
-    assert len(agent.hear()) == 1, "one of so long a task waits for none"
+    agent.uplink.put_batched(patient(1, BATCH_NS // 2000), FUNCTION)
+    assert not agent.channel.has_input()
+    agent.uplink.put_batched(patient(2, BATCH_NS // 1000), FUNCTION)
+    assert len(agent.receive()) == 2
+    agent.uplink.put_batched(patient(3, BATCH_NS // 1000 + 1), FUNCTION)
+    assert len(agent.receive()) == 1, "one of so long a task waits for none"
 
 
 @pytest.mark.parametrize(
@@ -108,24 +108,24 @@ def test_they_leave_while_there_is_enough_to_do_until_the_next_ones_come(
     monkeypatch.setattr(uplink, "perf_counter_ns", lambda: 0)
     said = []
     for left in (3, 2, 1, 0):
-        agent.uplink.put_with_others(patient(left, microseconds), FUNCTION, left)
-        said.append(len(agent.hear()) if agent.channel.has_come() else 0)
+        agent.uplink.put_batched(patient(left, microseconds), FUNCTION, left)
+        said.append(len(agent.receive()) if agent.channel.has_input() else 0)
     assert said == expected
 
 
 def test_results_that_are_wanted_together_wait_for_what_is_handed_next_and_not_for_what_is_not(agent: Agent) -> None:
     drops = [ObjectInstruction(InstructionKind.DELETE, bytes(15) + b"%d" % number, "", ()) for number in range(2)]
-    heard = agent.uplink.hear()
+    heard = agent.uplink.receive()
     for drop in drops:
-        agent.uplink.put_with_others(patient(1), FUNCTION)
-        agent.uplink.send_hurried()
-        agent.say(drop)
+        agent.uplink.put_batched(patient(1), FUNCTION)
+        agent.uplink.send_urgent()
+        agent.send(drop)
         assert next(heard)[0] == drop
-    assert not agent.channel.has_come()
+    assert not agent.channel.has_input()
     waiter = threading.Thread(target=next, args=(heard,))
     waiter.start()
-    assert len(agent.hear()) == 2
-    agent.say(drops[0])
+    assert len(agent.receive()) == 2
+    agent.send(drops[0])
     waiter.join(10)
     assert not waiter.is_alive()
 
@@ -140,55 +140,55 @@ def test_a_range_that_runs_is_not_cut_by_what_else_leaves_unless_it_is_late(
     agent.uplink.put(result(7), is_last=False)
     now_ns = LATE_NS
     agent.uplink.send_results()
-    assert agent.hear() == [result(7)], "such as one from before the range"
+    assert agent.receive() == [result(7)], "such as one from before the range"
     now_ns = LATE_NS + 1
     agent.uplink.send_results()
-    assert [(item.task_id, item.rows) for item in agent.hear()] == [(bytes(16), 1)]
+    assert [(item.task_id, item.rows) for item in agent.receive()] == [(bytes(16), 1)]
     rows.blocks += [b"of the second", b"of the third"]
     agent.uplink.close_rows(0)
     agent.uplink.send_results()
-    assert [item.rows for item in agent.hear()] == [2]
+    assert [item.rows for item in agent.receive()] == [2]
 
 
 @pytest.mark.parametrize(("function", "leaves"), [(b"f", False), (b"g", True)])
 def test_they_leave_before_a_range_of_which_is_not_known_how_long_it_takes(
     agent: Agent, function: bytes, leaves: bool
 ) -> None:
-    agent.uplink.put_with_others(patient(1), FUNCTION)
+    agent.uplink.put_batched(patient(1), FUNCTION)
     agent.uplink.send_before(RunTask(TaskId(bytes(16)), 0, 1, ObjectId(function * 16), b"", b"", rows=2))
-    assert agent.channel.has_come() is leaves
-    assert agent.uplink.is_patient is not leaves
+    assert agent.channel.has_input() is leaves
+    assert agent.uplink.is_batching is not leaves
 
 
 def test_one_that_is_wanted_alone_takes_them_along_and_is_not_kept_by_them(agent: Agent) -> None:
-    agent.uplink.put_with_others(patient(1), FUNCTION)
+    agent.uplink.put_batched(patient(1), FUNCTION)
     agent.uplink.put(result(2), is_last=False)
-    assert agent.hear() == [patient(1), result(2)]
+    assert agent.receive() == [patient(1), result(2)]
     agent.uplink.put(result(3), is_last=False)
-    agent.uplink.put_with_others(patient(4), FUNCTION)
-    assert not agent.uplink.is_patient
-    agent.uplink.send_hurried()
-    assert agent.hear() == [result(3), patient(4)]
+    agent.uplink.put_batched(patient(4), FUNCTION)
+    assert not agent.uplink.is_batching
+    agent.uplink.send_urgent()
+    assert agent.receive() == [result(3), patient(4)]
 
 
 def test_they_do_not_wait_for_a_task_that_takes_long(agent: Agent) -> None:
     agent.uplink.start()
     for number in range(2):
-        agent.uplink.put_with_others(patient(number), FUNCTION)
-        assert agent.hear() == [patient(number)]
+        agent.uplink.put_batched(patient(number), FUNCTION)
+        assert agent.receive() == [patient(number)]
         agent.uplink.put(result(number), is_last=False)
-        assert agent.hear() == [result(number)]
+        assert agent.receive() == [result(number)]
 
 
 def test_the_second_thread_does_not_hurry_them(agent: Agent) -> None:
     def messages() -> int:
         agent.uplink.put(result(1), is_last=False)
-        assert agent.hear() == [result(1)]
-        agent.uplink.put_with_others(patient(2), FUNCTION)
+        assert agent.receive() == [result(1)]
+        agent.uplink.put_batched(patient(2), FUNCTION)
         time.sleep(3 * TICK_SECONDS)
-        came = agent.channel.has_come()
+        came = agent.channel.has_input()
         agent.uplink.send_results()
-        agent.hear()
+        agent.receive()
         return came
 
     agent.uplink.start()
@@ -196,47 +196,47 @@ def test_the_second_thread_does_not_hurry_them(agent: Agent) -> None:
 
 
 def test_a_line_of_the_next_task_does_not_wait_as_long_as_they_may(agent: Agent) -> None:
-    agent.uplink.put_with_others(patient(1), FUNCTION)
+    agent.uplink.put_batched(patient(1), FUNCTION)
     line = TaskOutput(2, OutputStream.STANDARD_OUTPUT, 7, 0, "said")
     agent.uplink.put_line(line)
-    assert not agent.uplink.is_patient
+    assert not agent.uplink.is_batching
     agent.uplink.send_results()
-    assert agent.hear() == [patient(1), line]
+    assert agent.receive() == [patient(1), line]
 
 
 def test_news_come_after_the_results_that_were_there(agent: Agent) -> None:
     agent.uplink.put(result(1), is_last=True)
-    agent.uplink.say([TaskUnblocked(2)])
-    assert agent.hear() == [result(1), TaskUnblocked(2)]
+    agent.uplink.send([TaskUnblocked(2)])
+    assert agent.receive() == [result(1), TaskUnblocked(2)]
 
 
 def test_a_result_does_not_wait_for_a_task_that_takes_long(agent: Agent) -> None:
     agent.uplink.start()
     agent.uplink.put(result(1), is_last=False)
-    assert agent.hear() == [result(1)]
+    assert agent.receive() == [result(1)]
 
 
 def test_what_is_heard_in_the_middle_of_a_task_is_kept_in_its_order(agent: Agent) -> None:
     drop = ObjectInstruction(InstructionKind.DELETE, b"o" * 16, "", ())
-    agent.say(drop, ResumeTask(4), EndProcessor("enough"), ResumeTask(5))
+    agent.send(drop, ResumeTask(4), EndProcessor("enough"), ResumeTask(5))
     agent.uplink.await_permission(5)
-    heard = agent.uplink.hear()
+    heard = agent.uplink.receive()
     assert [next(heard)[0], next(heard)[0]] == [drop, EndProcessor("enough")]
 
 
 def test_permission_of_another_task_is_none(agent: Agent) -> None:
-    agent.say(ResumeTask(4))
+    agent.send(ResumeTask(4))
     waiter = threading.Thread(target=agent.uplink.await_permission, args=(5,))
     waiter.start()
-    agent.say(ResumeTask(5))
+    agent.send(ResumeTask(5))
     waiter.join(10)
     assert not waiter.is_alive()
 
 
 def test_the_end_of_the_agent_ends_the_hearing(agent: Agent) -> None:
-    agent.say(EndProcessor("last words"))
+    agent.send(EndProcessor("last words"))
     agent.channel.close()
-    heard = agent.uplink.hear()
+    heard = agent.uplink.receive()
     assert next(heard)[0] == EndProcessor("last words")
     with pytest.raises(ChannelClosedError):
         next(heard)
@@ -253,8 +253,8 @@ def test_of_many_reports_the_latest_travel_and_a_second_apart_at_most_four(agent
         agent.uplink.put_report(report(str(number)))
     heard: list[Any] = []
     while not heard or heard[-1].text != "19999":
-        heard += agent.hear()
+        heard += agent.receive()
     seconds = (time.monotonic_ns() - began_ns) / REPORT_NS
     assert len(heard) <= seconds + 2  # two threads may take one each
     agent.uplink.put_report(report("later"))
-    assert [line.text for line in agent.hear()] == ["later"]
+    assert [line.text for line in agent.receive()] == ["later"]

@@ -10,7 +10,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.monitor.model.workers import WorkerView, workers_of
-from scaler.scaling.clusters import AGAIN_SECONDS, GONE_SECONDS, SEEN_SECONDS, Clusters
+from scaler.scaling.clusters import GONE_SECONDS, RESEND_SECONDS, SEEN_SECONDS, Clusters
 from tests.support.monitored import BUSY, agent, row
 from tests.support.processes import wait_until
 
@@ -33,7 +33,7 @@ class Owner:
     def __init__(self) -> None:
         self.sent_away: list[set[str]] = []
 
-    def send_away(self, workers: Iterable[str]) -> None:
+    def request_drain(self, workers: Iterable[str]) -> None:
         self.sent_away.append(set(workers))
 
 
@@ -104,38 +104,38 @@ def test_the_scheduler_tells_it_to_leave_until_it_does_and_no_signal_reaches_its
 ) -> None:
     name = clusters.start(0)
     names = f"{name}-0", f"{name}-1"
-    clusters.tell(workers(*names), 0)
+    clusters.send_drains(workers(*names), 0)
     assert owner.sent_away == []
     clusters.drain(name)
-    for now in (0.0, 1.0, AGAIN_SECONDS):
-        clusters.tell(workers(*names), now)
+    for now in (0.0, 1.0, RESEND_SECONDS):
+        clusters.send_drains(workers(*names), now)
     assert owner.sent_away == [set(names)] * 2
-    clusters.tell(workers(*names, leaving=1), 2 * AGAIN_SECONDS)
+    clusters.send_drains(workers(*names, leaving=1), 2 * RESEND_SECONDS)
     assert len(owner.sent_away) == 2
-    assert clusters.ended(2 * AGAIN_SECONDS) == []
-    clusters.tell([], 2 * AGAIN_SECONDS + GONE_SECONDS)  # its workers are gone, and its command runs on
+    assert clusters.ended(2 * RESEND_SECONDS) == []
+    clusters.send_drains([], 2 * RESEND_SECONDS + GONE_SECONDS)  # its workers are gone, and its command runs on
     assert wait_for_end(clusters) == [(name, -signal.SIGTERM, True)]
 
 
 def test_one_that_has_never_come_ends_with_its_command(clusters: Clusters, owner: Owner) -> None:
     name = clusters.start(0)
     clusters.drain_all()
-    clusters.tell(workers("other"), 0)
+    clusters.send_drains(workers("other"), 0)
     assert owner.sent_away == [{f"{name}-0", f"{name}-1"}], "it may have come just now"
-    clusters.tell(workers("other"), SEEN_SECONDS - 0.1)
+    clusters.send_drains(workers("other"), SEEN_SECONDS - 0.1)
     assert not clusters.ended(SEEN_SECONDS)
-    clusters.tell(workers("other"), SEEN_SECONDS)
+    clusters.send_drains(workers("other"), SEEN_SECONDS)
     assert wait_for_end(clusters) == [(name, -signal.SIGTERM, True)]
 
 
 def test_after_a_silence_its_workers_have_time_to_come_back(clusters: Clusters) -> None:
     name = clusters.start(0)
-    clusters.tell(workers(f"{name}-0"), 0)
+    clusters.send_drains(workers(f"{name}-0"), 0)
     clusters.drain(name)
-    clusters.wait_again(100)
-    clusters.tell([], 101)
+    clusters.reset_absences(100)
+    clusters.send_drains([], 101)
     assert not clusters.ended(101)
-    clusters.tell([], 100 + GONE_SECONDS)
+    clusters.send_drains([], 100 + GONE_SECONDS)
     wait_for_end(clusters)
 
 
@@ -151,9 +151,9 @@ def test_those_whose_owner_is_gone_for_some_time_are_taken_over(clusters: Cluste
     assert clusters.adopt(there, labels[1:], 7 + GONE_SECONDS) == []
     assert [(each.name, each.workers) for each in clusters.look(there)] == [(own, 1), (f"{OTHER}-1", 2)]
     clusters.drain(f"{OTHER}-1")
-    clusters.tell(there, 20)
+    clusters.send_drains(there, 20)
     assert owner.sent_away == [{f"{OTHER}-1-0", f"{OTHER}-1-1"}]
-    clusters.tell(workers(f"{own}-0"), 21)
+    clusters.send_drains(workers(f"{own}-0"), 21)
     assert clusters.ended(21) == [(f"{OTHER}-1", 0, True)]
 
 

@@ -28,7 +28,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 def test_each_line_is_json_and_the_file_is_for_this_user_alone(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    audit = AuditLog(str(file), goes_on=False, clock=lambda: 1_800_000_000.25)
+    audit = AuditLog(str(file), propagates=False, clock=lambda: 1_800_000_000.25)
     audit.say("refused", "10.0.0.9", address="10.0.0.9", why='its "key"\n is unknown', owner="")
     audit.close()
     assert lines(file) == [
@@ -44,7 +44,7 @@ def test_each_line_is_json_and_the_file_is_for_this_user_alone(tmp_path: Path) -
 
 def test_one_address_does_not_fill_the_disk_and_hides_no_other(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    audit = AuditLog(str(file), goes_on=False)
+    audit = AuditLog(str(file), propagates=False)
     for _ in range(10_000):
         audit.say("refused", "10.0.0.9", address="10.0.0.9")
     audit.say("refused", "10.0.0.8", address="10.0.0.8")
@@ -62,7 +62,7 @@ def test_what_was_left_out_is_counted_in_the_next_line(tmp_path: Path, monkeypat
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     file = tmp_path / "audit.log"
-    audit = AuditLog(str(file), goes_on=False)
+    audit = AuditLog(str(file), propagates=False)
     for _ in range(25):
         audit.say("refused", "10.0.0.9")
     now[0] += 60.0
@@ -85,7 +85,7 @@ def test_many_addresses_of_strangers_have_a_bound_in_all_and_silence_no_owner(
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     file = tmp_path / "audit.log"
-    audit = AuditLog(str(file), goes_on=False)
+    audit = AuditLog(str(file), propagates=False)
     for second in range(10):
         for address in addresses:
             audit.say("refused", address, address=address, why="it has no key")
@@ -100,13 +100,13 @@ def test_many_addresses_of_strangers_have_a_bound_in_all_and_silence_no_owner(
     assert STRANGERS_PER_SECOND <= len(refused) <= STRANGERS_PER_SECOND * (10 + BURST_SECONDS) + 1
     assert sum(line.get("owner") == "alice" for line in found) == 30
     n_said = 2 * 10 * len(addresses) + 1
-    unsaid = sum(line.get("unsaid", 0) + line.get("unsaid_of_others", 0) for line in found)
-    assert len(refused) + unsaid == n_said, "each is written or counted"
+    omitted = sum(line.get("unsaid", 0) + line.get("unsaid_of_others", 0) for line in found)
+    assert len(refused) + omitted == n_said, "each is written or counted"
 
 
 def test_a_network_of_ipv6_is_one_source(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    audit = AuditLog(str(file), goes_on=False)
+    audit = AuditLog(str(file), propagates=False)
     for host in range(1, 1000):
         audit.say("refused", f"2001:db8::{host:x}")
         audit.say("refused", f"fe80::{host:x}%eth0")
@@ -120,7 +120,7 @@ def test_a_network_of_ipv6_is_one_source(tmp_path: Path) -> None:
 
 def test_owners_have_a_bound_in_all_too(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    audit = AuditLog(str(file), goes_on=False)
+    audit = AuditLog(str(file), propagates=False)
     for number in range(20_000):
         audit.say("admitted", str(number), owner=f"owner{number}")
     audit.close()
@@ -131,7 +131,7 @@ def test_owners_have_a_bound_in_all_too(tmp_path: Path) -> None:
 def test_a_stranger_silences_no_owner_at_its_own_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: 1000.0)
     file = tmp_path / "audit.log"
-    audit = AuditLog(str(file), goes_on=False)
+    audit = AuditLog(str(file), propagates=False)
     for _ in range(1000):
         audit.say("refused", "10.0.0.9", address="10.0.0.9")
     audit.say("admitted", "10.0.0.9", owner="alice")
@@ -145,9 +145,9 @@ def test_without_a_file_the_lines_are_for_the_handlers_of_the_program() -> None:
     handler = logging.StreamHandler(shown)
     logging.getLogger().addHandler(handler)
     try:
-        AuditLog(None, goes_on=False).say("began", "alice", owner="alice")
+        AuditLog(None, propagates=False).say("began", "alice", owner="alice")
         assert shown.getvalue() == ""
-        AuditLog(None, goes_on=True).say("began", "alice", owner="alice")
+        AuditLog(None, propagates=True).say("began", "alice", owner="alice")
         assert json.loads(shown.getvalue())["owner"] == "alice"
     finally:
         logging.getLogger().removeHandler(handler)
@@ -155,4 +155,4 @@ def test_without_a_file_the_lines_are_for_the_handlers_of_the_program() -> None:
 
 def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot log to"):
-        AuditLog(str(tmp_path / "missing" / "audit.log"), goes_on=False)
+        AuditLog(str(tmp_path / "missing" / "audit.log"), propagates=False)

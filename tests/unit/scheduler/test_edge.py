@@ -387,7 +387,7 @@ def test_what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_however_live
     for client, object_id in zip((deaf, good), object_ids, strict=True):
         client.fetch(object_id)
     peer, connection = simulation.tree.directory.connected[deaf.connection], good.connection
-    simulation.advance(edge.DEAF_SECONDS - 1.0)
+    simulation.advance(edge.UNACKNOWLEDGED_SECONDS - 1.0)
     assert peer.pipe.size_bytes() > 4_000_000
     simulation.advance(3.0)
     assert peer.pipe.size_bytes() == 0
@@ -406,7 +406,7 @@ def test_what_waits_for_a_slow_peer_is_not_dropped() -> None:
     slow.receive = lambda *message: waiting.append(message)  # type: ignore[method-assign]
     slow.fetch(object_id)
     for _ in range(5):
-        simulation.advance(edge.DEAF_SECONDS - 2.0)
+        simulation.advance(edge.UNACKNOWLEDGED_SECONDS - 2.0)
         for _ in range(10):  # echoes of heartbeats among them
             take(*waiting.pop(0))
     assert not slow.said(ObjectResponse)
@@ -443,7 +443,7 @@ def test_chunks_that_come_while_others_are_answered_are_acknowledged_in_the_same
         simulation.router.deliver(other.connection, header, frames)
         shell.turn()
         simulation._deliver()
-    assert not client.session.pipe.has_unsaid
+    assert not client.session.pipe.has_pending
     assert turns <= 12, "each turn opens the window"
     shell.loop.close()
 

@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> KeyFolder:
 
 
 def judged(keeper: KeyRegistry, *roles: str) -> dict[str, int]:
-    judge = keeper.lock(*roles).judge
+    judge = keeper.admission_keys(*roles).judge
     files = (KeyFile.read(path) for path in sorted(keeper.folder.glob("*.json")))
     return {file.name: judge(file.public, "10.0.0.9") for file in files}
 
@@ -33,32 +33,32 @@ def test_each_socket_lets_in_its_roles(folder: KeyFolder) -> None:
     keeper = KeyRegistry(folder)
     assert judged(keeper, *PEERS) == {"admin": 200, "client": 200, "monitor": 400, "worker": 200}
     assert judged(keeper, *VIEWERS) == {"admin": 200, "client": 400, "monitor": 200, "worker": 400}
-    assert keeper.lock(*PEERS).judge("", "10.0.0.9") == 400
-    assert folder.pairs()[-1].secret not in repr(keeper.lock(*PEERS))
+    assert keeper.admission_keys(*PEERS).judge("", "10.0.0.9") == 400
+    assert folder.pairs()[-1].secret not in repr(keeper.admission_keys(*PEERS))
 
 
 def test_a_new_key_is_good_at_once_and_one_that_is_taken_back_ends_at_the_next_look(folder: KeyFolder) -> None:
     keeper = KeyRegistry(folder)
     alice = KeyFile.read(folder.allow("alice", CLIENT, None, TODAY))
-    lock = keeper.lock(*PEERS)
-    judge, is_good = lock.judge, lock.is_good
+    admission_keys = keeper.admission_keys(*PEERS)
+    judge, is_valid = admission_keys.judge, admission_keys.is_valid
     assert judge(alice.public, "") == 200  # a new key is looked for at once
     assert keeper.permit_of(alice.public) is not None
-    assert is_good(alice.public)
-    assert not keeper.lock(*VIEWERS).is_good(alice.public)
+    assert is_valid(alice.public)
+    assert not keeper.admission_keys(*VIEWERS).is_valid(alice.public)
     assert keeper.look() == frozenset()
     folder.revoke("alice", TODAY)
     assert keeper.look() == {alice.public}
     assert keeper.look() == frozenset()
     assert judge(alice.public, "") == 500
     assert keeper.permit_of(alice.public) is None  # also for a connection that has sent no hello before
-    assert not is_good(alice.public)
+    assert not is_valid(alice.public)
 
 
 def test_a_key_that_was_made_used_and_taken_back_between_two_looks_ends(folder: KeyFolder) -> None:
     keeper = KeyRegistry(folder)
     alice = KeyFile.read(folder.allow("alice", CLIENT, None, TODAY))
-    assert keeper.lock(*PEERS).judge(alice.public, "") == 200
+    assert keeper.admission_keys(*PEERS).judge(alice.public, "") == 200
     folder.revoke("alice", TODAY)
     assert keeper.look() == {alice.public}
     assert keeper.look() == frozenset()
@@ -71,7 +71,7 @@ def test_a_line_that_is_gone_ends_its_key_too(folder: KeyFolder) -> None:
     folder.list_path.write_text("\n".join(lines))
     assert keeper.look() == frozenset(), "an editor may be in the middle of it"
     assert keeper.look() == {client.public}
-    assert keeper.lock(*PEERS).judge(client.public, "") == 400
+    assert keeper.admission_keys(*PEERS).judge(client.public, "") == 400
 
 
 def test_a_key_ends_with_its_last_day(folder: KeyFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_the_log_tells_of_some_refusals_and_counts_the_others(
 ) -> None:
     now = 1000.0
     monkeypatch.setattr("scaler.scheduler.key_registry.time.monotonic", lambda: now)
-    judge = KeyRegistry(folder).lock(*PEERS).judge
+    judge = KeyRegistry(folder).admission_keys(*PEERS).judge
     for _ in range(10_000):
         judge("x" * 40, "10.0.0.9")
     assert len(caplog.records) == REFUSALS_BURST_SECONDS

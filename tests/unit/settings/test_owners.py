@@ -14,7 +14,7 @@ import pytest
 from scaler.client.client import Client
 from scaler.config import ConfigError
 from scaler.settings import ClientConfig, ClusterConfig, SchedulerConfig, Settings, SymphonyConfig, UiConfig
-from scaler.settings.sources import said
+from scaler.settings.sources import configured_values
 
 STRANGER = 4711
 
@@ -52,12 +52,12 @@ def owned(status: os.stat_result, me: int, owner: int) -> Any:
 
 def refusal(kind: type[Settings] = ClientConfig) -> str:
     with pytest.raises(ConfigError) as error:
-        said(kind, [row.name for row in kind.rows()])
+        configured_values(kind, [row.name for row in kind.rows()])
     return str(error.value)
 
 
 def timeout() -> float | None:
-    value: float | None = said(ClientConfig, ["timeout_seconds"]).get("timeout_seconds")
+    value: float | None = configured_values(ClientConfig, ["timeout_seconds"]).get("timeout_seconds")
     return value
 
 

@@ -217,8 +217,8 @@ def test_limits_are_said_as_plain_numbers_with_their_unit() -> None:
 
 
 def test_capabilities_are_texts_or_in_code_a_dict() -> None:
-    said = {"address": "tcp://127.0.0.1:2345", "capabilities": {"gpu": 2, "memory": "64G"}}
-    assert ClusterConfig.of(said).capabilities == ("gpu=2", "memory=64G")
+    configured_values = {"address": "tcp://127.0.0.1:2345", "capabilities": {"gpu": 2, "memory": "64G"}}
+    assert ClusterConfig.of(configured_values).capabilities == ("gpu=2", "memory=64G")
     assert dataclasses.replace(CLUSTER, capabilities=("gpu=2", "licence")).capabilities == ("gpu=2", "licence")
     assert "capability gpu" in bad(CLUSTER, capabilities=("gpu=none",))
     assert "named twice" in bad(CLUSTER, capabilities=["gpu=1", "gpu=2"])

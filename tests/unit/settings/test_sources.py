@@ -11,7 +11,7 @@ import pytest
 
 from scaler.config import ConfigError
 from scaler.settings import ClientConfig, ClusterConfig, LoggingConfig, SchedulerConfig, Settings
-from scaler.settings.sources import NOT_GIVEN, completes_from_outside, gather, given, said, takes_settings
+from scaler.settings.sources import NOT_GIVEN, completes_from_outside, configured_values, gather, given, takes_settings
 
 ADDRESS = "tcp://127.0.0.1:2345"
 
@@ -65,7 +65,7 @@ def test_each_kind_of_value_is_read_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, name: str, text: str, value: Any
 ) -> None:
     monkeypatch.setenv(f"SCALER_{name.upper()}", text)
-    assert said(SchedulerConfig, [name]) == {name: value}
+    assert configured_values(SchedulerConfig, [name]) == {name: value}
 
 
 def test_lists_and_logging_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

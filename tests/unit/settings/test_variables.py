@@ -9,7 +9,7 @@ from scaler.graph.order import BACK_END_VARIABLE
 from scaler.keys.finding import VARIABLE as KEYS_VARIABLE
 from scaler.process.strays import MARK
 from scaler.settings import ClientConfig, UiConfig
-from scaler.settings.sources import said
+from scaler.settings.sources import configured_values
 from scaler.settings.variables import NO_SETTINGS, unknown, warn_of_unknown_variables
 from scaler.shared_memory import SHARING_VARIABLE
 
@@ -30,7 +30,7 @@ def test_an_unknown_variable_is_named_once_with_the_nearest_known_one(
     monkeypatch.setenv("SCALER_CRASH_LIMIT", "3")
     monkeypatch.setenv("SCALER_COLOUR", "red")
     for _ in range(3):
-        said(ClientConfig, ["timeout_seconds"])
+        configured_values(ClientConfig, ["timeout_seconds"])
     (record,) = caplog.records
     assert record.getMessage() == (
         "these environment variables are not settings, and are ignored: "
@@ -41,7 +41,7 @@ def test_an_unknown_variable_is_named_once_with_the_nearest_known_one(
 def test_in_a_task_nothing_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("SCALER_COLOUR", "red")
     monkeypatch.setenv(MARK, "1234")
-    said(ClientConfig, ["timeout_seconds"])
+    configured_values(ClientConfig, ["timeout_seconds"])
     assert caplog.records == []
 
 
@@ -54,6 +54,6 @@ def test_other_variables_of_scaler_and_those_of_kubernetes_are_known() -> None:
 
 def test_an_address_that_kubernetes_has_set_for_a_service_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_PORT", "tcp://10.0.0.1:2345")
-    assert said(UiConfig, ["port"]) == {}
+    assert configured_values(UiConfig, ["port"]) == {}
     monkeypatch.setenv("SCALER_PORT", "50002")
-    assert said(UiConfig, ["port"]) == {"port": 50002}
+    assert configured_values(UiConfig, ["port"]) == {"port": 50002}

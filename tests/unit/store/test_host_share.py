@@ -18,33 +18,33 @@ MIB = 1 << 20
 
 def test_each_knows_what_the_others_hold(tmp_path: Path) -> None:
     first, second = HostShare(tmp_path), HostShare(tmp_path)
-    first.say(100 * MIB, 8 * MIB)
-    second.look()
+    first.report(100 * MIB, 8 * MIB)
+    second.refresh()
     assert second.others == StoredBytes(100 * MIB, 8 * MIB)
-    second.say(12 * MIB, 0)
-    first.look()
+    second.report(12 * MIB, 0)
+    first.refresh()
     assert first.others == StoredBytes(12 * MIB, 0)
     second.close()
-    first.look()
+    first.refresh()
     assert first.others == StoredBytes()
     first.close()
 
 
 def test_of_two_that_take_at_once_one_sees_both(tmp_path: Path) -> None:
     first, second = HostShare(tmp_path), HostShare(tmp_path)
-    first.say(20 * MIB, 0)
-    second.say(20 * MIB, 0)
+    first.report(20 * MIB, 0)
+    second.report(20 * MIB, 0)
     assert second.others.hot == 20 * MIB
     first.close()
     second.close()
 
 
 def test_it_does_not_look_at_the_others_for_each_value(tmp_path: Path) -> None:
-    first, second = HostShare(tmp_path), HostShare(tmp_path, look_bytes=100 * MIB)
-    first.say(20 * MIB, 0)
-    second.say(60 * MIB, 0)
+    first, second = HostShare(tmp_path), HostShare(tmp_path, refresh_bytes=100 * MIB)
+    first.report(20 * MIB, 0)
+    second.report(60 * MIB, 0)
     assert second.others == StoredBytes()
-    second.say(104 * MIB, 0)
+    second.report(104 * MIB, 0)
     assert second.others.hot == 20 * MIB
     first.close()
     second.close()
@@ -54,14 +54,14 @@ def test_a_file_that_a_cleaner_has_removed_is_made_again_with_its_folder(tmp_pat
     folder = tmp_path / "shares"
     folder.mkdir()
     first, second = HostShare(folder), HostShare(folder)
-    first.say(20 * MIB, 0)
+    first.report(20 * MIB, 0)
     shutil.rmtree(folder)
-    first.say(40 * MIB, 0)
-    second.look()
+    first.report(40 * MIB, 0)
+    second.refresh()
     assert second.others.hot == 40 * MIB
     assert folder.stat().st_mode & 0o777 == 0o700
-    second.say(12 * MIB, 0)
-    first.look()
+    second.report(12 * MIB, 0)
+    first.refresh()
     assert first.others.hot == 12 * MIB
     first.close()
     second.close()
@@ -72,7 +72,7 @@ def test_a_file_that_a_cleaner_has_removed_is_made_again_with_its_folder(tmp_pat
 def test_what_a_killed_process_held_counts_no_more(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from scaler.store.host_share import HostShare; "
-        f"HostShare(Path(sys.argv[1])).{HostShare.say.__name__}(50 << 20, 4 << 20); "
+        f"HostShare(Path(sys.argv[1])).{HostShare.report.__name__}(50 << 20, 4 << 20); "
         "print('ready', flush=True); sys.stdin.read()"
     )
     share = HostShare(tmp_path)
@@ -81,12 +81,12 @@ def test_what_a_killed_process_held_counts_no_more(tmp_path: Path) -> None:
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
-        share.look()
+        share.refresh()
         assert share.others == StoredBytes(52 * MIB, 4 * MIB)
         other.send_signal(signal.SIGKILL)
         other.wait(60)
         assert len(list(tmp_path.iterdir())) == 2
-        share.look()
+        share.refresh()
         assert share.others == StoredBytes()
         assert len(list(tmp_path.iterdir())) == 1
     share.close()
@@ -96,7 +96,7 @@ def test_alone_it_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     share = HostShare(folder)
-    share.say(MIB, MIB)
+    share.report(MIB, MIB)
     share.close()
     share.close()
     assert not folder.exists()
@@ -104,8 +104,8 @@ def test_alone_it_leaves_nothing(tmp_path: Path) -> None:
 
 def test_without_a_folder_it_knows_nothing() -> None:
     share = HostShare(None)
-    share.say(MIB, MIB)
-    share.look()
+    share.report(MIB, MIB)
+    share.refresh()
     assert share.others == StoredBytes()
     share.close()
 
@@ -114,7 +114,7 @@ def test_what_is_no_number_counts_as_nothing(tmp_path: Path) -> None:
     share = HostShare(tmp_path)
     other = HostShare(tmp_path)
     os.truncate(next(file for file in tmp_path.iterdir() if file != share._file), 3)
-    share.look()
+    share.refresh()
     assert share.others == StoredBytes()
     share.close()
     other.close()

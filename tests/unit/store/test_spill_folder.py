@@ -21,7 +21,7 @@ LEAVES = (
     "import os, sys; from pathlib import Path; from scaler.shared_memory import SharedBlock; "
     "from scaler.store.spill_folder import SpillFolder; "
     "folder = SpillFolder(Path(sys.argv[1]), keeps_free=False); "
-    "writing = folder.begin(b'1' * 16, SharedBlock.of([b'value'])); writing.go_on(); "
+    "writing = folder.begin(b'1' * 16, SharedBlock.of([b'value'])); writing.write_piece(); "
     "print('written', flush=True); sys.stdin.read() or os.kill(os.getpid(), 9)"
 )
 
@@ -29,7 +29,7 @@ LEAVES = (
 def written(base: Path) -> tuple[SpillFolder, SharedBlock, int]:
     folder, block = SpillFolder(base, keeps_free=False), SharedBlock.of([b"value", b"x" * 1000])
     writing = folder.begin(ONE, block)
-    while not writing.go_on():
+    while not writing.write_piece():
         pass
     return folder, block, writing.checksum
 

@@ -18,7 +18,7 @@ from scaler.shared_memory import SLAB_BYTES, SharedBlock
 from scaler.store import store as store_module
 from scaler.store.host_share import HostShare
 from scaler.store.spill_folder import RETRY_SECONDS, SpillFolder
-from scaler.store.store import DISK_REST_SECONDS, ValueStore
+from scaler.store.store import DISK_PAUSE_SECONDS, ValueStore
 from tests.support.processes import open_files
 
 MIB = 1 << 20
@@ -373,7 +373,7 @@ def test_value_whose_file_is_removed_while_it_is_written_stays_in_memory(bench: 
         shutil.rmtree(folder)
     b.settle()
     assert (b.files(), b.store.cold_bytes) == ([], 0)
-    b.time += DISK_REST_SECONDS
+    b.time += DISK_PAUSE_SECONDS
     b.settle()
     assert b.files() == [0]
     for number in range(2):
@@ -396,7 +396,7 @@ def test_after_an_error_of_the_disk_values_stay_and_it_is_tried_again_later(benc
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
     b.settle()
     assert b.files() == [], "not yet"
-    b.time += DISK_REST_SECONDS
+    b.time += DISK_PAUSE_SECONDS
     b.settle()
     assert b.files() == [1]
 

@@ -14,7 +14,7 @@ import zmq
 
 from scaler.endpoint import Endpoint
 from scaler.transport import binding
-from scaler.transport.binding import check_ipc_file, process_at, uid_at, user_at, why_not
+from scaler.transport.binding import check_ipc_file, process_at, uid_at, user_at, why_cannot_listen
 from scaler.transport.interface import AddressInUseError
 
 
@@ -55,7 +55,7 @@ def test_no_file_and_that_of_a_killed_process_are_no_hindrance(tmp_path: Path) -
     ],
 )
 def test_it_says_why_nothing_can_listen_there(address: str, number: int, reason: str) -> None:
-    assert re.fullmatch(f".*{reason}.*", why_not(Endpoint.parse(address), zmq.ZMQError(number)))
+    assert re.fullmatch(f".*{reason}.*", why_cannot_listen(Endpoint.parse(address), zmq.ZMQError(number)))
 
 
 def test_the_system_tells_who_is_at_the_other_end() -> None:
@@ -80,6 +80,6 @@ def test_macos_tells_the_user_in_another_structure(monkeypatch: pytest.MonkeyPat
 
 
 def test_where_the_system_tells_nobody_who_enters_is_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binding, "TELLS_USERS", False)
+    monkeypatch.setattr(binding, "KNOWS_PEER_USERS", False)
     with socket.socket(socket.AF_UNIX) as alone:
         assert user_at(alone) == binding.name_of_user(os.geteuid())

@@ -79,7 +79,7 @@ def test_a_forked_process_closes_its_copies_of_the_connections_that_stand() -> N
         for one in (ours, ended):
             standing.open(one.fileno())
         standing.close(ended.fileno())
-        standing.leave_to_parent()
+        standing.close_after_fork()
         assert theirs.recv(1) == b"", "it has hung up"
         ended.send(b"x")
         assert other.recv(1) == b"x"
@@ -94,7 +94,7 @@ def test_a_descriptor_that_another_file_has_by_now_is_left_alone() -> None:
         descriptor = ours.fileno()
         standing.open(descriptor)
         os.dup2(one.fileno(), descriptor)  # as when it was closed and is used again
-        standing.leave_to_parent()
+        standing.close_after_fork()
         assert ours.send(b"x") == 1
         assert other.recv(1) == b"x"
         ours.close()

@@ -17,12 +17,12 @@ import pytest
 from scaler.config import check_address
 from scaler.endpoint import Endpoint
 from scaler.transport.private import (
-    LEFT_SECONDS,
+    STALE_SECONDS,
     ImportsFile,
-    keep_private_place_for,
+    keep_private_folder_for,
     new_private_endpoint,
-    remove_left_monitors,
-    remove_private_place,
+    remove_private_folder,
+    remove_stale_monitors,
 )
 
 
@@ -64,13 +64,13 @@ def test_a_place_fits_into_an_address_however_long_the_name_of_the_temporary_fol
         assert endpoint.monitor is not None
         check_address(endpoint.monitor.address)
         assert place_of(endpoint).is_relative_to(folder) == (n_bytes <= 66)
-        remove_private_place(endpoint)
+        remove_private_folder(endpoint)
 
 
 def test_a_place_is_for_its_user_only_and_goes_with_all_that_is_in_it() -> None:
     file = place_of(endpoint := new_private_endpoint())
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    remove_private_place(endpoint)
+    remove_private_folder(endpoint)
     assert not file.parent.exists()
 
 
@@ -86,7 +86,7 @@ def test_a_place_whose_processes_have_ended_goes_when_another_is_made(ended: int
 def test_a_place_stays_as_long_as_one_of_its_processes_lives(ended: int) -> None:
     """A program whose scheduler has died starts another one at the same address."""
     file = left_by(ended)
-    keep_private_place_for(Endpoint.parse(f"ipc://{file}"), os.getpid())
+    keep_private_folder_for(Endpoint.parse(f"ipc://{file}"), os.getpid())
     new_private_endpoint()
     assert file.exists()
 
@@ -143,7 +143,7 @@ def test_what_is_to_be_imported_is_taken_once_and_goes_with_the_place() -> None:
     assert theirs.take() == ["a", "a.b"]
     assert theirs.take() == []
     ours.say(["c"])
-    remove_private_place(endpoint)
+    remove_private_folder(endpoint)
     assert not place_of(endpoint).parent.exists()
     ours.say(["d"])
     assert theirs.take() == []
@@ -176,8 +176,8 @@ def test_sockets_of_monitors_that_nobody_has_any_more_go_and_others_stay(tempora
             socket_.bind(str(file))
             if file == listening:
                 socket_.listen()
-        long_ago = time.time() - LEFT_SECONDS - 10
+        long_ago = time.time() - STALE_SECONDS - 10
         for file in (left, listening, other, plain):
             os.utime(file, (long_ago, long_ago))
-        remove_left_monitors(temporary_folder)
+        remove_stale_monitors(temporary_folder)
         assert [file.exists() for file in (left, listening, young, other, plain)] == [False, True, True, True, True]

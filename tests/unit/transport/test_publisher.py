@@ -146,7 +146,7 @@ def test_a_private_place_is_a_folder_that_only_its_user_can_enter() -> None:
     assert not file.parent.exists()
 
 
-@pytest.mark.skipif(not unread.IS_POSSIBLE, reason="the system does not tell how much has come")
+@pytest.mark.skipif(not unread.IS_SUPPORTED, reason="the system does not tell how much has come")
 def test_a_viewer_on_tcp_that_says_too_much_is_hung_up_on_and_others_hear_on(
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:

@@ -22,7 +22,7 @@ from scaler.pickling.serialization import OUT_OF_BAND_BYTES
 from scaler.transport import sockets
 from scaler.transport.interface import AddressInUseError, PeerGoneError
 from scaler.transport.sockets import DealerSocket, RouterSocket
-from scaler.transport.unread import GROWN_BYTES, IS_POSSIBLE, received_bytes
+from scaler.transport.unread import GROWN_BYTES, IS_SUPPORTED, received_bytes
 from tests.support.proxy import Proxy
 
 PATIENCE_SECONDS = 30.0
@@ -172,7 +172,7 @@ def test_router_can_hang_up_on_a_peer(context: Any, pair: Pair) -> None:
 
 def test_router_hangs_up_on_connections_that_are_no_peers(context: zmq.Context[Any], pair: Pair) -> None:
     router, silent = pair.router, DealerSocket(context, pair.router.endpoint)
-    soon(lambda: router.lost() or len(router._idle._standing) == 2, router.monitor_descriptor)
+    soon(lambda: router.lost() or len(router._idle._open) == 2, router.monitor_descriptor)
     assert router.hang_up_on_idle({pair.connection}) == 0, "it has just come, as far as is known"
     assert router.hang_up_on_idle({pair.connection}) == 1
     soon(silent.was_cut, silent.monitor_descriptor)
@@ -214,7 +214,7 @@ def test_a_peer_that_chooses_its_routing_id_is_hung_up_on(context: zmq.Context[A
 
 
 def test_router_holds_a_peer_back_that_sends_faster_than_it_reads(context: Any, pair: Pair) -> None:
-    if IS_POSSIBLE and pair.router.endpoint.address.startswith("tcp"):
+    if IS_SUPPORTED and pair.router.endpoint.address.startswith("tcp"):
         return  # the next test
     other = context.socket(zmq.DEALER)
     other.setsockopt(zmq.IPV6, 1)
@@ -251,7 +251,7 @@ def test_router_hangs_up_on_a_peer_that_never_reads(context: Any, monkeypatch: p
     router.close()
 
 
-@pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")
+@pytest.mark.skipif(not IS_SUPPORTED, reason="the system does not count what comes")
 def test_router_hangs_up_on_a_peer_that_sends_far_more_than_it_reads(context: Any) -> None:
     router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), unread_bytes=20_000_000)
     good, bad = DealerSocket(context, router.endpoint), DealerSocket(context, router.endpoint)

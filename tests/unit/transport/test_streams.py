@@ -25,9 +25,9 @@ from scaler.transport import streams
 from scaler.transport.binding import name_of_user
 from scaler.transport.framing import GREETING, pieces_of
 from scaler.transport.interface import AddressInUseError, PeerGoneError
-from scaler.transport.streams import ARE_POSSIBLE, StreamDialer, StreamListener, Streams
+from scaler.transport.streams import ARE_SUPPORTED, StreamDialer, StreamListener, Streams
 
-pytestmark = pytest.mark.skipif(not ARE_POSSIBLE, reason="there are no streams here")
+pytestmark = pytest.mark.skipif(not ARE_SUPPORTED, reason="there are no streams here")
 
 PATIENCE_SECONDS = 30.0
 FRAME_BYTES, MESSAGE_BYTES = 10_000_000, 100_000_000
@@ -382,8 +382,8 @@ def test_a_listener_that_comes_back_after_long_is_not_kept_waiting(
     monkeypatch.setattr(streams, "threading", SimpleNamespace(Event=Ten, Thread=threading.Thread))
     dialer = Streams(Endpoint.parse(ipc_address(tmp_path / "s"))).dial()
     soon(lambda: len(pauses) == 10)
-    assert (pauses[0], max(pauses)) == (streams.KNOCK_SECONDS, streams.KNOCK_MOST_SECONDS)
-    assert streams.KNOCK_MOST_SECONDS <= 0.3
+    assert (pauses[0], max(pauses)) == (streams.CONNECT_RETRY_SECONDS, streams.CONNECT_RETRY_MOST_SECONDS)
+    assert streams.CONNECT_RETRY_MOST_SECONDS <= 0.3
     dialer.close()
 
 
@@ -534,7 +534,7 @@ def test_without_descriptors_nobody_is_let_in_until_there_are_some(pair: Pair) -
         resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, before[1]))
         try:
             take_all_descriptors(spare)
-            soon(lambda: pair.listener.receive() or pair.listener._is_shut, pair.listener)
+            soon(lambda: pair.listener.receive() or pair.listener._lacks_descriptors, pair.listener)
             assert select.select([pair.listener.descriptor], [], [], 0)[0] == [], "it does not go round and round"
             pair.still_works()
         finally:

@@ -9,7 +9,7 @@ import pytest
 
 from scaler.endpoint import Endpoint
 from scaler.transport import trust
-from scaler.transport.streams import ARE_POSSIBLE, Streams
+from scaler.transport.streams import ARE_SUPPORTED, Streams
 from scaler.transport.trust import ListenerCheck, is_private, why_not_trusted
 from scaler.transport.zeromq import ZeroMQ
 from tests.support.another_user import NOBODY, Stranger, needs_root
@@ -59,7 +59,7 @@ def test_another_user_is_trusted_only_if_named(shared: Path) -> None:
 def test_where_the_system_does_not_tell_only_a_private_folder_is_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust, "TELLS_USERS", False)
+    monkeypatch.setattr(trust, "KNOWS_PEER_USERS", False)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
@@ -149,7 +149,7 @@ def test_over_zeromq_what_was_sent_waits_for_the_check_in_a_folder_of_all(shared
 
 
 @needs_root
-@pytest.mark.skipif(not ARE_POSSIBLE, reason="there are no streams here")
+@pytest.mark.skipif(not ARE_SUPPORTED, reason="there are no streams here")
 def test_a_peer_that_knocks_sends_nothing_to_another_user_who_begins_to_listen(shared: Path) -> None:
     transport = Streams(endpoint_in(shared))
     dialer = transport.dial()

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from scaler.transport.unread import GROWN_BYTES, IS_POSSIBLE, Unread, received_bytes, size_on_its_way
+from scaler.transport.unread import GROWN_BYTES, IS_SUPPORTED, Unread, received_bytes, size_on_its_way
 
-pytestmark = pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")
+pytestmark = pytest.mark.skipif(not IS_SUPPORTED, reason="the system does not count what comes")
 
 SMALL, LARGE = 1, 1 + GROWN_BYTES + 1
 MOST = 2_000_000

@@ -169,10 +169,12 @@ def _object(value: Any, _scope: Scope) -> Shape:
     if isinstance(reduced, str):
         return Shape(("global", str(getattr(value, "__module__", "")), reduced))
     function, arguments, state, *rest = reduced if len(reduced) > 2 else (*reduced, None)
-    says_itself = reduce is not None or not _is_default(cast("Hashable", kind))
+    defines_pickling = reduce is not None or not _is_default(cast("Hashable", kind))
     if function is _NEW and len(arguments) == 1 and type(state) is dict and not any(rest):
-        return Shape("plain object", chain((kind,), in_order(state)), says_itself=says_itself)
-    return Shape("object", _parts(kind, function, arguments, attributes_of(state), *rest), says_itself=says_itself)
+        return Shape("plain object", chain((kind,), in_order(state)), defines_pickling=defines_pickling)
+    return Shape(
+        "object", _parts(kind, function, arguments, attributes_of(state), *rest), defines_pickling=defines_pickling
+    )
 
 
 _NEW = copyreg.__newobj__  # type: ignore[attr-defined]

@@ -232,7 +232,7 @@ class Descriptions:
     def _finish(self, frame: _Frame, parent: _Frame, token: Token) -> None:
         """Add the token of a described value to its parent, and cache it where it does not depend on the path."""
         value, context = frame.value, frame.context
-        if frame.shape.says_itself and not frame.trouble and not self._is_steady(value):
+        if frame.shape.defines_pickling and not frame.trouble and not self._is_steady(value):
             frame.trouble = _named(value)
         if frame.low < frame.position:
             context.places[id(value)] = frame.position, -1

@@ -30,7 +30,7 @@ class Shape(NamedTuple):
     """whether the value is a class or a function of the program"""
     is_large: bool = False
     """whether its description is worth caching"""
-    says_itself: bool = False
+    defines_pickling: bool = False
     """whether its class defines how it is pickled, and so its parts"""
     trouble: str = ""
     """the part that cannot be compared; empty if all can"""

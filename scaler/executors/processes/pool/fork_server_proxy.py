@@ -75,9 +75,9 @@ class _Requests:
         """Write a request now or later, and then close the descriptors."""
         self._waiting.append((request, descriptors))
         if len(self._waiting) == 1 and not self._write():
-            self._shell.watch_writable(self._socket.fileno(), self._go_on)
+            self._shell.watch_writable(self._socket.fileno(), self._write_more)
 
-    def _go_on(self) -> None:
+    def _write_more(self) -> None:
         if self._write():
             self._shell.unwatch_writable(self._socket.fileno())
 

@@ -154,7 +154,7 @@ class ProcessorProxy(Actor):
         self._trim_above_bytes = config.trim_memory_threshold_bytes
         self._pid = 0
         self._is_ready = False
-        self._is_over = False
+        self._is_end_reported = False
         self._how = ""
         """how the process ended"""
         self._killed_because = ""
@@ -233,10 +233,10 @@ class ProcessorProxy(Actor):
             timeout_seconds = item.timeout_ms / 1000 if item.timeout_ms else math.inf
             self._slot.send(ProcessorBlocked(self.number, item.number, bool(item.is_stuck), item.wait, timeout_seconds))
 
-    def _said(self, batch: Batch[TaskOutput]) -> None:
+    def _printed(self, batch: Batch[TaskOutput]) -> None:
         self._slot.send(TasksPrinted(self.number, batch))
 
-    def _asks(self, batch: Batch[ResumeRequest]) -> None:
+    def _resumable(self, batch: Batch[ResumeRequest]) -> None:
         for item in batch:
             self._slot.send(ProcessorResumable(self.number, item.number))
 
@@ -248,9 +248,9 @@ class ProcessorProxy(Actor):
         Batch[RunResult]: _finished,
         Batch[ProcessorReady]: _ready,
         Batch[TaskBlocked]: _blocked,
-        Batch[ResumeRequest]: _asks,
+        Batch[ResumeRequest]: _resumable,
         Batch[TaskUnblocked]: _unblocked,
-        Batch[TaskOutput]: _said,
+        Batch[TaskOutput]: _printed,
     }
 
     # From the slot
@@ -355,7 +355,7 @@ class ProcessorProxy(Actor):
         is_in_order = self._is_ready and not ended.exit_code and (self._is_dismissed or not self._progress.executing)
         level = logging.DEBUG if is_in_order or unprepared else logging.WARNING
         logger.log(level, "worker %s: processor %d ended: %s", self._name, self._pid, how)
-        self._over(f"died: process {self._pid}, {how}", is_failure=not self._is_ready, is_to_blame=True)
+        self._report_end(f"died: process {self._pid}, {how}", is_failure=not self._is_ready, is_to_blame=True)
         self._how = how
         if unprepared:
             self._pool.send(InitializerFailed(self._name, unprepared, self.actor_ref, self.number))
@@ -381,16 +381,16 @@ class ProcessorProxy(Actor):
         how = f"the initializer has not returned, because its worker process ended: {how_it_ended(exit_code)}"
         return "" if self._killed_because else how
 
-    def _over(self, reason: str, is_failure: bool, is_to_blame: bool) -> None:
+    def _report_end(self, reason: str, is_failure: bool, is_to_blame: bool) -> None:
         """Report the end to the slot, after all that the process has written.
 
         Args:
             is_failure: whether this proxy fails, so that the pool makes another one.
             is_to_blame: whether the task that it executed may have ended the process.
         """
-        if self._is_over:
+        if self._is_end_reported:
             return
-        self._is_over = True
+        self._is_end_reported = True
         with contextlib.suppress(ChannelClosedError, ProtocolError):
             while not self._blamed and (messages := self._channel.receive()):
                 self._take(messages)
@@ -412,7 +412,7 @@ class ProcessorProxy(Actor):
     def _end(self, is_failure: bool) -> None:
         self._progress.interrupt_all()
         self._signal(KILL)
-        self._over("was ended", is_failure, is_to_blame=False)  # by us
+        self._report_end("was ended", is_failure, is_to_blame=False)  # by us
         if self._ready_timer is not None:
             self._ready_timer.cancel()  # the timer would keep this proxy until then
         self._shell.unwatch(self._channel.descriptor)

@@ -72,7 +72,7 @@ class Prefetch:
                 return [task]
         portion = self._take_tasks(processor, row, together_us, most)
         if self._queue.by_account:
-            self._queue.left(portion)
+            self._queue.removed(portion)
         return portion
 
     def _take_tasks(self, processor: ProcessorRecord, row: deque[RunTask], range_us: float, most: int) -> list[RunTask]:

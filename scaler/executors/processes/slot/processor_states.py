@@ -30,7 +30,7 @@ GET_SLOT = Event("get slot")  # it is next, or it asked, or its task resumes whi
 LOSE_SLOT = Event("lose slot")  # another processor gets the slot, and it holds no tasks
 BLOCK = Event("block")  # its task waits for other tasks
 ASK = Event("ask")  # the tasks that its task waited for have ended
-GO_ON = Event("resume")  # without the slot: its task must end, was resumed by another of its threads, or has ended
+RESUME = Event("resume")  # without the slot: its task must end, was resumed by another of its threads, or has ended
 FINISH = Event("finish")  # it has returned the results of all tasks that it held
 DISMISS = Event("dismiss")
 STAY = Event("stay")  # it cannot end: a client in it has open tasks
@@ -46,7 +46,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
         BLOCK: BLOCKED,
         GET_SLOT: RUNNING,
         ASK: ASKING,
-        GO_ON: LOOSE,
+        RESUME: LOOSE,
         FINISH: IDLE,
         KILL: DOOMED,
         DISTRUST: DISTRUSTED,
@@ -55,7 +55,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     ASKING: {
         BLOCK: BLOCKED,
         GET_SLOT: RUNNING,
-        GO_ON: LOOSE,
+        RESUME: LOOSE,
         FINISH: IDLE,
         KILL: DOOMED,
         DISTRUST: DISTRUSTED,

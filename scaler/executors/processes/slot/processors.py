@@ -102,15 +102,15 @@ class ProcessorRecord:
     def split(self) -> list[RunTask]:
         """Replace each range by its rows. Return the ranges."""
         ranges: list[RunTask] = []
-        apart: list[Held | None] = []
+        entries: list[Held | None] = []
         for entry, same in _grouped(self.held):
             if entry is None or not entry[0].rows:
-                apart += same
+                entries += same
             else:
                 ranges.append(entry[0])
-                apart += [(row, entry[1]) for row in calls_of(entry[0])]
+                entries += [(row, entry[1]) for row in calls_of(entry[0])]
         self.held.clear()
-        self.held.extend(apart)
+        self.held.extend(entries)
         self.extra_rows = 0
         return ranges
 
@@ -247,7 +247,7 @@ class Processors:
         """Record that the blocked task of a processor could resume."""
         self.apply(processor, ASK)
 
-    def next_to_go_on(self) -> ProcessorRecord:
+    def next_to_resume(self) -> ProcessorRecord:
         """Return the asking processor whose task has the greatest priority; of several, the one that asked first."""
         blocked = self._blocked
         return max(self._by_state[ASKING].values(), key=lambda processor: blocked[processor.number].priority)

@@ -67,10 +67,10 @@ class Reserve:
         self.mail: Mail = {
             ProcessorComing: self._started,
             ProcessorNotComing: self._not_coming,
-            ProcessorKept: self._stays,
+            ProcessorKept: self._kept,
             SpareCheck: self._check,
-            RestartProcesses: self._begin_anew,
-            EndCheck: self._check_stay,
+            RestartProcesses: self._restart,
+            EndCheck: self._check_end,
         }
 
     def leave(self, processor: ProcessorRecord) -> None:
@@ -116,7 +116,7 @@ class Reserve:
         else:
             self._is_usual_due |= not_coming.is_tried_again
 
-    def _stays(self, stays: ProcessorKept) -> None:
+    def _kept(self, stays: ProcessorKept) -> None:
         """Keep a dismissed processor that cannot end: a client in it has open tasks."""
         processor = self._processors.get(stays.number)
         if processor is not None:
@@ -143,10 +143,10 @@ class Reserve:
                 self._dismiss(processor)
                 self._schedule(AGAIN_SECONDS, EndCheck(processor.number))
 
-    def _begin_anew(self, _begin: RestartProcesses) -> None:
+    def _restart(self, _begin: RestartProcesses) -> None:
         self.old.update(processor.number for processor in self._processors)
 
-    def _check_stay(self, check: EndCheck) -> None:
+    def _check_end(self, check: EndCheck) -> None:
         if self._processors.get(check.number) is not None:
             self.old.add(check.number)
 

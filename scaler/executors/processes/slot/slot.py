@@ -101,10 +101,10 @@ class Slot(Actor):
         self._answers = Answers(link)
         self._queue = TaskQueue()
         self._processors = processors = Processors()
-        self._supply = Supply(self._ask_for_object)
+        self._supply = Supply(self._request_object)
         self._supplies = Supplies(processors, self._supply)
         self._prefetch = Prefetch(self._queue, self._supplies)
-        self._reserve = Reserve(processors, self._ask_for_processor, self.schedule)
+        self._reserve = Reserve(processors, self._request_processor, self.schedule)
         self._recall = Recall(processors, self.schedule, self._take_back)
         self._cancellation = Cancellation(processors, self.now, self.schedule, self._recall.withhold)
         self._time_limit = TimeLimit(limit_seconds, name, processors, self.now, self.schedule, self._end_overdue)
@@ -121,11 +121,11 @@ class Slot(Actor):
             most=waiting_most,
         )
         ending = self._cancellation, self._time_limit, self._suspension
-        self._rooms = (self._supplies, self._reserve, self._recall, *ending)
+        self._parts = (self._supplies, self._reserve, self._recall, *ending)
         self._readers: Mail = dict(self._turns.mail)
-        for room in self._rooms:
-            self._readers.update(room.mail)
-        self._may_begin: Callable[[RunTask], bool] | None = None
+        for part in self._parts:
+            self._readers.update(part.mail)
+        self._may_start: Callable[[RunTask], bool] | None = None
         """while paused for lack of memory for results: whether a task may start anyway"""
 
     @handles(
@@ -133,7 +133,7 @@ class Slot(Actor):
         *(ProcessorBlocked, ProcessorResumable, ProcessorUnblocked, Batch[ProcessorNews], CollectionDue),
         *(RestartProcesses, SuspensionDue, LimitDue, RecallDue, SpareCheck, EndCheck, StopDue, StuckCheck),
     )
-    def _mail_of_a_room(self, mail: Any) -> None:
+    def _dispatch_to_part(self, mail: Any) -> None:
         if isinstance(mail, (ProcessorBlocked, RecallDue)):
             processor = self._processors.get(mail.number)
             if processor is not None:
@@ -153,29 +153,29 @@ class Slot(Actor):
         wanted = set(map(run_of, cancels))
         taken = self._queue.take_out(wanted)
         self._answers.end(taken, _CANCELED)
-        here = set(map(run_of, taken))
+        known = set(map(run_of, taken))
         for processor in list(self._processors):
             held = processor.runs() & wanted
             if held:
-                here |= held
+                known |= held
                 rows = [row for task in processor.tasks() if run_of(task) in held for row in _runs_of(task)]
                 self._split(processor)
                 self._end_held(processor, dict.fromkeys(rows, _CANCELED))
-        self._answers.not_here(cancels, here)
+        self._answers.report_missing(cancels, known)
 
     @handles(Batch[RecallRequest])
-    def _give_back(self, requests: Batch[RecallRequest]) -> None:
+    def _recall_requested(self, requests: Batch[RecallRequest]) -> None:
         """Return the requested tasks that only wait here; tasks in a processor stay."""
         taken = self._queue.take_out(set(map(run_of, requests)))
-        self._answers.given_back(taken)
-        here = set(map(run_of, taken)).union(*(processor.runs() for processor in self._processors))
-        self._answers.not_here(requests, here)
+        self._answers.recalled(taken)
+        known = set(map(run_of, taken)).union(*(processor.runs() for processor in self._processors))
+        self._answers.report_missing(requests, known)
 
     # From the object cache
 
     @handles(PauseTasks)
-    def _hold(self, hold: PauseTasks) -> None:
-        self._may_begin = hold.may_begin
+    def _pause(self, pause: PauseTasks) -> None:
+        self._may_start = pause.may_start
         self._hand_out()
 
     @handles(ObjectFound)
@@ -196,7 +196,7 @@ class Slot(Actor):
         self._prefetch.forget(forget.object_ids)
         self._supplies.forget(forget.object_ids)
 
-    def _ask_for_object(self, object_id: ObjectId, is_function: bool) -> None:
+    def _request_object(self, object_id: ObjectId, is_function: bool) -> None:
         self._objects.send(NeedObject(object_id, self.actor_ref, is_function))
 
     # From the pool and the processors
@@ -208,7 +208,7 @@ class Slot(Actor):
         self._queue.bring_back()
         self._hand_out()
 
-    def _ask_for_processor(self) -> None:
+    def _request_processor(self) -> None:
         self._pool.send(AddProcessor(self._index))
 
     @handles(TasksFinished)
@@ -223,7 +223,7 @@ class Slot(Actor):
         if not processor.held:
             processor.held_us = 0.0  # sums of floats drift
         if processor is not self._processors.active:
-            self._turns.results_came(processor)
+            self._turns.results_received(processor)
         if unstarted:
             self._queue.put_back(unstarted)
         if finished:
@@ -289,7 +289,7 @@ class Slot(Actor):
             held = processor.held[0] if processor.held else None
             if held is None or not _is_whole(held[0], result):
                 self._split(processor)
-                yield from _apart(result)
+                yield from _split_result(result)
             else:
                 yield result
 
@@ -312,7 +312,7 @@ class Slot(Actor):
         self._cancellation.distrust(processor, "it returned the result of another task than the one that was due")
 
     @handles(TasksPrinted)
-    def _tasks_said(self, news: TasksPrinted) -> None:
+    def _tasks_printed(self, news: TasksPrinted) -> None:
         processor = self._processors.get(news.number)
         if processor is not None and processor.state is not DISTRUSTED:
             self._split(processor)
@@ -331,7 +331,7 @@ class Slot(Actor):
         # A processor that was killed because a task did not end may execute another task by now, which is not to blame.
         to_blame = down.executing if down.is_to_blame and processor.state is not DOOMED else 0
         is_distrusted = processor.state is DISTRUSTED
-        begun = down.executing or (ALL if is_distrusted else 0)
+        started = down.executing or (ALL if is_distrusted else 0)
         reason = f"was killed: {self._cancellation.why_killed(processor)}" if is_distrusted else down.reason
         again: list[RunTask] = []
         for number, entry in enumerate(processor.held, processor.results_seen + 1):
@@ -341,14 +341,14 @@ class Slot(Actor):
             end = ends.get(run_of(task))
             if end is not None:
                 self._answers.end([task], end)
-            elif number == to_blame or (number <= begun and RunOptions.decode(task.options).at_most_once):
+            elif number == to_blame or (number <= started and RunOptions.decode(task.options).at_most_once):
                 text = f"the processor of worker {self.name} {reason}"
                 self._answers.end([task], End(down.status, text))
             else:
                 again.append(task)
         self._processors.leave(processor)
-        for room in self._rooms:
-            room.leave(processor)
+        for part in self._parts:
+            part.leave(processor)
         self._queue.put_back(again)
         self._hand_out()
 
@@ -364,11 +364,11 @@ class Slot(Actor):
             return
         if self._cancellation.stops and self._cancellation.ends(processor):
             return
-        if self._may_begin is not None and (processor.held or not self._queue.has_first(self._may_begin)):
+        if self._may_start is not None and (processor.held or not self._queue.has_first(self._may_start)):
             return
         # A task that asks to resume waits for all tasks that another processor holds.
         together_us = HELD_US if self._processors.has_blocked else TOGETHER_US
-        portion = self._prefetch.take(processor, together_us, HELD_TASKS if self._may_begin is None else 1)
+        portion = self._prefetch.take(processor, together_us, HELD_TASKS if self._may_start is None else 1)
         if portion:
             hand = SendTasks(processor.number, portion)
             processor.proxy.send(hand)
@@ -412,8 +412,8 @@ class Slot(Actor):
         logger.debug("%s: recalled %d tasks queued behind a long-running one", self.name, len(back))
 
     @handles(ReportRuns)
-    def _say_runs(self, say: ReportRuns) -> None:
-        say.view.processes += self._processors.now(self._index, self.now())
+    def _report_runs(self, request: ReportRuns) -> None:
+        request.view.processes += self._processors.now(self._index, self.now())
 
 
 def _is_whole(task: RunTask, result: RunResult) -> bool:
@@ -422,7 +422,7 @@ def _is_whole(task: RunTask, result: RunResult) -> bool:
     return is_of_all and STOPPED not in result.statuses
 
 
-def _apart(result: RunResult) -> Sequence[RunResult]:
+def _split_result(result: RunResult) -> Sequence[RunResult]:
     """Return the result of a range as results of its rows. If it is malformed, return a result that matches no task."""
     try:
         return results_of(result)

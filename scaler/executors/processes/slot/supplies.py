@@ -41,7 +41,7 @@ class Supplies:
     def join(self, processor: ProcessorRecord) -> None:
         """Add a new processor, which has no objects."""
         self._stocks[processor.number] = ProcessorStock()
-        self.supply.ask_anew()
+        self.supply.forget_requests()
 
     def leave(self, processor: ProcessorRecord) -> None:
         """Forget a processor that has ended."""

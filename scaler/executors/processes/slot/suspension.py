@@ -25,7 +25,7 @@ from scaler.message import message
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
 
-BREATH_SECONDS = 5.0
+STOP_MOST_SECONDS = 5.0
 """The longest stop of a process; ZeroMQ closes a connection after 20 s of silence."""
 
 
@@ -60,7 +60,7 @@ class Suspension:
         self._stopped: dict[int, int] = {}
         """the stopped processors, each with the number of its stop"""
         self._stops = 0
-        self.mail: Mail = {Batch[ProcessorNews]: self._hear, SuspensionDue: self._breathe}
+        self.mail: Mail = {Batch[ProcessorNews]: self._processors_news, SuspensionDue: self._stop_over}
 
     def leave(self, processor: ProcessorRecord) -> None:
         """Forget a processor that has ended."""
@@ -78,7 +78,7 @@ class Suspension:
         self._waits.pop(processor.number, None)
         self._continue(processor)
 
-    def _hear(self, batch: Batch[ProcessorNews]) -> None:
+    def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
         """Stop or continue processes, as the scheduler reports whether an item is under way to them."""
         for news in batch:
             wait = self._waits.get(news.processor)
@@ -94,10 +94,10 @@ class Suspension:
         self._stops += 1
         self._stopped[processor.number] = self._stops
         processor.proxy.send(SuspendProcessor(processor.number, True))
-        seconds = min(BREATH_SECONDS, wait.ends_at - self._now())
+        seconds = min(STOP_MOST_SECONDS, wait.ends_at - self._now())
         self._schedule(seconds, SuspensionDue(processor.number, self._stops))
 
-    def _breathe(self, due: SuspensionDue) -> None:
+    def _stop_over(self, due: SuspensionDue) -> None:
         """Continue a process that was stopped for long enough, or whose wait ends by itself."""
         processor = self._processors.get(due.number)
         if processor is not None and self._stopped.get(due.number) == due.stop:

@@ -32,10 +32,10 @@ from scaler.executors.processes.slot.processor_states import (
     DISTRUSTED,
     DOOMED,
     FINISH,
-    GO_ON,
     IDLE,
     KILLED,
     LOOSE,
+    RESUME,
 )
 from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors
 from scaler.executors.processes.slot.recall import Recall
@@ -111,7 +111,7 @@ class SlotTurns:
         if loose or doomed or distrusted or (self._asking and active is not None and active.held):
             return None
         if self._asking:
-            self._permit(self._processors.next_to_go_on())
+            self._permit(self._processors.next_to_resume())
             return None
         if active is None:
             if self._idle:
@@ -124,16 +124,16 @@ class SlotTurns:
     def let_end(self, processor: ProcessorRecord) -> None:
         """Let an asking task of this processor resume at once, without the slot, because runs of it must end."""
         if processor.state is ASKING:
-            self._go_on_loose(processor)
+            self._resume_loose(processor)
 
-    def results_came(self, processor: ProcessorRecord) -> None:
+    def results_received(self, processor: ProcessorRecord) -> None:
         """Handle results of a processor without the slot. Its blocked task, if any, has ended with them."""
         self._suspension.end(processor)
         if not processor.held:
             self._processors.apply(processor, FINISH)
             self._reserve.watch()
         elif processor.state in (BLOCKED, ASKING):
-            self._processors.apply(processor, GO_ON)
+            self._processors.apply(processor, RESUME)
             self._recall.watch(processor)
 
     def _block(self, blocks: ProcessorBlocked) -> None:
@@ -170,7 +170,7 @@ class SlotTurns:
             return
         self._suspension.end(processor)
         if self._cancellation.ends(processor):
-            self._go_on_loose(processor)
+            self._resume_loose(processor)
         else:
             self._processors.ask(processor)
 
@@ -179,12 +179,12 @@ class SlotTurns:
         processor = self._waiting_one(unblocks)
         if processor is None:
             return
-        self._say_unblocked(processor)
+        self._report_unblocked(processor)
         active = self._processors.active
         if active is None or not active.held:
             self._give_slot(processor)
         else:
-            self._processors.apply(processor, GO_ON)
+            self._processors.apply(processor, RESUME)
         self._recall.watch(processor)
 
     def _waiting_one(self, news: ProcessorResumable | ProcessorUnblocked) -> ProcessorRecord | None:
@@ -197,7 +197,7 @@ class SlotTurns:
 
     def _permit(self, processor: ProcessorRecord) -> None:
         """Resume a task that asked; no other task runs."""
-        self._say_unblocked(processor)
+        self._report_unblocked(processor)
         self._give_slot(processor)
         self._send_resume(processor)
 
@@ -205,16 +205,16 @@ class SlotTurns:
         self._processors.give_slot(processor)
         self._reserve.watch()
 
-    def _go_on_loose(self, processor: ProcessorRecord) -> None:
+    def _resume_loose(self, processor: ProcessorRecord) -> None:
         """Resume a task that must end, although another one may run."""
-        self._say_unblocked(processor)
-        self._processors.apply(processor, GO_ON)
+        self._report_unblocked(processor)
+        self._processors.apply(processor, RESUME)
         self._send_resume(processor)
 
     def _send_resume(self, processor: ProcessorRecord) -> None:
         processor.proxy.send(ResumeProcessor(processor.number, processor.results_seen + 1))
 
-    def _say_unblocked(self, processor: ProcessorRecord) -> None:
+    def _report_unblocked(self, processor: ProcessorRecord) -> None:
         """Report an unblocked task, unless it resumes only to end: then its end is reported next."""
         self._suspension.end(processor)
         task = self._processors.blocked_task(processor)

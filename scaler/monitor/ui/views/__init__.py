@@ -39,25 +39,25 @@ PAGES: dict[str, tuple[View, str]] = {
 """The view of each page, and the further topic that it needs; `/` is followed by an id."""
 
 
-def topics(wish: PageRequest) -> frozenset[str]:
+def topics(request: PageRequest) -> frozenset[str]:
     """Return the further topics that a page needs."""
-    _, topic = PAGES.get(wish.page, (None, ""))
+    _, topic = PAGES.get(request.page, (None, ""))
     if topic.endswith("/"):
-        topic += wish.short_id.hex()
+        topic += request.short_id.hex()
     return frozenset({topic} if topic and not topic.endswith("/") else ())
 
 
-def frame(state: FeedState, wish: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
+def frame(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
     """Return all data that a page needs now, and update `sent`, which holds what the page has already received.
 
     Raises:
         PageRequestError: if there is no such page, or its arguments are invalid.
     """
-    if wish.page not in PAGES:
+    if request.page not in PAGES:
         raise PageRequestError("there is no such page")
-    view, _ = PAGES[wish.page]
+    view, _ = PAGES[request.page]
     return {
         "strip": strip(state, now),
-        "band": band(state, wish, sent),
-        "data": view(state, wish, sent, now),
+        "band": band(state, request, sent),
+        "data": view(state, request, sent, now),
     }

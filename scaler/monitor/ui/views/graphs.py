@@ -15,23 +15,23 @@ NODES_MOST = 2000
 """The most nodes that are drawn singly."""
 
 
-def graphs(state: FeedState, wish: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
+def graphs(state: FeedState, request: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page: the list, or one graph if the page requests it."""
     model = state.model
-    if wish.short_id:
-        return _one(state, wish, sent)
+    if request.short_id:
+        return _one(state, request, sent)
     rows = sorted(model.graphs.values(), key=lambda each: (bool(each.ended_us), -each.submitted_us))
     shown, total = model.shown_and_total("graphs")
-    return page_of(rows, wish, _row) | {"shown": shown, "all": max(total, len(rows))}
+    return page_of(rows, request, _row) | {"shown": shown, "all": max(total, len(rows))}
 
 
 def _row(graph: StateGraph) -> dict[str, Any]:
     return plain(graph, name=graph.name or graph.graph.hex()[:8])
 
 
-def _one(state: FeedState, wish: PageRequest, sent: SentState) -> dict[str, Any]:
-    graph = state.model.graphs.get(wish.short_id)
-    nodes = state.model.nodes.get(wish.short_id, {})
+def _one(state: FeedState, request: PageRequest, sent: SentState) -> dict[str, Any]:
+    graph = state.model.graphs.get(request.short_id)
+    nodes = state.model.nodes.get(request.short_id, {})
     depth_of = depths(nodes)
     is_small = len(nodes) <= NODES_MOST
     drawn = _by_node(nodes, depth_of) if is_small else _by_box(nodes, depth_of)

@@ -12,15 +12,15 @@ from scaler.monitor.ui.views.parts import page_of, plain
 from scaler.wire.messages.monitor import StateJob
 
 
-def jobs(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
+def jobs(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page: open jobs, then the others by time of change; or one job, if the page requests it."""
     model = state.model
-    if wish.short_id:
-        job = model.jobs.get(wish.short_id)
+    if request.short_id:
+        job = model.jobs.get(request.short_id)
         return {"job": _row(model.job_rates, job) if job else None}
     rows = sorted(model.jobs.values(), key=lambda each: (each.state not in (OPEN, PAUSED), -each.changed_us))
     _, total = model.shown_and_total("jobs")
-    return page_of(rows, wish, partial(_row, model.job_rates)) | {"all": max(total, len(rows))}
+    return page_of(rows, request, partial(_row, model.job_rates)) | {"all": max(total, len(rows))}
 
 
 def _row(rates: JobRates, job: StateJob) -> dict[str, Any]:

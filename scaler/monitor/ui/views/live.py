@@ -16,15 +16,15 @@ MESSAGES_MOST = 30
 EVENTS_MOST = 8
 
 
-def live(state: FeedState, wish: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
+def live(state: FeedState, request: PageRequest, sent: SentState, now: float) -> dict[str, Any]:
     """Return the page."""
     model = state.model
-    window = wish.number_of("window", 300, 60, 1800)
+    window = request.number_of("window", 300, 60, 1800)
     functions = sorted(model.functions.values(), key=lambda each: (-each.waiting - each.running, -each.success))
     clients = sorted(model.clients.values(), key=lambda client: -client.open)
     shown, total = model.shown_and_total("functions")
     return {
-        "series": series(state, wish, sent, ("success", "failed", "canceled", "cpu", "lag_most"), window),
+        "series": series(state, request, sent, ("success", "failed", "canceled", "cpu", "lag_most"), window),
         "functions": [function_row(function) for function in functions[:FUNCTIONS_MOST]],
         "functions_total": max(total, shown, len(functions)),
         "clients": [plain(each, label=each.label or each.client.hex()) for each in clients[:CLIENTS_MOST]],
@@ -37,7 +37,7 @@ def live(state: FeedState, wish: PageRequest, sent: SentState, now: float) -> di
         "scheduler": plain(model.scheduler, ended=model.outcomes) if model.scheduler else None,
         "sent": _messages(model.sent),
         "received": _messages(model.received),
-        "workers": worker_table(state, wish, now),
+        "workers": worker_table(state, request, now),
     }
 
 

@@ -14,10 +14,10 @@ OBJECTS_MOST = 50
 HOSTS_MOST = 100
 
 
-def memory(state: FeedState, wish: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
+def memory(state: FeedState, request: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page."""
     model = state.model
-    window = wish.number_of("window", 300, 60, 604800)
+    window = request.number_of("window", 300, 60, 604800)
     hosts: dict[str, dict[str, Any]] = {}
     for agent in model.agents.values():
         row = hosts.setdefault(
@@ -36,7 +36,7 @@ def memory(state: FeedState, wish: PageRequest, sent: SentState, _now: float) ->
     labels = {key: client.label for key, client in model.clients.items()}
     shown, total = model.shown_and_total("objects")
     return {
-        "series": series(state, wish, sent, ("scheduler", "agents", "processors", "objects"), window),
+        "series": series(state, request, sent, ("scheduler", "agents", "processors", "objects"), window),
         "hosts": ordered[:HOSTS_MOST],
         "hosts_total": len(ordered),
         "objects": [plain(each) | {"client_label": labels.get(each.client, "")} for each in objects[:OBJECTS_MOST]],

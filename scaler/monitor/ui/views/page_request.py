@@ -22,13 +22,13 @@ class PageRequest:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, said: dict[str, Any]) -> PageRequest:
+    def of(cls, message: dict[str, Any]) -> PageRequest:
         """Return the request in a message of a page.
 
         Raises:
             PageRequestError: if it is invalid.
         """
-        number, page, arguments = said.get("wish"), said.get("page"), said.get("args", {})
+        number, page, arguments = message.get("wish"), message.get("page"), message.get("args", {})
         if not isinstance(number, int) or not isinstance(page, str) or not isinstance(arguments, dict):
             raise PageRequestError("a wish has a number, a page and arguments")
         return cls(number, page, arguments)

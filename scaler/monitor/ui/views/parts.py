@@ -53,9 +53,11 @@ def plain(item: Any, **more: Any) -> dict[str, Any]:
     return row | more
 
 
-def series(state: FeedState, wish: PageRequest, sent: SentState, names: Sequence[str], seconds: int) -> dict[str, Any]:
+def series(
+    state: FeedState, request: PageRequest, sent: SentState, names: Sequence[str], seconds: int
+) -> dict[str, Any]:
     """Return series over the last seconds, or up to the requested end: all values first, then only new ones."""
-    end = wish.number_of("end", 0, 0, 2**40) or None
+    end = request.number_of("end", 0, 0, 2**40) or None
     start, step, count = state.history.span(seconds, POINTS, end)
     shape = (step, count, end)
     is_known = sent.shape == shape and start <= sent.series_end
@@ -68,10 +70,10 @@ def series(state: FeedState, wish: PageRequest, sent: SentState, names: Sequence
     return {"full": not is_known, "start": first, "step": step, "columns": columns}
 
 
-def page_of(rows: Sequence[T], wish: PageRequest, row: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
+def page_of(rows: Sequence[T], request: PageRequest, row: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
     """Return the requested rows, and the number of all rows."""
-    offset = min(wish.offset, max(0, len(rows) - 1) // wish.limit * wish.limit)
-    page = rows[offset : offset + wish.limit]
+    offset = min(request.offset, max(0, len(rows) - 1) // request.limit * request.limit)
+    page = rows[offset : offset + request.limit]
     return {"rows": [row(each) for each in page], "offset": offset, "total": len(rows)}
 
 

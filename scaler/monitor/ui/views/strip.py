@@ -20,13 +20,13 @@ def strip(state: FeedState, now: float) -> dict[str, Any]:
     model = state.model
     found = verdict(model, now)
     silent = model.silent_seconds(now)
-    news = "never" if model.heard_at is None else "old" if silent is not None else "live"
+    news = "never" if model.received_at is None else "old" if silent is not None else "live"
     return {
         "news": news,
         "silent": silent,
         "problem": state.problem,
         "address": state.address,
-        "at": model.heard_us / 1e6,
+        "at": model.received_us / 1e6,
         "title": _title(found.word),
         "sentence": found.sentence,
         "warning": found.warning,
@@ -56,18 +56,18 @@ def _failed_in_a_minute(state: FeedState) -> float:
 def _restart(state: FeedState, now: float) -> dict[str, Any] | None:
     """Return the last restart of the scheduler, if it is recent."""
     model = state.model
-    if not model.restarts or model.heard_at is None:
+    if not model.restarts or model.received_at is None:
         return None
-    since = model.heard_us / 1e6 - model.restarts[-1]
-    if since + now - model.heard_at > BACK_SECONDS:
+    since = model.received_us / 1e6 - model.restarts[-1]
+    if since + now - model.received_at > BACK_SECONDS:
         return None
     return {"at": model.restarts[-1], "back": model.worker_count, "of": max(model.workers_before, model.worker_count)}
 
 
-def band(state: FeedState, wish: PageRequest, sent: SentState) -> dict[str, Any] | None:
+def band(state: FeedState, request: PageRequest, sent: SentState) -> dict[str, Any] | None:
     """Return the long history if the page does not have it yet, or the last half hour if nothing older is known."""
-    seconds = wish.number_of("band", 21600, BAND_SECONDS_LEAST, 604800)
-    end = state.history.end if state.model.heard_at is not None else int(time.time())
+    seconds = request.number_of("band", 21600, BAND_SECONDS_LEAST, 604800)
+    end = state.history.end if state.model.received_at is not None else int(time.time())
     if not state.history.begins_before(end - BAND_SECONDS_LEAST):
         seconds = BAND_SECONDS_LEAST
     start, step, count = state.history.span(seconds, BAND_POINTS, end)

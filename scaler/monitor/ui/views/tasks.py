@@ -16,14 +16,14 @@ from scaler.wire.messages.vocabulary import FAILED
 FUNCTION_TASKS_MOST = 50
 
 
-def tasks(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
+def tasks(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page, the newest tasks first."""
     model = state.model
-    wanted, kind = wish.text("filter"), wish.text("state")
-    start, end = wish.number_of("start", 0, 0, 2**40), wish.number_of("end", 0, 0, 2**40)
-    stored = wish.number_of("stored", 0, 0, 604800)
+    wanted, kind = request.text("filter"), request.text("state")
+    start, end = request.number_of("start", 0, 0, 2**40), request.number_of("end", 0, 0, 2**40)
+    stored = request.number_of("stored", 0, 0, 604800)
     if stored and not start:
-        start = max(0, int(model.heard_us / 1e6) - stored)
+        start = max(0, int(model.received_us / 1e6) - stored)
 
     def is_wanted(task: StateTask) -> bool:
         at = (task.ended_us or task.started_us or task.submitted_us) / 1e6
@@ -36,28 +36,28 @@ def tasks(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) ->
 
     rows = [task for task in reversed(model.tasks.values()) if is_wanted(task)]
     ended = sum(model.outcomes.values())
-    return page_of(rows, wish, lambda task: task_row(model, task)) | {"kept": len(model.tasks), "ended": ended}
+    return page_of(rows, request, lambda task: task_row(model, task)) | {"kept": len(model.tasks), "ended": ended}
 
 
-def task(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
+def task(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page of one task."""
     model = state.model
-    one = model.tasks.get(wish.short_id)
+    one = model.tasks.get(request.short_id)
     has_failed = one is not None and outcome(one.state) == FAILED
-    kind = model.failure_of(one if one and has_failed else StateTask(wish.short_id), state.old_failures.values())
+    kind = model.failure_of(one if one and has_failed else StateTask(request.short_id), state.old_failures.values())
     return {
         "task": task_row(model, one) if one else None,
-        "moves": [plain(move, state=outcome(move.state)) for move in model.moves.get(wish.short_id, ())],
-        "output": [plain(line, stream=OUTPUT_STREAMS[line.stream]) for line in model.output.get(wish.short_id, ())],
+        "moves": [plain(move, state=outcome(move.state)) for move in model.moves.get(request.short_id, ())],
+        "output": [plain(line, stream=OUTPUT_STREAMS[line.stream]) for line in model.output.get(request.short_id, ())],
         "failure": plain(kind) if kind is not None else None,
-        "is_example": kind is not None and kind.task == wish.short_id,
+        "is_example": kind is not None and kind.task == request.short_id,
     }
 
 
-def function(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
+def function(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page of one function: by short id, or by name."""
     model = state.model
-    wanted = wish.text("id")
+    wanted = request.text("id")
     found = [each for each in model.functions.values() if wanted in (each.function.hex(), each.name)]
     if not found:
         return {"function": None}
@@ -72,10 +72,10 @@ def function(state: FeedState, wish: PageRequest, _sent: SentState, _now: float)
     }
 
 
-def failures(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
+def failures(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page."""
     model = state.model
-    wanted = wish.text("filter")
+    wanted = request.text("filter")
     everything = {**state.old_failures, **model.failures}
     rows = [
         each
@@ -84,5 +84,5 @@ def failures(state: FeedState, wish: PageRequest, _sent: SentState, _now: float)
     ]
     rows.sort(key=lambda each: -each.last_us)
     shown, total = model.shown_and_total("failures")
-    page = page_of(rows, wish, lambda each: plain(each, old=each.failure not in model.failures))
+    page = page_of(rows, request, lambda each: plain(each, old=each.failure not in model.failures))
     return page | {"shown": shown, "all": max(total, len(model.failures)), "failed": model.failed}

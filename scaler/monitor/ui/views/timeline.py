@@ -17,19 +17,21 @@ WIDE_BINS = 2
 """The duration in bins from which tasks are drawn singly."""
 
 
-def stream(state: FeedState, wish: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
+def stream(state: FeedState, request: PageRequest, sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page: first all bins of the visible workers, then new and changed ones."""
     model = state.model
-    window = wish.number_of("window", 300, 300, 1800)
+    window = request.number_of("window", 300, 300, 1800)
     step = max(1, window // POINTS)
-    wanted = wish.text("filter")
+    wanted = request.text("filter")
     names = {worker.key: (worker.host, worker.name) for worker in model.workers}
-    names |= {worker.key: (worker.host, worker.name) for worker, _ in state.gone.values() if worker.key not in names}
+    names |= {
+        worker.key: (worker.host, worker.name) for worker, _ in state.departed.values() if worker.key not in names
+    }
     keys = [key for key in set(state.bins.keys()) | set(names) if matches(wanted, names.get(key, ("", key[0].hex())))]
     keys.sort(key=lambda key: ([natural(part) for part in names.get(key, ("~", ""))], key))
-    offset = min(wish.offset, max(0, len(keys) - 1) // LANES_MOST * LANES_MOST)
+    offset = min(request.offset, max(0, len(keys) - 1) // LANES_MOST * LANES_MOST)
     shown = keys[offset : offset + LANES_MOST]
-    end = wish.number_of("end", 0, 0, 2**40) or end_of(state)
+    end = request.number_of("end", 0, 0, 2**40) or end_of(state)
     last = end // step * step
     first = last - step * POINTS
     shape = (step, tuple(shown))
@@ -64,7 +66,7 @@ def _bins(state: FeedState, key: tuple[bytes, int], start: int, step: int, last:
 
 def end_of(state: FeedState) -> int:
     """Return the end of the known time. Bins end with the last work, the history continues."""
-    return max(state.bins.end, state.history.end if state.model.heard_at is not None else 0)
+    return max(state.bins.end, state.history.end if state.model.received_at is not None else 0)
 
 
 def _changed_since(state: FeedState, key: tuple[bytes, int], end: int, step: int) -> int:
@@ -75,7 +77,7 @@ def _changed_since(state: FeedState, key: tuple[bytes, int], end: int, step: int
 
 def running(state: FeedState, keys: set[tuple[bytes, int]], step: int) -> list[list[Any]]:
     """Return the tasks that have been running for long."""
-    now = state.model.heard_us / 1e6
+    now = state.model.received_us / 1e6
     return [
         ["", state.model.function_name(each.function), "running", each.name, now - each.running_ms / 1000, 0]
         for each in state.model.workers
@@ -88,7 +90,7 @@ def _wide_tasks(state: FeedState, workers: set[str], first: int, step: int) -> l
     least_us = WIDE_BINS * step * 1_000_000
     found: list[list[Any]] = []
     for task in reversed(state.model.tasks.values()):
-        started, ended = task.started_us, task.ended_us or state.model.heard_us
+        started, ended = task.started_us, task.ended_us or state.model.received_us
         if not started or ended - started < least_us or ended < first * 1_000_000 or task.worker not in workers:
             continue
         name = task.name or task.function_name

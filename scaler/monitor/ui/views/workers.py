@@ -20,12 +20,12 @@ _COLUMNS = ("name", "cpu", "rss", "sent", "queued", "free", "suspended", "lag", 
 _SENT_COLUMNS = [{"name": each, "title": BY_NAME[each].heading, "unit": BY_NAME[each].unit} for each in _COLUMNS]
 
 
-def worker_table(state: FeedState, wish: PageRequest, now: float) -> dict[str, Any]:
+def worker_table(state: FeedState, request: PageRequest, now: float) -> dict[str, Any]:
     """Return the visible rows."""
     model = state.model
-    wanted = wish.text("filter")
-    order = wish.text("sort") or "flag"
-    flagged, is_reversed = model.stuck.reasons, wish.flag("reverse")
+    wanted = request.text("filter")
+    order = request.text("sort") or "flag"
+    flagged, is_reversed = model.stuck.reasons, request.flag("reverse")
     rows = rows_of((each for each in model.workers if matches(wanted, (each.name, each.host))), flagged)
     if order == "flag":
         rows.sort(key=lambda row: (not row.is_stuck, natural(row.name)), reverse=is_reversed)
@@ -34,10 +34,12 @@ def worker_table(state: FeedState, wish: PageRequest, now: float) -> dict[str, A
     else:
         raise PageRequestError("there is no such column")
     workers = [row.workers[0] for row in rows]
-    kept = wish.number_of("kept", 60, 0, 3600)
-    left = {worker.key: now - at for worker, at in state.gone.values() if now - at < kept}
-    gone = [worker for worker, _ in state.gone.values() if worker.key in left and matches(wanted, (worker.name,))]
-    table = page_of([*workers, *gone], wish, lambda each: worker_row(state, each, left.get(each.key)))
+    kept = request.number_of("kept", 60, 0, 3600)
+    left = {worker.key: now - at for worker, at in state.departed.values() if now - at < kept}
+    departed = [
+        worker for worker, _ in state.departed.values() if worker.key in left and matches(wanted, (worker.name,))
+    ]
+    table = page_of([*workers, *departed], request, lambda each: worker_row(state, each, left.get(each.key)))
     return table | {
         "columns": _SENT_COLUMNS,
         "sort": order,
@@ -48,12 +50,12 @@ def worker_table(state: FeedState, wish: PageRequest, now: float) -> dict[str, A
     }
 
 
-def worker(state: FeedState, wish: PageRequest, _sent: SentState, now: float) -> dict[str, Any]:
+def worker(state: FeedState, request: PageRequest, _sent: SentState, now: float) -> dict[str, Any]:
     """Return the page of one worker: by its key, or by its name."""
     model = state.model
-    wanted = wish.text("id")
-    everybody = [*((each, None) for each in model.workers), *((each, now - at) for each, at in state.gone.values())]
-    found = [(each, left) for each, left in everybody if wanted in (worker_key(each.key), each.name)]
+    wanted = request.text("id")
+    known = [*((each, None) for each in model.workers), *((each, now - at) for each, at in state.departed.values())]
+    found = [(each, left) for each, left in known if wanted in (worker_key(each.key), each.name)]
     if not found:
         return {"worker": None}
     one, left = found[0]
@@ -80,11 +82,11 @@ def worker(state: FeedState, wish: PageRequest, _sent: SentState, now: float) ->
     }
 
 
-def processors(state: FeedState, wish: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
+def processors(state: FeedState, request: PageRequest, _sent: SentState, _now: float) -> dict[str, Any]:
     """Return the page."""
     model = state.model
     names = {worker.key: (worker.name, worker.host) for worker in model.workers}
-    wanted = wish.text("filter")
+    wanted = request.text("filter")
 
     def name_of(each: ProcessorView) -> tuple[str, str]:
         return names.get((each.agent, each.position), (f"{each.agent.hex()}.{each.position}", ""))
@@ -100,7 +102,7 @@ def processors(state: FeedState, wish: PageRequest, _sent: SentState, _now: floa
         return _processor_row(model, each, key=f"{key}.{each.pid}", worker=name, worker_key=key, host=host)
 
     shown, total = model.shown_and_total("processors")
-    return page_of(rows, wish, row) | {"shown": shown, "all": total}
+    return page_of(rows, request, row) | {"shown": shown, "all": total}
 
 
 def _processor_row(model: Model, each: ProcessorView, **more: Any) -> dict[str, Any]:

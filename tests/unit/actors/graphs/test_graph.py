@@ -19,7 +19,7 @@ from scaler.shared_memory import SharedBlock
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import GraphNode, GraphTask, GraphTaskCancel, TaskCancel
 from scaler.wire.messages.common import PROFILE, InstructionKind, ObjectInstruction, TaskStatus
-from scaler.wire.messages.vocabulary import without_needed
+from scaler.wire.messages.vocabulary import split_failed_input
 from scaler.wire.messages.worker import RunTask
 from tests.support.configs import scheduler_config
 from tests.support.simulation import Execute, Outcome, SimulatedClient, Simulation, succeed
@@ -294,9 +294,9 @@ def test_nodes_that_need_one_that_nothing_has_raised_in_end_with_its_id(simulati
     client.say(replace(second, dependencies=bytes(4)), replace(third, dependencies=(1).to_bytes(4, "little")))
     simulation.advance(5.0)
     payloads = {result.task_id: result.payload for result in client.surplus}
-    assert without_needed(payloads[first.task_id]) == (b"", b"too long")
-    assert without_needed(payloads[second.task_id]) == (first.task_id, b"too long")
-    assert without_needed(payloads[third.task_id]) == (first.task_id, b"too long")
+    assert split_failed_input(payloads[first.task_id]) == (b"", b"too long")
+    assert split_failed_input(payloads[second.task_id]) == (first.task_id, b"too long")
+    assert split_failed_input(payloads[third.task_id]) == (first.task_id, b"too long")
     leave_and_check(simulation, client)
 
 
@@ -511,7 +511,7 @@ def test_statistics_count_nodes(simulation: Simulation) -> None:
 def test_graphs_of_which_no_node_comes_are_bounded_and_others_go_on(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scaler.actors.sessions.client_graphs.BARE_MOST", 3)
+    monkeypatch.setattr("scaler.actors.sessions.client_graphs.WITHOUT_NODES_MOST", 3)
     client = simulation.client()
     simulation.agent(1)
     graphs = [GraphId(bytes([number]) * 16) for number in range(10)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scaler.actors.insight.census import DESCRIPTIONS_MOST, UNHEARD_MOST, WAITING_MOST
+from scaler.actors.insight.census import DESCRIPTIONS_MOST, UNACKNOWLEDGED_MOST, WAITING_MOST
 from scaler.actors.tree import CENSUS
 from scaler.wire.messages.client import OBJECTS, InfoRequest, InfoResponse, ObjectDetails, WorkerDetails
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest, RunTask
@@ -63,7 +63,7 @@ def test_descriptions_wait_until_those_before_were_heard(simulation: Simulation)
     simulation.agent(2)
     ask(simulation, client, *(InfoRequest(number, detailed=1) for number in range(1, 10)), InfoRequest(99))
     assert [response.number for response in client.said(InfoResponse)] == [1, 99]
-    assert len(client.said(WorkerDetails)) == 2 * UNHEARD_MOST
+    assert len(client.said(WorkerDetails)) == 2 * UNACKNOWLEDGED_MOST
     simulation.advance(10.0)
     assert sorted(response.number for response in client.said(InfoResponse)) == [*range(1, 10), 99]
     assert len(client.said(WorkerDetails)) == 2 * 9
@@ -72,7 +72,7 @@ def test_descriptions_wait_until_those_before_were_heard(simulation: Simulation)
 def test_of_very_many_questions_of_one_client_the_last_ones_are_put_off(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scaler.actors.insight.census.PUT_OFF_MOST", 3)
+    monkeypatch.setattr("scaler.actors.insight.census.DEFERRED_MOST", 3)
     client = simulation.client()
     simulation.agent(2)
     ask(simulation, client, *(InfoRequest(number, detailed=1) for number in range(1, 10)))
@@ -186,7 +186,7 @@ def test_the_agents_of_the_workers_that_are_named_are_asked_to_leave(simulation:
 def test_one_client_cannot_have_the_agents_asked_without_end(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     ask(simulation, client, *(InfoRequest(number, restart=1) for number in range(1, 30)))
-    assert agent.restarts == UNHEARD_MOST
+    assert agent.restarts == UNACKNOWLEDGED_MOST
     simulation.advance(60.0)
     assert agent.restarts == len(client.said(InfoResponse)) == 29
 

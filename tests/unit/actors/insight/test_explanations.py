@@ -12,7 +12,7 @@ from scaler.wire.codec.columns import REASON_CHARACTERS
 from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.client import ExplainRequest, ExplainResponse
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.priority import with_wish
+from scaler.wire.messages.priority import with_user_priority
 from scaler.wire.messages.vocabulary import (
     CANCEL,
     CHILDREN,
@@ -87,7 +87,7 @@ def test_a_task_of_a_low_priority_says_that_others_go_first(simulation: Simulati
     simulation.agent(1, slow)
     client.submit(2)
     simulation.run()
-    (low,) = client.submit(1, priority=with_wish(0, -10))
+    (low,) = client.submit(1, priority=with_user_priority(0, -10))
     (usual,) = client.submit(1)
     simulation.run()
     says = "; its priority is -10, so all tasks of its client with a higher one go first"
@@ -170,11 +170,11 @@ def test_of_many_tries_the_last_ones_are_told() -> None:
     tries = FIRST_TRY
     for number in range(50):
         tries = tries.after("crashed", f"{number} " + "x" * 1000, now=float(number))
-    told = tries.told(7200.0 + 49)
+    shown = tries.shown(7200.0 + 49)
     assert tries.number == 51
-    assert told.startswith("try 46 crashed 2 h ago: 45 x")
-    assert "; try 50 crashed 2 h ago: 49 x" in told
-    assert len(told) < REASON_CHARACTERS
+    assert shown.startswith("try 46 crashed 2 h ago: 45 x")
+    assert "; try 50 crashed 2 h ago: 49 x" in shown
+    assert len(shown) < REASON_CHARACTERS
 
 
 def test_a_task_that_is_not_there(simulation: Simulation) -> None:

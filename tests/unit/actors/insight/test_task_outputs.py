@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaler.actors.insight.task_outputs import UNHEARD_MOST, WAITING_MOST
+from scaler.actors.insight.task_outputs import UNACKNOWLEDGED_MOST, WAITING_MOST
 from scaler.actors.tree import OUTPUTS
 from scaler.ids import NO_ID, TaskId
 from scaler.wire.messages.client import OutputLine, OutputRequest, OutputResponse
@@ -121,10 +121,10 @@ def test_a_client_that_reads_nothing_has_lines_left_out_and_hears_how_many(simul
     ask(simulation, client, OutputRequest(3, ALL))
     busy(simulation, client, agent)
     client.hang()
-    flood(simulation, agent, UNHEARD_MOST + 500)
+    flood(simulation, agent, UNACKNOWLEDGED_MOST + 500)
     client.wake()
     simulation.run()
-    assert len(texts(client, 3)) == UNHEARD_MOST
+    assert len(texts(client, 3)) == UNACKNOWLEDGED_MOST
     simulation.advance(1.0)
     write(simulation, agent, "again")
     assert client.said(OutputLine)[-1].dropped == 500
@@ -138,7 +138,7 @@ def test_answers_wait_for_a_client_that_reads_nothing_and_are_bounded(simulation
     client.hang()
     ask(simulation, client, *(OutputRequest(number, task_id) for number in range(WAITING_MOST + 50)))
     (reader,) = simulation.tree.outputs.readers.values()
-    assert reader.unheard_lines == UNHEARD_MOST
+    assert reader.unheard_lines == UNACKNOWLEDGED_MOST
     assert len(reader.waiting) <= WAITING_MOST
     client.wake()
     simulation.advance(60.0)

@@ -83,17 +83,17 @@ class Scene:
         self.start(record, is_new=True)
 
     def start(self, record: JobRecord, *, is_new: bool, is_shared: bool = False) -> None:
-        self.clerk = JobWriter(has_thread=False)
+        self.writer = JobWriter(has_thread=False)
         about = ("tester", 2**40, is_shared, self.lockouts.get)
-        shelf = JobCatalog(self.folder, self.clerk, lambda ref, message: ref.send(message), *about)
+        catalog = JobCatalog(self.folder, self.writer, lambda ref, message: ref.send(message), *about)
         nobody = [self.bench.recorder()[1] for _ in range(2)]
         parts = replace(services(self.balancer_ref, nobody[0]), adoption=self.adoption_ref, audit=self.audit)
         self.owner = parts.directory.owners.of("tester", OwnerTerms(tasks=self.quota))
         self.record, self.services = record, parts
         self.answers: list[JobResponse] = []
         setattr(parts.outbox, "put", lambda _peer, answer: self.answers.append(answer))  # noqa: B010 - it is a method
-        standing = JobState(record, OpenRows.of(record), is_new)
-        self.actor = JobActor(record, standing, shelf, parts, nobody[1])
+        job_state = JobState(record, OpenRows.of(record), is_new)
+        self.actor = JobActor(record, job_state, catalog, parts, nobody[1])
         self.job = self.bench.dispatcher.spawn(self.actor)
 
     def audit(self, event: str, _bounded_by: str, **about: str) -> None:
@@ -113,7 +113,7 @@ class Scene:
         """Go on until nothing is left to do, for the clerk neither."""
         for _ in range(20):
             self.bench.run()
-            self.clerk.work()
+            self.writer.work()
 
     def said(self) -> dict[int, TaskReady]:
         """Return the rows that have come to the balancer, by number."""
@@ -175,7 +175,7 @@ def test_a_row_is_marked_on_disk_before_it_begins(scene: Scene) -> None:
     scene.find_place(said[1])
     assert scene.marks_on_disk() == set()
     assert scene.begun() == []
-    scene.clerk.work()
+    scene.writer.work()
     assert scene.marks_on_disk() == {1}
     scene.bench.run()
     assert scene.begun() == [1]
@@ -278,7 +278,7 @@ def test_of_failed_rows_that_may_run_once_only_those_run_again_that_no_worker_ha
     assert row == 7
     scene.run_row(ready)
     scene.go_on()
-    assert (scene.actor._standing.state, scene.actor._rows.failed) == (DONE, 1)
+    assert (scene.actor._state.state, scene.actor._rows.failed) == (DONE, 1)
     scene.answers.clear()
     scene.ask(JobVerb.RETRY)
     scene.ask(JobVerb.OPEN, 3)
@@ -314,7 +314,7 @@ def test_a_row_whose_result_is_not_on_disk_yet_is_not_said_again(bench: Bench, t
     scene.go_on()
     said = scene.said()
     scene.run_row(said[5])
-    scene.actor._take_back(6)  # as when its large result is lost
+    scene.actor._end_and_requeue(6)  # as when its large result is lost
     scene.bench.run()
     assert 5 not in scene.said()
     scene.go_on()
@@ -331,7 +331,7 @@ def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, 
         scene.go_on()
         said = scene.said()
         assert {first: ready.spec.rows for first, ready in said.items()} == {0: 8, 8: 8, 16: 4}
-        assert actor._rows.n_said == ROWS
+        assert actor._rows.n_submitted == ROWS
         whole, parted = said[0], said[8]
         statuses = bytes([0, TaskStatus.FAILED, *[0] * 6])
         for ready, failed in ((whole, statuses), (said[16], b"")):
@@ -352,7 +352,7 @@ def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, 
             **{row: (statuses[row], b"%d" % row) for row in range(8)},
             **{16 + row: (0, b"%d" % row) for row in range(4)},
         }
-        assert actor._rows.n_said == ROWS - 12
+        assert actor._rows.n_submitted == ROWS - 12
         assert [(each.row, each.n_rows) for each in scene.record.results(0, ROWS, 2**40)] == [
             (0, 1),
             (1, 1),
@@ -472,7 +472,7 @@ def repeatable(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
     for _ in range(2):
         scene.go_on()
         bench.advance(WRITE_SECONDS)
-    assert scene.actor._standing.state == DONE
+    assert scene.actor._state.state == DONE
     yield scene
     scene.folder.close()
 
@@ -508,7 +508,7 @@ def test_a_scan_of_large_values_has_answers_of_bounded_size(scene: Scene) -> Non
 
 def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeatable: Scene) -> None:
     repeatable.restart()
-    assert repeatable.actor._standing.size_bytes == repeatable.record.size_bytes > 0
+    assert repeatable.actor._state.size_bytes == repeatable.record.size_bytes > 0
     repeatable.ask(JobVerb.RETRY)
     repeatable.go_on()
     assert repeatable.adoption.take(FindRun) == []
@@ -535,7 +535,7 @@ def test_a_job_is_done_whose_scheduler_died_after_its_last_row(repeatable: Scene
     repeatable.record.move(OPEN)
     repeatable.record.commit()
     repeatable.restart()
-    assert repeatable.actor._standing.state == DONE
+    assert repeatable.actor._state.state == DONE
 
 
 def test_rows_travel_together_again_soon_after_a_restart(bench: Bench, tmp_path: Path) -> None:
@@ -607,7 +607,7 @@ def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene
     repeatable.restart()
     repeatable.ask(JobVerb.RETRY)
     repeatable.go_on()
-    assert repeatable.actor._standing.state == DONE
+    assert repeatable.actor._state.state == DONE
 
 
 def test_a_job_whose_record_lacks_a_result_stops_with_that_reason(repeatable: Scene) -> None:
@@ -622,7 +622,7 @@ def test_a_job_whose_record_lacks_a_result_stops_with_that_reason(repeatable: Sc
         repeatable.run_row(ready)
     repeatable.go_on()
     assert repeatable.answers
-    assert (repeatable.actor._standing.state, repeatable.actor._standing.reason) == (STOPPED, INCONSISTENT)
+    assert (repeatable.actor._state.state, repeatable.actor._state.reason) == (STOPPED, INCONSISTENT)
 
 
 class Life:
@@ -705,18 +705,18 @@ class Life:
         if what == "run":
             self.run_one()
         elif what == "clerk":
-            self.scene.clerk.work()
+            self.scene.writer.work()
         elif what == "tick":
             self.scene.bench.advance(WRITE_SECONDS)
         elif what == "ask":
             first = self.chance.randrange(self.n_rows)
             self.ask(*self.chance.choice(((JobVerb.READ, first), (JobVerb.READ, 0, b"s"))))
         elif what == "retry":
-            self.scene.clerk.work()
+            self.scene.writer.work()
             self.settle()  # what was read before
             self.told = {row: heard for row, heard in self.told.items() if not heard[0]}
             self.ask(JobVerb.RETRY)
-            self.scene.clerk.work()
+            self.scene.writer.work()
         elif what == "back":
             self.scene.bench.advance(self.scene.services.config.client_timeout_seconds)
         else:
@@ -730,10 +730,10 @@ def test_whenever_its_scheduler_dies_no_acknowledged_row_is_said_again(bench: Be
     for _ in range(600):
         life.step()
     for _ in range(3000):  # no more deaths
-        if life.scene.actor._standing.state == DONE:
+        if life.scene.actor._state.state == DONE:
             break
         life.run_one()
-        life.scene.clerk.work()
+        life.scene.writer.work()
         bench.advance(WRITE_SECONDS)
         life.settle()
     life.scene.go_on()
@@ -763,7 +763,7 @@ def test_what_is_asked_while_a_job_cannot_be_forgotten_is_answered(
     answers = {each.number: each for each in repeatable.answers}
     assert (answers[0].status, answers[0].reason) == (JobAnswerKind.REFUSED, "the disk is gone")
     assert answers[1].status == JobAnswerKind.KNOWN
-    assert repeatable.actor._standing.state == DONE
+    assert repeatable.actor._state.state == DONE
 
 
 REVOKED, EXPIRED = Lockout("its key was revoked", False), Lockout("its key has expired", True)
@@ -782,17 +782,17 @@ def test_only_a_job_whose_owner_came_by_a_key_pauses_when_that_owner_is_locked_o
     scene.go_on()
     withdrawn = len(scene.balancer.take(WithdrawTask))
     assert withdrawn == (ROWS if door == BY_KEY else 0)
-    summary = scene.actor._standing.summary()
+    summary = scene.actor._state.summary()
     assert (summary.state, summary.reason) == (("paused", lockout.reason) if door == BY_KEY else ("open", ""))
     scene.restart()
     assert len(scene.adoption.take(FindRun)) == (0 if door == BY_KEY else ROWS), "and so at the next start"
-    assert scene.actor._standing.summary().state == summary.state
+    assert scene.actor._state.summary().state == summary.state
     assert scene.record.state == "open"
     del scene.lockouts["tester"]
     bench.tell(scene.job, OwnersChanged())
     scene.go_on()
     assert len(scene.adoption.take(FindRun)) == (ROWS if door == BY_KEY else 0)
-    assert scene.actor._standing.summary().state == "open"
+    assert scene.actor._state.summary().state == "open"
 
 
 def test_a_paused_job_is_given_when_its_rows_have_ended_and_waits_for_that(bench: Bench, tmp_path: Path) -> None:

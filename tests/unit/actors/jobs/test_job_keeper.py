@@ -100,7 +100,7 @@ def test_a_session_has_so_many_requests_without_an_answer_and_the_next_one_is_re
     assert [type(each) for each in scene.told] == [EndSession]
     scene.bench.tell(scene.ref, ReaderLeft(scene.session))
     scene.go_on()
-    assert scene.shelf.n_unanswered == scene.keeper._excess == {}
+    assert scene.catalog.n_unanswered == scene.keeper._excess == {}
     assert scene.ask(8, JobVerb.SHOW) == [(8, JobAnswerKind.KNOWN)]
 
 
@@ -117,7 +117,7 @@ def test_lists_of_an_owner_are_made_one_after_the_other_for_all_who_wait(scene: 
     listed = {each.number: each.status for each in scene.answers}
     assert listed == {number: JobAnswerKind.REFUSED if number > 17 else JobAnswerKind.KNOWN for number in range(1, 20)}
     assert scene.keeper._lists == {}
-    assert not scene.shelf.n_unanswered[scene.session]
+    assert not scene.catalog.n_unanswered[scene.session]
 
 
 def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scene) -> None:
@@ -131,7 +131,7 @@ def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scen
     told = scene.ask(3, JobVerb.SHOW)  # comes when it has failed, and is asked of the next one
     assert told == [(2, JobAnswerKind.REFUSED), (3, JobAnswerKind.KNOWN)]
     assert scene.answers[0].reason == "the scheduler failed while it handled this job: ZeroDivisionError('a defect')"
-    assert scene.shelf.unanswered == {}
+    assert scene.catalog.unanswered == {}
     assert scene.bench.dispatcher.failures == 1
     scene.bench.dispatcher.failures = 0
 
@@ -219,7 +219,7 @@ def test_an_expired_job_is_removed_within_a_minute_after_its_last_use(expired: S
     expired.pass_time(2 * REST_SECONDS + LOOK_SECONDS)
     assert job_places(expired.folder.path) == []
     assert expired.names() == []
-    assert expired.shelf.seen == {}
+    assert expired.catalog.seen == {}
     request = JobRequest(3, JobVerb.READ, "orders", 0, 10, b"", record)
     expired.answers.clear()
     expired.bench.tell(expired.ref, RequestJob(expired.session, cast("Any", None), request, "tester"))
@@ -261,7 +261,7 @@ def test_a_job_that_another_program_has_open_or_changes_stays(
         two.pass_time(1)
         assert place.is_dir(), "the first program uses it"
     leave(one)
-    one.clerk.work()
+    one.writer.work()
     read = folder._summary_of
     with monkeypatch.context() as patch:
 
@@ -325,15 +325,15 @@ def test_jobs_that_a_scheduler_finds_at_its_start_stay_until_the_second_look(
     scene = Scene(bench, tmp_path / "jobs", monkeypatch)
     scene.bench.run()
     for _ in range(30):
-        before = dict(scene.shelf.seen)
-        scene.clerk.work()
-        assert scene.shelf.seen == before, "only actors change it: they sum it up"
+        before = dict(scene.catalog.seen)
+        scene.writer.work()
+        assert scene.catalog.seen == before, "only actors change it: they sum it up"
         scene.bench.run()
-    assert len(scene.shelf.seen) == 19
+    assert len(scene.catalog.seen) == 19
     assert scene.ask(2, JobVerb.SHOW) == [(2, JobAnswerKind.NOT_FOUND)]
     assert len(job_places(scene.folder.path)) == 20
     scene.pass_time(2 * LOOK_SECONDS)
-    assert scene.shelf.seen == {}
+    assert scene.catalog.seen == {}
     assert [place.name for place in job_places(scene.folder.path)] == ["010"]
     scene.pass_time(10 * LOOK_SECONDS)
     assert caplog.text.count("cannot be read, and stays as it is") == 1
@@ -428,7 +428,7 @@ def test_a_job_gets_another_function_once_and_goes_on_without_a_further_request(
         1,
         "22" * 8,
     )
-    [found] = [each for each in scene.shelf.seen.values() if each.terms.name == "orders"]
+    [found] = [each for each in scene.catalog.seen.values() if each.terms.name == "orders"]
     assert (found.terms.keep_seconds, found.terms.function_id) == (TERMS["keep_seconds"], b"w" * 16)
     assert change("22" * 8).status == JobAnswerKind.KNOWN, "its answer was lost"
     assert change("33" * 8).status == JobAnswerKind.CONFLICT, "its client knows other work"

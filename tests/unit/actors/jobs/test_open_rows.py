@@ -51,12 +51,12 @@ def test_what_is_next_is_what_has_neither_ended_nor_was_said(
         assert list(rows.end(row, 1, is_failure=False)) == []
     open_rows = [row for row in range(total) if row not in ended]
     assert take_all(rows) == open_rows
-    assert rows.n_said == len(open_rows)
+    assert rows.n_submitted == len(open_rows)
     assert take_all(rows) == []
     again = again.intersection(open_rows)
     for row in again:
-        rows.take_back(row)
-    assert rows.n_said == len(open_rows) - len(again)
+        rows.requeue(row)
+    assert rows.n_submitted == len(open_rows) - len(again)
     assert take_all(rows) == sorted(again)
     assert (rows.done + rows.failed, rows.n_open) == (len(ended), total - len(ended))
     assert rows.failed == sum(row % 2 for row in ended)
@@ -96,7 +96,7 @@ def test_a_range_that_ended_while_it_was_said_has_no_next() -> None:
     assert (taken.first, taken.n_rows) == (0, 1)
     assert list(rows.end(0, 3, is_failure=False)) == [0, 1, 2]
     assert rows.take(5) is None
-    assert (rows.n_said, rows.n_open) == (0, 0)
+    assert (rows.n_submitted, rows.n_open) == (0, 0)
 
 
 def test_neighbours_of_which_some_have_ended_before_end_once() -> None:
@@ -105,7 +105,7 @@ def test_neighbours_of_which_some_have_ended_before_end_once() -> None:
     assert rows.take(8) is not None
     assert list(rows.end(3, 2, is_failure=False)) == [3, 4]
     assert list(rows.end(0, 8, is_failure=False)) == [0, 1, 2, 5, 6, 7]
-    assert (rows.done, rows.n_said) == (8, 0)
+    assert (rows.done, rows.n_submitted) == (8, 0)
 
 
 @given(COUNTS, st.integers(0, 5), st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))

@@ -108,7 +108,7 @@ def test_what_would_change_the_job_is_refused_at_once_with_the_name_of_the_progr
     assert scene.answers[0].reason == USED
     assert scene.ask(2, JobVerb.READ, 10, ATTEND) == [(2, REFUSED)], "a map needs the job to run"
     assert scene.ask(3, JobVerb.LEAVE) == [(3, KNOWN)]
-    assert scene.shelf.unanswered == {}
+    assert scene.catalog.unanswered == {}
 
 
 def test_rows_are_read_as_they_reach_the_disk(scene: Scene, other: OtherProgram) -> None:
@@ -191,7 +191,7 @@ def test_requests_go_on_at_the_own_actor_of_the_job_when_the_lock_is_free(scene:
     scene.answers.clear()
     scene.pass_time(1)
     assert [(each.number, each.status) for each in scene.answers] == [(1, ROWS)]
-    assert scene.folder.who_has(scene.folder.place_of("tester", "orders")) is None
+    assert scene.folder.in_use_error(scene.folder.place_of("tester", "orders")) is None
     assert other.folder.is_used(other.record.folder)
     assert scene.ask(2, JobVerb.CANCEL) == [(2, KNOWN)]
     assert scene.bench.dispatcher.failures == 0
@@ -224,7 +224,7 @@ def test_reading_a_map_without_its_program_leaves_the_lock_to_the_program(
     late.send(JobRequest(3, JobVerb.READ, "orders", 1, 10))
     assert late.ask(4, JobVerb.READ, 10, ATTEND, first=1) == [(3, JobAnswerKind.WAITS)], "its own map takes the lock"
     assert type(reader_of(late)) is JobActor
-    assert {each.request.number for _, each in late.shelf.unanswered.values()} == {3, 4}
+    assert {each.request.number for _, each in late.catalog.unanswered.values()} == {3, 4}
     for each in (scene, late):
         each.folder.close()
 
@@ -301,7 +301,7 @@ def test_a_client_that_leaves_and_a_job_that_is_not_read_take_nothing(scene: Sce
     scene.bench.tell(scene.ref, ReaderLeft(scene.session))
     scene.pass_time(2 * IDLE_SECONDS + 1)
     assert scene.keeper._jobs == {}
-    assert scene.shelf.unanswered == {}
+    assert scene.catalog.unanswered == {}
     assert len(open_memory(scene.folder.path)) <= len(before)
 
 

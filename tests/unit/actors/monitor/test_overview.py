@@ -39,12 +39,12 @@ def test_of_many_clients_those_with_most_tasks_are_shown_but_each_scaler_scale_b
     labels[0] = "scale-00000000 a@b"
     peers = {
         ("client", client_id): SimpleNamespace(
-            identity=SimpleNamespace(label=label), connection=b"x", heard_at=0.0, owner=ALICE
+            identity=SimpleNamespace(label=label), connection=b"x", last_received_at=0.0, owner=ALICE
         )
         for client_id, label in zip(ids, labels, strict=True)
     }
     peers["client", b"y" * 16] = SimpleNamespace(
-        identity=None, connection=b"", heard_at=0.0, owner=ALICE
+        identity=None, connection=b"", last_received_at=0.0, owner=ALICE
     )  # it has said no hello
     accounts = SimpleNamespace(is_inside=lambda _client: False, of=lambda _client: 0)
     sources: Any = SimpleNamespace(directory=SimpleNamespace(accounts=accounts, peers=peers))

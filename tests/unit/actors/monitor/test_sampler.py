@@ -37,9 +37,9 @@ def test_all_tasks_are_followed_while_few_end(sampler: Sampler, events: Events, 
 def test_very_many_steps_between_two_looks_end_it(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
     sampler.look(0.0, wants_sample=True, wants_some=False)
     for _ in range(STEPS_MOST - 1):
-        sampler.heard()
+        sampler.count_step()
     assert events.followed is EVERY_TASK
-    sampler.heard()
+    sampler.count_step()
     assert events.followed is tasks.followed
 
 

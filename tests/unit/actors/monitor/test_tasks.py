@@ -25,7 +25,7 @@ def test_of_very_many_tasks_those_are_kept_of_which_was_heard_last(
 ) -> None:
     monkeypatch.setattr("scaler.actors.monitor.tasks.KEPT_MOST", 2)
     for number in (1, 2):
-        tasks.saw(task_id(number), b"function", "price", "worker", 5)
+        tasks.observe_run(task_id(number), b"function", "price", "worker", 5)
     assert tasks.followed == {task_id(1), task_id(2)}
     tasks.add(ended(3), 6)
     assert tasks.followed == {task_id(2)}, "what is forgotten is not followed"
@@ -77,10 +77,10 @@ def test_a_result_that_does_not_have_the_rows_of_its_range_is_that_of_each_row(e
 def test_the_story_of_the_first_row_says_nothing_twice_that_its_range_has_said(
     tasks: SampledTasks, ended: Move
 ) -> None:
-    came = replace(ended(1), event=SUBMITTED, state="inactive", result=None, worker=None)
-    given = replace(came, event=ASSIGNED, state="running", attempt=7)
+    joined = replace(ended(1), event=SUBMITTED, state="inactive", result=None, worker=None)
+    given = replace(joined, event=ASSIGNED, state="running", attempt=7)
     tasks.ask({public_id(task_id(1))})
-    for moved in (came, given, came, given, ended(1)):
+    for moved in (joined, given, joined, given, ended(1)):
         tasks.add(moved, 1)
     _, *moves = tasks.of_task(public_id(task_id(1)), is_first=True)
     assert [move.event for move in moves] == [SUBMITTED, ASSIGNED, ended(1).event]

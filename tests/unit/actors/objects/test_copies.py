@@ -47,10 +47,10 @@ def test_what_is_retained_goes_when_its_time_has_come() -> None:
     retained.remove(TWO)
     retained.remove(TWO)
     assert retained.first_end() == 1.0
-    assert retained.take_ended(0.5) == []
-    assert retained.take_ended(2.5) == [ONE]
+    assert retained.take_expired(0.5) == []
+    assert retained.take_expired(2.5) == [ONE]
     assert (len(retained), ONE in retained, THREE in retained, retained.size_bytes) == (1, False, True, 10)
-    assert retained.take_ended(3.0) == [THREE]
+    assert retained.take_expired(3.0) == [THREE]
     assert retained.size_bytes == 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.objects.located import LocatedFrames, bytes_here, bytes_in
+from scaler.actors.objects.located import LocatedFrames, bytes_in, local_bytes
 from scaler.shared_memory import SharedBlock
 from tests.support.bench import Bench
 
@@ -13,10 +13,10 @@ def test_they_have_the_size_of_the_value_and_none_of_its_bytes(bench: Bench) -> 
     _, host = bench.recorder()
     frames = LocatedFrames(SharedBlock.of([b"12", b"345"]).location(), host)
     assert frames
-    assert (bytes_in(frames), bytes_here(frames), frames.lost) == (5, 0, "")
+    assert (bytes_in(frames), local_bytes(frames), frames.lost) == (5, 0, "")
     with pytest.raises(TypeError, match="at their agent"):
         list(frames)
 
 
 def test_other_frames_are_here() -> None:
-    assert (bytes_in([b"12", b"345"]), bytes_here([b"12", b"345"])) == (5, 5)
+    assert (bytes_in([b"12", b"345"]), local_bytes([b"12", b"345"])) == (5, 5)

@@ -89,7 +89,7 @@ def scene(bench: Bench) -> Scene:
 def test_a_stored_object_can_be_fetched(scene: Scene) -> None:
     scene.keep()
     scene.tell(FetchObject(ONE, scene.client, None))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
     assert scene.table.statistics() == {
         "objects": 1,
         "object_bytes": 5,
@@ -101,28 +101,28 @@ def test_a_stored_object_can_be_fetched(scene: Scene) -> None:
 def test_an_unknown_object_is_answered_as_not_found(scene: Scene, bench: Bench) -> None:
     bench.advance(LATE_SECONDS)
     scene.fetch()
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 0, ())]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 0, ())]
 
 
 def test_a_young_scheduler_waits_for_the_owners_of_objects_that_hosts_ask_for(scene: Scene, bench: Bench) -> None:
     scene.fetch()
     scene.fetch(OTHER)
     scene.tell(FetchObject(ONE, scene.client, None))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 0, ())], "its owner knows that it is not there"
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, 0, ())], "its owner knows that it is not there"
     scene.tell(OwnerResubmits(ANN))
     bench.advance(2 * LATE_SECONDS)
-    assert scene.outbox.said_to(scene.node) == []
+    assert scene.outbox.sent_to(scene.node) == []
     scene.keep()
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
     scene.tell(OwnerResubmitted(ANN))
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(OTHER, 0, ())]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(OTHER, 0, ())]
 
 
 def test_a_host_that_leaves_waits_for_nothing(scene: Scene) -> None:
     scene.fetch()
     scene.tell(HostLeft(scene.node_ref))
     scene.keep()
-    assert scene.outbox.said_to(scene.node) == []
+    assert scene.outbox.sent_to(scene.node) == []
     assert not scene.table.copies.hosts
 
 
@@ -131,7 +131,7 @@ def test_an_owner_that_leaves_says_nothing_again(scene: Scene, bench: Bench) -> 
     scene.fetch()
     bench.advance(LATE_SECONDS)
     scene.tell(OwnerLeft(ANN))
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 0, ())]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 0, ())]
 
 
 def test_a_held_object_goes_when_its_client_deletes_it(scene: Scene) -> None:
@@ -153,21 +153,21 @@ def store(client: ClientId, content: bytes, **about: Any) -> StoreObject:
     return StoreObject(**{"object_id": ONE, "owner": client, "name": "", "frames": [content], "held": True, **about})
 
 
-def said_to(scene: Scene, client: ClientId) -> list[bytes]:
+def sent_to(scene: Scene, client: ClientId) -> list[bytes]:
     """What a client gets that asks for the object."""
     peer = connected_peer(client)
     peer.key = ("client", client)
     scene.tell(FetchObject(ONE, peer, None, by_value=True))
-    return [b"".join(response.frames) for response in scene.outbox.said_to(peer)]
+    return [b"".join(response.frames) for response in scene.outbox.sent_to(peer)]
 
 
 def test_clients_with_the_same_id_do_not_disturb_each_other(scene: Scene) -> None:
     scene.tell(store(ANN, b"of Ann"), store(BOB, b"of Bob"))
     scene.fetch()
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"of Ann"])]
-    assert (said_to(scene, ANN), said_to(scene, BOB)) == ([b"of Ann"], [b"of Bob"])
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, [b"of Ann"])]
+    assert (sent_to(scene, ANN), sent_to(scene, BOB)) == ([b"of Ann"], [b"of Bob"])
     scene.tell(DeleteObject(ONE, BOB))
-    assert said_to(scene, ANN) == [b"of Ann"]
+    assert sent_to(scene, ANN) == [b"of Ann"]
     assert scene.host.take() == []
     scene.tell(DeleteObject(ONE, ANN))
     assert scene.is_empty()
@@ -175,7 +175,7 @@ def test_clients_with_the_same_id_do_not_disturb_each_other(scene: Scene) -> Non
 
 def test_what_was_kept_apart_takes_the_place_of_what_goes(scene: Scene) -> None:
     scene.tell(store(ANN, b"of Ann"), store(BOB, b"of Bob"), OwnerLeft(ANN))
-    assert said_to(scene, BOB) == [b"of Bob"]
+    assert sent_to(scene, BOB) == [b"of Bob"]
     assert scene.table.objects[ONE].owners == {BOB}
     scene.tell(OwnerLeft(BOB))
     assert scene.is_empty()
@@ -184,7 +184,7 @@ def test_what_was_kept_apart_takes_the_place_of_what_goes(scene: Scene) -> None:
 def test_a_result_is_kept_although_its_id_is_taken(scene: Scene) -> None:
     """Who knows the id of an open task may have stored something with it."""
     scene.tell(store(BOB, b"forged", held=False), store(ANN, b"the result"))
-    assert said_to(scene, ANN) == [b"the result"]
+    assert sent_to(scene, ANN) == [b"the result"]
 
 
 def test_only_the_client_whose_memory_it_is_in_can_send_the_bytes(scene: Scene) -> None:
@@ -192,9 +192,9 @@ def test_only_the_client_whose_memory_it_is_in_can_send_the_bytes(scene: Scene) 
     scene.tell(StoreObject(ONE, ANN, "", (), held=True, location=b"at Ann's", source=session_ref))
     scene.tell(store(BOB, b"forged"), StoreObject(ONE, BOB, "", (), held=True, location=b"at Bob's"))
     scene.fetch()
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, (), b"at Ann's")]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, (), b"at Ann's")]
     scene.tell(store(ANN, b"of Ann"))
-    assert said_to(scene, ANN) == [b"of Ann"]
+    assert sent_to(scene, ANN) == [b"of Ann"]
 
 
 FORGED = [
@@ -223,7 +223,7 @@ def test_a_result_at_an_agent_or_lost_is_replaced_by_its_client_alone(
     scene.tell(store(ANN, b"made again", function_id=OTHER, **maker))
     assert scene.table.objects[ONE].frames == [b"made again"]
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref))
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, FOUND, [b"made again"])]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, FOUND, [b"made again"])]
 
 
 @pytest.mark.parametrize("is_of_graph", [False, True])
@@ -250,9 +250,9 @@ def test_a_function_takes_the_place_of_what_is_none(scene: Scene) -> None:
     """Its id was checked, and that of the other object was not."""
     scene.tell(store(BOB, b"forged"), store(ANN, b"other"), store(ANN, b"function", is_function=True))
     scene.fetch()
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"function"])]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, [b"function"])]
     scene.tell(store(BOB, b"forged"))
-    assert said_to(scene, ANN) == [b"function"]
+    assert sent_to(scene, ANN) == [b"function"]
     scene.tell(OwnerLeft(BOB), OwnerLeft(ANN))
     assert scene.table.objects == scene.table.owned == {}
 
@@ -330,10 +330,10 @@ def test_nodes_that_have_a_copy_are_told_to_forget_it_and_clients_are_not(scene:
     scene.keep()
     scene.fetch()
     scene.tell(FetchObject(ONE, scene.client, None))
-    scene.outbox.said_to(scene.client)
+    scene.outbox.sent_to(scene.client)
     scene.tell(DeleteObject(ONE, ANN))
     assert scene.host.take() == [DeleteCopy(ONE)]
-    assert scene.outbox.said_to(scene.client) == []
+    assert scene.outbox.sent_to(scene.client) == []
     assert scene.is_empty()
 
 
@@ -445,8 +445,8 @@ def test_a_node_that_is_back_says_what_it_kept_and_hears_what_to_delete(scene: S
 
 
 def test_copies_of_agents_that_had_another_scheduler_wait_for_their_client(bench: Bench, scene: Scene) -> None:
-    early = [CopyKept(object_id, scene.node_ref, is_early=True) for object_id in (ONE, OTHER)]
-    scene.tell(*early)
+    pending = [CopyKept(object_id, scene.node_ref, is_early=True) for object_id in (ONE, OTHER)]
+    scene.tell(*pending)
     scene.keep()
     bench.advance(RETENTION_SECONDS)
     assert scene.host.take() == [DeleteCopy(OTHER)]
@@ -478,7 +478,7 @@ def share_again(scene: Scene, session: Recorder) -> None:
 
 def test_a_node_is_told_where_an_object_is(scene: Scene, session: Recorder) -> None:
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref))
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, (), b"there")]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, (), b"there")]
     assert scene.table.statistics()["object_bytes"] == 0
     assert session.messages == []
 
@@ -490,9 +490,9 @@ def test_a_node_that_cannot_look_there_gets_the_bytes_from_the_client(scene: Sce
     assert session.messages == [SupplyObject(ONE)]  # once for both
     scene.keep()
     for peer in (scene.node, scene.client):
-        assert scene.outbox.said_to(peer) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+        assert scene.outbox.sent_to(peer) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))  # now they are here
-    assert scene.outbox.said_to(scene.node)[-1] == ObjectResponse(ONE, 1, [b"12", b"345"])
+    assert scene.outbox.sent_to(scene.node)[-1] == ObjectResponse(ONE, 1, [b"12", b"345"])
     assert scene.table.statistics()["object_bytes"] == 5
 
 
@@ -500,7 +500,7 @@ def test_a_peer_that_asks_again_after_a_cut_gets_the_bytes_once(scene: Scene, se
     for _ in range(2):
         scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))
     scene.keep()
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
 
 
 def test_a_client_that_comes_back_is_asked_again(scene: Scene, session: Recorder) -> None:
@@ -508,7 +508,7 @@ def test_a_client_that_comes_back_is_asked_again(scene: Scene, session: Recorder
     share_again(scene, session)
     assert session.messages == [SupplyObject(ONE), SupplyObject(ONE)]
     scene.tell(FetchObject(ONE, scene.client, None))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 1, (), b"elsewhere")]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, 1, (), b"elsewhere")]
 
 
 def test_a_client_that_comes_back_is_not_asked_for_what_nobody_needs(scene: Scene, session: Recorder) -> None:
@@ -518,7 +518,7 @@ def test_a_client_that_comes_back_is_not_asked_for_what_nobody_needs(scene: Scen
 
 def test_who_waits_for_bytes_hears_that_they_will_not_come(scene: Scene, session: Recorder) -> None:
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), OwnerLeft(ANN))
-    assert ObjectResponse(ONE, 0, ()) in scene.outbox.said_to(scene.node)
+    assert ObjectResponse(ONE, 0, ()) in scene.outbox.sent_to(scene.node)
     assert scene.is_empty()
 
 
@@ -564,7 +564,7 @@ def lost() -> StoreObject:
 def test_an_object_for_which_there_was_no_room_is_missing_and_the_answer_says_why(scene: Scene) -> None:
     scene.tell(lost())
     scene.fetch()
-    (answer,) = scene.outbox.said_to(scene.node)
+    (answer,) = scene.outbox.sent_to(scene.node)
     assert (answer.object_id, answer.found, answer.frames) == (ONE, 0, ())
     assert "no memory for its 700 bytes" in answer.reason
     scene.tell(DeleteObject(ONE, ANN), HostLeft(scene.node_ref))
@@ -575,14 +575,14 @@ def test_an_object_that_was_lost_is_there_when_its_client_has_said_it_again(scen
     scene.tell(lost())
     scene.keep()
     scene.fetch()
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
     assert scene.table.size_bytes == 5
 
 
 def test_the_bytes_of_an_object_that_are_lost_on_request_are_missing_to_those_who_asked(scene: Scene) -> None:
     scene.tell(StoreObject(ONE, ANN, "name", (), held=True, location=b"there", source=scene.bench.recorder()[1]))
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), lost())
-    (answer,) = scene.outbox.said_to(scene.node)
+    (answer,) = scene.outbox.sent_to(scene.node)
     assert (answer.found, "no memory" in answer.reason) == (0, True)
 
 
@@ -611,7 +611,7 @@ def test_a_result_has_the_name_of_its_function_also_when_that_is_gone(scene: Sce
 def test_a_result_at_an_agent_is_given_out_as_its_location(scene: Scene) -> None:
     frames, _ = keep_located(scene)
     scene.tell(FetchObject(ONE, scene.client, None))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, (), frames.location)]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, FOUND, (), frames.location)]
     assert (scene.table.size_bytes, scene.table.shared_bytes) == (70_000, 70_000)
 
 
@@ -625,7 +625,7 @@ def test_who_cannot_open_it_gets_the_bytes_which_are_not_kept(scene: Scene) -> N
     scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
     assert scene.host.take(RequestPart) == [RequestPart(ONE, frames.location, 0)]
     scene.tell(PartCame(scene.node_ref, part([b"by", b"", b"tes"], frames.location)))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"by", b"", b"tes"])]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"by", b"", b"tes"])]
     assert scene.table.objects[ONE].frames == ()
 
 
@@ -644,7 +644,7 @@ def test_a_host_that_waits_for_what_was_lost_and_is_taken_to_have_it_hears_of_th
     scene.tell(FetchObject(ONE, scene.node, other_ref, by_value=True), HostLeft(scene.node_ref, "why"))
     assert other.take(RequestPart) == [RequestPart(ONE, b"", 0)]
     scene.tell(PartCame(other_ref, ObjectPart(ONE, b"", 0, b"", (), "it has none")))
-    [answer] = scene.outbox.said_to(scene.node)
+    [answer] = scene.outbox.sent_to(scene.node)
     assert (answer.found, answer.reason) == (LOST, "it has none")
     assert session.take(ObjectLost) == [ObjectLost(ONE, "it has none")]
 
@@ -681,7 +681,7 @@ class Passing:
         while messages := peer.pipe.take():
             for header, frames in messages:
                 chunks += [chunk for batch in decode(SCHEDULER_TO_AGENT, header, frames) for chunk in batch]
-            peer.pipe._on_acknowledged(peer.pipe.said)
+            peer.pipe._drop_acknowledged(peer.pipe.last_sent)
         self.scene.bench.dispatcher.run()
         for chunk in chunks:
             if type(chunk) is Chunk and not chunk.sizes:
@@ -849,7 +849,7 @@ def test_a_host_waits_for_a_value_until_all_of_it_has_left_for_it(
 
 def test_hosts_that_wait_for_the_first_go_on_when_that_is_gone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     together = Together(scene, 3, monkeypatch)
-    monkeypatch.setattr("scaler.wire.session.streamed.AGAIN_MOST", 0.0)
+    monkeypatch.setattr("scaler.wire.session.streamed.REPEATED_MOST", 0.0)
     first, *others = together.peers
     together.supply()
     for peer in together.peers:
@@ -916,7 +916,7 @@ def test_parts_of_a_value_that_was_there_before_are_not_taken_for_the_new_one(sc
     assert passing.leave(scene.client) == []
     assert scene.host.take(RequestPart) == [RequestPart(ONE, newer.location, 0)]
     scene.tell(PartCame(scene.node_ref, part([b"new"], newer.location)))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"new"])]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"new"])]
 
 
 @pytest.mark.parametrize(
@@ -935,7 +935,7 @@ def test_a_part_that_cannot_be_one_is_as_good_as_none(scene: Scene, fault: dict[
     passing = Passing(scene)
     passing.fetch(scene.client)
     scene.tell(PartCame(scene.node_ref, replace(part(LARGE, passing.frames.location), **fault)))
-    [answer] = scene.outbox.said_to(scene.client)
+    [answer] = scene.outbox.sent_to(scene.client)
     assert (answer.found, answer.reason) == (LOST, fault.get("reason") or "its host has sent an invalid part of it")
 
 
@@ -960,7 +960,7 @@ def test_who_needs_all_bytes_at_once_gets_them(scene: Scene) -> None:
     scene.tell(FetchObject(ONE, scene.node, None, by_value=True, whole=True))
     assert scene.host.take(SupplyObject) == [SupplyObject(ONE)]
     scene.tell(ObjectCame(ONE, scene.node_ref, found=True, frames=LARGE, reason="", stays=False))
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, FOUND, LARGE)]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, FOUND, LARGE)]
 
 
 def test_nobody_but_its_keeper_says_what_it_is(scene: Scene) -> None:
@@ -969,7 +969,7 @@ def test_nobody_but_its_keeper_says_what_it_is(scene: Scene) -> None:
     scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
     scene.tell(ObjectCame(ONE, other, found=True, frames=[b"forged"], reason="", stays=True))
     scene.tell(ObjectCame(ONE, other, found=False, frames=(), reason="forged", stays=True))
-    assert scene.outbox.said_to(scene.client) == []
+    assert scene.outbox.sent_to(scene.client) == []
     assert scene.table.objects[ONE].frames == ()
 
 
@@ -983,7 +983,7 @@ def test_what_a_leaving_agent_sends_stays_here(scene: Scene) -> None:
     keep_located(scene)
     scene.tell(ObjectCame(ONE, scene.node_ref, found=True, frames=[b"bytes"], reason="", stays=True))
     scene.tell(HostLeft(scene.node_ref), FetchObject(ONE, scene.client, None))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
 
 
 @pytest.mark.parametrize("has_answered", [True, False])
@@ -997,10 +997,10 @@ def test_a_result_that_goes_with_its_agent_is_lost_and_all_who_need_it_are_told(
         scene.tell(ObjectCame(ONE, scene.node_ref, found=False, frames=(), reason="why", stays=False))
     else:
         scene.tell(HostLeft(scene.node_ref, "why"))
-    assert scene.outbox.said_to(scene.node) == [ObjectResponse(ONE, LOST, (), reason="why")]
+    assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, LOST, (), reason="why")]
     assert session.take(ObjectLost) == graph.take(ObjectLost) == [ObjectLost(ONE, "why")]
     scene.tell(FetchObject(ONE, scene.client, None))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, LOST, (), reason="why")]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, LOST, (), reason="why")]
     scene.tell(ReleaseObjects(ONE, graph_ref))
     assert scene.is_empty()
     assert (scene.table.graphs, scene.table.located) == ({}, {})
@@ -1016,18 +1016,18 @@ def test_who_asks_for_a_result_before_it_hears_of_the_loss_is_told_of_that(scene
     """Else it would take the result for deleted, and not have it made again."""
     keep_located(scene)
     scene.tell(HostLeft(scene.node_ref, "why"), FetchObject(ONE, scene.client, None))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, LOST, (), reason="why")]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, LOST, (), reason="why")]
     assert scene.is_empty()
     scene.tell(StoreObject(ONE, ANN, "", [b"again"], held=True), DeleteObject(ONE, ANN))
     scene.tell(FetchObject(ONE, scene.client, None))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, 0, ())]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, 0, ())]
 
 
 def test_only_so_many_losses_are_remembered(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects_module, "LOST_MOST", 0)
     keep_located(scene)
     scene.tell(HostLeft(scene.node_ref, "why"))
-    assert scene.table.lost_last == {}
+    assert scene.table.recently_lost == {}
 
 
 def test_a_result_that_was_lost_on_its_way_here_is_told_as_lost(scene: Scene) -> None:
@@ -1043,18 +1043,18 @@ def test_a_lost_result_that_was_made_again_is_there(scene: Scene) -> None:
     keep_located(scene)
     scene.tell(UseObjects(ONE), HostLeft(scene.node_ref, "why"))
     scene.tell(StoreObject(ONE, ANN, "", [b"again"], held=True), FetchObject(ONE, scene.client, None))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"again"])]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"again"])]
 
 
 def test_another_host_with_a_copy_keeps_it_when_its_agent_goes(scene: Scene) -> None:
     _, session = keep_located(scene)
     other, other_ref = scene.bench.recorder()
     scene.tell(FetchObject(ONE, scene.node, other_ref), HostLeft(scene.node_ref, "why"))
-    scene.outbox.said_to(scene.node)
+    scene.outbox.sent_to(scene.node)
     scene.tell(FetchObject(ONE, scene.client, None))
     assert other.take(RequestPart) == [RequestPart(ONE, b"", 0)]
     scene.tell(PartCame(other_ref, part([b"bytes"])))
-    assert scene.outbox.said_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"bytes"])]
     scene.tell(HostLeft(other_ref, "the other too"))
     assert session.take(ObjectLost) == [ObjectLost(ONE, "the other too")]
 

@@ -100,7 +100,7 @@ def test_tags_that_are_made_up_take_no_memory_without_end() -> None:
 
 def test_where_nobody_needs_a_key_all_are_one_owner() -> None:
     scene = Scene()
-    scene.owners.nobody_is("me")
+    scene.owners.alias_nobody("me")
     assert scene.accounts.owner_of(account_of(tag_of("me"), 0)) is scene.owners.nobody
 
 

@@ -70,13 +70,13 @@ def test_a_peer_is_found_by_its_key_its_session_and_its_connection(scene: Scene)
 def test_a_new_connection_replaces_the_one_before(scene: Scene) -> None:
     client, directory = scene.client(), scene.directory
     scene.outbox.put(client, "old")
-    scene.outbox.put_alone(client, "echo")
+    scene.outbox.put_unnumbered(client, "echo")
     directory.reconnect(client, OTHER)
     assert directory.connected == {OTHER: client}
     assert directory.is_spent(ONE)
-    assert list(client.pipe.unheard()) == ["old"]
-    assert client.alone == []
-    assert scene.outbox.take_parting() == []
+    assert list(client.pipe.unacknowledged()) == ["old"]
+    assert client.unnumbered == []
+    assert scene.outbox.take_closing() == []
 
 
 def test_a_peer_that_lost_its_connection_has_none(scene: Scene) -> None:
@@ -87,7 +87,7 @@ def test_a_peer_that_lost_its_connection_has_none(scene: Scene) -> None:
     assert directory.connected == {}
     assert directory.peers == {client.key: client}
     directory.reconnect(client, OTHER)
-    assert (client.connection, client.visit) == (OTHER, 2)
+    assert (client.connection, client.connection_number) == (OTHER, 2)
 
 
 def test_nothing_is_left_of_peers_that_were_removed(scene: Scene) -> None:
@@ -95,7 +95,7 @@ def test_nothing_is_left_of_peers_that_were_removed(scene: Scene) -> None:
     directory.accounts.open(client.key[1], client.owner)
     for peer in (client, agent, client):
         directory.remove(peer)
-    assert scene.outbox.take_parting() == [(client, ONE), (agent, OTHER)]
+    assert scene.outbox.take_closing() == [(client, ONE), (agent, OTHER)]
     assert directory.peers == directory.connected == directory.agents_by_token == directory.pythons == {}
     assert directory.of_session(client.session) is None
     assert len(directory.accounts) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaler.actors.peers.hellos import is_admin, not_its_own, wrong_key
+from scaler.actors.peers.hellos import is_admin, wrong_key, wrong_owner
 from scaler.actors.peers.owners import Owner
 from scaler.ids import NO_ID, ClientId, random_id
 from scaler.keys.allowed import AllowedKey
@@ -36,8 +36,8 @@ def test_each_role_may_be_what_it_says_and_nothing_else(role: str, good: list[Cl
 
 def test_a_session_goes_on_for_the_owner_who_began_it() -> None:
     alice, bob = Owner("alice"), Owner("bob")
-    assert not_its_own(alice, None) == not_its_own(alice, alice) == ""
-    assert not_its_own(bob, alice) == "its id is in use by a peer that does not belong to bob"
+    assert wrong_owner(alice, None) == wrong_owner(alice, alice) == ""
+    assert wrong_owner(bob, alice) == "its id is in use by a peer that does not belong to bob"
 
 
 def test_where_nobody_needs_a_key_all_may_be_all() -> None:

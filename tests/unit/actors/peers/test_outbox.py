@@ -21,7 +21,7 @@ def test_peers_are_due_once_in_the_order_of_their_first_items() -> None:
     outbox.serve(other)
     assert outbox.take_due() == [one, other]
     assert outbox.take_due() == []
-    assert list(one.pipe.unheard()) == [1, 3]
+    assert list(one.pipe.unacknowledged()) == [1, 3]
     outbox.serve(one)
     assert outbox.take_due() == [one]
 
@@ -32,33 +32,33 @@ def test_several_items_leave_in_their_order_and_none_says_nothing() -> None:
     outbox.put_all(one, [2, 3])
     outbox.put_all(other, [])
     assert outbox.take_due() == [one]
-    assert list(one.pipe.unheard()) == [1, 2, 3]
+    assert list(one.pipe.unacknowledged()) == [1, 2, 3]
 
 
 def test_what_is_for_a_peer_without_a_connection_waits_in_its_pipe() -> None:
     peer, outbox = connected_peer(b"one"), Outbox()
     peer.connection = NO_CONNECTION
     outbox.put(peer, "item")
-    outbox.put_alone(peer, "echo")
+    outbox.put_unnumbered(peer, "echo")
     assert outbox.take_due() == [peer]
-    assert list(peer.pipe.unheard()) == ["item"]
-    assert peer.alone == []
+    assert list(peer.pipe.unacknowledged()) == ["item"]
+    assert peer.unnumbered == []
 
 
 def test_what_is_out_of_the_count_does_not_enter_the_pipe() -> None:
     peer, outbox = connected_peer(b"one"), Outbox()
-    outbox.put_alone(peer, "echo")
+    outbox.put_unnumbered(peer, "echo")
     assert outbox.take_due() == [peer]
-    assert (peer.alone, list(peer.pipe.unheard())) == (["echo"], [])
+    assert (peer.unnumbered, list(peer.pipe.unacknowledged())) == (["echo"], [])
 
 
 def test_a_peer_parts_with_the_connection_that_it_has() -> None:
     one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
     other.connection = NO_CONNECTION
-    outbox.part(one)
-    outbox.part(other)
-    assert outbox.take_parting() == [(one, b"one")]
-    assert outbox.take_parting() == []
+    outbox.close(one)
+    outbox.close(other)
+    assert outbox.take_closing() == [(one, b"one")]
+    assert outbox.take_closing() == []
 
 
 def test_a_stranger_can_be_answered() -> None:
@@ -75,7 +75,7 @@ def test_a_session_can_wait_for_news_if_its_peer_has_heard_all() -> None:
 
     def awaits(heard: int) -> bool:
         peer.is_awaited = False
-        return outbox.await_news(peer, heard) and peer.is_awaited
+        return outbox.notify_of_next(peer, heard) and peer.is_awaited
 
     assert awaits(0)
     outbox.put(peer, ITEM)

@@ -15,7 +15,7 @@ from scaler.settings import SchedulerConfig
 
 def test_what_the_user_keeps_can_be_nobodys() -> None:
     owners = Owners()
-    owners.nobody_is("tester")
+    owners.alias_nobody("tester")
     assert owners.of("tester") is owners.of("") is owners.nobody
     assert [*owners] == [owners.nobody]
     assert owners.of("alice") is not owners.nobody

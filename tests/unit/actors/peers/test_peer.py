@@ -21,15 +21,15 @@ def make(connection: bytes = b"one") -> Peer:
 
 def test_a_peer_has_no_connection_before_its_first_one() -> None:
     peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Pipe)
-    assert (peer.connection, peer.visit) == (NO_CONNECTION, 0)
+    assert (peer.connection, peer.connection_number) == (NO_CONNECTION, 0)
 
 
 def test_what_was_for_one_connection_alone_does_not_leave_on_the_next() -> None:
     peer = make()
-    peer.alone.append("echo")
+    peer.unnumbered.append("echo")
     peer.is_awaited = True
     peer.connect(Connection(b"other"))
-    assert (peer.connection, peer.visit, peer.alone, peer.is_awaited) == (b"other", 2, [], False)
+    assert (peer.connection, peer.connection_number, peer.unnumbered, peer.is_awaited) == (b"other", 2, [], False)
 
 
 def test_its_session_hears_of_an_order_that_has_left_behind_smaller_ones(bench: Bench) -> None:
@@ -46,10 +46,10 @@ def test_its_session_hears_of_an_order_that_has_left_behind_smaller_ones(bench: 
 def test_a_session_goes_on_with_what_was_not_heard() -> None:
     peer = make()
     peer.put(RESULT)
-    (said,) = peer.pipe.take()
+    (last_sent,) = peer.pipe.take()
     peer.connect(Connection(b"other"))
     assert peer.resume(0)
-    assert peer.resends == [said]
+    assert peer.resends == [last_sent]
     peer.connect(Connection(b"third"))
     assert peer.resume(1)
     assert peer.resends == []
@@ -66,15 +66,15 @@ def test_nothing_is_left_after_a_reset() -> None:
     peer.pipe.take()
     peer.resume(0)
     peer.reset()
-    assert (peer.resends, list(peer.pipe.unheard()), peer.pipe.said) == ([], [], 0)
+    assert (peer.resends, list(peer.pipe.unacknowledged()), peer.pipe.last_sent) == ([], [], 0)
     assert peer.resume(0)
 
 
 def test_a_spoilt_session_keeps_nothing_and_does_not_go_on() -> None:
     peer = make()
     peer.put(RESULT)
-    peer.spoil()
-    assert list(peer.pipe.unheard()) == []
+    peer.invalidate()
+    assert list(peer.pipe.unacknowledged()) == []
     assert not peer.resume(0)
     peer.reset()
     assert peer.resume(0)

@@ -101,5 +101,5 @@ def test_a_refusal_says_what_was_found_and_what_to_do(waiting: int, workers: int
 
 
 def test_a_task_that_makes_room_for_another_client_hears_so() -> None:
-    sentence = refusal(1, 1, 0, was_let_in=True)
+    sentence = refusal(1, 1, 0, was_admitted=True)
     assert "the task was refused in favour of a client with fewer waiting tasks: 1 task waits" in sentence

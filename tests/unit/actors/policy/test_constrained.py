@@ -427,7 +427,7 @@ def play(turns: ClassTurns, classes: list[ResourceClass], steps: int) -> list[ob
     for _ in range(steps):
         resource_class = turns.next(classes)
         names.append(next(resource_class.queue.drain()).task)
-        turns.had(resource_class)
+        turns.note_turn(resource_class)
         classes = [each for each in classes if each.queue]
     return names
 

@@ -69,9 +69,9 @@ def test_where_nothing_ended_for_long_all_that_waits_is_asked_for_even_if_nobody
     scene.loads.free("idle", 1, 1)
     assert scene.look(1.0) == {"busy": 7}
     assert scene.rounds.look_at == pytest.approx(102.0)
-    scene.loads.give_back("busy", 7, 0)
+    scene.loads.remove_recalled("busy", 7, 0)
     assert scene.look(1.0) == {"idle": 1}
-    scene.loads.give_back("idle", 1, 0)
+    scene.loads.remove_recalled("idle", 1, 0)
     assert scene.look(1.0) == {}
     assert scene.rounds.look_at is None
 

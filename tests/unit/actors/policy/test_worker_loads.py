@@ -85,7 +85,7 @@ def test_tasks_that_go_on_need_no_room() -> None:
     assert take(loads, 5) == "one"
     loads.free("one", 1, 5)
     assert take(loads, 7) == "one"
-    loads.take_again("one", 1, 5)
+    loads.resume("one", 1, 5)
     assert loads.load("one") == (2, 12)
     assert take(loads, 1) is None
     loads.free("one", 1, 7)
@@ -158,7 +158,7 @@ def test_a_worker_that_shall_give_back_gets_nothing_until_one_of_its_tasks_has_e
     loads.join("idle", 10)
     assert loads.level({}) == {"busy": 1}
     assert [take(loads, 1) for _ in range(11)] == ["idle"] * 10 + [None]
-    loads.give_back("busy", 2, 0)
+    loads.remove_recalled("busy", 2, 0)
     assert take(loads, 1) is None
     loads.free("busy", 1, 0)
     assert take(loads, 1) == "busy"
@@ -171,7 +171,7 @@ def test_a_worker_where_nothing_has_ended_since_is_stuck() -> None:
     seen = loads.ended()
     loads.free("moving", 1, 0)
     assert loads.unblock(seen) == {"stuck": 4}
-    loads.give_back("stuck", 4, 0)
+    loads.remove_recalled("stuck", 4, 0)
     assert loads.level(seen) == {"moving": 2}
     assert loads.unblock({}) == {}
 

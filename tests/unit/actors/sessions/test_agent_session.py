@@ -618,7 +618,7 @@ def test_each_worker_is_told_of_its_own_runs_only(simulation: Simulation, monkey
     client.submit(10)
     simulation.run()
     agent.cut()
-    simulation.sessions(AgentSession)[0]._peer.spoil()
+    simulation.sessions(AgentSession)[0]._peer.invalidate()
     agent.connect()
     simulation.run()
     assert heard == [HELD_RUN.size] * 10
@@ -638,7 +638,7 @@ def test_what_an_agent_says_after_its_return_is_behind_the_news_of_it(
     simulation.run()
     agent.cut()
     simulation.advance(1.5)
-    simulation.sessions(AgentSession)[0]._peer.spoil()
+    simulation.sessions(AgentSession)[0]._peer.invalidate()
     if leaves:
         monkeypatch.setattr(agent, "after_hello", lambda: (SimulatedAgent.after_hello(agent), agent.leave()))
     agent.connect()

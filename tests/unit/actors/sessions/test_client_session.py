@@ -418,7 +418,7 @@ def test_beyond_the_bound_what_waits_for_a_client_is_dropped_and_its_tasks_run_a
     simulation.close_connection(client.connection)
     simulation.advance(1.0)
     assert len(agent.started) == 4
-    assert "more than 1000 bytes wait for a peer that is away" in caplog.text
+    assert "more than 1000 bytes wait for a disconnected peer" in caplog.text
     client.connect()
     simulation.advance(1.0)
     assert not client.said(HelloReply)[-1].resumed
@@ -661,8 +661,8 @@ def test_a_graph_runs_unless_all_its_results_are_on_their_way(told: tuple[int, .
     again.announce(SPEC)
     assert not again.is_over(BEAT, 0)
     assert again.has_graph(GRAPH_ID)
-    assert again.hear(GRAPH_ID, nodes(0, 1)) is None
-    assert again.hear(GRAPH_ID, nodes(2)) == ((SPEC, [], nodes(0, 1, 2)) if runs else None)
+    assert again.add_nodes(GRAPH_ID, nodes(0, 1)) is None
+    assert again.add_nodes(GRAPH_ID, nodes(2)) == ((SPEC, [], nodes(0, 1, 2)) if runs else None)
     assert again.is_over(BEAT, 0)
 
 
@@ -677,8 +677,8 @@ def test_the_inputs_of_a_graph_count_as_its_nodes() -> None:
     again = Resubmission((), (), MANY)
     again.announce(SPEC)
     inputs = [GraphInput(GRAPH_ID, position, task_id(9), GraphId(NO_ID)) for position in range(2)]
-    again.hear_inputs(GRAPH_ID, inputs)
-    assert again.hear(GRAPH_ID, nodes(1)) == (SPEC, inputs, nodes(1))
+    again.add_inputs(GRAPH_ID, inputs)
+    assert again.add_nodes(GRAPH_ID, nodes(1)) == (SPEC, inputs, nodes(1))
 
 
 def test_a_graph_that_is_cancelled_is_not_awaited() -> None:

@@ -44,7 +44,7 @@ def test_no_more_tasks_of_an_owner_begin_than_it_may_have_and_all_end(simulation
     owner, agent = alice(simulation, tasks=3), simulation.agent(8)
     clients = [simulation.client(user="alice") for _ in range(2)]
     for client in clients:
-        simulation.tree.directory.peers["client", client.client_id].tasks_told = 1000
+        simulation.tree.directory.peers["client", client.client_id].tasks_announced = 1000
         client.submit(4)
     other = simulation.client(user="bob")
     other.submit(4)
@@ -66,7 +66,7 @@ def test_each_session_of_an_owner_gets_a_part_of_what_there_is_room_for(simulati
     alice(simulation, tasks=2)
     simulation.agent(2)
     first, second = (simulation.client(user="alice") for _ in range(2))
-    simulation.tree.directory.peers["client", first.client_id].tasks_told = 1000
+    simulation.tree.directory.peers["client", first.client_id].tasks_announced = 1000
     first.submit(40)
     second.submit(2)
     simulation.advance(1.0)

@@ -26,7 +26,7 @@ from scaler.actors.messages.tasks import (
     WithdrawTask,
 )
 from scaler.actors.tasks.client_context import ClientContext
-from scaler.actors.tasks.retries import NOT_AGAIN
+from scaler.actors.tasks.retries import NOT_RETRIED
 from scaler.actors.tasks.task import TaskActor
 from scaler.actors.tasks.task_states import CANCELING, DELAYED, READY, RUNNING, WITHDRAWING
 from scaler.ids import ClientId, ObjectId, TaskId
@@ -186,7 +186,7 @@ def test_a_task_that_only_waited_at_lost_workers_gets_no_mark(scene: Scene) -> N
 
 
 def on_its_way(attempt: int) -> RunLost:
-    return RunLost(attempt, "alpha", was_running=False, was_on_its_way=True)
+    return RunLost(attempt, "alpha", was_running=False, was_unacknowledged=True)
 
 
 def test_a_task_whose_order_was_on_its_way_to_five_lost_agents_fails(scene: Scene) -> None:
@@ -253,7 +253,7 @@ def test_one_that_runs_or_may_be_on_its_way_to_a_worker_is_not(bench: Bench) -> 
 def test_one_that_ran_out_of_memory_is_not_run_again_and_counted_as_that(bench: Bench) -> None:
     scene = Scene(bench, ONCE)
     scene.run_and(1, result(1, TaskStatus.OUT_OF_MEMORY, b"killed"))
-    assert scene.end() == TaskResult(TASK_ID, TaskStatus.OUT_OF_MEMORY, b"killed" + NOT_AGAIN.encode(), 0)
+    assert scene.end() == TaskResult(TASK_ID, TaskStatus.OUT_OF_MEMORY, b"killed" + NOT_RETRIED.encode(), 0)
 
 
 def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:

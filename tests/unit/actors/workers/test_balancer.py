@@ -42,7 +42,7 @@ from scaler.settings import SchedulerConfig
 from scaler.settings.scheduler import FIFO
 from scaler.wire.messages.client import Task
 from scaler.wire.messages.common import TaskStatus
-from scaler.wire.messages.priority import MOST, of_child, with_wish
+from scaler.wire.messages.priority import MOST, of_child, with_user_priority
 from scaler.wire.messages.worker import RunTask
 from tests.support.bench import Bench
 from tests.support.configs import scheduler_config
@@ -553,7 +553,7 @@ def test_tasks_that_waited_or_ran_before_and_nested_ones_are_never_refused(bench
 
 def test_the_wish_of_a_user_makes_no_task_nested(bench: Bench) -> None:
     scene = limited(bench, 0)
-    scene.ready(1, priority=with_wish(0, 9))
+    scene.ready(1, priority=with_user_priority(0, 9))
     assert refused(scene) == 1
 
 

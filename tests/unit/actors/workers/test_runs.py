@@ -113,12 +113,12 @@ def test_an_assignment_is_counted_already_and_its_end_is_told_once() -> None:
 def test_a_run_that_waits_for_others_lends_what_it_takes() -> None:
     allocations, runs = Allocations(), {ONE: run()}
     allocations.add(ONE, GPU, 1)
-    runs[ONE].lent = 1
+    runs[ONE].released = 1
     assert allocations.changes(runs) == ((GPU, -1),)
     assert allocations.counts() == ()
-    runs[ONE].lent = 0
+    runs[ONE].released = 0
     assert allocations.changes(runs) == ((GPU, 1),)
-    runs[ONE].lent = 1
+    runs[ONE].released = 1
     allocations.changes(runs)
     runs.clear()
     assert allocations.changes(runs) == ()

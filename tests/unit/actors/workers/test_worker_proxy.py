@@ -144,12 +144,12 @@ class Scene:
     def come_back(self, held: bytes) -> None:
         """The agent has another connection."""
         self.peer.connect(Connection(b"new link"))
-        self.tell(Resumed(self.peer.visit, held))
+        self.tell(Resumed(self.peer.connection_number, held))
 
     def forget(self) -> None:
         """Drop what was said until now."""
         self.balancer.take()
-        self.outbox.said_to(self.peer)
+        self.outbox.sent_to(self.peer)
         for task in self.tasks:
             task.take()
 
@@ -165,7 +165,7 @@ def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
 
 def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
     scene.assign(0)
-    assert scene.outbox.said_to(scene.peer) == [order(0)]
+    assert scene.outbox.sent_to(scene.peer) == [order(0)]
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 1})]
     assert scene.actor.statistics()["tasks"] == 1
 
@@ -174,7 +174,7 @@ def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
     spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options", 0, (b"frame",), 2)
     scene.actor._takes_rows = True
     scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, goes_first=False, account=account_of(9, 4)), 7)]))
-    (run,) = scene.outbox.said_to(scene.peer)
+    (run,) = scene.outbox.sent_to(scene.peer)
     names = {field.name for field in dataclasses.fields(Task)} - {"account", "owner"}
     assert names < {field.name for field in dataclasses.fields(RunTask)}
     assert {name: getattr(run, name) for name in names} == {name: getattr(spec, name) for name in names}
@@ -254,14 +254,14 @@ def test_a_cancel_of_the_current_attempt_goes_to_the_agent(scene: Scene) -> None
     scene.assign(0, attempt=2)
     scene.forget()
     scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1), CancelRun(task_id(0), 2))
-    assert scene.outbox.said_to(scene.peer) == [RunCancel(task_id(0), INDEX, 2)]
+    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 2)]
 
 
 def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_place_till_then(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.assign(0, attempt=2, expected_us=20)
-    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.outbox.sent_to(scene.peer) == []
     assert scene.tasks[0].take() == [
         TaskAssigned(scene.proxy, {scene.refs[0]: 2}),
         never_left(2),
@@ -277,7 +277,7 @@ def test_a_task_that_has_ended_meanwhile_is_not_run(scene: Scene) -> None:
     scene.bench.dispatcher.end(scene.refs[0])
     scene.forget()
     scene.assign(0)
-    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.outbox.sent_to(scene.peer) == []
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
 
 
@@ -325,7 +325,7 @@ def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scen
         TaskAssigned(scene.proxy, {scene.refs[0]: 1}),
         never_left(1),
     ]
-    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.outbox.sent_to(scene.peer) == []
     scene.tell(WorkerForgotten())
     assert scene.proxy.is_stopped()
 
@@ -350,7 +350,7 @@ def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_n
         + HELD_RUN.pack(task_id(9), 5, INDEX)  # unknown
     )
     scene.come_back(held)
-    assert scene.outbox.said_to(scene.peer) == [
+    assert scene.outbox.sent_to(scene.peer) == [
         order(1, 2),
         order(2, 2),
         RunCancel(task_id(1), INDEX, 1),
@@ -358,7 +358,7 @@ def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_n
     ]
     scene.assign(0)
     scene.tell(CancelRun(task_id(1), 2))
-    assert scene.outbox.said_to(scene.peer) == [RunCancel(task_id(1), INDEX, 2)]
+    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(1), INDEX, 2)]
 
 
 def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the_order(scene: Scene) -> None:
@@ -366,7 +366,7 @@ def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the
     scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1))
     scene.forget()
     scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
-    assert scene.outbox.said_to(scene.peer) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
+    assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
 
 
 def test_an_order_that_left_on_the_new_connection_already_is_not_said_again(scene: Scene) -> None:
@@ -374,9 +374,9 @@ def test_an_order_that_left_on_the_new_connection_already_is_not_said_again(scen
     scene.forget()
     scene.peer.connect(Connection(b"new link"))
     scene.assign(1)
-    assert scene.outbox.said_to(scene.peer) == [order(1)]
-    scene.tell(Resumed(scene.peer.visit, b""))
-    assert scene.outbox.said_to(scene.peer) == [order(0)]
+    assert scene.outbox.sent_to(scene.peer) == [order(1)]
+    scene.tell(Resumed(scene.peer.connection_number, b""))
+    assert scene.outbox.sent_to(scene.peer) == [order(0)]
 
 
 def test_what_it_hears_of_former_connections_means_nothing(scene: Scene) -> None:
@@ -385,7 +385,7 @@ def test_what_it_hears_of_former_connections_means_nothing(scene: Scene) -> None
     scene.peer.connect(Connection(b"new link"))
     scene.peer.connect(Connection(b"newest link"))
     scene.tell(Resumed(2, b""), ConnectionLost(1, "lost"), ConnectionLost(2, "lost"))
-    assert scene.outbox.said_to(scene.peer) == scene.balancer.take() == scene.tasks[0].take() == []
+    assert scene.outbox.sent_to(scene.peer) == scene.balancer.take() == scene.tasks[0].take() == []
 
 
 def test_orders_that_were_taken_back_go_elsewhere_also_when_the_agent_is_back_already(scene: Scene) -> None:
@@ -404,17 +404,17 @@ def test_a_session_that_goes_on_says_nothing_again(scene: Scene) -> None:
     scene.tell(CancelRun(task_id(1), 1), ConnectionLost(1, "lost"), WorkerForgotten())
     scene.forget()
     scene.peer.connect(Connection(b"new link"))
-    scene.tell(Resumed(scene.peer.visit, b"", goes_on=True))
-    assert scene.outbox.said_to(scene.peer) == []
+    scene.tell(Resumed(scene.peer.connection_number, b"", goes_on=True))
+    assert scene.outbox.sent_to(scene.peer) == []
     assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 2, 14, scene.host, name="alpha")]
 
 
 def test_orders_that_may_not_have_arrived_are_not_suspect(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.forget()
-    scene.tell(StopWorker(was_lost=True, unheard=[order(0), order(2)]))
+    scene.tell(StopWorker(was_lost=True, unacknowledged=[order(0), order(2)]))
     lost = [task.take() for task in scene.tasks]
-    assert lost == [[RunLost(1, "alpha", heard, was_on_its_way=not heard)] for heard in (False, True, False)]
+    assert lost == [[RunLost(1, "alpha", heard, was_unacknowledged=not heard)] for heard in (False, True, False)]
 
 
 def test_if_a_large_value_was_on_its_way_only_what_needs_it_is_suspect(scene: Scene) -> None:
@@ -423,7 +423,7 @@ def test_if_a_large_value_was_on_its_way_only_what_needs_it_is_suspect(scene: Sc
     scene.forget()
     scene.tell(StopWorker(was_lost=True, values=frozenset([OTHER])))
     lost = [task.take() for task in scene.tasks]
-    assert lost == [[RunLost(1, "alpha", False, was_on_its_way=needs)] for needs in (False, True, False)]
+    assert lost == [[RunLost(1, "alpha", False, was_unacknowledged=needs)] for needs in (False, True, False)]
 
 
 def test_what_waits_for_an_object_was_overtaken_and_the_next_one_is_suspect(scene: Scene) -> None:
@@ -439,7 +439,7 @@ def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scen
     scene.forget()
     scene.peer.connection = NO_CONNECTION
     scene.assign(0)
-    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.outbox.sent_to(scene.peer) == []
     assert scene.tasks[0].take() == [
         TaskAssigned(scene.proxy, {scene.refs[0]: 1}),
         never_left(1),
@@ -451,14 +451,14 @@ def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scen
 
 
 def asked(scene: Scene) -> list[int]:
-    return [item.task_id[0] for item in scene.outbox.said_to(scene.peer) if type(item) is RecallRequest]
+    return [item.task_id[0] for item in scene.outbox.sent_to(scene.peer) if type(item) is RecallRequest]
 
 
 def test_it_asks_for_the_tasks_that_the_worker_would_take_last(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.forget()
     scene.tell(RecallTasks(1))
-    assert scene.outbox.said_to(scene.peer) == [RecallRequest(task_id(2), INDEX, 1)]
+    assert scene.outbox.sent_to(scene.peer) == [RecallRequest(task_id(2), INDEX, 1)]
     scene.tell(RecallTasks(9))
     assert asked(scene) == [1, 2]
 
@@ -516,7 +516,7 @@ def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
     assert scene.tasks[1].take() == [RunRecalled(1)]
     assert scene.balancer.take() == [TasksRecalled(scene.proxy, 1, 7, {SHORT})]
     scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
-    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.outbox.sent_to(scene.peer) == []
 
 
 def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: Scene) -> None:
@@ -524,7 +524,7 @@ def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: 
     scene.tell(RecallTasks(1))
     scene.forget()
     scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
-    assert scene.outbox.said_to(scene.peer) == [order(1)]
+    assert scene.outbox.sent_to(scene.peer) == [order(1)]
 
 
 def test_what_it_does_not_have_or_only_in_another_attempt_cannot_be_given_back(scene: Scene) -> None:
@@ -539,7 +539,7 @@ def test_nothing_is_asked_of_a_worker_with_one_task(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.tell(RecallTasks(3))
-    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.outbox.sent_to(scene.peer) == []
 
 
 def test_a_proxy_that_fails_gives_its_tasks_back_and_has_the_balancer_ask_everybody() -> None:
@@ -644,7 +644,7 @@ def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Sc
     assert scene.balancer.take() == [WorkerLeft(scene.proxy)]
     scene.tell(WorkerForgotten())
     scene.assign(2)
-    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.outbox.sent_to(scene.peer) == []
     assert never_left(1) in scene.tasks[2].take()
     scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
     assert scene.tasks[1].take() == [RunRecalled(1)]
@@ -846,9 +846,9 @@ def test_an_order_is_held_until_it_is_noted_that_it_may_begin(scene: Scene, held
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 1})]
     scene.assign(1)
     scene.tell(RecallTasks(1), StartRun(task_id(0), 2))
-    assert scene.outbox.said_to(scene.peer) == [order(1)]
+    assert scene.outbox.sent_to(scene.peer) == [order(1)]
     scene.tell(StartRun(task_id(0), 1), StartRun(task_id(0), 1))
-    assert scene.outbox.said_to(scene.peer) == [order(0)]
+    assert scene.outbox.sent_to(scene.peer) == [order(0)]
 
 
 @pytest.mark.parametrize("news", [CancelRun(task_id(0), 1), RecallRun(task_id(0), 1), CloseWorker()])
@@ -857,27 +857,27 @@ def test_a_held_run_that_is_not_wanted_comes_back_at_once(scene: Scene, held: Re
     scene.tell(news, StartRun(task_id(0), 1))
     assert scene.tasks[0].take()[1:] == [RunRecalled(1)]
     assert scene.balancer.take(LoadFreed) == [LoadFreed(scene.proxy, 1, 7, {})]
-    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.outbox.sent_to(scene.peer) == []
     assert held.take() == [StartRequested(scene.proxy, task_id(0), 1)]
 
 
 def test_a_held_run_that_may_begin_while_its_agent_is_cut_off_comes_back(scene: Scene, held: Recorder) -> None:
     assert held.take()
     scene.peer.connection = NO_CONNECTION
-    scene.tell(ConnectionLost(scene.peer.visit, []))
+    scene.tell(ConnectionLost(scene.peer.connection_number, []))
     assert scene.tasks[0].take()[1:] == []
     scene.tell(StartRun(task_id(0), 1))
     assert scene.tasks[0].take() == [RunRecalled(1)]
-    assert scene.outbox.said_to(scene.peer) == []
+    assert scene.outbox.sent_to(scene.peer) == []
 
 
 def test_a_held_run_is_not_said_to_an_agent_that_begins_anew(scene: Scene, held: Recorder) -> None:
     assert held.take()
-    scene.peer.visit += 1
-    scene.tell(Resumed(scene.peer.visit, b"", goes_on=False))
-    assert scene.outbox.said_to(scene.peer) == []
+    scene.peer.connection_number += 1
+    scene.tell(Resumed(scene.peer.connection_number, b"", goes_on=False))
+    assert scene.outbox.sent_to(scene.peer) == []
     scene.tell(StartRun(task_id(0), 1))
-    assert scene.outbox.said_to(scene.peer) == [order(0)]
+    assert scene.outbox.sent_to(scene.peer) == [order(0)]
 
 
 def test_a_held_run_of_a_lost_agent_has_not_begun(scene: Scene, held: Recorder) -> None:

@@ -99,7 +99,7 @@ def test_a_refusal_ends_it_with_the_reason(scheduler: FakeScheduler) -> None:
 def test_garbage_costs_the_connection_and_no_task(use: Use, scheduler: FakeScheduler) -> None:
     async def test(client: AsyncClient) -> None:
         assert await client.submit(abs, -1) == 1
-        scheduler.say_bytes(b"garbage")
+        scheduler.send_bytes(b"garbage")
         assert await client.submit(abs, -2) == 2
         assert await client.map(abs, [(n,) for n in range(100)]) == list(range(100))
 

@@ -13,7 +13,13 @@ from scaler import Client, ConfigError, task_context
 from scaler.client import client as client_module
 from scaler.client import core as cores
 from scaler.client import lifetime
-from scaler.client.calls.client_pickling import HERE, ClientSettings, address_to_take, in_a_task_for, pickled
+from scaler.client.calls.client_pickling import (
+    SCHEDULER_OF_TASK,
+    ClientSettings,
+    address_to_take,
+    in_a_task_for,
+    pickled,
+)
 from scaler.errors import DisconnectedError
 from scaler.pickling.serialization import DefaultSerializer, Serializer, plain_to_pickle, to_frames
 from scaler.task_context import TaskContext
@@ -76,10 +82,10 @@ def test_settings_carry_the_serializer_and_nothing_for_the_default_one() -> None
 def test_the_address_stays_at_home_in_tasks_of_the_own_scheduler_only() -> None:
     assert address_to_take(ELSEWHERE) == ELSEWHERE
     with in_a_task_for(ELSEWHERE):
-        assert address_to_take(ELSEWHERE) == HERE
+        assert address_to_take(ELSEWHERE) == SCHEDULER_OF_TASK
         with in_a_task_for("ipc:///tmp/other"):
             assert address_to_take(ELSEWHERE) == ELSEWHERE
-        assert address_to_take(ELSEWHERE) == HERE
+        assert address_to_take(ELSEWHERE) == SCHEDULER_OF_TASK
     assert address_to_take(ELSEWHERE) == ELSEWHERE
 
 
@@ -136,7 +142,7 @@ def test_a_client_that_was_interrupted_when_it_arrived_is_in_nobodys_way(
 
 @pytest.mark.usefixtures("in_a_task")
 def test_a_client_in_a_task_says_where_it_is_and_how_deep_its_tasks_are(scheduler: FakeScheduler) -> None:
-    clients = [Client(), Client(scheduler.address), client_module._arrive(HERE, False, 60, 2, b"")]
+    clients = [Client(), Client(scheduler.address), client_module._unpickled(SCHEDULER_OF_TASK, False, 60, 2, b"")]
     assert len({client.identity for client in clients}) == 1
     assert [client.submit(abs, -1).result(10) for client in clients] == [1, 1, 1]
     assert clients[0].map(abs, [(-2,)]) == [2]
@@ -160,7 +166,7 @@ def test_in_a_task_a_client_of_another_scheduler_is_an_ordinary_one() -> None:
 def test_a_client_that_left_its_address_at_home_cannot_be_read_anywhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
     with pytest.raises(ConfigError, match="only in a task of the same scheduler"):
-        client_module._arrive(HERE, False, 60, 2, b"")
+        client_module._unpickled(SCHEDULER_OF_TASK, False, 60, 2, b"")
 
 
 @pytest.mark.usefixtures("in_a_task")

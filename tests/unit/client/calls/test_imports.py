@@ -13,7 +13,7 @@ from scaler.client.calls.imports import FUNCTIONS_MOST, RequiredModules
 from scaler.endpoint import Endpoint
 from scaler.pickling.serialization import DefaultSerializer, function_to_frames
 from scaler.transport.private import ImportsFile as Place
-from scaler.transport.private import new_private_endpoint, remove_private_place
+from scaler.transport.private import new_private_endpoint, remove_private_folder
 
 NAMES = ("inst_a", "inst_a.inner", "inst_b", "inst_c", "own_of_user")
 
@@ -46,7 +46,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         importlib.import_module(name)
     endpoint = new_private_endpoint()
     yield Written(endpoint)
-    remove_private_place(endpoint)
+    remove_private_folder(endpoint)
     for name in NAMES:
         del sys.modules[name]
 

@@ -34,11 +34,11 @@ def test_only_what_was_said_and_must_not_be_repeated_is_marked() -> None:
         t.task_id: (t, sink, FUNCTION, (), ()) for t in (task(1, ONCE), task(2, OFTEN), task(3, ONCE), task(4, b""))
     }
     before = dict(tasks)
-    said, unsaid = graph(5, ONCE), graph(6, ONCE)
-    mark_possibly_started(tasks, [said, unsaid], [FUNCTION, task(3, ONCE), unsaid.spec])
+    said, unsent = graph(5, ONCE), graph(6, ONCE)
+    mark_possibly_started(tasks, [said, unsent], [FUNCTION, task(3, ONCE), unsent.spec])
     assert [entry[0].options for entry in tasks.values()] == [SAID, OFTEN, ONCE, b""]
     assert [entry[1:] for entry in tasks.values()] == [entry[1:] for entry in before.values()]
     assert replace(tasks[TaskId(b"\1" * 16)][0], options=ONCE) == before[TaskId(b"\1" * 16)][0]
-    assert (said.spec.options, unsaid.spec.options) == (SAID, ONCE)
-    mark_possibly_started(tasks, [said, unsaid], [])
+    assert (said.spec.options, unsent.spec.options) == (SAID, ONCE)
+    mark_possibly_started(tasks, [said, unsent], [])
     assert [entry[0].options for entry in tasks.values()] == [SAID, OFTEN, SAID, b""]

@@ -100,7 +100,7 @@ def test_what_cannot_be_read_for_whatever_reason_is_no_message(ends: Ends, monke
         ends.router.send(peer, header, frames)  # type: ignore[arg-type]
     with pytest.raises(ProtocolError, match="a mistake of the codec"):
         ends.wait_for_message()
-    assert not ends.connection.session.may_go_on(resumed=1)
+    assert not ends.connection.session.may_resume(resumed=1)
 
 
 def test_a_cut_is_noticed(ends: Ends) -> None:

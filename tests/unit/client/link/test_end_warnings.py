@@ -225,30 +225,30 @@ class TestErrors:
         monkeypatch.setattr(end_warnings, "COUNTED_MOST", 5)
         ends = EndWarnings("", is_nested=False)
         for number in range(10):
-            ends.error_came(bytes([number]), lambda: "first")
-        ends.say()
-        ends.say()
+            ends.note_error(bytes([number]), lambda: "first")
+        ends.log_warnings()
+        ends.log_warnings()
         assert said.messages == ["5 or more tasks have failed, and their errors were not read; the first: first"]
-        ends.error_came(b"graph", lambda: headline_of(ValueError("a" * 1000)))
+        ends.note_error(b"graph", lambda: headline_of(ValueError("a" * 1000)))
         ends.error_was_read(b"other graph", is_of_graph=True)
-        ends.error_came(b"other graph", lambda: "other")
-        ends.say()
+        ends.note_error(b"other graph", lambda: "other")
+        ends.log_warnings()
         assert said.messages[1] == f"1 task has failed, and its error was not read: ValueError: {'a' * 200}..."
 
     def test_the_last_of_many_is_named_too(self, said: pytest.LogCaptureFixture) -> None:
         ends = EndWarnings("", is_nested=False)
         for number in range(100):
-            ends.error_came(bytes([number]), partial(str, number))
+            ends.note_error(bytes([number]), partial(str, number))
         for number in range(99):
             ends.error_was_read(bytes([number]))
-        ends.say()
+        ends.log_warnings()
         assert said.messages == ["1 task has failed, and its error was not read: 99"]
 
     def test_inside_of_a_task_nothing_is_said(self, said: pytest.LogCaptureFixture) -> None:
         ends = EndWarnings("", is_nested=True)
         ends.cancelled = 3
-        ends.error_came(b"1", lambda: "first")
-        ends.say()
+        ends.note_error(b"1", lambda: "first")
+        ends.log_warnings()
         assert said.messages == []
 
 

@@ -58,7 +58,7 @@ def result(status: int = 0, size: int = 0) -> TaskResult:
 def test_a_call_is_kept_without_its_sink(unread: UnreadResults) -> None:
     task, _, *rest = entry(None)
     assert unread[OBJECT_ID].call == (task, *rest)
-    assert unread.is_there(OBJECT_ID)
+    assert unread.is_stored(OBJECT_ID)
 
 
 def test_of_a_result_of_a_graph_the_graph_is_kept() -> None:
@@ -70,26 +70,26 @@ def test_of_a_result_of_a_graph_the_graph_is_kept() -> None:
 def test_each_loss_is_counted_once_and_a_result_that_comes_again_is_there(unread: UnreadResults) -> None:
     one = unread[OBJECT_ID]
     for times in (1, 2):
-        unread.doubt()
-        assert (one.state, unread.is_there(OBJECT_ID)) == (ResultState.DOUBTED, True)
-        unread.lose({OBJECT_ID})
-        unread.lose({OBJECT_ID})
-        assert (one.state, one.times_lost, unread.is_there(OBJECT_ID)) == (ResultState.LOST, times, False)
+        unread.mark_uncertain()
+        assert (one.state, unread.is_stored(OBJECT_ID)) == (ResultState.UNCERTAIN, True)
+        unread.mark_lost({OBJECT_ID})
+        unread.mark_lost({OBJECT_ID})
+        assert (one.state, one.times_lost, unread.is_stored(OBJECT_ID)) == (ResultState.LOST, times, False)
         assert unread.in_state(ResultState.LOST) == [one]
-        one.state = ResultState.AGAIN
+        one.state = ResultState.RESUBMITTED
         unread.keep(TASK_ID, entry(one))
         assert unread[OBJECT_ID] is one
-        assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.THERE, [])
+        assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.STORED, [])
 
 
 def test_a_result_that_came_in_the_present_session_is_not_doubted(unread: UnreadResults) -> None:
-    unread.lose({OBJECT_ID})
-    assert (unread[OBJECT_ID].state, unread.at_scheduler()) == (ResultState.THERE, [unread[OBJECT_ID]])
+    unread.mark_lost({OBJECT_ID})
+    assert (unread[OBJECT_ID].state, unread.at_scheduler()) == (ResultState.STORED, [unread[OBJECT_ID]])
 
 
 def test_a_loss_counts_only_against_a_result_that_was_on_its_way(unread: UnreadResults) -> None:
-    unread.doubt()
-    unread.lose(set())
+    unread.mark_uncertain()
+    unread.mark_lost(set())
     assert (unread[OBJECT_ID].state, unread[OBJECT_ID].times_lost) == (ResultState.LOST, 0)
 
 
@@ -99,7 +99,7 @@ def test_an_outcome_that_is_not_large_is_kept_until_somebody_asks(
     unread: UnreadResults, asked_first: bool, status: int, way: str
 ) -> None:
     one, receiver, outcome = unread[OBJECT_ID], Receiver(), result(status)
-    one.state = ResultState.AGAIN
+    one.state = ResultState.RESUBMITTED
     if asked_first:
         one.ask(receiver)
     getattr(one, way)(outcome)
@@ -122,7 +122,7 @@ def test_whoever_asked_hears_once_that_it_is_large_again(unread: UnreadResults) 
 
 def test_after_a_failure_the_next_one_who_asks_has_another_try(unread: UnreadResults) -> None:
     one, first, second = unread[OBJECT_ID], Receiver(), Receiver()
-    one.state = ResultState.AGAIN
+    one.state = ResultState.RESUBMITTED
     one.ask(first)
     one.fail(TimeoutError)
     one.fail(TimeoutError)
@@ -154,9 +154,9 @@ def test_one_that_is_gone_fails_each_who_asks_until_it_comes_all_the_same(unread
     one.end(TimeoutError)
     one.ask(second)
     assert first.heard == second.heard == [("fail", TimeoutError)]
-    assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.GONE, [])
+    assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.UNREPEATABLE, [])
     unread.keep(TASK_ID, entry(Receiver()))
-    assert (one.state, one.make_error) == (ResultState.THERE, None)
+    assert (one.state, one.make_error) == (ResultState.STORED, None)
 
 
 def test_one_who_has_failed_is_not_kept(unread: UnreadResults) -> None:
@@ -166,14 +166,14 @@ def test_one_who_has_failed_is_not_kept(unread: UnreadResults) -> None:
     known = weakref.ref(receiver)
     del receiver
     assert known() is None
-    assert one.asked_by is None
+    assert one.requested_by is None
     one.notify()
 
 
 def test_what_somebody_has_asked_for_is_dropped_with_him(unread: UnreadResults) -> None:
     one, receiver = unread[OBJECT_ID], Receiver()
-    assert unread.drop_asked_by(receiver) == []
+    assert unread.drop_requested_by(receiver) == []
     one.ask(receiver)
     one.fail(TimeoutError)
-    assert unread.drop_asked_by(receiver) == [one]
+    assert unread.drop_requested_by(receiver) == [one]
     assert not unread

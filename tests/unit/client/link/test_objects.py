@@ -71,8 +71,8 @@ def test_what_was_given_up_is_not_sent_whoever_refers_to_it_until_nobody_can(ref
     assert not reason(refusals, object_ids=named)
 
 
-def die(refusals: Refusals, left: list[ObjectInstruction], unheard: list[ObjectInstruction]) -> None:
-    refusals.on_dead_scheduler(left, unheard)
+def die(refusals: Refusals, left: list[ObjectInstruction], unacknowledged: list[ObjectInstruction]) -> None:
+    refusals.on_dead_scheduler(left, unacknowledged)
 
 
 def test_a_value_that_was_on_its_way_to_five_schedulers_that_ended_is_given_up(refusals: Refusals) -> None:

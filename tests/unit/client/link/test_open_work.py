@@ -203,7 +203,7 @@ class TestAsking:
         assert [bytes(frame) for frame in said(work)[0].frames] == [b"x" * 5000]
 
     def test_an_object_that_is_asked_for_is_sent_and_deleted_if_nobody_needs_it(self, work: OpenWork) -> None:
-        work.hold(held(1))
+        work.store_object(held(1))
         work.add_graph(graph({102: Sink()}, [brought(2)]))
         said(work)
         for number in (1, 2, 3):
@@ -225,7 +225,7 @@ class TestAsking:
         assert said(work) == [*(delete(function(number).object_id) for number in (0, 2)), function(3), last[0]]
 
     def test_an_object_is_held_until_it_is_released(self, work: OpenWork) -> None:
-        work.hold(held(1))
+        work.store_object(held(1))
         work.release(object_id(1))
         work.release(object_id(1))
         assert said(work) == [held(1), delete(object_id(1))]
@@ -371,7 +371,7 @@ class TestEnding:
 
     def test_clear_cancels_and_deletes_everything(self, work: OpenWork) -> None:
         task, node, fetcher = Sink(), Sink(), Sink()
-        work.hold(held(1))
+        work.store_object(held(1))
         work.add(entry(1, task))
         work.add(entry(2))
         work.on_results([result(2, size=80_000)])
@@ -464,7 +464,7 @@ class TestWhatCannotBeWritten:
 
     def test_with_an_object_all_calls_fail_that_need_it(self, work: OpenWork) -> None:
         one, other, later = Sink(), Sink(), Sink()
-        work.hold(held(1))
+        work.store_object(held(1))
         needs = entry(1, one)
         work.add((replace(needs[0], object_ids=held(1).object_id), *needs[1:]))
         work.add(entry(2, other, of=1))
@@ -493,8 +493,8 @@ class TestWhatCannotBeWritten:
 
 class TestNewConnection:
     def test_all_that_is_open_is_said_again_and_first_what_is_over(self, work: OpenWork) -> None:
-        work.hold(held(1))
-        work.hold(held(2))
+        work.store_object(held(1))
+        work.store_object(held(2))
         open_task, made = entry(1, objects=[brought(3)]), graph({101: Sink(), 102: Sink()})
         work.add(open_task)
         work.add(entry(2, of=1))
@@ -536,12 +536,12 @@ class TestNewConnection:
     ) -> None:
         work.add(entry(1))
         work.cancel(task_id(1))
-        unheard = said(work)
+        unacknowledged = said(work)
         work.add(entry(2))
         work.cancel(task_id(2))
-        work.hold(held(1))
+        work.store_object(held(1))
         work.release(object_id(1))
-        work.resend(unheard)
+        work.resend(unacknowledged)
         out = said(work)
         assert out[:3] == [TaskCancel(task_id(1)), TaskCancel(task_id(2)), delete(object_id(1))]
         assert out[3:] == [function()]
@@ -1002,7 +1002,7 @@ def test_each_task_ends_once_whatever_is_asked_and_answered(
         if step is None:
             sinks.append(Sink())
             work.add(entry(len(sinks) - 1, sinks[-1], of=len(sinks) % 3))
-            work.hold(held(len(sinks)))
+            work.store_object(held(len(sinks)))
         else:
             step[0](work, step[1])
         assert all(len(sink.ends) <= 1 for sink in sinks)
@@ -1104,7 +1104,7 @@ def test_calls_with_a_value_that_is_too_large_fail_and_nothing_of_them_is_said()
 def test_calls_that_refer_to_an_object_that_is_too_large_fail_until_its_reference_is_gone() -> None:
     work, sink = limited(), Sink()
     large = replace(held(1), frames=[bytes(11)])
-    work.hold(large)
+    work.store_object(large)
     with_it = replace(entry(1)[0], object_ids=large.object_id)
     work.add((with_it, sink, function(), (), ()))
     work.add_all([(replace(with_it, task_id=task_id(number)), sink, function(), (), ()) for number in (2, 3)])
@@ -1118,8 +1118,8 @@ def test_calls_that_refer_to_an_object_that_is_too_large_fail_until_its_referenc
 def test_what_was_submitted_before_the_limit_was_known_fails_when_it_is_and_the_rest_is_said() -> None:
     work, large, small = OpenWork(), Sink(), Sink()
     too_large = replace(held(1), frames=[bytes(11)])
-    work.hold(too_large)
-    work.hold(held(2))
+    work.store_object(too_large)
+    work.store_object(held(2))
     work.add(entry(1, large, [brought(3, (bytes(11),))]))
     work.add((replace(entry(2)[0], object_ids=too_large.object_id), large, function(), (), ()))
     work.add((entry(3)[0], large, replace(function(5), frames=[bytes(11)]), (), ()))
@@ -1144,7 +1144,7 @@ def test_what_was_submitted_before_the_limit_was_known_fails_when_it_is_and_the_
 def test_the_bytes_of_a_shared_value_that_is_too_large_are_not_sent_to_those_who_cannot_open_it() -> None:
     work, sink = limited(), Sink()
     shared = replace(held(1), frames=SharedFrames([bytes(5000)]))
-    work.hold(shared)
+    work.store_object(shared)
     work.add((replace(entry(1)[0], object_ids=shared.object_id), sink, function(), (), ()))
     assert [item.location != b"" for item in said(work) if item == as_sent(shared)] == [True]
     work.on_object_requests([ObjectRequest(shared.object_id, 1)])
@@ -1154,7 +1154,7 @@ def test_the_bytes_of_a_shared_value_that_is_too_large_are_not_sent_to_those_who
 
 def test_a_value_of_which_five_schedulers_have_died_is_given_up_with_all_that_needs_it() -> None:
     work, sink, other = OpenWork(), Sink(), Sink()
-    work.hold(held(1))
+    work.store_object(held(1))
     work.add((replace(entry(1)[0], object_ids=held(1).object_id), sink, function(), (), ()))
     work.add(entry(2, other))
     for _ in range(TRIES_MOST):

@@ -446,7 +446,7 @@ class TestHostileInput:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             assert client.submit(abs, -1).result(10) == 1
-            scheduler.say_bytes(header, [b"frame"])
+            scheduler.send_bytes(header, [b"frame"])
             scheduler.wait_for(ClientHello, 2)
             assert len(set(scheduler.connections)) == 2
             assert client.submit(abs, -2).result(10) == 2
@@ -456,7 +456,7 @@ class TestHostileInput:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             future = client.submit(abs, -1)
             scheduler.wait_for(Task)
-            scheduler.say_bytes(b"the result, spoiled")
+            scheduler.send_bytes(b"the result, spoiled")
             again = scheduler.wait_for(Task, 2)
             assert again[0] == again[1]
             scheduler.run(again[1])
@@ -468,7 +468,7 @@ class TestHostileInput:
             future = client.submit(abs, -1)
             (task,) = scheduler.wait_for(Task)
             scheduler.answers_hellos = False
-            scheduler.say_garbage_and_run(task)
+            scheduler.send_garbage_and_run(task)
             scheduler.wait_for(ClientHello, 2)
             assert not future.done()
 
@@ -497,7 +497,7 @@ class TestHostileInput:
                 scheduler.wait_for(GraphNode, count)
                 scheduler.wait_for(Task, count + 1)
                 assert not task.done()
-                scheduler.say_bytes(b"garbage")
+                scheduler.send_bytes(b"garbage")
             asking.join(10)
             for error in (task.exception(10), graph["a"].exception(10), *arrivals):
                 assert isinstance(error, ProtocolError)
@@ -517,7 +517,7 @@ class TestHostileInput:
                 for _ in range(TRIES_MOST - 1):
                     scheduler.wait_for(Task, 1, lambda task, future=future: task.task_id == future.task_id)
                     scheduler.heard.clear()
-                    scheduler.say_bytes(b"garbage")
+                    scheduler.send_bytes(b"garbage")
                 scheduler.run(*scheduler.wait_for(Task))
                 assert future.result(10) == number
                 scheduler.heard.clear()
@@ -528,7 +528,7 @@ class TestHostileInput:
             started = time.monotonic()
             for count in range(1, 5):
                 scheduler.wait_for(ClientHello, count)
-                scheduler.say_bytes(b"garbage")
+                scheduler.send_bytes(b"garbage")
             assert time.monotonic() - started > 0.1
 
     def test_results_of_unknown_tasks_are_ignored_and_large_ones_deleted(
@@ -582,7 +582,7 @@ def test_what_has_failed_is_not_said_to_go_on(
 ) -> None:
     monkeypatch.setattr(waiting, "WARN_SECONDS", 0.05)
     monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(protocol, "COME_SECONDS", 0.0)
+    monkeypatch.setattr(protocol, "QUESTION_WAIT_SECONDS", 0.0)
     client = new_client("tcp://127.0.0.1:1", timeout_seconds=1)
     with pytest.raises(TimeoutError, match="no scheduler answered"):
         client.submit(abs, -1).result(60)

@@ -29,9 +29,9 @@ class Asked(Inquiry[list[str]]):
         super().__init__(lambda _, described: [each.name for each in described], detailed, workers, restart)
         self.heard: list[tuple[int, list[str]]] = []
 
-    def hear(self, response: InfoResponse, described: list[Any]) -> bool:
+    def receive(self, response: InfoResponse, described: list[Any]) -> bool:
         self.heard.append((response.workers, [each.name for each in described]))
-        return super().hear(response, described)
+        return super().receive(response, described)
 
 
 def described(number: int, name: str) -> WorkerDetails:

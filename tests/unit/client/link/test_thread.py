@@ -77,7 +77,7 @@ class TestThread:
     def test_a_lone_result_is_followed_by_nothing_until_later(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(thread, "LONE_SECONDS", 60)
+        monkeypatch.setattr(thread, "HOUSEKEEPING_DELAY_SECONDS", 60)
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=60)
             assert client.submit(abs, -1).result(10) == 1

@@ -86,7 +86,7 @@ def test_what_belongs_to_another_user_is_named() -> None:
 
 def test_in_a_task_no_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(Lookup, "_look")
-    ConnectionAdvice(Endpoint.parse(f"tcp://{UNKNOWN}:1"), timeout_seconds=60, is_nested=True).find_out()
+    ConnectionAdvice(Endpoint.parse(f"tcp://{UNKNOWN}:1"), timeout_seconds=60, is_nested=True).start_lookup()
 
 
 FUNCTION = ObjectInstruction(InstructionKind.CREATE_FUNCTION, ObjectId(b"f" * 16), "f", (b"code",))
@@ -156,7 +156,7 @@ def test_without_a_scheduler_the_client_says_so_itself(scene: Scene) -> None:
 
 def test_a_question_waits_for_a_scheduler_that_may_come(scene: Scene) -> None:
     task_id = scene.add(1)
-    scene.questions.ask(task_id, scene.answers.append, None, may_come=True)
+    scene.questions.ask(task_id, scene.answers.append, None, may_connect=True)
     scene.work.out.clear()
     scene.questions.resend()
     assert scene.asked() == [ExplainRequest(task_id, GraphId(NO_ID))]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scaler.client.rerun.differences import NAMES_MOST, differences, report_differences
-from scaler.processor.execution.place import ProcessFacts, place_here
+from scaler.processor.execution.place import ProcessFacts, process_facts
 
 THERE = ProcessFacts("rome07", "rome07-3", "3.12.1", {"numpy": "2.0.0"}, ["HOME", "PATH"])
 
@@ -49,7 +49,7 @@ def test_names_behind_those_that_were_omitted_are_not_compared() -> None:
 
 
 def test_an_equal_place_prints_nothing_and_another_one_a_block(capsys: pytest.CaptureFixture[str]) -> None:
-    here = place_here(np.mean)
+    here = process_facts(np.mean)
     report_differences("task mean", here._replace(worker="w-1"), np.mean)
     assert capsys.readouterr() == ("", "")
     report_differences("task mean", here._replace(host="rome07", worker="w-1"), np.mean, ["a note"])

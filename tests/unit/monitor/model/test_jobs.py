@@ -17,7 +17,7 @@ def seen(*ended: int, job: StateJob = JOB) -> tuple[JobRates, StateJob]:
     rates = JobRates()
     for second, count in enumerate(ended):
         job = replace(job, done=count)
-        rates.see([job], second * SECOND_US)
+        rates.update([job], second * SECOND_US)
     return rates, job
 
 

@@ -171,7 +171,7 @@ def test_lines_of_a_task_that_are_said_again_are_taken_once_and_the_last_ones_ar
     model = Model()
     lines = [StateLine(b"t" * 8, number, text=str(number)) for number in range(1, LINES_MOST + 4)]
     model.take(news("task/01", *lines[:-2]), 0)
-    picture = model.still()
+    picture = model.frozen()
     model.take(news("task/01", *lines[-10:]), 1)
     assert [line.number for line in model.output[b"t" * 8]] == list(range(4, LINES_MOST + 4))
     assert picture.output[b"t" * 8][-1].number == LINES_MOST + 1
@@ -185,7 +185,7 @@ def test_rates_and_history_of_a_picture_stand_still() -> None:
         job = StateJob(b"j" * 8, "prices", state="open", rows=100, done=ended)
         model.take(news("jobs", job, total=1, shown=1, **at), second)
         if second == 1:
-            picture = model.still()
+            picture = model.frozen()
     assert (picture.rates.ended["success"], model.rates.ended["success"]) == (10, 20)
     assert (picture.job_rates.per_second(job), model.job_rates.per_second(job)) == (10, 15)
     assert (picture.history.end, model.history.end) == (NOON_US // SECOND + 2, NOON_US // SECOND + 3)

@@ -32,7 +32,7 @@ class Scene:
     def run(self, number: int, *lines: str) -> None:
         self.words[0] = number
         for line in lines:
-            self.outputs.say(OUT, line)
+            self.outputs.send_line(OUT, line)
         if self.outputs.held:
             self.outputs.after_task()
         self.words[0] = 0
@@ -45,19 +45,19 @@ class Scene:
 def test_a_log_without_tasks_has_records_of_ours_and_those_of_no_task() -> None:
     scene = Scene()
     theirs, ours = (logging.LogRecord(name, 30, "", 0, "text", None, None) for name in ("mine", "scaler.task"))
-    assert scene.outputs.leaves_to_log(theirs)
+    assert scene.outputs.belongs_in_log(theirs)
     scene.words[0] = 3
-    assert not scene.outputs.leaves_to_log(theirs)
-    assert scene.outputs.leaves_to_log(ours)
-    assert Scene(0).outputs.leaves_to_log(theirs)
+    assert not scene.outputs.belongs_in_log(theirs)
+    assert scene.outputs.belongs_in_log(ours)
+    assert Scene(0).outputs.belongs_in_log(theirs)
 
 
 def test_a_line_has_the_number_of_its_task_and_between_tasks_none_travels() -> None:
     scene = Scene()
-    scene.outputs.say(OUT, "of no task")
+    scene.outputs.send_line(OUT, "of no task")
     scene.run(3, "a", "b")
     scene.run(4, "c")
-    scene.outputs.say(ERR, "late")
+    scene.outputs.send_line(ERR, "late")
     assert scene.texts() == [(3, 0, "a"), (3, 0, "b"), (4, 0, "c")]
 
 
@@ -75,9 +75,9 @@ def test_lines_travel_again_after_a_second_and_say_what_is_missing() -> None:
     scene = Scene()
     scene.words[0] = 1
     for number in range(200):
-        scene.outputs.say(OUT, str(number))
+        scene.outputs.send_line(OUT, str(number))
     scene.clock.advance(1.0)
-    scene.outputs.say(OUT, "later")
+    scene.outputs.send_line(OUT, "later")
     assert scene.texts()[-1] == (1, 100, "later")
     assert not scene.outputs.held
 
@@ -86,9 +86,9 @@ def test_what_one_task_holds_is_not_said_for_the_next_one() -> None:
     scene = Scene(1)
     scene.words[0] = 1
     for _ in range(5):
-        scene.outputs.say(OUT, "one")
+        scene.outputs.send_line(OUT, "one")
     scene.words[0] = 2  # it was interrupted
-    scene.outputs.say(OUT, "two")
+    scene.outputs.send_line(OUT, "two")
     scene.outputs.after_task()
     assert [number for number, _, text in scene.texts() if text == "two"] == [2]
 

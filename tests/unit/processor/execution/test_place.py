@@ -15,8 +15,8 @@ from scaler.processor.execution.place import (
     NAMES_CHARACTERS,
     PACKAGES_MOST,
     ProcessFacts,
-    described_place,
-    place_here,
+    encoded_facts,
+    process_facts,
 )
 
 WHOLE = {"host": "h", "worker": "w", "python": "3.11.1", "packages": {"p": "1"}, "variables": ["A"], "omitted": 0}
@@ -31,12 +31,12 @@ def text_of(data: bytes) -> str:
 
 
 def test_a_place_has_the_packages_of_the_function_and_arrives_as_it_was() -> None:
-    place = place_here(mean, "rome07-3")
+    place = process_facts(mean, "rome07-3")
     assert place.packages["numpy"] == np.__version__
     assert place.worker == "rome07-3"
     assert place.python == sys.version.split()[0]
-    assert ProcessFacts.decode(described_place(mean, "rome07-3")) == place
-    assert place_here(None).packages == {}
+    assert ProcessFacts.decode(encoded_facts(mean, "rome07-3")) == place
+    assert process_facts(None).packages == {}
 
 
 def test_variables_are_named_without_their_values_and_without_those_of_shells_and_scaler(
@@ -45,7 +45,7 @@ def test_variables_are_named_without_their_values_and_without_those_of_shells_an
     others = "SCALER_ADDRESS", "PYTHONHASHSEED", "OMP_NUM_THREADS", "SHLVL", "PWD", "_"
     for name in ("OF_MINE", *others):
         monkeypatch.setenv(name, "73219")
-    data = described_place(mean)
+    data = encoded_facts(mean)
     place = ProcessFacts.decode(data)
     assert place is not None
     assert "OF_MINE" in place.variables
@@ -54,7 +54,7 @@ def test_variables_are_named_without_their_values_and_without_those_of_shells_an
     )
     assert "73219" not in text_of(data)
     monkeypatch.setenv("OF_MINE", "another value")
-    assert described_place(mean) == data
+    assert encoded_facts(mean) == data
 
 
 def test_a_place_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_a_place_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "scaler.processor.execution.place.versions_used_by", lambda _: dict.fromkeys(map(str, range(99)))
     )
-    place = place_here(mean)
+    place = process_facts(mean)
     assert sum(map(len, place.variables)) <= NAMES_CHARACTERS
     assert len(place.variables) + place.omitted >= 1000
     assert list(place.variables) == sorted(place.variables)
@@ -75,12 +75,12 @@ def test_a_place_that_cannot_be_described_is_empty(monkeypatch: pytest.MonkeyPat
         raise ZeroDivisionError
 
     monkeypatch.setattr("scaler.processor.execution.place.versions_used_by", fails)
-    assert described_place(mean) == b""
+    assert encoded_facts(mean) == b""
 
 
 def test_a_name_of_half_a_character_is_shown_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A\udc80\x1b", "")
-    place = ProcessFacts.decode(described_place(mean))
+    place = ProcessFacts.decode(encoded_facts(mean))
     assert place is not None
     assert r"A\udc80\x1b" in place.variables
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import pytest
 
 from scaler.process.user_code.descriptors import KeptDescriptors
-from scaler.processor.execution.process_state import LOOKS_AT_ONCE, PAUSE_NS, ProcessState
+from scaler.processor.execution.process_state import CHECKS_IN_A_ROW, PAUSE_NS, ProcessState
 from scaler.settings.functions import initializer_text
 from scaler.wire.messages.common import OutputStream
 from tests.support.processor import Driver, value_of
@@ -302,12 +302,12 @@ def test_what_an_initializer_does_is_what_is_put_back(tmp_path: Path, monkeypatc
 def test_short_tasks_pay_for_a_look_at_everything_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])
     state = ProcessState(lambda _name: None, KeptDescriptors(), logging.NullHandler())
-    monkeypatch.setattr(KeptDescriptors, "put_back", lambda _self: None)
+    monkeypatch.setattr(KeptDescriptors, "restore", lambda _self: None)
     start, step = 10**12, PAUSE_NS // 100
     looks, look_at = [], 0
-    for began_ns in range(start, start + 10 * LOOKS_AT_ONCE * step, step):
-        if began_ns >= look_at:
-            looks.append(began_ns)
-            _, _, look_at = state.put_back(began_ns)
-    assert looks[:LOOKS_AT_ONCE] == list(range(start, start + LOOKS_AT_ONCE * step, step))
-    assert len(looks) <= 1.2 * LOOKS_AT_ONCE
+    for started_ns in range(start, start + 10 * CHECKS_IN_A_ROW * step, step):
+        if started_ns >= look_at:
+            looks.append(started_ns)
+            _, _, look_at = state.restore(started_ns)
+    assert looks[:CHECKS_IN_A_ROW] == list(range(start, start + CHECKS_IN_A_ROW * step, step))
+    assert len(looks) <= 1.2 * CHECKS_IN_A_ROW

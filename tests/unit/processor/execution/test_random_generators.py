@@ -40,7 +40,7 @@ def drawn() -> tuple[float, float]:
 
 
 def drawn_after(generators: RandomGenerators, seed: CallSeed) -> tuple[float, float]:
-    generators.begin(seed)
+    generators.start_call(seed)
     return drawn()
 
 
@@ -66,7 +66,7 @@ def test_without_numpy_random_draws_the_same(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "numpy", None)  # as where it is not installed
     monkeypatch.setitem(sys.modules, "numpy.random", None)
     generators = RandomGenerators()
-    generators.begin(SEVEN)
+    generators.start_call(SEVEN)
     assert random.random() == expected
 
 
@@ -96,14 +96,14 @@ def test_torch_is_seeded_when_it_is_imported_or_is_there(tmp_path: Path, monkeyp
     state = SEVEN.state(18)
     expected = state[16] + (state[17] << 32)
     generators = RandomGenerators()
-    generators.begin(SEVEN)
+    generators.start_call(SEVEN)
     import torch  # type: ignore[import-not-found]
 
     assert torch.seeds == [expected]
-    generators.begin(SEVEN)
+    generators.start_call(SEVEN)
     assert torch.seeds == [expected, expected]
-    generators.begin(NO_SEED)
-    generators.begin(NO_SEED)
+    generators.start_call(NO_SEED)
+    generators.start_call(NO_SEED)
     assert torch.seeds == [expected, expected, "fresh"]
     assert torch.__spec__.loader.get_source("torch") == STAND_IN, "its loader is that of any module"
 
@@ -112,15 +112,15 @@ def test_torch_that_is_imported_by_a_later_call_is_left_alone(tmp_path: Path, mo
     (tmp_path / "torch.py").write_text(STAND_IN)
     monkeypatch.syspath_prepend(tmp_path)
     generators = RandomGenerators()
-    generators.begin(SEVEN)
-    generators.begin(NO_SEED)
+    generators.start_call(SEVEN)
+    generators.start_call(NO_SEED)
     import torch
 
     assert torch.seeds == []
 
 
 def test_without_torch_its_import_fails_as_ever() -> None:
-    RandomGenerators().begin(SEVEN)
+    RandomGenerators().start_call(SEVEN)
     with pytest.raises(ImportError, match="No module named 'torch'"):
         import torch  # noqa: F401
 
@@ -132,11 +132,11 @@ def test_the_import_of_a_module_does_not_disturb_the_generators(
     monkeypatch.syspath_prepend(tmp_path)
     random.seed(5)
     np.random.seed(5)
-    with RandomGenerators().undisturbed():
+    with RandomGenerators().preserved():
         importlib.import_module("seeds_what_all_share")
     assert drawn() == (random.Random(5).random(), np.random.RandomState(5).rand())
     random.seed(5)
-    with RandomGenerators().undisturbed():
+    with RandomGenerators().preserved():
         random.random()
     assert random.random() != random.Random(5).random(), "what is no import stays"
 
@@ -147,13 +147,13 @@ def test_a_module_that_is_imported_after_a_call_with_a_seed_leaves_fresh_generat
     (tmp_path / "imported_after_a_seed.py").write_text("import colorsys\nraise ImportError('not here')\n")
     monkeypatch.syspath_prepend(tmp_path)
     generators = RandomGenerators()
-    generators.begin(SEVEN)
+    generators.start_call(SEVEN)
     following = drawn(), drawn()
-    generators.begin(SEVEN)
+    generators.start_call(SEVEN)
     drawn()
-    with pytest.raises(ImportError), generators.undisturbed():
+    with pytest.raises(ImportError), generators.preserved():
         importlib.import_module("imported_after_a_seed")
-    generators.begin(NO_SEED)
+    generators.start_call(NO_SEED)
     assert drawn() not in following
 
 
@@ -172,7 +172,7 @@ def test_the_state_is_put_back_with_the_bit_generator_of_the_program() -> None:
         generators = RandomGenerators()
         drawn_after(generators, SEVEN)
         generators.refresh()
-        kept.put_back()
+        kept.restore()
         assert np.random.get_bit_generator() is own
         assert drawn() == expected
     finally:
@@ -190,7 +190,7 @@ def test_the_state_of_torch_and_of_its_devices_is_put_back(tmp_path: Path, monke
 
     kept = KeptState()
     generators = RandomGenerators()
-    generators.begin(SEVEN)
+    generators.start_call(SEVEN)
     generators.refresh()
-    kept.put_back()
+    kept.restore()
     assert torch.seeds[1:] == ["fresh", "state", ["device"]]

@@ -13,7 +13,7 @@ from scaler.ids import ObjectId, TaskId
 from scaler.processor.execution.task_context import ProcessorSpec, ProcessorTaskContext
 from scaler.task_context import CurrentTask, current_task
 from scaler.wire.codec.structs import RunOptions
-from scaler.wire.messages.priority import of_child, with_wish
+from scaler.wire.messages.priority import of_child, with_user_priority
 from scaler.wire.messages.processor import ResumeRequest, TaskBlocked, TaskUnblocked
 from scaler.wire.messages.worker import RunTask
 
@@ -159,8 +159,8 @@ def test_between_tasks_nobody_waits(bench: Bench) -> None:
 
 
 def test_children_are_one_deeper(bench: Bench) -> None:
-    bench.waiting.run = run_task(priority=with_wish(0, -4))
-    assert bench.waiting.child_priority == of_child(with_wish(0, -4))
+    bench.waiting.run = run_task(priority=with_user_priority(0, -4))
+    assert bench.waiting.child_priority == of_child(with_user_priority(0, -4))
 
 
 def test_a_task_is_described_while_it_runs(bench: Bench) -> None:
@@ -186,7 +186,7 @@ def test_the_shorter_limit_counts(of_worker: float, of_task: int, ends_at: float
 def test_a_report_is_said_while_its_task_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(task_context, "current", bench.waiting)
-    bench.waiting.run, bench.waiting.say_report = run_task(), said.append
+    bench.waiting.run, bench.waiting.send_report = run_task(), said.append
     task = current_task()
     assert task is not None
     task.report(0)

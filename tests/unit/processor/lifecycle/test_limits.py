@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from scaler.errors import ObjectTooLargeError
-from scaler.processor.lifecycle.limits import LOOK_BYTES, ProcessLimits, check_room, own_bytes
+from scaler.processor.lifecycle.limits import CHECK_BYTES, ProcessLimits, check_memory, own_bytes
 from scaler.settings import ClusterConfig
 from tests.support.processes import run_script
 
@@ -28,14 +28,14 @@ def private_memory(megabytes: int) -> mmap.mmap:
 
 def test_without_a_setting_there_are_none() -> None:
     none = limits()
-    assert not none.are_there
+    assert not none.has_any
     assert not none.are_reached(10**9)
 
 
 def test_after_so_many_tasks_a_process_is_used_up() -> None:
     few = limits(max_tasks_per_processor=3)
-    assert few.are_there
-    assert [few.tasks_until_look(ran) for ran in (0, 1, 2, 3, 4)] == [3, 2, 1, 1, 1]
+    assert few.has_any
+    assert [few.tasks_until_check(ran) for ran in (0, 1, 2, 3, 4)] == [3, 2, 1, 1, 1]
     assert [few.are_reached(ran) for ran in (0, 2, 3, 4)] == [False, False, True, True]
 
 
@@ -51,7 +51,7 @@ def keep_and_free() -> None:
     before = own_bytes()
     assert before > 0
     some = limits(processor_memory_bytes=(before + 200 * MB) * 4 // 3)
-    assert some.tasks_until_look(0) == 1
+    assert some.tasks_until_check(0) == 1
     assert not some.are_reached(1)
     kept = private_memory(300)
     kept.write(b"x" * (300 * MB))
@@ -83,12 +83,12 @@ def test_a_result_for_whose_copy_there_is_no_memory_is_refused_and_small_ones_co
         looks.append(1)
         return 80_000_000
 
-    monkeypatch.setattr("scaler.processor.lifecycle.limits.room_for_a_value", room)
-    check_room([bytes(LOOK_BYTES - 1)], "w")
+    monkeypatch.setattr("scaler.processor.lifecycle.limits.largest_value_bytes", room)
+    check_memory([bytes(CHECK_BYTES - 1)], "w")
     assert looks == []
-    check_room([bytes(40_000_000), bytes(40_000_000)], "w")
+    check_memory([bytes(40_000_000), bytes(40_000_000)], "w")
     with pytest.raises(
         ObjectTooLargeError, match=r"80,000,001 bytes, and the host of worker w takes at most 80,000,000"
     ):
-        check_room([bytes(40_000_000), bytes(40_000_001)], "w")
+        check_memory([bytes(40_000_000), bytes(40_000_001)], "w")
     assert looks == [1, 1]

@@ -12,15 +12,15 @@ from scaler.endpoint import Endpoint
 from scaler.keys.folder import KeyPair
 from scaler.keys.key_file import KeyFile
 from scaler.transport.admission.authenticator import AdmissionKeys
-from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED
+from scaler.transport.admission.keyring import NO_LONGER_LISTED, NOT_LISTED
 from scaler.transport.interface import Dialer
-from scaler.transport.opening import open_place
+from scaler.transport.opening import open_listening_transport
 from scaler.transport.publisher import Publisher
 from scaler.transport.zeromq import ZeroMQ
 from tests.support.processes import free_address, wait_until
 
-SERVER, GOOD, REVOKED, UNKNOWN = (KeyPair.new() for _ in range(4))
-CODES = {GOOD.public: 200, REVOKED.public: LISTED_NO_MORE}
+SERVER, ACCEPTED, REVOKED, UNKNOWN = (KeyPair.new() for _ in range(4))
+CODES = {ACCEPTED.public: 200, REVOKED.public: NO_LONGER_LISTED}
 LOCK = AdmissionKeys(
     SERVER.secret,
     lambda public, _address: CODES.get(public, NOT_LISTED),
@@ -37,7 +37,7 @@ class Place:
 
     def __init__(self) -> None:
         endpoint = Endpoint.parse(free_address())
-        self.transport = open_place(endpoint, 1, 64 << 20, 128 << 20, LOCK)
+        self.transport = open_listening_transport(endpoint, 1, 64 << 20, 128 << 20, LOCK)
         self.listener = self.transport.listen(60)
         self.peers: list[ZeroMQ] = []
         self.dialers: list[list[Dialer]] = []
@@ -51,7 +51,7 @@ class Place:
         dialers[0].send(b"hello", [])
 
         def move() -> None:
-            self.listener.let_in()
+            self.listener.authenticate()
             if dialers[-1].was_cut() and not peer.refusal:
                 dialers[-1].close()
                 dialers.append(peer.dial())
@@ -76,10 +76,10 @@ def place() -> Iterator[Place]:
 
 
 def test_a_key_on_the_list_is_let_in_and_known_by_its_connection(place: Place) -> None:
-    peer, move = place.come(key(GOOD))
+    peer, move = place.come(key(ACCEPTED))
     received = wait_until(lambda: (move(), place.listener.receive())[1], "its hello")
     assert received[1] == b"hello"
-    assert place.listener.key_of(received[0]) == GOOD.public
+    assert place.listener.key_of(received[0]) == ACCEPTED.public
     place.listener.forget(received[0])
     assert place.listener.key_of(received[0]) == ""
     assert not peer.refusal
@@ -90,8 +90,8 @@ def test_a_key_on_the_list_is_let_in_and_known_by_its_connection(place: Place) -
     [
         ([key(UNKNOWN)], "is not on the list"),
         ([key(REVOKED)], "it was revoked"),
-        ([key(GOOD, server=UNKNOWN)], "is not the scheduler that the key"),
-        ([key(KeyPair(GOOD.public, UNKNOWN.secret))], "is not the scheduler that the key"),
+        ([key(ACCEPTED, server=UNKNOWN)], "is not the scheduler that the key"),
+        ([key(KeyPair(ACCEPTED.public, UNKNOWN.secret))], "is not the scheduler that the key"),
         ([], "accepts only peers with a key"),
     ],
 )
@@ -103,17 +103,17 @@ def test_others_hear_why_not_and_nothing_of_theirs_gets_in(place: Place, keys: l
 
 
 def test_of_several_keys_the_one_that_fits_is_found(place: Place) -> None:
-    peer, move = place.come(key(UNKNOWN), key(GOOD, server=UNKNOWN), key(GOOD))
+    peer, move = place.come(key(UNKNOWN), key(ACCEPTED, server=UNKNOWN), key(ACCEPTED))
     received = wait_until(lambda: (move(), place.listener.receive())[1], "its hello", seconds=10)
-    assert place.listener.key_of(received[0]) == GOOD.public
+    assert place.listener.key_of(received[0]) == ACCEPTED.public
     assert not peer.refusal
 
 
 def test_a_peer_with_a_key_does_not_enter_a_place_without() -> None:
-    transport = open_place(Endpoint.parse(free_address()), 1, 64 << 20, 128 << 20, None)
+    transport = open_listening_transport(Endpoint.parse(free_address()), 1, 64 << 20, 128 << 20, None)
     listener = transport.listen(60)
-    assert listener.gate_descriptor is None
-    peer = ZeroMQ(listener.endpoint, keys=lambda: [key(GOOD)])
+    assert listener.authenticator_descriptor is None
+    peer = ZeroMQ(listener.endpoint, keys=lambda: [key(ACCEPTED)])
     dialer = peer.dial()
     dialer.send(b"hello", [])
     wait_until(lambda: (dialer.was_cut(), peer.refusal)[1], "a refusal", seconds=10)
@@ -129,7 +129,7 @@ def test_viewers_are_let_in_by_their_keys_and_hung_up_on_when_these_are_over() -
     publisher = Publisher(Endpoint.parse(free_address()), LOCK)
     with zmq.Context() as context:
         viewers = {}
-        for name, pair in (("good", GOOD), ("unknown", UNKNOWN)):
+        for name, pair in (("good", ACCEPTED), ("unknown", UNKNOWN)):
             viewer = viewers[name] = context.socket(zmq.SUB)
             viewer.setsockopt(zmq.LINGER, 0)
             viewer.setsockopt(zmq.RECONNECT_IVL, -1)
@@ -143,7 +143,7 @@ def test_viewers_are_let_in_by_their_keys_and_hung_up_on_when_these_are_over() -
             changes: list[tuple[bool, bytes]] = []
 
             def hear() -> bool:
-                publisher.let_in()
+                publisher.authenticate()
                 changes.extend(publisher.changes(100))
                 return bool(changes) and bool(refusals.poll(0))
 
@@ -155,7 +155,7 @@ def test_viewers_are_let_in_by_their_keys_and_hung_up_on_when_these_are_over() -
         with viewers["good"].get_monitor_socket(zmq.EVENT_DISCONNECTED) as ends:
             publisher.hang_up(frozenset({UNKNOWN.public}))
             assert not ends.poll(50)
-            publisher.hang_up(frozenset({GOOD.public}))
+            publisher.hang_up(frozenset({ACCEPTED.public}))
             assert ends.poll(10_000)
             viewers["good"].disable_monitor()
         for viewer in viewers.values():

@@ -12,7 +12,7 @@ from scaler.endpoint import Endpoint
 from scaler.keys.folder import KeyPair
 from scaler.keys.key_file import KeyFile
 from scaler.transport.admission import listener_probe
-from scaler.transport.admission.keyring import LISTED_NO_MORE, NOT_LISTED, SILENT_REFUSALS, Keyring
+from scaler.transport.admission.keyring import NO_LONGER_LISTED, NOT_LISTED, SILENT_REFUSALS, Keyring
 
 AT = Endpoint.parse("tcp://10.0.0.5:2345")
 AUTH, PROTOCOL = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH), int(zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
@@ -57,7 +57,7 @@ class Recorder:
 def lent(keyring: Keyring) -> tuple[str, str]:
     """The keys that a socket shows now: that of the scheduler, and its own."""
     socket = Recorder()
-    keyring.lend(cast("Any", socket))
+    keyring.apply_to(cast("Any", socket))
     return socket.options.get(zmq.CURVE_SERVERKEY, ""), socket.options.get(zmq.CURVE_PUBLICKEY, "")
 
 
@@ -82,7 +82,7 @@ def test_a_socket_shows_the_likeliest_key_and_the_next_one_when_that_is_refused(
     ("event", "value", "text"),
     [
         (AUTH, NOT_LISTED, "is not on the list of the scheduler at tcp://10.0.0.5:2345"),
-        (AUTH, LISTED_NO_MORE, "it was revoked or has expired"),
+        (AUTH, NO_LONGER_LISTED, "it was revoked or has expired"),
         (PROTOCOL, MISMATCH, "has no keys, though /keys/a.json"),
     ],
 )
@@ -116,7 +116,7 @@ def test_silence_counts_when_it_comes_again_and_again(monkeypatch: pytest.Monkey
     for _ in range(SILENT_REFUSALS - 1):
         keyring.failed(SILENT, 32)
         assert not keyring.refusal
-    keyring.opened()
+    keyring.reset()
     for _ in range(SILENT_REFUSALS):
         assert not keyring.refusal
         keyring.failed(SILENT, 32)
@@ -127,7 +127,7 @@ def test_of_several_refusals_the_one_that_says_most_is_told(monkeypatch: pytest.
     listens_with(monkeypatch, "CURVE")
     keyring = ring(key("a"), key("b"), key("c"))
     keyring.failed(AUTH, NOT_LISTED)
-    keyring.failed(AUTH, LISTED_NO_MORE)
+    keyring.failed(AUTH, NO_LONGER_LISTED)
     for _ in range(SILENT_REFUSALS):
         keyring.failed(SILENT, 32)
     assert "/keys/b.json" in keyring.refusal
@@ -136,7 +136,7 @@ def test_of_several_refusals_the_one_that_says_most_is_told(monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     ("event", "value", "is_certain"),
-    [(AUTH, LISTED_NO_MORE, True), (AUTH, NOT_LISTED, True), (PROTOCOL, MISMATCH, False)],
+    [(AUTH, NO_LONGER_LISTED, True), (AUTH, NOT_LISTED, True), (PROTOCOL, MISMATCH, False)],
 )
 def test_only_the_answer_to_what_the_scheduler_can_read_is_certain_and_all_keys_can_be_tried_anew(
     event: int, value: int, is_certain: bool

@@ -16,7 +16,7 @@ from scaler.transport.admission import unauthenticated
 from scaler.transport.admission.authenticator import AdmissionKeys
 from scaler.transport.admission.unauthenticated import UnauthenticatedPeers
 from scaler.transport.sockets import RouterSocket
-from scaler.transport.unread import IS_POSSIBLE
+from scaler.transport.unread import IS_SUPPORTED
 
 SERVER, CLIENT = KeyPair.new(), KeyPair.new()
 
@@ -24,8 +24,10 @@ SERVER, CLIENT = KeyPair.new(), KeyPair.new()
 @pytest.fixture
 def router() -> Iterator[RouterSocket]:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    lock = AdmissionKeys(SERVER.secret, lambda public, _address: 200 if public == CLIENT.public else 400, bool)
-    router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), lock=lock)
+    admission_keys = AdmissionKeys(
+        SERVER.secret, lambda public, _address: 200 if public == CLIENT.public else 400, bool
+    )
+    router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), admission_keys=admission_keys)
     yield router
     router.close()
     context.term()
@@ -40,7 +42,7 @@ def serve(router: RouterSocket, until: float) -> int:
     """Look as a scheduler does, for so long. Return how many were hung up on."""
     count = 0
     while time.monotonic() < until:
-        router.let_in()
+        router.authenticate()
         router.lost()
         count += router.look(0)
         time.sleep(0.005)
@@ -59,7 +61,7 @@ def is_closed(peer: socket.socket) -> bool:
         return True
 
 
-@pytest.mark.skipif(not IS_POSSIBLE, reason="the system does not count what comes")
+@pytest.mark.skipif(not IS_SUPPORTED, reason="the system does not count what comes")
 def test_who_says_more_than_a_handshake_and_a_hello_is_hung_up_on(
     router: RouterSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,13 +107,13 @@ def test_who_was_let_in_is_counted_no_more(router: RouterSocket, monkeypatch: py
                 dealer.send(bytes(size))
                 message, deadline = None, time.monotonic() + 30
                 while message is None and time.monotonic() < deadline:
-                    router.let_in()
+                    router.authenticate()
                     message = router.receive()
                 assert message is not None
             router.lost()
             assert router.look(0) == 0
-        assert router._knocking is not None
-        assert len(router._knocking) == 0
+        assert router._unauthenticated is not None
+        assert len(router._unauthenticated) == 0
     finally:
         for dealer in dealers:
             dealer.close(0)

@@ -24,8 +24,8 @@ from scaler.wire.codec.codec import (
     decode,
     encode,
     encode_message,
-    heard_anew,
     numbers,
+    with_heard,
 )
 from scaler.wire.codec.schemas import SCHEMAS, schema_directory
 from scaler.wire.messages.client import ClientDisconnect, ClientHeartbeat, GoodbyeKind, Task, TaskCancel
@@ -356,7 +356,7 @@ def test_numbers_are_read_without_the_rest_of_the_message(n_items: int) -> None:
     """Of a message in one segment, and in several."""
     header, _ = encode_message(CLIENT_TO_SCHEDULER, [TaskCancel(TaskId(NO_ID))] * n_items, 2**40 + 3, 2**63 + 5)
     assert numbers(CLIENT_TO_SCHEDULER, header) == (2**40 + 3, 2**63 + 5)
-    again = heard_anew(header, 7)
+    again = with_heard(header, 7)
     assert numbers(CLIENT_TO_SCHEDULER, again) == (2**40 + 3, 7)
     assert decode(CLIENT_TO_SCHEDULER, again, []) == decode(CLIENT_TO_SCHEDULER, header, [])
 

@@ -1,26 +1,30 @@
 from __future__ import annotations
 
-from scaler.wire.messages.priority import DEEPEST, LEAST, MOST, depth_of, of_child, wish_of, with_wish
+from scaler.wire.messages.priority import DEEPEST, LEAST, MOST, depth_of, of_child, user_priority_of, with_user_priority
 
 
 def test_a_deeper_task_goes_first_whatever_users_wish() -> None:
-    deep = with_wish(of_child(0), LEAST)
-    assert deep > with_wish(0, MOST) > with_wish(0, 1) > 0 > with_wish(0, -1)
-    assert (depth_of(deep), depth_of(with_wish(0, MOST)), depth_of(with_wish(0, LEAST))) == (1, 0, 0)
+    deep = with_user_priority(of_child(0), LEAST)
+    assert deep > with_user_priority(0, MOST) > with_user_priority(0, 1) > 0 > with_user_priority(0, -1)
+    assert (depth_of(deep), depth_of(with_user_priority(0, MOST)), depth_of(with_user_priority(0, LEAST))) == (1, 0, 0)
 
 
 def test_a_child_has_the_wish_of_its_parent_unless_it_has_its_own() -> None:
-    parent = with_wish(0, -3)
-    assert of_child(parent) == with_wish(of_child(0), -3)
-    assert with_wish(of_child(parent), 0) == of_child(0)
-    assert (wish_of(of_child(parent)), wish_of(with_wish(7, LEAST)), wish_of(MOST)) == (-3, LEAST, MOST)
+    parent = with_user_priority(0, -3)
+    assert of_child(parent) == with_user_priority(of_child(0), -3)
+    assert with_user_priority(of_child(parent), 0) == of_child(0)
+    assert (
+        user_priority_of(of_child(parent)),
+        user_priority_of(with_user_priority(7, LEAST)),
+        user_priority_of(MOST),
+    ) == (-3, LEAST, MOST)
 
 
 def test_the_deepest_and_most_wished_for_fits_the_column() -> None:
-    deepest = with_wish(0, MOST)
+    deepest = with_user_priority(0, MOST)
     for _ in range(DEEPEST + 5):
         deepest = of_child(deepest)
     assert deepest < 2**31
     assert depth_of(deepest) == DEEPEST
     assert of_child(deepest) == deepest
-    assert with_wish(0, LEAST) >= -(2**31)
+    assert with_user_priority(0, LEAST) >= -(2**31)

@@ -7,20 +7,22 @@ from scaler.wire.messages.vocabulary import (
     NOT_FOUND,
     OUTCOMES,
     SUCCESS,
-    of_needed,
-    without_needed,
+    failed_input_reason,
+    split_failed_input,
 )
 
 TASK, OTHER = b"t" * 16, b"o" * 16
 
 
 def test_a_sentence_names_the_task_that_is_needed_and_the_first_one_stays() -> None:
-    once = of_needed(TASK, b"too long\nwhere")
-    assert without_needed(once) == without_needed(of_needed(OTHER, once)) == (TASK, b"too long\nwhere")
+    once = failed_input_reason(TASK, b"too long\nwhere")
+    assert (
+        split_failed_input(once) == split_failed_input(failed_input_reason(OTHER, once)) == (TASK, b"too long\nwhere")
+    )
 
 
 def test_any_other_sentence_is_about_its_own_task() -> None:
-    assert without_needed(b"the task was lost") == (b"", b"the task was lost")
+    assert split_failed_input(b"the task was lost") == (b"", b"the task was lost")
 
 
 def test_every_end_of_a_task_has_a_name_of_its_own() -> None:

@@ -37,7 +37,7 @@ def begun() -> DialledSession:
 def test_the_first_hello_begins_anew() -> None:
     session = new_session()
     assert hello_of(session) == replace(HELLO, dial=1)
-    assert not session.may_go_on(resumed=1)
+    assert not session.may_resume(resumed=1)
 
 
 def test_a_later_hello_would_go_on_and_says_what_was_heard() -> None:
@@ -46,15 +46,15 @@ def test_a_later_hello_would_go_on_and_says_what_was_heard() -> None:
     session.pipe.receive(*scheduler.take()[0])
     hello = hello_of(session)
     assert (hello.resumes, hello.heard) == (1, 1)
-    assert session.may_go_on(resumed=1)
-    assert not session.may_go_on(resumed=0)
+    assert session.may_resume(resumed=1)
+    assert not session.may_resume(resumed=0)
 
 
 def test_after_doubts_the_next_connection_begins_anew() -> None:
     session = begun()
     session.spoil()
     assert hello_of(session) == replace(HELLO, dial=1)
-    assert not session.may_go_on(resumed=1)
+    assert not session.may_resume(resumed=1)
     session.begin()
     assert hello_of(session).resumes == 1
 
@@ -73,5 +73,5 @@ def test_a_new_beginning_returns_what_may_not_have_arrived() -> None:
     session.pipe.take()
     session.pipe.put(cancel(2))
     assert session.begin() == [cancel(1), cancel(2)]
-    assert session.pipe.said == 0
-    assert session.pipe.is_quiet
+    assert session.pipe.last_sent == 0
+    assert session.pipe.is_idle

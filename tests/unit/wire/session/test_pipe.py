@@ -59,7 +59,7 @@ class Pair:
             CLIENT_TO_SCHEDULER,
             window_bytes=window_bytes,
             counts=self.counts,
-            on_heard=self.heard.extend,
+            on_acknowledged=self.heard.extend,
         )
         self.scheduler = Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, window_bytes=window_bytes)
         self.came: list[Any] = []
@@ -81,10 +81,10 @@ class Pair:
 
     def finish(self) -> list[Any]:
         """Take, deliver and acknowledge until nothing is left."""
-        while not self.client.is_quiet:
+        while not self.client.is_idle:
             messages = self.client.take()
             self.deliver(messages)
-            assert self.scheduler.is_acknowledgement_due or not self.client.has_unsaid
+            assert self.scheduler.is_acknowledgement_due or not self.client.has_pending
             self.acknowledge()
         return self.came
 
@@ -106,7 +106,7 @@ def test_messages_are_counted_from_one_and_arrive_once() -> None:
     first, second = pair.say(task(1)), pair.say(task(2), task(3))
     assert [numbers(CLIENT_TO_SCHEDULER, header) for header, _ in first + second] == [(1, 0), (2, 0)]
     assert pair.deliver(first + first + second + first) == [task(1), task(2), task(3)]
-    assert (pair.client.said, pair.scheduler.heard) == (2, 2)
+    assert (pair.client.last_sent, pair.scheduler.heard) == (2, 2)
 
 
 def test_gap_is_refused() -> None:
@@ -120,13 +120,13 @@ def test_gap_is_refused() -> None:
 def test_every_message_of_the_other_side_acknowledges() -> None:
     pair = Pair()
     pair.deliver(pair.say(task(1), task(2)))
-    assert not pair.client.is_quiet
+    assert not pair.client.is_idle
     pair.scheduler.put(TaskResult(TaskId(numbered(1)), 0, b"", 0))
     for header, frames in pair.scheduler.take():
         assert numbers(SCHEDULER_TO_CLIENT, header) == (1, 1)
         pair.client.receive(header, frames)
     assert pair.heard == [task(1), task(2)]
-    assert pair.client.is_quiet
+    assert pair.client.is_idle
     assert pair.client.heard == 1
 
 
@@ -142,10 +142,10 @@ def test_heartbeats_are_not_counted_but_acknowledge() -> None:
     pair.deliver(pair.say(task(1)))
     ((beat,),) = pair.scheduler.receive(*pair.client.unnumbered([ClientHeartbeat(7)]))
     assert beat == ClientHeartbeat(7)
-    assert pair.client.said == 1
+    assert pair.client.last_sent == 1
     ((echo,),) = pair.client.receive(*pair.scheduler.unnumbered([ClientHeartbeatEcho(7)]))
     assert echo == ClientHeartbeatEcho(7)
-    assert pair.client.is_quiet
+    assert pair.client.is_idle
 
 
 def test_acknowledgement_is_due_when_much_has_come() -> None:
@@ -209,7 +209,7 @@ def test_what_is_not_known_to_have_arrived() -> None:
     large = stored(5, 3 * WINDOW)
     pair.say(task(2), large)
     pair.client.put(task(3))
-    assert list(pair.client.unheard()) == [task(2), large, task(3)]
+    assert list(pair.client.unacknowledged()) == [task(2), large, task(3)]
 
 
 # Lanes
@@ -227,7 +227,7 @@ def test_no_more_than_a_window_of_the_bulk_lane_is_on_its_way() -> None:
     messages = pair.say(stored(1, 10 * WINDOW))
     assert WINDOW <= sum(len(bytes(frame)) for _, frames in messages for frame in frames) < WINDOW + WINDOW // 4
     assert pair.client.take() == []
-    assert pair.client.has_unsaid
+    assert pair.client.has_pending
     pair.deliver(messages)
     assert pair.scheduler.is_acknowledgement_due
     assert pair.scheduler.arriving_bytes >= WINDOW - 1000
@@ -619,7 +619,7 @@ def test_a_response_is_large_too() -> None:
     pair = Pair()
     pair.scheduler.put(ObjectResponse(ObjectId(NO_ID), 1, (bytes(WINDOW),)))
     came = [batch for message in pair.scheduler.take() for batch in pair.client.receive(*message)]
-    assert not pair.scheduler.has_unsaid or not came
+    assert not pair.scheduler.has_pending or not came
     assert pair.client.is_acknowledgement_due
     assert pair.client._unanswered_bytes >= ACKNOWLEDGED_BYTES
 
@@ -639,7 +639,7 @@ def test_what_has_not_left_can_be_taken_back_and_the_rest_keeps_its_numbers() ->
         batch for message in (left, *sender.resume(0)[1:], *sender.take()) for batch in receiver.receive(*message)
     ]
     assert [list(batch) for batch in received] == [[first], [cancel], [cancel]]
-    assert receiver.heard == sender.said == 3
+    assert receiver.heard == sender.last_sent == 3
 
 
 def test_a_message_of_which_nothing_is_left_is_still_counted() -> None:
@@ -651,7 +651,7 @@ def test_a_message_of_which_nothing_is_left_is_still_counted() -> None:
     (message,) = sender.resume(0)
     assert receiver.receive(*message) == []
     assert receiver.heard == 1
-    assert list(sender.unheard()) == []
+    assert list(sender.unacknowledged()) == []
 
 
 def test_where_chunks_may_be_large_a_value_of_a_quarter_of_one_travels_whole_and_a_larger_one_does_not() -> None:

@@ -7,13 +7,13 @@ from scaler.wire.codec.structs import TaskFailure
 from scaler.wire.messages.client import TaskResult
 from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
-from scaler.wire.session.too_large import RAISE_IT, without_result
+from scaler.wire.session.too_large import RAISE_LIMIT, without_result
 
 
 def test_the_failure_of_a_task_whose_result_is_not_sent_has_its_type_and_all_that_it_says() -> None:
     task_id = TaskId(b"t" * 16)
     result = RunResult(task_id, 3, 7, TaskStatus.SUCCESS, b"", 5, (bytes(1000),), b"", "")
-    error = ObjectTooLargeError("its result", 1000, "the scheduler at tcp://there:1", 900, RAISE_IT)
+    error = ObjectTooLargeError("its result", 1000, "the scheduler at tcp://there:1", 900, RAISE_LIMIT)
     refused = without_result(result, error)
     assert (refused.task_id, refused.worker, refused.attempt, refused.duration_us) == (task_id, 3, 7, 5)
     assert (refused.status, refused.frames) == (TaskStatus.FAILED, ())

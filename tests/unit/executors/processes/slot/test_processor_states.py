@@ -17,7 +17,6 @@ from scaler.executors.processes.slot.processor_states import (
     DOOMED,
     FINAL,
     GET_SLOT,
-    GO_ON,
     GONE,
     IDLE,
     IGNORED,
@@ -25,6 +24,7 @@ from scaler.executors.processes.slot.processor_states import (
     KILLED,
     LOOSE,
     READY,
+    RESUME,
     RUNNING,
     TRANSITIONS,
     Event,
@@ -45,7 +45,7 @@ def test_a_task_that_waits_comes_back_by_asking_or_without() -> None:
     assert next_state(RUNNING, BLOCK) == BLOCKED
     assert next_state(BLOCKED, ASK) == ASKING
     assert next_state(ASKING, GET_SLOT) == RUNNING
-    assert next_state(BLOCKED, GO_ON) == LOOSE
+    assert next_state(BLOCKED, RESUME) == LOOSE
     assert next_state(LOOSE, BLOCK) == BLOCKED
 
 

@@ -9,10 +9,10 @@ from scaler.executors.processes.slot.processor_states import (
     BLOCKED,
     DISMISS,
     FINISH,
-    GO_ON,
     IDLE,
     KILL,
     LOOSE,
+    RESUME,
     RUNNING,
     IllegalProcessorTransitionError,
 )
@@ -39,9 +39,9 @@ def test_the_deepest_goes_on_first_and_among_equals_the_first(bench: RoomBench) 
     shallow, first, second = (bench.blocked(priority) for priority in (1, 3, 3))
     for processor in (shallow, first, second):
         bench.processors.ask(processor)
-    assert bench.processors.next_to_go_on() is first
+    assert bench.processors.next_to_resume() is first
     bench.processors.give_slot(first)
-    assert bench.processors.next_to_go_on() is second
+    assert bench.processors.next_to_resume() is second
     audit_processors(bench.processors)
 
 
@@ -49,7 +49,7 @@ def test_a_blocked_task_is_known_until_it_goes_on(bench: RoomBench) -> None:
     processor = bench.blocked()
     task = processor.executed_task(1)
     assert (bench.processors.active, bench.processors.has_blocked) == (None, True)
-    for event in (bench.processors.ask, lambda processor: bench.processors.apply(processor, GO_ON)):
+    for event in (bench.processors.ask, lambda processor: bench.processors.apply(processor, RESUME)):
         assert bench.processors.blocked_task(processor) is task
         event(processor)
     assert (processor.state, bench.processors.blocked_task(processor)) == (LOOSE, None)

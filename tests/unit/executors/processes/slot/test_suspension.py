@@ -8,7 +8,7 @@ import pytest
 
 from scaler.executors.processes.messages import ProcessorBlocked, ProcessorUnblocked, SuspendProcessor
 from scaler.executors.processes.slot.processors import ProcessorRecord
-from scaler.executors.processes.slot.suspension import BREATH_SECONDS, Suspension
+from scaler.executors.processes.slot.suspension import STOP_MOST_SECONDS, Suspension
 from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.worker import ProcessorNews
 from tests.support.room_bench import RoomBench
@@ -105,25 +105,25 @@ def test_a_cancelled_one_goes_on_to_end_and_is_never_stopped_again(bench: Pausin
 
 def test_it_breathes_now_and_then(bench: PausingBench) -> None:
     bench.hear(has_news=False)
-    bench.wait(BREATH_SECONDS - 0.01)
+    bench.wait(STOP_MOST_SECONDS - 0.01)
     assert bench.pauses() == []
     bench.wait(0.01)
     assert bench.pauses() == [False]
-    bench.wait(10 * BREATH_SECONDS)
+    bench.wait(10 * STOP_MOST_SECONDS)
     assert bench.pauses() == []  # until it has said again that it only waits
     assert bench.hear(has_news=False) == [True]
-    bench.wait(BREATH_SECONDS)
+    bench.wait(STOP_MOST_SECONDS)
     assert bench.pauses() == [False]
 
 
 def test_a_breath_is_counted_from_the_last_time_that_it_was_stopped(bench: PausingBench) -> None:
     bench.hear(has_news=False)
-    bench.wait(BREATH_SECONDS - 1)
+    bench.wait(STOP_MOST_SECONDS - 1)
     bench.hear(has_news=True)
     assert bench.hear(has_news=False) == [True]
     bench.wait(1)
     assert bench.pauses() == []
-    bench.wait(BREATH_SECONDS - 1)
+    bench.wait(STOP_MOST_SECONDS - 1)
     assert bench.pauses() == [False]
 
 
@@ -169,12 +169,12 @@ def test_a_breath_of_an_earlier_stop_means_nothing() -> None:
     processor = bench.blocked()
     bench.suspension.begin(processor, WAIT, inf)
     assert bench.hear(processor, WAIT, has_news=False) == [True]
-    bench.wait(bench.suspension, BREATH_SECONDS - 1)
+    bench.wait(bench.suspension, STOP_MOST_SECONDS - 1)
     assert bench.hear(processor, WAIT, has_news=True) == [False]
     assert bench.hear(processor, WAIT, has_news=False) == [True]
     bench.wait(bench.suspension, 1)
     assert bench.stops() == []
-    bench.wait(bench.suspension, BREATH_SECONDS - 1)
+    bench.wait(bench.suspension, STOP_MOST_SECONDS - 1)
     assert bench.stops() == [False]
 
 
@@ -196,5 +196,5 @@ def test_what_is_gone_is_left_alone() -> None:
     bench.processors.leave(processor)
     bench.suspension.leave(processor)
     assert bench.hear(processor, WAIT, has_news=True) == []
-    bench.wait(bench.suspension, BREATH_SECONDS)
+    bench.wait(bench.suspension, STOP_MOST_SECONDS)
     assert bench.stops() == []

@@ -260,7 +260,7 @@ class TurnsBench(RoomBench):
         """The processor gives the result of its first task."""
         finish(processor)
         if processor is not self.processors.active:
-            self.turns.results_came(processor)
+            self.turns.results_received(processor)
         audit_processors(self.processors)
 
     def resumed(self) -> list[int]:

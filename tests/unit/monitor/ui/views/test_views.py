@@ -8,7 +8,7 @@ import pytest
 
 from scaler.actors.monitor.topics import TOPICS
 from scaler.monitor.ui import views
-from scaler.monitor.ui.feed import ALWAYS, GONE_SECONDS_MOST, FeedState
+from scaler.monitor.ui.feed import ALWAYS, DEPARTED_SECONDS_MOST, FeedState
 from scaler.monitor.ui.views.graphs import depths
 from scaler.monitor.ui.views.page_request import PageRequest, PageRequestError, SentState
 from scaler.wire.messages.monitor import (
@@ -165,9 +165,9 @@ def test_a_worker_that_left_is_shown_for_a_while(hear: Hear) -> None:
     assert [(each["name"], each["gone"]) for each in shown] == [("rome07:0", None), ("rome07:1", 5.0)]
     assert len(data(state, "live", now=15.0, kept=0)["workers"]["rows"]) == 1
     assert len(data(state, "live", now=80.0, kept=60)["workers"]["rows"]) == 1
-    hear("workers", agent(row()), now=20.0 + GONE_SECONDS_MOST)
+    hear("workers", agent(row()), now=20.0 + DEPARTED_SECONDS_MOST)
     assert len(data(state, "live", now=20.0, kept=3600)["workers"]["rows"]) == 1, "it is forgotten"
-    hear("workers", agent(row(), row()), now=21.0 + GONE_SECONDS_MOST)
+    hear("workers", agent(row(), row()), now=21.0 + DEPARTED_SECONDS_MOST)
     assert [each["gone"] for each in data(state, "live", now=82.0, kept=3600)["workers"]["rows"]] == [None, None]
 
 

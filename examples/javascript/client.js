@@ -1,7 +1,7 @@
 // A client of Scaler in JavaScript: node client.js tcp://127.0.0.1:2345 NAME [ARGUMENT]...
 //
-// It calls a function by its name, in whatever language it is served, and prints the result. The arguments are JSON, or
-// NAME=JSON for a keyword argument. In Python such functions are served by: scaler_cluster ADDRESS --functions NAME=MODULE:FUNCTION
+// Calls a function by its name, in any language, and prints the result. The arguments are JSON, or NAME=JSON for a keyword
+// argument. To serve such functions in Python: scaler_cluster ADDRESS --functions NAME=MODULE:FUNCTION
 
 import { Client } from "./lib/client.js";
 

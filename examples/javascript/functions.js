@@ -1,4 +1,4 @@
-// What worker.js serves: each function under its name. Values are JSON; keyword arguments come as one object, the last.
+// The functions that worker.js serves, each under its name. Values are JSON; keyword arguments are one object, the last argument.
 
 export function area(width, height, { unit = "m" } = {}) {
   return { value: width * height, unit: `${unit}²` };

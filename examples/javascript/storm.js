@@ -1,4 +1,4 @@
-// Calls a function many times, some calls at once, and says each result: node storm.js ADDRESS NAME CALLS
+// Calls a function many times, some calls at once, and prints each result: node storm.js ADDRESS NAME CALLS
 //
 // The function returns twice its argument. All results must be right, whatever happens to the connection.
 

@@ -1,6 +1,6 @@
 // A worker of Scaler in JavaScript: node worker.js tcp://127.0.0.1:2345 [functions.js] [workers]
 //
-// It serves the functions that a module exports, under their names. In Python: client.call("area", 2, 3).
+// Serves the functions that a module exports, under their names. In Python: client.call("area", 2, 3).
 
 import { fileURLToPath } from "node:url";
 import { Agent } from "./lib/agent.js";

@@ -1,9 +1,9 @@
-// Agent: speaks for some workers, which run the functions of one module by their names, in threads of their own.
+// Agent: represents some workers, which run the functions of one module by their names, in threads of their own.
 //
 //     const agent = new Agent("tcp://127.0.0.1:2345", "./functions.js", { workers: 2 });
 //     await agent.ended;
 //
-// Tasks run in threads, so that a function that takes long never holds up heartbeats, and can be stopped.
+// Tasks run in threads, so that a long-running function never delays heartbeats, and can be stopped.
 
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
@@ -32,7 +32,7 @@ class Slot {
   start(run) {
     this.run = run;
     this.thread ??= this.#newThread();
-    this.began = process.hrtime.bigint();
+    this.startedAt = process.hrtime.bigint();
     this.thread.postMessage({ name: run.name, values: run.values, keywords: run.keywords });
     const { timeoutMs } = run.options;
     if (timeoutMs) this.timer = setTimeout(() => this.stop(STATUS.timedOut, `it ran for longer than ${timeoutMs} ms`), timeoutMs);
@@ -62,7 +62,7 @@ class Slot {
     clearTimeout(this.timer);
     const { run } = this;
     this.run = null;
-    const durationUs = Math.min(Number((process.hrtime.bigint() - this.began) / 1000n), 2 ** 32 - 1);
+    const durationUs = Math.min(Number((process.hrtime.bigint() - this.startedAt) / 1000n), 2 ** 32 - 1);
     this.agent.finish(run, status, payload, failure, durationUs);
   }
 
@@ -73,7 +73,7 @@ class Slot {
   }
 }
 
-/** Return status, payload and failure of what a thread says. */
+/** Return status, payload and failure of a thread's message. */
 function outcome({ json, error }) {
   if (!error) return [STATUS.success, Buffer.from(json)];
   const short = Buffer.from(`${error.typeName}: ${error.text}`).subarray(0, 200).toString("utf8").replace(/\uFFFD$/, "");
@@ -86,19 +86,19 @@ export class Agent {
   role = "worker";
   heartbeat = "workerHeartbeat";
   goodbyeNeedsAnswer = true;
-  triesAgain = true;
+  retriesRefused = true;
   #conversation;
   #id = randomBytes(16);
   #names;
   #functions;
   #slots = [];
   #runs = new Map(); // open runs by task and attempt
-  #results = new Map(); // results that the scheduler may not have, as items
-  #objects = new Map(); // frames by id; null: asked for
+  #results = new Map(); // unacknowledged results, as items
+  #objects = new Map(); // frames by id; null: requested
   #agents = 0;
   #settle;
 
-  /** `functions`: the names that are served; all functions that the module exports if there are none. */
+  /** `functions`: the names to serve; by default all functions that the module exports. */
   constructor(address, module, { workers = 1, functions, name = `${hostname()}-${process.pid}`, ...seconds } = {}) {
     this.ended = new Promise((settle) => (this.#settle = settle));
     this.#names = Array.from({ length: workers }, (_, place) => `${name}-js-${place}`);
@@ -124,7 +124,7 @@ export class Agent {
     return this.ended;
   }
 
-  // What the conversation wants to know
+  // What the conversation calls
 
   hello(fields) {
     const version = `Node.js ${process.version}`;
@@ -156,7 +156,7 @@ export class Agent {
     return true;
   }
 
-  sayAll(_unheard, isOther) {
+  resubmit(_unacknowledged, isOther) {
     if (isOther) this.#objects.clear();
     for (const [kind, fields] of this.#results.values()) this.#conversation.put(kind, fields);
     const missing = new Map();
@@ -169,7 +169,7 @@ export class Agent {
     }
   }
 
-  heard(items) {
+  acknowledged(items) {
     for (const [kind, fields] of items) if (kind === "runResult") this.#results.delete(keyOf(fields));
   }
 
@@ -187,15 +187,15 @@ export class Agent {
     this.#settle(reason);
   }
 
-  // What comes
+  // Messages of the scheduler
 
   received(kind, fields) {
     const handlers = {
       runTask: () => this.#runTask(fields),
       runCancel: () => this.#cancel(fields),
       recallRequest: () => this.#recall(fields),
-      objectResponse: () => this.#objectCame(fields),
-      objectInstruction: () => this.#instructed(fields),
+      objectResponse: () => this.#receiveObject(fields),
+      objectInstruction: () => this.#applyInstruction(fields),
       workerHeartbeatEcho: () => (this.#agents = fields.agents),
       disconnectResponse: () => this.#conversation.answered(fields.reason),
       leaveRequest: () => this.leave(),
@@ -214,7 +214,7 @@ export class Agent {
       return;
     }
     for (const id of needs) if (!this.#objects.has(id.toString("hex"))) this.#request(id);
-    this.#goOn();
+    this.#startReady();
   }
 
   #request(objectId) {
@@ -222,7 +222,7 @@ export class Agent {
     this.#conversation.put("objectRequest", { objectId, byValue: 1 });
   }
 
-  #objectCame({ objectId, found, frames }) {
+  #receiveObject({ objectId, found, frames }) {
     const hex = objectId.toString("hex");
     if (found === 1) {
       this.#objects.set(hex, frames);
@@ -230,14 +230,14 @@ export class Agent {
       this.#objects.delete(hex);
       for (const run of [...this.#runs.values()]) {
         if (!run.slot && run.needs.some((id) => id.equals(objectId))) {
-          this.finish(run, STATUS.missingObjects, Buffer.from(`object ${hex} is not stored any more`));
+          this.finish(run, STATUS.missingObjects, Buffer.from(`object ${hex} is no longer stored`));
         }
       }
     }
-    this.#goOn();
+    this.#startReady();
   }
 
-  #instructed({ kind, objectId }) {
+  #applyInstruction({ kind, objectId }) {
     if (kind === KINDS.delete) this.#objects.delete(objectId.toString("hex"));
   }
 
@@ -245,7 +245,7 @@ export class Agent {
     const run = this.#runs.get(keyOf(cancel));
     if (run?.slot) run.slot.stop(STATUS.canceled, "it was stopped");
     else if (run) this.finish(run, STATUS.canceled, Buffer.alloc(0));
-    else if (!this.#results.has(keyOf(cancel))) this.#say({ ...cancel, status: STATUS.notFound });
+    else if (!this.#results.has(keyOf(cancel))) this.#report({ ...cancel, status: STATUS.notFound });
   }
 
   #recall(request) {
@@ -258,14 +258,14 @@ export class Agent {
 
   // Tasks
 
-  /** Start what can start: at each worker the task of the highest priority, and the oldest of these. */
-  #goOn() {
+  /** Start tasks on all idle workers: on each the ready task of the highest priority, the oldest first. */
+  #startReady() {
     this.#slots.forEach((slot, worker) => {
       while (!slot.run) {
         const ready = [...this.#runs.values()].filter((run) => run.worker === worker && this.#hasAll(run));
         if (!ready.length) return;
         const next = ready.reduce((first, each) => (each.priority > first.priority ? each : first));
-        this.#begin(next, slot);
+        this.#startRun(next, slot);
       }
     });
   }
@@ -274,7 +274,7 @@ export class Agent {
     return run.needs.every((id) => this.#objects.get(id.toString("hex")));
   }
 
-  #begin(run, slot) {
+  #startRun(run, slot) {
     try {
       run.name = functionName(this.#objects.get(run.functionId.toString("hex")));
       if (!this.#functions.includes(run.name)) throw new TypeError("this worker serves no such function");
@@ -283,7 +283,7 @@ export class Agent {
       run.keywords = {};
       const frames = [...run.frames];
       for (const { kind, name, data } of readArguments(run.payload)) {
-        const text = kind === FRAMES ? taken(frames, data) : this.#textOf(kind, data);
+        const text = kind === FRAMES ? takeFrames(frames, data) : this.#textOf(kind, data);
         if (name) run.keywords[name] = text;
         else run.values.push(text);
       }
@@ -302,17 +302,17 @@ export class Agent {
     return Buffer.concat(this.#objects.get(data.toString("hex"))).toString("utf8");
   }
 
-  /** A run has ended. */
+  /** Report the end of a run. */
   finish(run, status, payload, failure = "", durationUs = 0) {
     this.#runs.delete(run.key);
     const { taskId, worker, attempt, owner } = run;
     const isLarge = status === STATUS.success && payload.length > INLINE_BYTES;
     const value = isLarge ? { frames: [payload] } : { payload };
-    this.#say({ taskId, worker, attempt, owner, status, durationUs, failure, ...value });
-    this.#goOn();
+    this.#report({ taskId, worker, attempt, owner, status, durationUs, failure, ...value });
+    this.#startReady();
   }
 
-  #say(result) {
+  #report(result) {
     const { taskId, worker, attempt, owner = 0n, status, durationUs = 0, failure = "" } = result;
     const { payload = Buffer.alloc(0), frames = [] } = result;
     const fields = { taskId, worker, attempt, owner, status, durationUs, failure, payload, frames };
@@ -321,9 +321,9 @@ export class Agent {
   }
 }
 
-/** Take the frames of an argument, whose JSON they are. */
-function taken(frames, data) {
+/** Remove the frames of an argument from `frames`. Return the JSON in them. */
+function takeFrames(frames, data) {
   const found = frames.splice(0, data.readUInt32LE(0));
-  if (!found.length) throw new RangeError("an argument has not come: there was no room for it on its way");
+  if (!found.length) throw new RangeError("an argument is missing: a process between its client and this worker had no memory for it");
   return Buffer.concat(found).toString("utf8");
 }

@@ -1,4 +1,4 @@
-// Client: calls functions by their names, wherever workers serve them: in Python, in JavaScript.
+// Client: calls functions by their names, in any language in which workers serve them: Python, JavaScript.
 //
 //     const client = new Client("tcp://127.0.0.1:2345");
 //     console.log(await client.call("area", 2, 3));
@@ -14,7 +14,7 @@ import {
 
 const KINDS = { createForTask: 1, delete: 2, createFunction: 3 };
 
-/** A task that has not succeeded. `status` says how it ended; `typeName` is the class of what it raised. */
+/** A task that has not succeeded. `status` is the way it ended, `typeName` the class of the error that it raised. */
 export class TaskError extends Error {
   constructor(message, { status = "failed", typeName = "", traceback = "" } = {}) {
     super(message);
@@ -29,15 +29,15 @@ export class Client {
   role = "client";
   heartbeat = "clientHeartbeat";
   goodbyeNeedsAnswer = false;
-  triesAgain = false;
+  retriesRefused = false;
   #conversation;
   #id = randomBytes(16);
   #account = 0;
   #window = { tasks: 0, bytes: 0 };
-  #functions = new Map(); // what creates the functions that the scheduler has, by name
+  #functions = new Map(); // the instructions that created functions at the scheduler, by name
   #calls = new Map(); // open calls by the id of their task
-  #unsaid = []; // those that wait until the scheduler takes more
-  #said = { tasks: 0, bytes: 0 };
+  #pending = []; // calls that wait until the window has space
+  #open = { tasks: 0, bytes: 0 };
   #settle;
   #endedBecause = null;
 
@@ -52,11 +52,13 @@ export class Client {
   }
 
   /**
-   * The same with keyword arguments and options: `timeoutMs`, after which the task is ended; `capabilities`, what the
-   * machine must have beside the function, such as {gpu: 1}; `signal`, an AbortSignal that cancels the task.
+   * Call a function by its name, with keyword arguments and options: `timeoutMs`, after which the task is ended;
+   * `capabilities`, which the machine must have beside the function, such as {gpu: 1}; `signal`, an AbortSignal that
+   * cancels the task.
    */
   callWith(name, values = [], keywords = {}, { signal, ...options } = {}) {
-    const call = { name, taskId: randomBytes(16), frames: [], objects: [], options: callOptions(name, options), isSaid: false };
+    const call = { name, taskId: randomBytes(16), frames: [], objects: [], isSubmitted: false };
+    call.options = callOptions(name, options);
     const given = [...values.map((value) => ["", value]), ...Object.entries(keywords)];
     call.payload = Buffer.concat(given.map(([keyword, value]) => this.#argument(call, keyword, toJson(value))));
     const outside = [...call.frames, ...call.objects.map((each) => each.frames[0])];
@@ -69,8 +71,8 @@ export class Client {
       }
       signal?.addEventListener("abort", () => this.#cancel(call), { once: true });
       this.#calls.set(call.taskId.toString("hex"), call);
-      this.#unsaid.push(call);
-      this.#sayMore();
+      this.#pending.push(call);
+      this.#submitPending();
       if (signal?.aborted) this.#cancel(call);
     });
   }
@@ -86,23 +88,23 @@ export class Client {
     return argument(OWN_OBJECT, objectId, keyword);
   }
 
-  /** Leave: what is open is cancelled. */
+  /** Leave: the scheduler cancels all open calls. */
   disconnect() {
     this.#conversation.leave();
     return this.ended;
   }
 
-  #sayMore() {
+  #submitPending() {
     const { tasks, bytes } = this.#window;
-    while (this.#unsaid.length) {
-      const { bytes: more } = this.#unsaid[0];
-      const isFull = (tasks && this.#said.tasks >= tasks) || (bytes && this.#said.tasks && this.#said.bytes + more > bytes);
+    while (this.#pending.length) {
+      const { bytes: more } = this.#pending[0];
+      const isFull = (tasks && this.#open.tasks >= tasks) || (bytes && this.#open.tasks && this.#open.bytes + more > bytes);
       if (isFull) return;
-      this.#say(this.#unsaid.shift());
+      this.#submit(this.#pending.shift());
     }
   }
 
-  #say(call) {
+  #submit(call) {
     if (!this.#functions.has(call.name)) {
       const frames = functionFrames(call.name);
       const objectId = contentId(frames);
@@ -115,21 +117,21 @@ export class Client {
     const objectIds = Buffer.concat(call.objects.map((each) => each.objectId));
     const { taskId, payload, options, frames } = call;
     this.#conversation.put("task", { taskId, functionId, payload, objectIds, options, frames });
-    this.#said.tasks += 1;
-    this.#said.bytes += call.bytes;
-    call.isSaid = true;
+    this.#open.tasks += 1;
+    this.#open.bytes += call.bytes;
+    call.isSubmitted = true;
   }
 
   #cancel(call) {
-    if (call.isSaid && this.#calls.has(call.taskId.toString("hex"))) {
+    if (call.isSubmitted && this.#calls.has(call.taskId.toString("hex"))) {
       this.#conversation.put("taskCancel", { taskId: call.taskId });
-    } else if (!call.isSaid) {
-      this.#unsaid = this.#unsaid.filter((each) => each !== call);
+    } else if (!call.isSubmitted) {
+      this.#pending = this.#pending.filter((each) => each !== call);
       this.#end(call, () => call.reject(new TaskError(`${call.name} was cancelled`, { status: "canceled" })));
     }
   }
 
-  // What the conversation wants to know
+  // What the conversation calls
 
   hello(fields) {
     const version = `Node.js ${process.version}`;
@@ -145,15 +147,15 @@ export class Client {
     return this.#calls.size > 0;
   }
 
-  /** Say all that is open. Results that another scheduler kept are lost: those calls run again. */
-  sayAll(_unheard, isOther) {
+  /** Submit all open calls again. Large results at another scheduler are lost: their calls run again. */
+  resubmit(_unacknowledged, isOther) {
     this.#functions.clear();
-    const said = [...this.#calls.values()].filter((call) => call.isSaid);
-    this.#said = { tasks: 0, bytes: 0 };
-    for (const call of said) {
+    const submitted = [...this.#calls.values()].filter((call) => call.isSubmitted);
+    this.#open = { tasks: 0, bytes: 0 };
+    for (const call of submitted) {
       if (isOther) call.isLarge = false;
       if (call.isLarge) this.#request(call);
-      else this.#say(call);
+      else this.#submit(call);
     }
   }
 
@@ -161,14 +163,14 @@ export class Client {
     this.#conversation.put("objectRequest", { objectId: call.taskId, byValue: 1 });
   }
 
-  heard() {}
+  acknowledged() {}
 
   expired() {
     this.#failAll("no scheduler answered in time", "timed out");
   }
 
   gaveUp() {
-    this.#failAll("what came from the scheduler could not be read, again and again", "failed");
+    this.#failAll("the messages of the scheduler were repeatedly unreadable", "failed");
   }
 
   hasEnded(reason) {
@@ -178,29 +180,29 @@ export class Client {
   }
 
   #failAll(text, status) {
-    this.#unsaid = [];
+    this.#pending = [];
     for (const call of [...this.#calls.values()]) {
-      if (call.isSaid && this.#endedBecause === null) this.#conversation.put("taskCancel", { taskId: call.taskId });
+      if (call.isSubmitted && this.#endedBecause === null) this.#conversation.put("taskCancel", { taskId: call.taskId });
       this.#end(call, () => call.reject(new TaskError(`${call.name}: ${text}`, { status })));
     }
   }
 
-  // What comes
+  // Messages of the scheduler
 
   received(kind, fields) {
     if (kind === "helloReply") {
       this.#window = { tasks: fields.windowTasks, bytes: Number(fields.windowBytes) };
       this.#account = fields.account;
     } else if (kind === "taskResult") {
-      this.#resultCame(fields);
+      this.#receiveResult(fields);
     } else if (kind === "objectResponse") {
-      this.#objectCame(fields);
+      this.#receiveObject(fields);
     } else if (kind === "objectRequest") {
-      this.#objectWanted(fields.objectId);
+      this.#resendObject(fields.objectId);
     }
   }
 
-  #resultCame({ taskId, status, payload, size }) {
+  #receiveResult({ taskId, status, payload, size }) {
     const call = this.#calls.get(taskId.toString("hex"));
     if (!call) return;
     if (status === STATUS.success && size) {
@@ -214,18 +216,18 @@ export class Client {
     });
   }
 
-  #objectCame({ objectId, found, frames }) {
+  #receiveObject({ objectId, found, frames }) {
     const call = this.#calls.get(objectId.toString("hex"));
     if (!call?.isLarge) return;
     this.#conversation.put("objectInstruction", { kind: KINDS.delete, objectId });
     this.#end(call, () => {
       if (found === 1) call.resolve(fromJson(Buffer.concat(frames)));
-      else throw new TaskError(`${call.name}: its result is not stored any more`, { status: "missing objects" });
+      else throw new TaskError(`${call.name}: its result is no longer stored`, { status: "missing objects" });
     });
   }
 
-  /** The scheduler has lost an object that it should have: say it again. */
-  #objectWanted(objectId) {
+  /** Send an object again that the scheduler has lost. */
+  #resendObject(objectId) {
     for (const call of this.#calls.values()) {
       const wanted = call.objects.find((each) => each.objectId.equals(objectId));
       if (wanted) this.#conversation.put("objectInstruction", wanted);
@@ -234,16 +236,16 @@ export class Client {
 
   #end(call, settle) {
     this.#calls.delete(call.taskId.toString("hex"));
-    if (call.isSaid) {
-      this.#said.tasks -= 1;
-      this.#said.bytes -= call.bytes;
+    if (call.isSubmitted) {
+      this.#open.tasks -= 1;
+      this.#open.bytes -= call.bytes;
     }
     try {
       settle();
     } catch (error) {
       call.reject(error);
     }
-    this.#sayMore();
+    this.#submitPending();
   }
 }
 

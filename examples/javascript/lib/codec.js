@@ -1,7 +1,7 @@
 // Codec: items to messages and back. A message is an array of frames: the header, then the payload frames.
 //
 // An item is [kind, fields], such as ["taskCancel", {taskId}]. Ids and bytes are Buffers, numbers of 64 bits are BigInts,
-// `frames` is an array of Buffers. Everything that comes is untrusted: what breaks a rule throws Unreadable.
+// `frames` is an array of Buffers. All input is untrusted: a message that breaks a rule throws Unreadable.
 
 import {
   CompositeList,
@@ -32,10 +32,10 @@ const NUMBERS = {
   frames: [4, "readUInt32LE", "writeUInt32LE"],
 };
 
-/** Bytes that are no message of the other side. */
+/** The error for bytes that are not a message of the other side. */
 export class Unreadable extends Error {}
 
-/** Return a class for structs of a size: what the compiler of capnp-es makes, without names for the fields. */
+/** Return a class for structs of a size, as the compiler of capnp-es makes it, without names for the fields. */
 export function structClass(displayName, dataBytes, pointers) {
   return class extends Struct {
     static _capnp = { displayName, id: "0", size: new ObjectSize(dataBytes, pointers) };
@@ -119,8 +119,8 @@ function writeData(pointer, value) {
   pointer.copyBuffer(value);
 }
 
-// Reading: with the pointers of the library, but not with its structs and lists, which copy what is smaller than expected
-// into the message, and print whole lists in their errors: of a spoiled message, that can take very long.
+// Reading uses the pointers of the library, but not its structs and lists. These copy structs that are smaller than expected
+// into the message, and print whole lists in their errors, which can take very long for a corrupt message.
 
 /** Return the numbers of a message and its items: {number, heard, items, size}. */
 export function decode(direction, message) {
@@ -136,7 +136,7 @@ export function decode(direction, message) {
   }
 }
 
-/** A struct that is read. What an older writer has left out is the default. */
+/** A struct of a message. Fields that an older writer has left out have the default. */
 class Reading {
   constructor(content, dataBytes, pointers) {
     this.content = content;
@@ -145,14 +145,14 @@ class Reading {
     bytesAt(content, dataBytes + 8 * pointers);
   }
 
-  /** Return an unsigned number of so many bytes; one of 8 bytes is a BigInt. */
+  /** Return an unsigned number of `size` bytes; one of 8 bytes is a BigInt. */
   number(offset, size) {
     if (offset + size > this.dataBytes) return size === 8 ? 0n : 0;
     const data = bytesAt(this.content, this.dataBytes);
     return size === 8 ? data.readBigUInt64LE(offset) : data.readUIntLE(offset, size);
   }
 
-  /** Return a pointer; null if nothing is there. */
+  /** Return a pointer; null if it is absent or null. */
   pointer(place) {
     if (place >= this.pointers) return null;
     const pointer = pointerAt(this.content, this.dataBytes + 8 * place);
@@ -192,12 +192,12 @@ class Reading {
   }
 }
 
-/** Return the root of one Cap'n Proto message in the standard framing. It has as many segments as it says. */
+/** Return the root of one Cap'n Proto message in the standard framing. */
 export function readMessage(bytes) {
   const count = bytes.length >= 8 ? bytes.readUInt32LE(0) + 1 : 0;
-  const begins = 4 + 4 * count + (count % 2 ? 0 : 4);
-  if (!count || count > SEGMENTS_MOST || begins > bytes.length) throw new Unreadable("no framing of Cap'n Proto");
-  let end = begins;
+  const contentStart = 4 + 4 * count + (count % 2 ? 0 : 4);
+  if (!count || count > SEGMENTS_MOST || contentStart > bytes.length) throw new Unreadable("no framing of Cap'n Proto");
+  let end = contentStart;
   for (let segment = 0; segment < count; segment++) end += 8 * bytes.readUInt32LE(4 + 4 * segment);
   if (end > bytes.length) throw new Unreadable("a segment is cut off");
   return readStruct(new Pointer(new Message(bytes, false).getSegment(0), 0, DEPTH_MOST));
@@ -218,7 +218,7 @@ function readStruct(pointer) {
   return new Reading(utils.getContent(pointer), dataByteLength, pointerLength);
 }
 
-/** Return the length of a list of such elements. */
+/** Return the length of a list, whose elements must have this size. */
 function checkList(pointer, elementSize) {
   const isOne = utils.getTargetPointerType(pointer) === PointerType.LIST;
   if (!isOne || utils.getTargetListElementSize(pointer) !== elementSize) throw new Unreadable("another list than expected");

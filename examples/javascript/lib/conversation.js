@@ -1,7 +1,7 @@
 // Conversation: a client or an agent at the scheduler of one address, on one connection after the other.
 //
-// The table of protocol/README.md ("One connection after the other"), with a socket and a clock. Whoever uses it is told
-// `welcomed`, `received`, `heard` and so on, and puts items, which leave as soon as they can.
+// Implements the table of protocol/README.md ("One connection after the other"), with a socket and a clock. It calls methods of
+// its user, such as `received` and `acknowledged`. The user puts items, which are sent as soon as possible.
 
 import * as zmq from "zeromq";
 import { NO_ID, Unreadable } from "./codec.js";
@@ -37,7 +37,7 @@ const TABLE = {
   greeting: {
     ...away,
     resumed: ["up", "resume"],
-    reset: ["up", "sayAll"],
+    reset: ["up", "resubmit"],
     replaced: ["up", "startOver"],
     refused: ["ended", "end"],
     timedOut: ["greeting", "expire"],
@@ -46,7 +46,7 @@ const TABLE = {
   },
   up: {
     ...away,
-    heartbeatDue: ["up", "beat"],
+    heartbeatDue: ["up", "heartbeat"],
     timedOut: ["up", "expire"],
     leave: ["leaving", "goodbye"],
     answered: ["ended", "end"],
@@ -60,18 +60,20 @@ const now = () => performance.now();
 /**
  * One side of the protocol.
  *
- * Its user has these methods:
- *   hello(fields)            the item that says hello, with these fields of the session
- *   role                     what its key must let it be: client or worker
- *   heartbeat                the kind of heartbeats
- *   goodbye()                the last item, as [kind, fields]; `goodbyeNeedsAnswer`
- *   triesAgain               whether it tries again where it is refused
- *   isWaiting()              whether something waits for a scheduler and may time out
- *   sayAll(unheard, isOther) a session begins: put what is open again
- *   received(kind, fields)   an item
- *   heard(items)             the other side has these
- *   expired(), gaveUp()      nothing has answered for `timeoutMs`; nothing that comes can be read
- *   hasEnded(reason)           there will be no further connection
+ * Its user has these methods and fields:
+ *   hello(fields)                       return the hello, with these fields of the session
+ *   role                                the role that its key must have: client or worker
+ *   heartbeat                           the kind of heartbeats
+ *   goodbye()                           return the last item, as [kind, fields]
+ *   goodbyeNeedsAnswer                  whether the goodbye has an answer
+ *   retriesRefused                      whether it tries again after a refusal
+ *   isWaiting()                         whether work waits for a scheduler and may time out
+ *   resubmit(unacknowledged, isOther)   put all open items again, for a new session; isOther: with another scheduler
+ *   received(kind, fields)              handle an item
+ *   acknowledged(items)                 note that the other side has received these items
+ *   expired()                           no scheduler has answered for `timeoutMs`
+ *   gaveUp()                            the messages that arrive are unreadable
+ *   hasEnded(reason)                    there will be no further connection
  */
 export class Conversation {
   state = "away";
@@ -94,14 +96,14 @@ export class Conversation {
   #dial = 0;
   #begun = 0;
   #mayResume = false;
-  #replyHeard = 0;
+  #acknowledgedByReply = 0;
   #refusal = "";
   #losses = 0;
-  #hasNews = false;
+  #hasReceived = false;
   #unreadable = 0;
   #openedAt = -Infinity;
   #opensAt = now();
-  #beatsAt = Infinity;
+  #heartbeatAt = Infinity;
   #leavesAt = Infinity;
   #unansweredSince = Infinity;
   #waitingSince = Infinity;
@@ -119,7 +121,7 @@ export class Conversation {
     this.#plan();
   }
 
-  /** Say an item, now or on the next connection. */
+  /** Send an item, now or on the next connection. */
   put(kind, fields) {
     this.#session.put(kind, fields);
     this.#flush();
@@ -127,68 +129,68 @@ export class Conversation {
   }
 
   leave() {
-    this.#happened("leave");
+    this.#handle("leave");
   }
 
   #newSession() {
-    this.#session = new Session(this.#outgoing, this.#incoming, (items) => this.#user.heard(items));
+    this.#session = new Session(this.#outgoing, this.#incoming, (items) => this.#user.acknowledged(items));
   }
 
   // Events
 
-  #happened(event, reason = "") {
+  #handle(event, reason = "") {
     const step = TABLE[this.state][event];
     if (!step) return;
     const [next, action] = step;
     const before = this.state;
     this.state = next;
-    if (next !== before) this.#moved();
-    else if (event === "heartbeatDue") this.#beaten();
+    if (next !== before) this.#stateChanged();
+    else if (event === "heartbeatDue") this.#heartbeatSent();
     else if (event === "timedOut") this.#waitingSince = Infinity;
     this.#do(action, reason);
     this.#plan();
   }
 
-  #moved() {
+  #stateChanged() {
     const at = now();
     if (this.state === "greeting") {
-      this.#hasNews = false;
+      this.#hasReceived = false;
       this.#openedAt = at;
       this.#opensAt = Infinity;
-      this.#ask(at);
+      this.#awaitAnswer(at);
     } else if (this.state === "up") {
       this.#unansweredSince = Infinity;
-      this.#beatsAt = at + this.#heartbeatMs;
+      this.#heartbeatAt = at + this.#heartbeatMs;
     } else if (this.state === "away") {
-      this.#losses = this.#hasNews ? 0 : this.#losses;
+      this.#losses = this.#hasReceived ? 0 : this.#losses;
       const pause = this.#losses ? Math.min(PAUSE_LEAST_MS * 2 ** (this.#losses - 1), PAUSE_MOST_MS) : 0;
       this.#losses = Math.min(this.#losses + 1, 16);
-      this.#ask(at);
-      this.#beatsAt = Infinity;
+      this.#awaitAnswer(at);
+      this.#heartbeatAt = Infinity;
       this.#opensAt = Math.max(at + pause, this.#openedAt + PAUSE_LEAST_MS);
     } else if (this.state === "leaving") {
-      this.#beatsAt = Infinity;
+      this.#heartbeatAt = Infinity;
       this.#leavesAt = at + (this.#user.goodbyeNeedsAnswer ? GOODBYE_MS : 0);
     }
   }
 
-  #ask(at) {
+  #awaitAnswer(at) {
     this.#unansweredSince = Math.min(this.#unansweredSince, at);
   }
 
-  #beaten() {
-    this.#beatsAt = now() + this.#heartbeatMs;
-    this.#ask(now());
+  #heartbeatSent() {
+    this.#heartbeatAt = now() + this.#heartbeatMs;
+    this.#awaitAnswer(now());
   }
 
   #do(action, reason) {
     const actions = {
       open: () => this.#open(),
       hello: () => this.#hello(),
-      resume: () => this.#begin(() => this.#session.resume(this.#replyHeard).forEach((each) => this.#send(each))),
-      sayAll: () => this.#begin(() => this.#sayAll(false)),
-      startOver: () => this.#begin(() => this.#sayAll(true)),
-      beat: () => this.#send(this.#session.unnumbered([[this.#user.heartbeat, { sentNs: process.hrtime.bigint() }]])),
+      resume: () => this.#startSession(() => this.#session.resume(this.#acknowledgedByReply).forEach((each) => this.#send(each))),
+      resubmit: () => this.#startSession(() => this.#resubmit(false)),
+      startOver: () => this.#startSession(() => this.#resubmit(true)),
+      heartbeat: () => this.#send(this.#session.unnumbered([[this.#user.heartbeat, { sentNs: process.hrtime.bigint() }]])),
       hangUp: () => this.#close(),
       seek: () => this.#seek(),
       expire: () => this.#user.expired(),
@@ -215,7 +217,7 @@ export class Conversation {
     }
     this.#nextAt = Math.max(at, this.#due()[0]);
     clearTimeout(this.#timer);
-    if (this.#nextAt < Infinity) this.#timer = setTimeout(() => this.#look(), this.#nextAt - at);
+    if (this.#nextAt < Infinity) this.#timer = setTimeout(() => this.#checkClock(), this.#nextAt - at);
   }
 
   #due() {
@@ -225,13 +227,13 @@ export class Conversation {
       [Math.max(asked, this.#waitingSince) + this.#timeoutMs, "timedOut"],
       [isSilent ? Math.max(asked, this.#openedAt) + this.#silenceMs : Infinity, "silence"],
       [this.#opensAt, "pauseOver"],
-      [this.#beatsAt, "heartbeatDue"],
+      [this.#heartbeatAt, "heartbeatDue"],
       [this.#leavesAt, "goodbyeOver"],
     ];
     return all.reduce((first, each) => (each[0] < first[0] ? each : first));
   }
 
-  #look() {
+  #checkClock() {
     const late = now() - this.#nextAt;
     if (late > LATE_MS) {
       this.#openedAt += late;
@@ -240,7 +242,7 @@ export class Conversation {
     }
     const [at, event] = this.#due();
     if (at > now()) this.#plan();
-    else this.#happened(event, "it was silent for too long");
+    else this.#handle(event, "it was silent for too long");
   }
 
   // The connection
@@ -260,26 +262,26 @@ export class Conversation {
       });
       socket.events.on("handshake", () => this.#keyring.opened());
       for (const how of ["auth", "protocol", "other"]) {
-        socket.events.on(`handshake:error:${how}`, ({ error }) => socket === this.#socket && this.#lockedOut(error));
+        socket.events.on(`handshake:error:${how}`, ({ error }) => socket === this.#socket && this.#handshakeFailed(error));
       }
       socket.events.on("disconnect", () => {
-        if (socket === this.#socket) this.#happened("cut", "the connection was closed");
+        if (socket === this.#socket) this.#handle("cut", "the connection was closed");
       });
       socket.connect(this.#address);
       this.#socket = socket;
       this.#sending = Promise.resolve();
       this.#listen(socket);
     } catch (error) {
-      this.#happened("refused", `cannot connect to ${this.#address}: ${error.message}`);
+      this.#handle("refused", `cannot connect to ${this.#address}: ${error.message}`);
       return;
     }
-    this.#happened("opened");
+    this.#handle("opened");
   }
 
-  /** A handshake has failed: try the next key, or end. */
-  #lockedOut(error) {
+  /** Handle a failed handshake: try the next key, or end. */
+  #handshakeFailed(error) {
     this.#refusal = this.#keyring.failed(error?.status);
-    this.#happened(this.#refusal ? "refused" : "cut", this.#refusal || "the handshake failed");
+    this.#handle(this.#refusal ? "refused" : "cut", this.#refusal || "the handshake failed");
   }
 
   async #listen(socket) {
@@ -289,11 +291,11 @@ export class Conversation {
         if (socket !== this.#socket) break;
       }
     } catch (error) {
-      if (socket === this.#socket) this.#happened("cut", error.message);
+      if (socket === this.#socket) this.#handle("cut", error.message);
     }
   }
 
-  /** Send a message after those before it: a socket of this library takes one at a time. */
+  /** Send a message after the previous ones: a socket of this library takes one at a time. */
   #send(message) {
     const socket = this.#socket;
     this.#sending = this.#sending.then(async () => {
@@ -311,7 +313,7 @@ export class Conversation {
     this.#socket = null;
   }
 
-  /** Leave the connection open and unheard until the next one is up, or silent like this one. */
+  /** Keep the connection open without reading it until the next one is up, or silent too. */
   #seek() {
     this.#aside?.close();
     this.#aside = this.#socket;
@@ -332,31 +334,31 @@ export class Conversation {
 
   #hello() {
     this.#dial += 1;
-    const knows = !this.#schedulerId.equals(NO_ID);
-    const goesOn = knows && this.#mayResume;
+    const hadSession = !this.#schedulerId.equals(NO_ID);
+    const isResuming = hadSession && this.#mayResume;
     const fields = {
       protocolVersion: 1,
-      resumes: goesOn ? 1 : knows ? 2 : 0,
-      heard: goesOn ? BigInt(this.#session.heard) : 0n,
+      resumes: isResuming ? 1 : hadSession ? 2 : 0,
+      heard: isResuming ? BigInt(this.#session.heard) : 0n,
       dial: this.#dial,
-      begun: goesOn ? this.#begun : 0,
+      begun: isResuming ? this.#begun : 0,
     };
     this.#send(this.#session.unnumbered([this.#user.hello(fields)], 0));
   }
 
-  #begin(sayFirst) {
+  #startSession(sendFirst) {
     this.#aside?.close();
     this.#aside = null;
-    sayFirst();
+    sendFirst();
     this.#mayResume = true;
     this.#flush();
   }
 
-  #sayAll(isOther) {
-    const unheard = this.#session.unheard();
+  #resubmit(isOther) {
+    const unacknowledged = this.#session.unacknowledged();
     this.#newSession();
     this.#begun = this.#dial;
-    this.#user.sayAll(unheard, isOther);
+    this.#user.resubmit(unacknowledged, isOther);
   }
 
   #receive(message) {
@@ -364,50 +366,50 @@ export class Conversation {
     try {
       items = this.#session.receive(message);
       if (this.state === "up" && items[0]?.[0] !== "helloRequest") {
-        this.#hasNews = true;
+        this.#hasReceived = true;
         this.#unansweredSince = Infinity;
       }
-      for (const [kind, fields] of items) this.#take(kind, fields);
+      for (const [kind, fields] of items) this.#dispatch(kind, fields);
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error;
       this.#mayResume = false;
-      this.#unreadable = this.#hasNews ? 1 : this.#unreadable + 1;
-      const isTooMuch = this.#unreadable >= TRIES_MOST;
-      if (isTooMuch) this.#unreadable = 0;
-      this.#happened(isTooMuch ? "garbled" : "unreadable", error.message);
+      this.#unreadable = this.#hasReceived ? 1 : this.#unreadable + 1;
+      const hasGivenUp = this.#unreadable >= TRIES_MOST;
+      if (hasGivenUp) this.#unreadable = 0;
+      this.#handle(hasGivenUp ? "garbled" : "unreadable", error.message);
       return;
     }
     this.#flush();
     this.#plan();
   }
 
-  #take(kind, fields) {
+  #dispatch(kind, fields) {
     if (kind === "helloReply") this.#welcomed(fields);
-    else if (kind === "helloRequest") this.#happened("asked", fields.reason);
+    else if (kind === "helloRequest") this.#handle("asked", fields.reason);
     else if (this.state === "up" || this.state === "leaving") this.#user.received(kind, fields);
   }
 
   #welcomed(reply) {
     if (this.state !== "greeting") return;
     if (!reply.accepted) {
-      if (this.#user.triesAgain) {
-        this.#happened("cut", reply.reason);
+      if (this.#user.retriesRefused) {
+        this.#handle("cut", reply.reason);
         return;
       }
-      this.#refusal = reply.reason || "the scheduler refuses";
-      this.#happened("refused", reply.reason);
+      this.#refusal = reply.reason || "the scheduler refused the connection";
+      this.#handle("refused", reply.reason);
       return;
     }
     const isOther = !this.#schedulerId.equals(NO_ID) && !this.#schedulerId.equals(reply.schedulerId);
     this.#schedulerId = Buffer.from(reply.schedulerId);
     this.#heartbeatMs = Math.min(this.#longestHeartbeatMs, reply.timeoutMilliseconds / 4 || Infinity);
-    this.#replyHeard = Number(reply.heard);
+    this.#acknowledgedByReply = Number(reply.heard);
     this.#user.received("helloReply", reply);
-    this.#happened(isOther ? "replaced" : reply.resumed ? "resumed" : "reset");
+    this.#handle(isOther ? "replaced" : reply.resumed ? "resumed" : "reset");
   }
 
-  /** The scheduler has said goodbye. */
+  /** Handle the goodbye of the scheduler. */
   answered(reason) {
-    this.#happened("answered", reason);
+    this.#handle("answered", reason);
   }
 }

@@ -1,4 +1,4 @@
-// Payloads: what the scheduler does not look into: named functions, JSON as values, options, failures.
+// Payloads, which the scheduler forwards unread: named functions, JSON as values, options, failures.
 
 import blake from "blakejs";
 import { CompositeList, Message, utils } from "capnp-es";
@@ -10,9 +10,9 @@ export const OBJECT = 1;
 export const OWN_OBJECT = 3;
 export const FRAMES = 4;
 
-/** Values above this are frames of their task or result, */
+/** Values above this size are frames of their task or result. */
 export const INLINE_BYTES = 16 * 1024;
-/** and arguments above this, all of a task together, are objects. */
+/** Arguments above this size, over all arguments of a task, are objects. */
 export const CARRIED_BYTES = 1024 * 1024;
 const NAMED = Buffer.from("json");
 
@@ -26,7 +26,7 @@ export const STATUS_NAMES = [
 /** Return a value as JSON in UTF-8. */
 export function toJson(value) {
   const text = JSON.stringify(value === undefined ? null : value);
-  if (text === undefined) throw new TypeError(`no JSON: ${String(value)}`);
+  if (text === undefined) throw new TypeError(`not a JSON value: ${String(value)}`);
   return Buffer.from(text);
 }
 
@@ -58,7 +58,7 @@ export function contentId(frames) {
 
 // The block of arguments
 
-/** Return an argument of a call; no name: a positional one. */
+/** Return an argument of a call; without a name, it is positional. */
 export function argument(kind, data, name = "") {
   const encoded = Buffer.from(name);
   const header = Buffer.alloc(HEADER_BYTES);
@@ -81,17 +81,17 @@ export function readArguments(block) {
   const found = [];
   let offset = 0;
   while (offset < block.length) {
-    const nameEnds = offset + HEADER_BYTES + block.readUInt16LE(offset + 1);
-    const ends = nameEnds + block.readUInt32LE(offset + 3);
-    if (ends > block.length) throw new RangeError("the last argument is cut off");
-    const name = block.toString("utf8", offset + HEADER_BYTES, nameEnds);
-    found.push({ kind: block.readUInt8(offset), name, data: block.subarray(nameEnds, ends) });
-    offset = ends;
+    const nameEnd = offset + HEADER_BYTES + block.readUInt16LE(offset + 1);
+    const dataEnd = nameEnd + block.readUInt32LE(offset + 3);
+    if (dataEnd > block.length) throw new RangeError("the last argument is cut off");
+    const name = block.toString("utf8", offset + HEADER_BYTES, nameEnd);
+    found.push({ kind: block.readUInt8(offset), name, data: block.subarray(nameEnd, dataEnd) });
+    offset = dataEnd;
   }
   return found;
 }
 
-/** Return the ids that stand in a row. */
+/** Return the ids in a sequence of ids. */
 export function splitIds(row) {
   return Array.from({ length: row.length / ID_BYTES }, (_, place) => row.subarray(place * ID_BYTES, (place + 1) * ID_BYTES));
 }
@@ -116,7 +116,7 @@ export function callOptions(name, { timeoutMs = 0, capabilities = {} } = {}) {
   return Buffer.from(message.toArrayBuffer());
 }
 
-/** Return what an agent obeys of `RunOptions`. */
+/** Return the fields of `RunOptions` that an agent uses. */
 export function readOptions(bytes) {
   if (!bytes.length) return { timeoutMs: 0, capabilities: {} };
   const options = readMessage(bytes);

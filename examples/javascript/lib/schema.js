@@ -1,7 +1,7 @@
 // Schema: the messages of each direction and their columns, read from the schemas in protocol/.
 //
 // A struct of a batch has `count` in its first word, and one pointer for each column, in the order of their numbers. The
-// comment of a column of type Data begins with its kind. Both rules are in protocol/README.md.
+// comment of a column of type Data starts with its kind. Both rules are in protocol/README.md.
 
 import { readFileSync } from "node:fs";
 
@@ -23,10 +23,10 @@ function readStructs(file) {
   const open = [];
   for (const line of readFileSync(new URL(`${file}.capnp`, PROTOCOL), "utf8").split("\n")) {
     const code = line.replace(/#.*/, "").trim();
-    const begins = /^(?:struct (\w+)|union) \{$/.exec(code);
+    const opening = /^(?:struct (\w+)|union) \{$/.exec(code);
     const field = /^(\w+) @(\d+) :([\w.()]+);$/.exec(code);
-    if (begins) {
-      open.push(begins[1] ? { name: begins[1], fields: [] } : { name: "union", fields: [] });
+    if (opening) {
+      open.push(opening[1] ? { name: opening[1], fields: [] } : { name: "union", fields: [] });
     } else if (code === "}") {
       const struct = open.pop();
       const path = [...open.map((each) => each.name), struct.name].join(".");
@@ -43,9 +43,9 @@ function kindOf(field) {
   if (field.type === "List(Text)") return "text";
   if (field.type === "List(Data)") return "bytes";
   if (field.name === "frames") return "frames";
-  const said = /^(id|byte|U?Int\d+) column/.exec(field.comment);
-  if (field.type !== "Data" || !said) throw new Error(`no kind of column: ${field.name} ${field.type} ${field.comment}`);
-  return said[1];
+  const match = /^(id|byte|U?Int\d+) column/.exec(field.comment);
+  if (field.type !== "Data" || !match) throw new Error(`no kind of column: ${field.name} ${field.type} ${field.comment}`);
+  return match[1];
 }
 
 function makeDirections() {

@@ -1,9 +1,9 @@
-// Thread: runs the functions of a module, one call at a time. Values come and go as JSON.
+// Thread: runs the functions of a module, one call at a time. Arguments and results are JSON.
 
 import { parentPort, workerData } from "node:worker_threads";
 
 const functions = import(workerData);
-functions.catch(() => {}); // each call says so
+functions.catch(() => {}); // each call reports the error
 
 function described(error) {
   const isError = error instanceof Error;
@@ -19,7 +19,7 @@ parentPort.on("message", async ({ name, values, keywords }) => {
     if (named.length) given.push(Object.fromEntries(named));
     const value = await call(...given);
     const json = JSON.stringify(value === undefined ? null : value);
-    if (json === undefined) throw new TypeError(`${name} returned no JSON: ${String(value)}`);
+    if (json === undefined) throw new TypeError(`${name} returned a value that is not JSON: ${String(value)}`);
     parentPort.postMessage({ json });
   } catch (error) {
     parentPort.postMessage({ error: described(error) });

@@ -1,4 +1,4 @@
-// The test vectors of the protocol: all are read as what they mean, and what is written is read as the same.
+// The test vectors of the protocol: each is read with its meaning, and written so that it reads as the same.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -40,7 +40,7 @@ for (const direction of Object.values(DIRECTIONS)) {
   });
 }
 
-test("what must be refused is refused", () => {
+test("messages that break a rule are refused", () => {
   const { direction, messages } = load("refused");
   assert.ok(messages.length > 3);
   for (const { title, header, frames } of messages) {
@@ -48,7 +48,7 @@ test("what must be refused is refused", () => {
   }
 });
 
-test("a spoiled message is read or refused, and takes no memory for what it claims", () => {
+test("a corrupt message is read or refused, and takes no memory for the sizes that it claims", () => {
   let seed = 7;
   const chance = (below) => {
     seed = (seed * 48271) % 2147483647;
@@ -75,7 +75,7 @@ test("a spoiled message is read or refused, and takes no memory for what it clai
   assert.ok(process.memoryUsage().rss - before < 500e6);
 });
 
-test("parts of payloads are read as what they mean", () => {
+test("parts of payloads are read with their meaning", () => {
   const parts = load("parts");
   const failure = readFailure(unhex(parts.taskFailure.payload));
   const { type_name: typeName, text, traceback, bases } = parts.taskFailure.meaning;

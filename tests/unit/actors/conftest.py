@@ -1,4 +1,4 @@
-"""What the tests of the scheduler's actors share."""
+"""Fixtures that the tests of the scheduler's actors share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs that a peer comes and goes: the same, however many others there are."""
+"""The cost of a peer that joins and leaves does not depend on the number of other peers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.simulation import SimulatedPeer, Simulation
 
 FEW, MANY = 30, 300
 TIMES = 4
-"""Some of it learns, or is done now and then: the least of so many counts."""
+"""Some code learns, or runs now and then: the test takes the smallest of this number of counts."""
 SPARE = 1.02
 
 
@@ -17,11 +17,11 @@ SPARE = 1.02
 def test_a_hello_a_cut_and_a_goodbye_cost_the_same_however_many_peers_there_are(kind: str) -> None:
     simulation = Simulation(audited=False)
 
-    def come() -> SimulatedPeer:
+    def join() -> SimulatedPeer:
         return simulation.client() if kind == "client" else simulation.agent()
 
-    def come_and_go() -> None:
-        peer = come()
+    def join_and_leave() -> None:
+        peer = join()
         peer.cut()
         peer.connect()
         simulation.run()
@@ -31,6 +31,6 @@ def test_a_hello_a_cut_and_a_goodbye_cost_the_same_however_many_peers_there_are(
     costs = []
     for count in (FEW, MANY):
         while len(simulation.tree.directory.peers) < count:
-            come()
-        costs.append(min(instructions(come_and_go) for _ in range(TIMES)))
+            join()
+        costs.append(min(instructions(join_and_leave) for _ in range(TIMES)))
     assert 0 < costs[1] < costs[0] * SPARE

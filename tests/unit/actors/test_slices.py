@@ -13,7 +13,7 @@ class Count:
 
 
 class Counter(Actor):
-    """Counts in slices, and notes what it has counted in each handler."""
+    """An actor that counts in slices, and records what it has counted in each handler."""
 
     def __init__(self) -> None:
         self.slices = Slices(self)

@@ -1,4 +1,4 @@
-"""The supervision tree: what becomes of the scheduler when one of its parts fails."""
+"""The supervision tree: what happens to the scheduler when one of its parts fails."""
 
 from __future__ import annotations
 

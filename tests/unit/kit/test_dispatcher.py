@@ -1,4 +1,4 @@
-"""The dispatcher: turns, budgets, the urgent lane, who runs last, addresses, other threads, the end."""
+"""The dispatcher: turns, budgets, the urgent lane, actors that run last, addresses, other threads, the end."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Listener(Actor):
 
 
 class Last(Listener):
-    """Runs last, and writes down the end of each turn of its own."""
+    """An actor that runs last, and records the end of each of its turns."""
 
     runs_last = True
 
@@ -80,7 +80,7 @@ class Last(Listener):
 
 
 class Indifferent(Actor):
-    """A parent that does nothing about its children."""
+    """A parent that ignores what happens to its children."""
 
     @handles(ChildFailed)
     def child_failed(self, failed: ChildFailed) -> None:
@@ -297,7 +297,7 @@ def test_much_mail_of_an_actor_that_runs_last_is_several_turns_and_keeps_its_ord
     ref = dispatcher.spawn(last)
     for number in range(RUN_MESSAGES + 1):
         ref.send(Work(number))
-    assert not dispatcher.run(), "the process gets to its sockets"
+    assert not dispatcher.run(), "the process serves its sockets in between"
     assert dispatcher.run()
     assert last.numbers == [*range(RUN_MESSAGES), -1, RUN_MESSAGES, -1]
     assert dispatcher.statistics()["messages_handled"] == RUN_MESSAGES + 1
@@ -503,7 +503,7 @@ def test_many_threads_post_and_nothing_is_lost_or_out_of_order() -> None:
     for thread in threads:
         thread.start()
     while len(log) < 8000:
-        assert woken.wait(10), f"only {len(log)} messages came"
+        assert woken.wait(10), f"only {len(log)} messages arrived"
         woken.clear()
         while not dispatcher.run():
             pass
@@ -554,13 +554,13 @@ class Divide:
 
 @message
 class Order:
-    """From a peer that is no actor."""
+    """A message from a peer that is not an actor."""
 
     by: float
 
 
 class Shared(Actor):
-    """Many write to it."""
+    """An actor that many others send messages to."""
 
     def __init__(self) -> None:
         self.results: list[float] = []
@@ -591,7 +591,7 @@ class Shared(Actor):
 
 
 class Peerless(Actor):
-    """A sender that does not say what it does about a refusal."""
+    """A sender that does not declare how it handles a refusal."""
 
 
 class Parent(Actor):

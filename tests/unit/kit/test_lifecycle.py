@@ -1,4 +1,4 @@
-"""Which hook runs when, how often, and what becomes of an exception in it."""
+"""Hooks of actors: which one runs when, how often, and what happens to an exception in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StopNow:
 
 
 class Life(Actor):
-    """Writes down what happens to it."""
+    """An actor that records what happens to it."""
 
     def __init__(self, raises_in: str = "") -> None:
         self.story: list[object] = []

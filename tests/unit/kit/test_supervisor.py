@@ -1,4 +1,4 @@
-"""Supervisors: who is restarted, when, how often, in which order, and when it becomes the next one's business."""
+"""Supervisors: which children are restarted, when, how often, in which order, and when a failure escalates."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Company:
         self.dispatcher = Dispatcher(self.clock, on_escalation=self.escalated.append)
         self.diary: list[str] = []
         self.sick: dict[str, int] = {}
-        """How often the child of that name will still fail at its start."""
+        """How often the child of this name still fails at its start."""
 
     def spec(self, name: str, restart: Restart = Restart.PERMANENT) -> ChildSpec:
         return ChildSpec(name, Worker, lambda _peers: Worker(name, self), restart)
@@ -294,7 +294,7 @@ def test_alone_a_child_that_fails_at_its_start_holds_up_nobody(company: Company)
     assert company.news() == ["a failed", "b started", "a started"]
 
 
-# When a child is started again
+# When a child is restarted
 
 
 @pytest.mark.parametrize(

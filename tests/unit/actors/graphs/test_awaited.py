@@ -1,4 +1,4 @@
-"""Tasks that need the results of others, against the whole scheduler; the simulation is audited at every step."""
+"""Tasks that need the results of other tasks, against the whole scheduler; the simulation is audited at every step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_task_runs_when_the_results_that_it_needs_are_there(simulation: Simula
     assert client.statuses() == [TaskStatus.SUCCESS] * 3
     assert agent.started[-1].task_id == third
     assert agent.started[-1].payload == argument_block(VALUE, b"done") * 2
-    assert client.said(ObjectRequest) == []  # the values did not visit the client
+    assert client.said(ObjectRequest) == []  # the values did not pass through the client
     leave_and_check(simulation, client)
 
 
@@ -62,7 +62,7 @@ def test_a_large_result_stays_and_is_read_where_it_was_made(simulation: Simulati
     assert [(run.task_id, run.object_ids) for run in agent.started] == [(first, b""), (second, first)]
     assert agent.started[-1].payload == argument_block(OBJECT, first)
     assert ObjectId(first) in agent.kept
-    assert ObjectId(first) in simulation.tree.objects.objects  # it is the client's, too
+    assert ObjectId(first) in simulation.tree.objects.objects  # the client has it as well
     leave_and_check(simulation, client)
 
 
@@ -70,7 +70,7 @@ def test_a_result_that_the_client_has_already_is_asked_for(simulation: Simulatio
     client, agent = simulation.client(), simulation.agent(1)
     (first,) = client.submit(1)
     simulation.advance(5.0)
-    result = client.results.pop(first)  # as if it were still on its way when the next one is submitted
+    result = client.results.pop(first)  # as if it were in transit when the next task is submitted
     second = client.submit_with_results(first)
     client.results[first] = result
     simulation.advance(5.0)
@@ -99,7 +99,7 @@ def test_a_node_of_another_graph_that_has_ended_is_known_there(simulation: Simul
     simulation.advance(10.0)
     first = client.graphs[graph_id][0].task_id
     result = client.results.pop(first)
-    client.open[first] = graph_id  # as if the result were on its way
+    client.open[first] = graph_id  # as if the result were in transit
     second = client.submit_with_results(first)
     client.results[first] = result
     del client.open[first]
@@ -163,7 +163,7 @@ def test_a_graph_that_ends_without_a_word_of_a_node_has_the_client_asked(simulat
     simulation.agent(1)
     (first,) = client.submit(1)
     graph_id = client.submit_graph([(), (0,)], [1])
-    node = client.graphs[graph_id][0]  # it is not wanted, so its end is not told
+    node = client.graphs[graph_id][0]  # it is not wanted, so its end is not reported
     second = client.submit_with_results(first)
     other = next(each for each, inputs in client.inputs.items() if inputs == [first])
     client.say(GraphInput(other, 0, node.task_id, graph_id, 0))

@@ -37,7 +37,7 @@ def large(_run: RunTask) -> Outcome:
 
 
 def node(client: SimulatedClient, graph_id: GraphId, task_id: TaskId) -> GraphNode:
-    """Return a node that needs nothing, and that the client wants."""
+    """Return a node without dependencies, whose result the client wants."""
     return GraphNode(graph_id, task_id, client.function_id, b"", b"", b"", 1)
 
 
@@ -151,7 +151,7 @@ def test_the_node_that_has_a_large_result_keeps_it_as_long_as_it_is_needed(simul
 def test_those_who_need_a_very_large_result_run_where_it_was_made(
     simulation: Simulation, size: int, is_near: bool
 ) -> None:
-    """The other worker has become free later, so it would be the next one."""
+    """The other worker became free later, so without the large result it would be the next one."""
     client = simulation.client()
     client.submit_graph([(), (), (0, 1)], [0, 1, 2])
     made, awaited, last = client.submitted
@@ -252,7 +252,7 @@ def test_a_small_result_is_an_object_if_many_need_it(simulation: Simulation, siz
     is_object = size >= WORTH_AN_OBJECT_BYTES
     expected = argument_block(OBJECT, first) if is_object else argument_block(VALUE, value)
     assert {run.payload for run in agent.started[1:2]} == {expected}
-    if is_object:  # those who are left may carry it again
+    if is_object:  # the remaining nodes may carry it again
         assert sum(len(run.payload) for run in agent.started[1:]) <= SHARED_BYTES + count * 64
     assert client.statuses() == [TaskStatus.SUCCESS]
     client.delete(ObjectId(client.submitted[0]))
@@ -375,7 +375,7 @@ def test_a_graph_that_is_said_again_after_a_cut_runs_once(simulation: Simulation
     simulation.advance(5.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
     assert len(agent.started) == 4
-    assert len(client.surplus) == 1, "the session began anew, and the client may not have heard the first result"
+    assert len(client.surplus) == 1, "a new session started, and the client may not have received the first result"
 
 
 def test_a_result_that_was_lost_with_the_connection_is_said_again(simulation: Simulation) -> None:
@@ -563,7 +563,7 @@ def located(_run: RunTask) -> Outcome:
 
 
 def in_turn(*executes: Execute) -> Execute:
-    """Each run ends in the way of the next one."""
+    """Run each run with the next one of `executes`."""
     left = iter(executes)
 
     def execute(run: RunTask) -> Outcome:
@@ -612,7 +612,7 @@ def test_a_node_of_a_graph_that_is_to_be_said_again_was_not_cancelled(
     first.leave()
     simulation.advance(1.0)
     assert client.lost == []  # one of its nodes has not stopped yet
-    if is_said_again:  # since the session of its client begins anew meanwhile
+    if is_said_again:  # since its client has a new session meanwhile
         client.goes_on = False
         client.connect()
         simulation.advance(1.0)

@@ -1,4 +1,4 @@
-"""Nodes of graphs as their messages bring them."""
+"""Nodes of graphs, decoded from their messages."""
 
 from __future__ import annotations
 

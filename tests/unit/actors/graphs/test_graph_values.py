@@ -1,4 +1,4 @@
-"""GraphValues: what nodes need is there as long as they need it, as bytes or as an object."""
+"""GraphValues: values exist while nodes need them, as bytes or as objects."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Scene:
         ids = GraphId(random_id()), TaskId(random_id()), ObjectId(random_id())
         return GraphNodeState(GraphNode(*ids, block, object_ids, b"", wanted=0))
 
-    def told(self) -> list[type]:
-        """What the object store has heard since the last call."""
+    def received(self) -> list[type]:
+        """Return the types of messages that the object store has received since the last call."""
         self._run()
         return [type(message) for message in self.store.take()]
 
@@ -51,19 +51,19 @@ def test_small_results_are_a_part_of_the_arguments(scene: Scene) -> None:
     block, object_ids, near = scene.values.arguments(scene.nodes[2])
     assert block == argument_block(VALUE, b"one") * 2
     assert (object_ids, near) == (b"", None)
-    assert scene.told() == []
+    assert scene.received() == []
 
 
 def test_a_result_with_the_id_of_an_object_of_another_client_is_kept_for_no_node(scene: Scene) -> None:
     first = scene.nodes[0]
     scene.suppliers[ObjectId(first.task_id)] = CLIENT
     scene.values.keep(first, (bytes(70_000),), None)
-    assert scene.told() == [StoreObject, UseObjects]
+    assert scene.received() == [StoreObject, UseObjects]
     second = scene.nodes[1]
     scene.suppliers[ObjectId(second.task_id)] = ClientId(b"d" * 16)
     with pytest.raises(ValueError, match="another client has an object with the id"):
         scene.values.keep(second, (bytes(70_000),), None)
-    assert scene.told() == []
+    assert scene.received() == []
 
 
 def test_what_is_needed_often_becomes_an_object_until_nobody_needs_it(scene: Scene) -> None:
@@ -71,11 +71,11 @@ def test_what_is_needed_often_becomes_an_object_until_nobody_needs_it(scene: Sce
     first.payload, first.needed_by = bytes(SHARED_BYTES), 2
     scene.values.note_size(first.payload)
     assert scene.values.arguments(scene.nodes[2])[1] == first.task_id
-    assert scene.told() == [StoreObject, UseObjects]
+    assert scene.received() == [StoreObject, UseObjects]
     first.needed_by = 0
     scene.values.drop(first)
     scene.values.drop(first)
-    assert scene.told() == [ReleaseObjects]
+    assert scene.received() == [ReleaseObjects]
     assert first.payload == b""
 
 
@@ -97,6 +97,6 @@ def test_a_graph_that_fails_holds_nothing(scene: Scene) -> None:
     scene.nodes.append(holding)
     scene.values.hold_arguments(holding)
     scene.values.hold_stored(scene.nodes[0])
-    assert scene.told() == [UseObjects] * 2
+    assert scene.received() == [UseObjects] * 2
     scene.values.release_all()
-    assert scene.told() == [ReleaseObjects] * 2
+    assert scene.received() == [ReleaseObjects] * 2

@@ -1,4 +1,4 @@
-"""Who is there: counted when a client asks, and told again while it waits for workers."""
+"""The census: workers are counted when a client requests it, and again while the client waits for workers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_tasks_that_wait_are_counted_and_those_at_a_worker_are_described() -> No
 
 
 def test_descriptions_wait_until_those_before_were_heard(simulation: Simulation) -> None:
-    """Else small requests of a client that reads nothing would have the scheduler keep a large answer to each."""
+    """Otherwise, small requests of a client that reads nothing would make the scheduler keep a large answer to each."""
     client = simulation.client()
     simulation.agent(2)
     ask(simulation, client, *(InfoRequest(number, detailed=1) for number in range(1, 10)), InfoRequest(99))

@@ -1,4 +1,4 @@
-"""What a listener hears: of tasks, peers, objects and parts of the scheduler, in the order in which it happened."""
+"""Events: what a listener receives about tasks, peers, objects and parts of the scheduler, in the order of events."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def listen(simulation: Simulation, followed: Container[TaskId] | None = None) ->
     return recorder
 
 
-def heard(simulation: Simulation, recorder: Recorder, kind: type) -> list[Any]:
+def reported(simulation: Simulation, recorder: Recorder, kind: type) -> list[Any]:
     simulation.run()
     return [event for event in recorder.take() if type(event) is kind]
 
@@ -80,7 +80,7 @@ def slow(_run: RunTask) -> Outcome:
     return Outcome(seconds=100.0)
 
 
-# The door
+# Listeners
 
 
 def test_a_new_listener_takes_the_place_of_the_old_one_and_after_the_end_no_actor_listens(bench: Bench) -> None:
@@ -128,7 +128,7 @@ def test_the_usual_way_of_a_task_is_told_if_it_is_followed(simulation: Simulatio
     watched.add(client.submit(1)[0])
     client.submit(1)
     simulation.advance(5.0)
-    moves = heard(simulation, recorder, TaskMoved)
+    moves = reported(simulation, recorder, TaskMoved)
     assert path(moves) == [(SUBMITTED, "inactive"), (ASSIGNED, "running"), (FINISHED, "success")]
     assert {move.spec.task_id for move in moves} == watched
     assert {move.client_id for move in moves} == {client.client_id}
@@ -144,7 +144,7 @@ def test_of_a_task_that_no_actor_follows_only_the_unusual_is_told(simulation: Si
     recorder = listen(simulation)
     client.submit(1)
     simulation.advance(5.0)
-    (crash,) = heard(simulation, recorder, TaskMoved)
+    (crash,) = reported(simulation, recorder, TaskMoved)
     assert (crash.event, crash.state, crash.reason) == (CRASHED, "inactive", "it died by signal 9")
     assert crash.worker is simulation.proxies()[0].actor_ref
     assert crash.attempt == agent.started[0].attempt == agent.started[1].attempt - 1
@@ -165,8 +165,8 @@ def test_a_failure_is_told_with_its_kind_and_the_sentence_of_the_system(status: 
     recorder = listen(simulation)
     client.submit(1)
     simulation.advance(5.0)
-    (move,) = heard(simulation, recorder, TaskMoved)
-    # The payload of a task that raised is the pickled exception, and no sentence.
+    (move,) = reported(simulation, recorder, TaskMoved)
+    # The payload of a task that raised is the pickled exception, and not a sentence.
     assert (move.event, move.state, move.reason) == (RAISED, state, "" if status == TaskStatus.FAILED else "because")
 
 
@@ -179,7 +179,7 @@ def test_a_long_or_unreadable_sentence_is_cut_and_told() -> None:
     recorder = listen(simulation)
     client.submit(1)
     simulation.advance(5.0)
-    (move,) = heard(simulation, recorder, TaskMoved)
+    (move,) = reported(simulation, recorder, TaskMoved)
     assert move.reason == "\N{REPLACEMENT CHARACTER}" + "x" * 399
 
 
@@ -189,7 +189,7 @@ def test_a_task_that_crashes_too_often_tells_of_each_attempt(simulation: Simulat
     recorder = listen(simulation, EVERY_TASK)
     client.submit(1)
     simulation.advance(5.0)
-    moves = heard(simulation, recorder, TaskMoved)
+    moves = reported(simulation, recorder, TaskMoved)
     again = [(ASSIGNED, "running"), (CRASHED, "inactive")]
     assert path(moves) == [
         (SUBMITTED, "inactive"),
@@ -208,7 +208,7 @@ def test_a_task_that_is_cancelled_tells_of_both_steps(simulation: Simulation) ->
     simulation.run()
     recorder = listen(simulation)
     client.cancel(running, waiting)
-    moves = heard(simulation, recorder, TaskMoved)
+    moves = reported(simulation, recorder, TaskMoved)
     by_task = {task: path([move for move in moves if move.spec.task_id == task]) for task in (running, waiting)}
     assert by_task[running] == [(CANCEL, "canceling"), (STOPPED, "canceled")]
     assert by_task[waiting] == [(CANCEL, "canceling"), (WITHDRAWN, "canceled")]
@@ -219,7 +219,7 @@ def test_a_refusal_tells_why() -> None:
     client = simulation.client()
     recorder = listen(simulation)
     client.submit(1)
-    (move,) = heard(simulation, recorder, TaskMoved)
+    (move,) = reported(simulation, recorder, TaskMoved)
     assert (move.event, move.state, move.worker) == (REFUSED, "noWorker", None)
     assert move.reason
 
@@ -260,7 +260,7 @@ def test_a_task_whose_actor_raises_tells_that_it_has_ended() -> None:
     task = simulation.task(task_id)
     assert task is not None
     simulation.fail(task.actor_ref)
-    (move,) = heard(simulation, recorder, TaskMoved)
+    (move,) = reported(simulation, recorder, TaskMoved)
     assert (move.event, move.state, move.task) == (BROKE, "internalError", task.actor_ref)
     assert "_Nonsense" in move.reason
 
@@ -270,7 +270,7 @@ def test_tasks_of_a_graph_name_the_client(simulation: Simulation) -> None:
     recorder = listen(simulation, EVERY_TASK)
     client.submit_graph([[], [0]], [1])
     simulation.advance(5.0)
-    moves = heard(simulation, recorder, TaskMoved)
+    moves = reported(simulation, recorder, TaskMoved)
     assert path(moves) == [(SUBMITTED, "inactive"), (ASSIGNED, "running"), (FINISHED, "success")] * 2
     assert {move.client_id for move in moves} == {client.client_id}
 
@@ -282,7 +282,7 @@ def test_peers_that_come_say_who_they_are(simulation: Simulation) -> None:
     recorder = listen(simulation)
     client, agent = simulation.client(), simulation.agent(2)
     nested = simulation.nested_client(agent)
-    came = heard(simulation, recorder, PeerJoined)
+    came = reported(simulation, recorder, PeerJoined)
     assert [event.role for event in came] == [CLIENT, AGENT, NESTED_CLIENT]
     assert [event.identity.peer_id for event in came] == [client.client_id, agent.agent_id, nested.client_id]
     assert {event.identity.package_version for event in came} == {"9.9.9"}
@@ -305,7 +305,7 @@ def test_peers_that_go_say_how() -> None:
     cut.die()
     simulation.advance(100.0)
     asking.leave(GoodbyeKind.SHUTDOWN)
-    departures = {event.identity.peer_id: event.departure for event in heard(simulation, recorder, PeerLeft)}
+    departures = {event.identity.peer_id: event.departure for event in reported(simulation, recorder, PeerLeft)}
     assert departures == {
         leaving.client_id: LEFT,
         going.agent_id: LEFT,
@@ -369,14 +369,14 @@ def test_objects_are_told_when_they_are_stored_and_when_they_go(simulation: Simu
     client, _ = simulation.client(), simulation.agent()
     recorder = listen(simulation)
     kept = client.create(b"content", "its name")
-    (stored,) = heard(simulation, recorder, ObjectStored)
+    (stored,) = reported(simulation, recorder, ObjectStored)
     assert stored == ObjectStored(kept, client.client_id, "its name", 7)
     client.submit(1, for_task=b"argument")
     simulation.advance(5.0)
     stored, gone = (event for event in recorder.take() if type(event) is not TaskMoved)
     assert (stored.object_id, stored.size_bytes) == (gone.object_id, 8)
     client.delete(kept)
-    assert heard(simulation, recorder, ObjectGone) == [ObjectGone(kept)]
+    assert reported(simulation, recorder, ObjectGone) == [ObjectGone(kept)]
 
 
 def test_an_object_that_its_client_keeps_has_a_size_when_its_bytes_come(simulation: Simulation) -> None:

@@ -1,4 +1,4 @@
-"""What tasks wait for, asked by a client of the whole scheduler, with simulated workers."""
+"""Explanations: what tasks wait for, requested by a client of the whole scheduler, with simulated workers."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_task_at_a_worker_names_it(simulation: Simulation) -> None:
     client.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
     simulation.advance(2 * ANSWER_SECONDS)
     answer = client.said(ExplainResponse)[-1]
-    assert "nothing else" in answer.sentence, "its agent says nothing"
+    assert "nothing else" in answer.sentence, "its agent reports nothing"
     assert answer.state_ms == 0
     agent.cut()
     simulation.advance(0.1)

@@ -1,4 +1,4 @@
-"""What is kept of the output of tasks, and for how long."""
+"""The table of task output: which lines are kept, and for how long."""
 
 from __future__ import annotations
 

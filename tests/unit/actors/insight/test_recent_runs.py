@@ -1,4 +1,4 @@
-"""What is remembered of the tasks that ended last."""
+"""The memory of the tasks that ended last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets the lines that tasks write."""
+"""Task output: which clients receive the lines that tasks write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def slow(_run: RunTask) -> Outcome:
 
 
 def write(simulation: Simulation, agent: SimulatedAgent, *texts: str, attempt: int | None = None) -> RunTask:
-    """Have the task that the agent has begun last write lines."""
+    """Send lines of output of the task that the agent started last."""
     run = agent.started[-1]
     agent.say(
         *(

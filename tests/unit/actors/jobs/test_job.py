@@ -1,4 +1,4 @@
-"""One job of which each row may run once, with a real record, and everybody else played by recorders."""
+"""One job of at-most-once rows, with a real record; recorders play all other actors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def row_of(task_id: bytes) -> int:
 
 
 class Scene:
-    """A scheduler with one job. `restart` is its end and the beginning of the next one."""
+    """A scheduler with one job. `restart` kills it and starts the next one."""
 
     def __init__(self, bench: Bench, place: Path, terms: JobTerms = TERMS, n_rows: int = ROWS, quota: int = 0) -> None:
         self.bench, self.place, self.terms, self.quota = bench, place, terms, quota
@@ -100,23 +100,23 @@ class Scene:
         self.audited.append({"event": event, **about})
 
     def restart(self, *, is_shared: bool = False) -> None:
-        """Nothing is said to anybody: so it is when a scheduler is killed."""
+        """Start the next scheduler without any message of the old one, as after a kill."""
         self.folder.close()
         self.folder = JobFolder(self.place)
         self.balancer.take()
         self.adoption.take()
         record = self.folder.open(self.folder.place_of("tester", "orders"))
         self.start(record, is_new=False, is_shared=is_shared)
-        self.go_on()
+        self.run_all()
 
-    def go_on(self) -> None:
-        """Go on until nothing is left to do, for the clerk neither."""
+    def run_all(self) -> None:
+        """Run until no message and no order of the job writer is left."""
         for _ in range(20):
             self.bench.run()
             self.writer.work()
 
-    def said(self) -> dict[int, TaskReady]:
-        """Return the rows that have come to the balancer, by number."""
+    def submitted(self) -> dict[int, TaskReady]:
+        """Return the rows that the balancer has received, by number."""
         return {row_of(each.spec.task_id): each for each in self.balancer.take(TaskReady)}
 
     def marks_on_disk(self) -> set[int]:
@@ -137,13 +137,13 @@ class Scene:
         finally:
             other.close()
 
-    def find_place(self, ready: TaskReady) -> None:
-        """A worker has a place for a row, and its proxy holds the order."""
+    def assign(self, ready: TaskReady) -> None:
+        """Assign a row to a worker, whose proxy holds the order."""
         self.bench.tell(ready.task, TaskAssigned(self.worker_ref, {ready.task: ready.attempt}))
         self.bench.tell(self.job, StartRequested(self.worker_ref, ready.spec.task_id, ready.attempt))
 
-    def begun(self) -> list[int]:
-        """Return the rows of which the order left since this was asked last."""
+    def started(self) -> list[int]:
+        """Return the rows whose orders have been released since the last call."""
         return [row_of(each.task_id) for each in self.worker.take(StartRun)]
 
     def ask(self, verb: JobVerb, amount: int = 0, first: int = 0, body: bytes = b"") -> None:
@@ -152,12 +152,12 @@ class Scene:
         self.bench.tell(self.job, RequestJob(session, cast("Any", None), request, "tester"))
 
     def run_row(self, ready: TaskReady, status: TaskStatus = TaskStatus.SUCCESS) -> None:
-        """Have a worker run a row to its end."""
+        """Assign a row to a worker and end it."""
         self.bench.tell(ready.task, TaskAssigned(self.worker_ref, {ready.task: ready.attempt}))
         self.end_row(ready, status)
 
     def end_row(self, ready: TaskReady, status: TaskStatus = TaskStatus.SUCCESS) -> None:
-        """Have a row end that a worker has."""
+        """End a row that a worker has."""
         self.bench.tell(ready.task, RunResult(ready.spec.task_id, 0, ready.attempt, status, b"well", 1, ()))
 
 
@@ -169,31 +169,31 @@ def scene(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_a_row_is_marked_on_disk_before_it_begins(scene: Scene) -> None:
-    scene.go_on()
-    said = scene.said()
-    assert sorted(said) == list(range(ROWS))
-    scene.find_place(said[1])
+    scene.run_all()
+    submitted = scene.submitted()
+    assert sorted(submitted) == list(range(ROWS))
+    scene.assign(submitted[1])
     assert scene.marks_on_disk() == set()
-    assert scene.begun() == []
+    assert scene.started() == []
     scene.writer.work()
     assert scene.marks_on_disk() == {1}
     scene.bench.run()
-    assert scene.begun() == [1]
-    scene.end_row(said[1])
-    scene.find_place(said[2])
-    scene.go_on()
+    assert scene.started() == [1]
+    scene.end_row(submitted[1])
+    scene.assign(submitted[2])
+    scene.run_all()
     assert scene.marks_on_disk() == {2}
-    assert scene.begun() == [2]
+    assert scene.started() == [2]
 
 
 def test_rows_that_have_begun_are_never_started_by_the_next_scheduler_and_others_are(scene: Scene) -> None:
-    scene.go_on()
-    said = scene.said()
+    scene.run_all()
+    submitted = scene.submitted()
     for row in range(5):
-        scene.find_place(said[row])
-    scene.go_on()
-    scene.end_row(said[1])
-    scene.go_on()
+        scene.assign(submitted[row])
+    scene.run_all()
+    scene.end_row(submitted[1])
+    scene.run_all()
     scene.restart()
     asks = {row_of(each.task_id): each for each in scene.adoption.take(FindRun)}
     assert {row: ask.patient for row, ask in asks.items()} == {
@@ -202,10 +202,10 @@ def test_rows_that_have_begun_are_never_started_by_the_next_scheduler_and_others
     scene.bench.tell(asks[3].task, RunFound(scene.worker_ref, 77), RunAdopted(scene.worker_ref, 77))
     for row in {*asks} - {3}:
         scene.bench.tell(asks[row].task, NotHeld())
-    assert sorted(scene.said()) == list(range(5, ROWS))
+    assert sorted(scene.submitted()) == list(range(5, ROWS))
     result = RunResult(asks[3].task_id, 0, 77, TaskStatus.SUCCESS, b"adopted", 1, ())
     scene.bench.tell(asks[3].task, result)
-    scene.go_on()
+    scene.run_all()
     ended = scene.results()
     assert (ended[1], ended[3]) == ((TaskStatus.SUCCESS, b"well"), (TaskStatus.SUCCESS, b"adopted"))
     assert [ended[row][0] for row in (0, 2, 4)] == [TaskStatus.NOT_FOUND] * 3
@@ -214,20 +214,20 @@ def test_rows_that_have_begun_are_never_started_by_the_next_scheduler_and_others
 
 
 def test_a_row_that_came_back_from_its_worker_has_not_begun(scene: Scene) -> None:
-    scene.go_on()
-    said = scene.said()
+    scene.run_all()
+    submitted = scene.submitted()
     for row in (1, 2, 3):
-        scene.find_place(said[row])
-    scene.go_on()
-    scene.bench.tell(said[1].task, RunRecalled(said[1].attempt))
-    scene.bench.tell(said[2].task, RunLost(said[2].attempt, "w", was_running=False, was_ordered=False))
-    again = scene.said()
-    scene.go_on()
+        scene.assign(submitted[row])
+    scene.run_all()
+    scene.bench.tell(submitted[1].task, RunRecalled(submitted[1].attempt))
+    scene.bench.tell(submitted[2].task, RunLost(submitted[2].attempt, "w", was_running=False, was_ordered=False))
+    again = scene.submitted()
+    scene.run_all()
     assert scene.marks_on_disk() == {3}
-    scene.find_place(again[1])
+    scene.assign(again[1])
     scene.bench.tell(again[1].task, RunRecalled(again[1].attempt))  # before its mark is on disk
-    scene.find_place(scene.said()[1])
-    scene.go_on()
+    scene.assign(scene.submitted()[1])
+    scene.run_all()
     assert scene.marks_on_disk() == {1, 3}
 
 
@@ -235,89 +235,89 @@ def test_rows_whose_mark_is_not_on_disk_do_not_begin(scene: Scene, monkeypatch: 
     def fail(_rows: Any) -> None:
         raise OSError("no room")
 
-    scene.go_on()
+    scene.run_all()
     monkeypatch.setattr(scene.record, "mark", fail)
-    scene.find_place(scene.said()[4])
-    scene.go_on()
-    assert scene.begun() == []
+    scene.assign(scene.submitted()[4])
+    scene.run_all()
+    assert scene.started() == []
     monkeypatch.undo()
     scene.bench.advance(2.0)
-    scene.go_on()
-    assert scene.begun() == [4]
+    scene.run_all()
+    assert scene.started() == [4]
 
 
 def test_a_row_that_was_cancelled_after_it_had_begun_is_not_run_again_and_the_others_are(scene: Scene) -> None:
-    scene.go_on()
-    said = scene.said()
-    scene.find_place(said[0])
-    scene.go_on()
+    scene.run_all()
+    submitted = scene.submitted()
+    scene.assign(submitted[0])
+    scene.run_all()
     scene.ask(JobVerb.CANCEL)
-    scene.go_on()
+    scene.run_all()
     for row in range(1, ROWS):
-        scene.bench.tell(said[row].task, TaskWithdrawn())
-    scene.end_row(said[0], TaskStatus.CANCELED)
-    scene.go_on()
+        scene.bench.tell(submitted[row].task, TaskWithdrawn())
+    scene.end_row(submitted[0], TaskStatus.CANCELED)
+    scene.run_all()
     assert {row: status for row, (status, _) in scene.results().items()} == {0: TaskStatus.CANCELED}
     scene.ask(JobVerb.RETRY)
-    scene.go_on()
-    assert sorted(scene.said()) == list(range(1, ROWS))
+    scene.run_all()
+    assert sorted(scene.submitted()) == list(range(1, ROWS))
 
 
 def test_of_failed_rows_that_may_run_once_only_those_run_again_that_no_worker_had(scene: Scene) -> None:
-    scene.go_on()
-    for row, ready in scene.said().items():
+    scene.run_all()
+    for row, ready in scene.submitted().items():
         if row == 7:
             scene.bench.tell(ready.task, TaskRefused(ready.attempt, "nobody has a licence"))
         else:
             scene.run_row(ready, TaskStatus.FAILED if row == 3 else TaskStatus.SUCCESS)
-    scene.go_on()
+    scene.run_all()
     assert scene.actor._rows.failed == 2
     scene.ask(JobVerb.RETRY)
-    scene.go_on()
-    [(row, ready)] = scene.said().items()
+    scene.run_all()
+    [(row, ready)] = scene.submitted().items()
     assert row == 7
     scene.run_row(ready)
-    scene.go_on()
+    scene.run_all()
     assert (scene.actor._state.state, scene.actor._rows.failed) == (DONE, 1)
     scene.answers.clear()
     scene.ask(JobVerb.RETRY)
     scene.ask(JobVerb.OPEN, 3)
-    scene.go_on()
+    scene.run_all()
     assert [each.reason for each in scene.answers] == [
         "1 failed row cannot run again: the option at_most_once forbids it for rows that may have started",
         "",
     ]
-    assert scene.said() == {}
+    assert scene.submitted() == {}
 
 
 def test_a_row_of_which_the_large_result_is_lost_is_not_run_again(scene: Scene) -> None:
-    scene.go_on()
-    ready = scene.said()[2]
+    scene.run_all()
+    ready = scene.submitted()[2]
     task_id = ObjectId(ready.spec.task_id)
     cast("Any", scene.actor)._large._awaited[task_id] = 7
     scene.bench.tell(scene.job, ObjectLost(task_id, "its agent was lost"))
-    scene.go_on()
+    scene.run_all()
     assert scene.results()[2][0] == TaskStatus.MISSING_OBJECTS
-    assert 2 not in scene.said()
+    assert 2 not in scene.submitted()
 
 
 def test_rows_of_other_jobs_are_not_marked(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""))
-    scene.go_on()
-    assert sorted(scene.said()) == list(range(ROWS))
+    scene.run_all()
+    assert sorted(scene.submitted()) == list(range(ROWS))
     assert scene.marks_on_disk() == set()
     scene.folder.close()
 
 
 def test_a_row_whose_result_is_not_on_disk_yet_is_not_said_again(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""))
-    scene.go_on()
-    said = scene.said()
-    scene.run_row(said[5])
+    scene.run_all()
+    submitted = scene.submitted()
+    scene.run_row(submitted[5])
     scene.actor._end_and_requeue(6)  # as when its large result is lost
     scene.bench.run()
-    assert 5 not in scene.said()
-    scene.go_on()
+    assert 5 not in scene.submitted()
+    scene.run_all()
     assert scene.results() == {5: (TaskStatus.SUCCESS, b"well")}
     scene.folder.close()
 
@@ -328,13 +328,13 @@ def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, 
         actor = scene.actor
         actor._sizes = RowSizes(8)
         actor._sizes.learn(1, 100)
-        scene.go_on()
-        said = scene.said()
-        assert {first: ready.spec.rows for first, ready in said.items()} == {0: 8, 8: 8, 16: 4}
+        scene.run_all()
+        submitted = scene.submitted()
+        assert {first: ready.spec.rows for first, ready in submitted.items()} == {0: 8, 8: 8, 16: 4}
         assert actor._rows.n_submitted == ROWS
-        whole, parted = said[0], said[8]
+        whole, parted = submitted[0], submitted[8]
         statuses = bytes([0, TaskStatus.FAILED, *[0] * 6])
-        for ready, failed in ((whole, statuses), (said[16], b"")):
+        for ready, failed in ((whole, statuses), (submitted[16], b"")):
             rows = ready.spec.rows
             blocks = pack([b"%d" % row for row in range(rows)])
             result = RunResult(
@@ -343,10 +343,10 @@ def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, 
             bench.tell(ready.task, TaskAssigned(scene.worker_ref, {ready.task: ready.attempt}), result)
         rows = actor._context.split(parted.spec, (scene.worker_ref, parted.attempt))
         assert len(rows) == 8
-        assert actor._context.split(parted.spec) == (), "it is apart already"
-        scene.go_on()
+        assert actor._context.split(parted.spec) == (), "it is split already"
+        scene.run_all()
         bench.advance(WRITE_SECONDS)
-        scene.go_on()
+        scene.run_all()
         found = scene.results()
         assert found == {
             **{row: (statuses[row], b"%d" % row) for row in range(8)},
@@ -370,30 +370,30 @@ def test_its_rows_count_for_the_quota_of_its_owner_and_take_turns_with_other_cli
     try:
         owner = scene.owner
         session, session_ref = bench.recorder()
-        scene.go_on()
-        first = scene.said()
+        scene.run_all()
+        first = scene.submitted()
         assert (sorted(first), owner.tasks) == ([0, 1, 2, 3, 4], 5)
         assert all(ready.task is not None for ready in first.values())
         owner.wait(session_ref)
         for row in (0, 1):
             scene.run_row(first[row])
-            scene.go_on()
+            scene.run_all()
         assert [type(each) for each in session.take()] == [RoomInQuota]
-        assert (sorted(scene.said()), owner.tasks) == ([5], 4), "its turn, and that of the session"
-        owner.wake()  # as a session does that needs no room
-        scene.go_on()
-        assert (sorted(scene.said()), owner.tasks) == ([6], 5)
+        assert (sorted(scene.submitted()), owner.tasks) == ([5], 4), "its turn, and that of the session"
+        owner.wake()  # as a session does that needs no more of the quota
+        scene.run_all()
+        assert (sorted(scene.submitted()), owner.tasks) == ([6], 5)
         scene.services.directory.owners.of("tester", OwnerTerms(tasks=3))
         for row in (2, 3):
             scene.run_row(first[row])
-            scene.go_on()
-        assert (scene.said(), owner.tasks) == ({}, 3)
+            scene.run_all()
+        assert (scene.submitted(), owner.tasks) == ({}, 3)
         scene.services.directory.owners.of("tester", OwnerTerms())
-        scene.go_on()
-        assert sorted(scene.said()) == list(range(7, ROWS))
+        scene.run_all()
+        assert sorted(scene.submitted()) == list(range(7, ROWS))
         assert scene.actor._context.owner is owner
         scene.actor.actor_ref.stop(block=False)
-        scene.go_on()
+        scene.run_all()
         assert owner.tasks == 0
     finally:
         scene.folder.close()
@@ -404,26 +404,26 @@ def test_after_a_restart_rows_that_agents_have_go_on_and_others_need_room_in_the
 ) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), quota=3)
     try:
-        scene.go_on()
-        ids = [ready.spec.task_id for ready in scene.said().values()]
+        scene.run_all()
+        ids = [ready.spec.task_id for ready in scene.submitted().values()]
         assert len(ids) == 3
         scene.restart()
         scene.owner.tasks = 2  # of other clients, which were quicker
         ask = FindRuns(scene.owner.tag, scene.job, prefix=ids[0][:8])
-        assert (scene.said(), scene.adoption.take(FindRuns)) == ({}, [ask])
+        assert (scene.submitted(), scene.adoption.take(FindRuns)) == ({}, [ask])
         unknown = TaskId(ids[0][:8] + (10**6).to_bytes(8, "big"))
         scene.job.send(RunsAreHeld([*ids[:2], unknown]))
-        scene.go_on()
+        scene.run_all()
         asked = [row_of(each.task_id) for each in scene.adoption.take(FindRun)]
         assert (asked, scene.owner.tasks) == ([0, 1], 4)
         scene.job.send(RunsAreHeld(ids[:2]))
-        scene.go_on()
-        assert scene.adoption.take(FindRun) == [], "these are open"
+        scene.run_all()
+        assert scene.adoption.take(FindRun) == [], "these rows are open already"
         scene.job.send(NotHeld())
-        scene.go_on()
+        scene.run_all()
         assert scene.adoption.take(FindRun) == [], "the quota is full"
         scene.owner.end(2)
-        scene.go_on()
+        scene.run_all()
         assert [row_of(each.task_id) for each in scene.adoption.take(FindRun)] == [2]
         assert scene.owner.tasks == 3
     finally:
@@ -436,14 +436,14 @@ def test_a_job_of_which_no_row_may_begin_says_so_in_the_audit_and_begins_when_th
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), quota=2)
     try:
         scene.owner.tasks = 2  # of other clients
-        scene.go_on()
-        assert scene.said() == {}
+        scene.run_all()
+        assert scene.submitted() == {}
         why = "its owner, tester, has 2 open tasks, and may have 2: rows wait"
         about = {"event": "over quota", "owner": "tester", "name": "job orders", "why": why}
         assert scene.audited == [about]
         scene.owner.end(1)
-        scene.go_on()
-        assert sorted(scene.said()) == [0]
+        scene.run_all()
+        assert sorted(scene.submitted()) == [0]
     finally:
         scene.folder.close()
 
@@ -464,13 +464,13 @@ def function_of(code: bytes) -> JobObject:
 @pytest.fixture
 def repeatable(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), n_rows=4)
-    scene.go_on()
-    for row, ready in scene.said().items():
+    scene.run_all()
+    for row, ready in scene.submitted().items():
         status = TaskStatus.FAILED if row == 1 else TaskStatus.SUCCESS
         result = RunResult(ready.spec.task_id, 0, ready.attempt, status, b"%d" % row, 1, ())
         bench.tell(ready.task, TaskAssigned(scene.worker_ref, {ready.task: ready.attempt}), result)
     for _ in range(2):
-        scene.go_on()
+        scene.run_all()
         bench.advance(WRITE_SECONDS)
     assert scene.actor._state.state == DONE
     yield scene
@@ -482,7 +482,7 @@ def test_who_reads_while_failed_rows_are_opened_again_gets_no_row_in_the_place_o
     for verb in (JobVerb.RETRY, JobVerb.READ):
         request = JobRequest(int(verb), verb, "orders", 0, 100)
         repeatable.bench.tell(repeatable.job, RequestJob(session, cast("Any", None), request, "tester"))
-    repeatable.go_on()
+    repeatable.run_all()
     [answer] = [each for each in repeatable.answers if each.status == JobAnswerKind.ROWS]
     assert [(row, bytes(frames[0])) for row, _, frames in read_rows(answer)] == [(0, b"0")]
 
@@ -495,7 +495,7 @@ def test_a_scan_of_large_values_has_answers_of_bounded_size(scene: Scene) -> Non
     first, found, n_answers = 0, [], 0
     while True:
         scene.ask(JobVerb.READ, 4096, first, SCAN)
-        scene.go_on()
+        scene.run_all()
         answer = scene.answers.pop()
         assert sum(map(len, answer.frames)) <= READ_BYTES
         found += [end.row for end in read_rows(answer)]
@@ -510,24 +510,24 @@ def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeat
     repeatable.restart()
     assert repeatable.actor._state.size_bytes == repeatable.record.size_bytes > 0
     repeatable.ask(JobVerb.RETRY)
-    repeatable.go_on()
+    repeatable.run_all()
     assert repeatable.adoption.take(FindRun) == []
-    assert list(repeatable.said()) == [1]
+    assert list(repeatable.submitted()) == [1]
 
 
 def test_neither_is_it_after_the_job_was_cancelled_meanwhile(repeatable: Scene) -> None:
     repeatable.restart()
     repeatable.ask(JobVerb.RETRY)
-    repeatable.go_on()
-    [ready] = repeatable.said().values()
+    repeatable.run_all()
+    [ready] = repeatable.submitted().values()
     repeatable.ask(JobVerb.CANCEL)
-    repeatable.go_on()
+    repeatable.run_all()
     repeatable.bench.tell(ready.task, TaskWithdrawn())
-    repeatable.go_on()
+    repeatable.run_all()
     repeatable.ask(JobVerb.RETRY)
-    repeatable.go_on()
+    repeatable.run_all()
     assert repeatable.adoption.take(FindRun) == []
-    assert list(repeatable.said()) == [1]
+    assert list(repeatable.submitted()) == [1]
 
 
 def test_a_job_is_done_whose_scheduler_died_after_its_last_row(repeatable: Scene) -> None:
@@ -545,11 +545,11 @@ def test_rows_travel_together_again_soon_after_a_restart(bench: Bench, tmp_path:
     for ask in scene.adoption.take(FindRun):
         bench.tell(ask.task, NotHeld())
     bench.advance(HOLD_SECONDS)
-    for ready in scene.said().values():
+    for ready in scene.submitted().values():
         scene.run_row(ready)
-    scene.go_on()
+    scene.run_all()
     assert scene.adoption.take(FindRun) == []
-    assert max(ready.spec.rows for ready in scene.said().values()) == 8
+    assert max(ready.spec.rows for ready in scene.submitted().values()) == 8
     scene.folder.close()
 
 
@@ -560,19 +560,19 @@ def test_on_a_full_disk_a_question_for_a_retry_is_refused_and_the_log_says_it_on
         raise sqlite3.OperationalError("database or disk is full")
 
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), n_rows=4)
-    scene.go_on()
+    scene.run_all()
     monkeypatch.setattr(scene.record, "add_results", fail)
-    scene.run_row(scene.said()[0])
+    scene.run_row(scene.submitted()[0])
     scene.ask(JobVerb.CANCEL)
     scene.ask(JobVerb.RETRY)
     for _ in range(5):
-        scene.go_on()
+        scene.run_all()
         bench.advance(TRY_AGAIN_SECONDS)
     assert "database or disk is full" in scene.answers[-1].reason
     assert caplog.text.count("pauses: results cannot be written") == 1
     monkeypatch.undo()
     bench.advance(TRY_AGAIN_SECONDS)
-    scene.go_on()
+    scene.run_all()
     assert sorted(scene.results(4)) == [0]
     scene.folder.close()
 
@@ -582,19 +582,19 @@ def test_who_reads_while_a_job_is_forgotten_has_what_is_there(repeatable: Scene)
     for number, (verb, amount) in enumerate(((JobVerb.READ, 100), (JobVerb.FORGET, 0))):
         request = JobRequest(number, verb, "orders", 0, amount)
         repeatable.bench.tell(repeatable.job, RequestJob(session, cast("Any", None), request, "tester"))
-    repeatable.go_on()
+    repeatable.run_all()
     assert [each.status for each in repeatable.answers] == [JobAnswerKind.ROWS, JobAnswerKind.KNOWN]
 
 
 def test_a_local_cluster_has_no_agents_of_another_time(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs")
-    scene.go_on()
-    scene.find_place(scene.said()[2])
-    scene.go_on()
+    scene.run_all()
+    scene.assign(scene.submitted()[2])
+    scene.run_all()
     scene.restart(is_shared=True)
-    scene.go_on()
+    scene.run_all()
     assert scene.adoption.take(FindRun) == []
-    assert sorted(scene.said()) == [row for row in range(ROWS) if row != 2]
+    assert sorted(scene.submitted()) == [row for row in range(ROWS) if row != 2]
     assert scene.results()[2][0] == TaskStatus.NOT_FOUND
     scene.folder.close()
 
@@ -606,7 +606,7 @@ def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene
     repeatable.record.commit()
     repeatable.restart()
     repeatable.ask(JobVerb.RETRY)
-    repeatable.go_on()
+    repeatable.run_all()
     assert repeatable.actor._state.state == DONE
 
 
@@ -618,15 +618,15 @@ def test_a_job_whose_record_lacks_a_result_stops_with_that_reason(repeatable: Sc
     repeatable.restart()
     repeatable.record._ranges.done -= 1  # as after a damaged key of a row
     repeatable.ask(JobVerb.SHOW, amount=AT_END)
-    for ready in repeatable.said().values():
+    for ready in repeatable.submitted().values():
         repeatable.run_row(ready)
-    repeatable.go_on()
+    repeatable.run_all()
     assert repeatable.answers
     assert (repeatable.actor._state.state, repeatable.actor._state.reason) == (STOPPED, INCONSISTENT)
 
 
 class Life:
-    """A job whose scheduler ends at any moment, and clients that hear of it.
+    """A job whose scheduler is killed at any moment, and its clients.
 
     Args:
         chance: decides what happens.
@@ -638,36 +638,36 @@ class Life:
         self.scene = Scene(bench, place, replace(TERMS, options=b""), self.n_rows)
         self.chance, self.session = chance, bench.recorder()[1]
         self.open: dict[int, TaskReady] = {}
-        """what workers have, by first row"""
-        self.told: dict[int, tuple[int, bytes]] = {}
-        """what clients have heard"""
+        """tasks that workers have, by first row"""
+        self.received_rows: dict[int, tuple[int, bytes]] = {}
+        """results that clients have received"""
         self.n_runs = self.n_deaths = self.n_ranges = 0
 
     def settle(self) -> None:
-        """Have the messages of this moment read; not the clerk."""
+        """Handle all messages of this moment, without the job writer."""
         self.scene.bench.run()
         for ask in self.scene.adoption.take(FindRun):
             self.scene.bench.tell(ask.task, NotHeld())
         for ready in self.scene.balancer.take(TaskReady):
             rows = self.rows_of(ready)
             held = {row for each in self.open.values() for row in self.rows_of(each)}
-            assert not held.intersection(rows), "a row was said twice at a time"
-            known = [row for row in rows if row in self.told and not self.told[row][0]]
-            assert not known, f"rows {known} were acknowledged, and were said again"
+            assert not held.intersection(rows), "a row was submitted twice at a time"
+            known = [row for row in rows if row in self.received_rows and not self.received_rows[row][0]]
+            assert not known, f"rows {known} were acknowledged, and were submitted again"
             self.open[rows[0]] = ready
             self.n_ranges += len(rows) > 1
         for answer in self.scene.answers:
-            self.hear(answer)
+            self.receive(answer)
         self.scene.answers.clear()
 
     def rows_of(self, ready: TaskReady) -> range:
         first = row_of(ready.spec.task_id)
         return range(first, first + max(1, ready.spec.rows))
 
-    def hear(self, answer: JobResponse) -> None:
+    def receive(self, answer: JobResponse) -> None:
         for row, status, frames in read_rows(answer) if answer.status == JobAnswerKind.ROWS else ():
-            heard = (status, bytes(frames[0]))
-            assert self.told.setdefault(row, heard) == heard, "what was acknowledged has changed"
+            received = (status, bytes(frames[0]))
+            assert self.received_rows.setdefault(row, received) == received, "an acknowledged result has changed"
 
     def ask(self, verb: JobVerb, first: int = 0, body: bytes = b"") -> None:
         request = JobRequest(1, verb, "orders", first, 4096, body)
@@ -682,12 +682,14 @@ class Life:
         statuses = [TaskStatus.FAILED if self.chance.random() < 0.02 else TaskStatus.SUCCESS for _ in rows]
         blocks = [b"%d of run %d" % (row, self.n_runs) for row in rows]
         ends = (TaskStatus.SUCCESS, pack(blocks)) if spec.rows else (statuses[0], blocks[0])
-        said = bytes(statuses) if spec.rows and any(statuses) else b""
-        result = RunResult(spec.task_id, 0, ready.attempt, *ends, 10 * len(rows), (), rows=spec.rows, statuses=said)
+        submitted = bytes(statuses) if spec.rows and any(statuses) else b""
+        result = RunResult(
+            spec.task_id, 0, ready.attempt, *ends, 10 * len(rows), (), rows=spec.rows, statuses=submitted
+        )
         self.scene.bench.tell(ready.task, TaskAssigned(self.scene.worker_ref, {ready.task: ready.attempt}), result)
 
     def crash(self) -> None:
-        """What the clerk has not done is never done."""
+        """Kill the scheduler: pending orders of the job writer are lost."""
         self.n_deaths += 1
         self.open.clear()
         self.scene.answers.clear()
@@ -713,8 +715,8 @@ class Life:
             self.ask(*self.chance.choice(((JobVerb.READ, first), (JobVerb.READ, 0, b"s"))))
         elif what == "retry":
             self.scene.writer.work()
-            self.settle()  # what was read before
-            self.told = {row: heard for row, heard in self.told.items() if not heard[0]}
+            self.settle()  # answers to earlier requests
+            self.received_rows = {row: received for row, received in self.received_rows.items() if not received[0]}
             self.ask(JobVerb.RETRY)
             self.scene.writer.work()
         elif what == "back":
@@ -736,10 +738,10 @@ def test_whenever_its_scheduler_dies_no_acknowledged_row_is_said_again(bench: Be
         life.scene.writer.work()
         bench.advance(WRITE_SECONDS)
         life.settle()
-    life.scene.go_on()
+    life.scene.run_all()
     ended = life.scene.results(life.n_rows)
     assert sorted(ended) == list(range(life.n_rows))
-    assert {row: ended[row] for row in life.told} == life.told
+    assert {row: ended[row] for row in life.received_rows} == life.received_rows
     record = JobRecord.open(life.scene.record.folder, writing=False)
     assert record.problems() == []
     record.close()
@@ -759,7 +761,7 @@ def test_what_is_asked_while_a_job_cannot_be_forgotten_is_answered(
     for number, verb in enumerate((JobVerb.FORGET, JobVerb.SHOW)):
         request = JobRequest(number, verb, "orders")
         repeatable.bench.tell(repeatable.job, RequestJob(session, cast("Any", None), request, "tester"))
-    repeatable.go_on()
+    repeatable.run_all()
     answers = {each.number: each for each in repeatable.answers}
     assert (answers[0].status, answers[0].reason) == (JobAnswerKind.REFUSED, "the disk is gone")
     assert answers[1].status == JobAnswerKind.KNOWN
@@ -775,11 +777,11 @@ def test_only_a_job_whose_owner_came_by_a_key_pauses_when_that_owner_is_locked_o
     bench: Bench, tmp_path: Path, door: str, lockout: Lockout
 ) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", door=door))
-    scene.go_on()
-    assert set(scene.said()) == {*range(ROWS)}
+    scene.run_all()
+    assert set(scene.submitted()) == {*range(ROWS)}
     scene.lockouts["tester"] = lockout
     bench.tell(scene.job, OwnersChanged())
-    scene.go_on()
+    scene.run_all()
     withdrawn = len(scene.balancer.take(WithdrawTask))
     assert withdrawn == (ROWS if door == BY_KEY else 0)
     summary = scene.actor._state.summary()
@@ -790,45 +792,45 @@ def test_only_a_job_whose_owner_came_by_a_key_pauses_when_that_owner_is_locked_o
     assert scene.record.state == "open"
     del scene.lockouts["tester"]
     bench.tell(scene.job, OwnersChanged())
-    scene.go_on()
+    scene.run_all()
     assert len(scene.adoption.take(FindRun)) == (ROWS if door == BY_KEY else 0)
     assert scene.actor._state.summary().state == "open"
 
 
 def test_a_paused_job_is_given_when_its_rows_have_ended_and_waits_for_that(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", door=BY_KEY))
-    scene.go_on()
-    first, *_ = scene.said().values()
+    scene.run_all()
+    first, *_ = scene.submitted().values()
     bench.tell(first.task, TaskAssigned(scene.worker_ref, {first.task: first.attempt}))
     scene.lockouts["tester"] = EXPIRED
     bench.tell(scene.job, OwnersChanged())
     for withdrawn in scene.balancer.take(WithdrawTask):
         bench.tell(withdrawn.task, TaskWithdrawn())
-    scene.go_on()
+    scene.run_all()
     request = JobRequest(7, JobVerb.GIVE, "orders", body=b"other")
     bench.tell(scene.job, RequestJob(scene.worker_ref, cast("Any", None), request, "tester"))
-    scene.go_on()
+    scene.run_all()
     assert [each.status for each in scene.answers] == [JobAnswerKind.WAITS]
     result = RunResult(first.spec.task_id, 0, first.attempt, TaskStatus.SUCCESS, b"done", 1, ())
     bench.tell(first.task, result)
-    scene.go_on()
+    scene.run_all()
     bench.advance(WRITE_SECONDS)
-    scene.go_on()
+    scene.run_all()
     assert scene.answers[-1].status == JobAnswerKind.KNOWN
     assert scene.folder.place_of("other", "orders").is_dir()
 
 
 def test_who_waits_for_a_job_hears_once_that_it_continues(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", door=BY_KEY))
-    scene.go_on()
+    scene.run_all()
     scene.lockouts["tester"] = REVOKED
     bench.tell(scene.job, OwnersChanged())
     scene.ask(JobVerb.SHOW, amount=1)
-    scene.go_on()
+    scene.run_all()
     del scene.lockouts["tester"]
     for _ in range(3):
         bench.tell(scene.job, OwnersChanged())
-        scene.go_on()
+        scene.run_all()
     assert [(each.status, each.reason) for each in scene.answers] == [
         (JobAnswerKind.WAITS, REVOKED.reason),
         (JobAnswerKind.WAITS, ""),
@@ -843,5 +845,5 @@ def test_only_who_asks_for_versions_has_their_rows_counted(repeatable: Scene) ->
         repeatable.record.commit()
         repeatable.answers.clear()
         repeatable.ask(JobVerb.SHOW, amount)
-        repeatable.go_on()
+        repeatable.run_all()
         assert ("versions" in json.loads(repeatable.answers[0].body)) is bool(amount)

@@ -1,4 +1,4 @@
-"""The keeper of jobs with a real folder; everybody else is played by recorders."""
+"""The keeper of jobs with a real folder; recorders play all other actors."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_lists_of_an_owner_are_made_one_after_the_other_for_all_who_wait(scene: 
         request = JobRequest(number, JobVerb.LIST, "")
         scene.bench.tell(scene.ref, RequestJob(scene.session, cast("Any", None), request, "tester"))
     scene.go_on()
-    assert len(orders) == 2, "the first one, and one for those that came while it was made"
+    assert len(orders) == 2, "the first list, and one for requests that arrived while it was made"
     listed = {each.number: each.status for each in scene.answers}
     assert listed == {number: JobAnswerKind.REFUSED if number > 17 else JobAnswerKind.KNOWN for number in range(1, 20)}
     assert scene.keeper._lists == {}
@@ -128,7 +128,7 @@ def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scen
         raise ZeroDivisionError("a defect")
 
     job.send(OrderDone(fails, None, None))
-    told = scene.ask(3, JobVerb.SHOW)  # comes when it has failed, and is asked of the next one
+    told = scene.ask(3, JobVerb.SHOW)  # arrives when the actor has failed, and is sent to the next one
     assert told == [(2, JobAnswerKind.REFUSED), (3, JobAnswerKind.KNOWN)]
     assert scene.answers[0].reason == "the scheduler failed while it handled this job: ZeroDivisionError('a defect')"
     assert scene.catalog.unanswered == {}
@@ -143,9 +143,9 @@ def test_a_job_that_has_ended_leaves_memory_and_its_files_after_a_while(scene: S
     scene.ask(2, JobVerb.CANCEL)
     scene.bench.advance(REST_SECONDS)
     scene.go_on()
-    assert len(scene.keeper._jobs) == 1, "somebody has asked"
+    assert len(scene.keeper._jobs) == 1, "a request has arrived"
     scene.bench.clock.advance(REST_SECONDS)
-    # It leaves in the turn in which a question is on its way to it.
+    # It leaves in the turn in which a request is sent to it.
     assert scene.ask(3, JobVerb.SHOW) == [(3, JobAnswerKind.KNOWN)]
     scene.bench.advance(REST_SECONDS)
     scene.bench.advance(REST_SECONDS)
@@ -192,17 +192,17 @@ def test_a_job_that_is_damaged_or_has_no_room_is_refused_in_words(
 # Jobs that expire
 
 LONG_AGO = json.dumps({**TERMS, "keep_seconds": 3600.0}).encode()
-"""of a job that has expired, since it has not changed since 1970"""
+"""terms of a job that has expired, because it has not changed since 1970"""
 
 
 def leave(scene: Scene) -> None:
-    """Let the program of the job go."""
+    """Let the program release its job."""
     scene.bench.tell(scene.ref, ReaderLeft(scene.session))
 
 
 @pytest.fixture(params=[False, True], ids=["alone", "shared"])
 def expired(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Iterator[Scene]:
-    """A job that has expired, and that a program uses."""
+    """Return a scene with an expired job that a program uses."""
     scene = Scene(bench, tmp_path / "jobs", monkeypatch, request.param)
     assert scene.ask(1, JobVerb.OPEN, body=LONG_AGO) == [(1, JobAnswerKind.KNOWN)]
     yield scene
@@ -327,7 +327,7 @@ def test_jobs_that_a_scheduler_finds_at_its_start_stay_until_the_second_look(
     for _ in range(30):
         before = dict(scene.catalog.seen)
         scene.writer.work()
-        assert scene.catalog.seen == before, "only actors change it: they sum it up"
+        assert scene.catalog.seen == before, "only actors change the summary"
         scene.bench.run()
     assert len(scene.catalog.seen) == 19
     assert scene.ask(2, JobVerb.SHOW) == [(2, JobAnswerKind.NOT_FOUND)]
@@ -464,5 +464,5 @@ def test_rows_that_have_overtaken_others_wait_for_these_and_share_their_refusal(
     ]
     assert answers(rows(12, 6, b"g", b"3")) == []
     assert sorted(answers(rows(11, 0, b"other", b"3"))) == [(11, JobAnswerKind.CONFLICT), (12, JobAnswerKind.CONFLICT)]
-    assert answers(rows(13, 5, b"f", b"3")) == [(13, JobAnswerKind.CONFLICT)], "what comes later of that call"
+    assert answers(rows(13, 5, b"f", b"3")) == [(13, JobAnswerKind.CONFLICT)], "a later message of that call"
     assert answers(rows(14, 5, b"f", b"2")) == [(14, JobAnswerKind.KNOWN)]

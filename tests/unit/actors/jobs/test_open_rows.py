@@ -1,4 +1,4 @@
-"""Which rows of a job have ended, and which are next."""
+"""OpenRows: which rows of a job have ended, and which are next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def arguments_of(first: int, count: int) -> Arguments:
 
 
 def take_all(rows: OpenRows, most: int = 3) -> list[int]:
-    """Say all rows, and return them."""
+    """Take all rows to submit, and return them."""
     all_taken: list[int] = []
     while True:
         taken = rows.take(most)

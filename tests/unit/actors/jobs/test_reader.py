@@ -1,4 +1,4 @@
-"""A job that another program has open: both programs have real folders, and one of them the virtual clock."""
+"""A job that another program has open. Both programs have real folders, and one of them has the virtual clock."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_requests_about_a_job_that_the_other_program_removes_hear_that_it_is_gon
 def test_a_program_that_has_ended_is_waited_for_and_not_for_ever(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its scheduler, a process of its own, holds the lock for a moment longer."""
+    """The scheduler of the program, a separate process, holds the lock for a moment longer."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     other = OtherProgram(tmp_path / "jobs", ended.pid)

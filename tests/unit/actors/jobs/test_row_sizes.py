@@ -1,4 +1,4 @@
-"""Which rows of a job travel together."""
+"""The sizes of ranges: which rows of a job travel together."""
 
 from __future__ import annotations
 

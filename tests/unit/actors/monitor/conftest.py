@@ -1,4 +1,4 @@
-"""Moves of tasks, as the door of events tells them."""
+"""Transitions of tasks, as the events report them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def task_id(number: int) -> TaskId:
 
 @pytest.fixture
 def ended() -> Move:
-    """`ended(3, TaskStatus.FAILED, "ValueError: no 7")`: the task with number 3 has ended."""
+    """Return the end of a task: `ended(3, TaskStatus.FAILED, "ValueError: no 7")` is that of task 3."""
     task = Dispatcher(lambda: 0.0).spawn(Actor())
 
     def move(number: int, status: TaskStatus = TaskStatus.SUCCESS, failure: str = "", payload: bytes = b"") -> Any:

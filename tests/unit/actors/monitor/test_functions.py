@@ -14,7 +14,7 @@ def report(function: bytes, success: int) -> AgentState:
 
 
 def test_of_very_many_functions_those_that_ended_last_have_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The counts of the others are added up: none is lost."""
+    """The counts of all other functions are summed up in one row, so that none is lost."""
     monkeypatch.setattr("scaler.actors.monitor.functions.KEPT_MOST", 3)
     functions = FunctionTotals(ObjectTable())
     for number, name in enumerate((b"function", b"another1", b"function", b"another2", b"another3")):

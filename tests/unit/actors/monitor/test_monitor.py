@@ -1,4 +1,4 @@
-"""The monitor of a whole scheduler, on a virtual clock: what is built, for whom, and when."""
+"""The monitor of a whole scheduler, on a virtual clock: which screens are built, for which viewers, and when."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SHORT = public_id(FUNCTION_ID)
 
 
 class Board:
-    """Keeps what is shown."""
+    """A board that keeps what is shown."""
 
     def __init__(self) -> None:
         self.about = About("tcp://here:1", "1.2.3", 77, 1000)
@@ -95,7 +95,7 @@ class Board:
         self.simulation.run()
 
     def take(self, kind: type) -> list[Any]:
-        """Return the items of a kind in the last message that had any, and forget all messages."""
+        """Return the items of a kind in the last message with such items, and forget all messages."""
         messages = [[item for item in items if type(item) is kind] for _, items, _, _ in self.shown]
         self.shown.clear()
         return next((found for found in reversed(messages) if found), [])
@@ -408,7 +408,7 @@ def test_graphs_and_their_nodes(simulation: Simulation, board: Board) -> None:
     board.want(f"graph/{graph.graph.hex()}")
     simulation.advance(1.0)
     assert [node.state for node in board.take(StateNode)] == ["running", "running", "inactive"]
-    assert agent.watched == []  # agents have nothing to say of graphs
+    assert agent.watched == []  # agents report nothing about graphs
 
 
 def test_what_a_task_has_written_is_said_although_the_task_was_forgotten(simulation: Simulation, board: Board) -> None:
@@ -511,7 +511,7 @@ def without_worker(simulation: Simulation) -> Asked:
     return *submit(simulation, 1), NO_ID, 0
 
 
-def that_nobody_can_take(simulation: Simulation) -> Asked:
+def that_no_worker_can_take(simulation: Simulation) -> Asked:
     simulation.agent(1, long)
     return *submit(simulation, 1, capabilities=(("gpu", 3),)), NO_ID, 0
 
@@ -521,7 +521,7 @@ def that_is_taken(simulation: Simulation) -> Asked:
     return *submit(simulation, 2, capabilities=(("gpu", 2),)), NO_ID, 0
 
 
-def without_room(simulation: Simulation) -> Asked:
+def without_capacity(simulation: Simulation) -> Asked:
     simulation.agent(1, long)
     return *submit(simulation, 3), NO_ID, 0
 
@@ -564,7 +564,7 @@ def with_another_scheduler(simulation: Simulation) -> Asked:
     return client, task_id, NO_ID, 0
 
 
-def node_of_a_long_row(simulation: Simulation) -> Asked:
+def node_of_a_long_chain(simulation: Simulation) -> Asked:
     client = simulation.client()
     length = STEPS_MOST + 2
     graph_id = client.submit_graph([(), *((n,) for n in range(length - 1))], [length - 1])
@@ -573,27 +573,27 @@ def node_of_a_long_row(simulation: Simulation) -> Asked:
 
 WAITING = {
     vocabulary.NO_WORKER: without_worker,
-    vocabulary.NOT_ABLE: that_nobody_can_take,
+    vocabulary.NOT_ABLE: that_no_worker_can_take,
     vocabulary.TAKEN: that_is_taken,
-    vocabulary.NO_ROOM: without_room,
+    vocabulary.NO_ROOM: without_capacity,
     vocabulary.WORKER: at_a_worker,
     vocabulary.CHILDREN: with_children,
     vocabulary.CANCEL: cancelled,
     vocabulary.RETRY: before_a_retry,
     vocabulary.LAST_SCHEDULER: with_another_scheduler,
-    vocabulary.INPUTS: node_of_a_long_row,
+    vocabulary.INPUTS: node_of_a_long_chain,
 }
 QUEUED = (vocabulary.NO_WORKER, vocabulary.NOT_ABLE, vocabulary.TAKEN, vocabulary.NO_ROOM)
 BY_CLIENTS = {vocabulary.NO_SCHEDULER, vocabulary.WINDOW, vocabulary.TRANSFER, vocabulary.ENDED, vocabulary.UNKNOWN}
 
 IN_SUM = {vocabulary.QUOTA}
-"""Viewers see how many wait for this, and no single one: they have not begun."""
+"""Viewers see the number of tasks that wait for this, and no single task: these have not started."""
 
 
 def test_each_reason_that_the_scheduler_says_is_shown() -> None:
     every = {value for name, value in vars(vocabulary).items() if name.isupper() and isinstance(value, str)}
     every -= set(vocabulary.OUTCOMES.values())
-    assert every == {*WAITING, *BY_CLIENTS, *IN_SUM, vocabulary.TURN}  # that one is over before anybody looks
+    assert every == {*WAITING, *BY_CLIENTS, *IN_SUM, vocabulary.TURN}  # a turn has ended before any screen is built
 
 
 @pytest.mark.parametrize("reason", WAITING)

@@ -45,7 +45,7 @@ def test_of_many_clients_those_with_most_tasks_are_shown_but_each_scaler_scale_b
     }
     peers["client", b"y" * 16] = SimpleNamespace(
         identity=None, connection=b"", last_received_at=0.0, owner=ALICE
-    )  # it has said no hello
+    )  # it has sent no hello
     accounts = SimpleNamespace(is_inside=lambda _client: False, of=lambda _client: 0)
     sources: Any = SimpleNamespace(directory=SimpleNamespace(accounts=accounts, peers=peers))
     backlog: Any = SimpleNamespace(open=Counter({each: number for number, each in enumerate(ids)}), accounts={})

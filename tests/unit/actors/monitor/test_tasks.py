@@ -28,7 +28,7 @@ def test_of_very_many_tasks_those_are_kept_of_which_was_heard_last(
         tasks.observe_run(task_id(number), b"function", "price", "worker", 5)
     assert tasks.followed == {task_id(1), task_id(2)}
     tasks.add(ended(3), 6)
-    assert tasks.followed == {task_id(2)}, "what is forgotten is not followed"
+    assert tasks.followed == {task_id(2)}, "a forgotten task is not followed"
     items, total = tasks.items(is_first=True)
     assert [each.task for each in items] == [public_id(task_id(2)), public_id(task_id(3))]
     assert total == 2

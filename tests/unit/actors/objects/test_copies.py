@@ -1,4 +1,4 @@
-"""The tables of copies."""
+"""The tables of copies of objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for the frames of a value at an agent."""
+"""LocatedFrames: they represent the frames of a value that is kept at an agent."""
 
 from __future__ import annotations
 

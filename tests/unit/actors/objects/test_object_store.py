@@ -1,4 +1,4 @@
-"""Who needs an object, and when it goes."""
+"""The object store: which objects are kept, and when they are removed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Scene:
         self.tell(StoreObject(object_id, owner, "name", [b"12", b"345"], held, is_function))
 
     def fetch(self, object_id: ObjectId = ONE) -> None:
-        """Have the node fetch a copy."""
+        """Let the node request a copy."""
         self.tell(FetchObject(object_id, self.node, self.node_ref))
 
     def is_empty(self) -> bool:
@@ -108,7 +108,7 @@ def test_a_young_scheduler_waits_for_the_owners_of_objects_that_hosts_ask_for(sc
     scene.fetch()
     scene.fetch(OTHER)
     scene.tell(FetchObject(ONE, scene.client, None))
-    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, 0, ())], "its owner knows that it is not there"
+    assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, 0, ())], "its owner does not have it"
     scene.tell(OwnerResubmits(ANN))
     bench.advance(2 * LATE_SECONDS)
     assert scene.outbox.sent_to(scene.node) == []
@@ -154,7 +154,7 @@ def store(client: ClientId, content: bytes, **about: Any) -> StoreObject:
 
 
 def sent_to(scene: Scene, client: ClientId) -> list[bytes]:
-    """What a client gets that asks for the object."""
+    """Return the frames that a client receives when it requests the object."""
     peer = connected_peer(client)
     peer.key = ("client", client)
     scene.tell(FetchObject(ONE, peer, None, by_value=True))
@@ -182,7 +182,7 @@ def test_what_was_kept_apart_takes_the_place_of_what_goes(scene: Scene) -> None:
 
 
 def test_a_result_is_kept_although_its_id_is_taken(scene: Scene) -> None:
-    """Who knows the id of an open task may have stored something with it."""
+    """A client that knows the id of an open task may have stored an object with it."""
     scene.tell(store(BOB, b"forged", held=False), store(ANN, b"the result"))
     assert sent_to(scene, ANN) == [b"the result"]
 
@@ -247,7 +247,7 @@ def test_what_has_a_client_of_its_own_is_told_by_its_id(scene: Scene) -> None:
 
 
 def test_a_function_takes_the_place_of_what_is_none(scene: Scene) -> None:
-    """Its id was checked, and that of the other object was not."""
+    """The id of a function is checked; that of another object is not."""
     scene.tell(store(BOB, b"forged"), store(ANN, b"other"), store(ANN, b"function", is_function=True))
     scene.fetch()
     assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, [b"function"])]
@@ -465,7 +465,7 @@ def test_an_early_copy_of_a_result_that_is_made_again_is_deleted(scene: Scene) -
 
 @pytest.fixture
 def session(scene: Scene) -> Recorder:
-    """The session of a client that shares ONE."""
+    """Return the session of a client that shares the object ONE."""
     session = Recorder()
     source = scene.bench.dispatcher.spawn(session)
     scene.tell(StoreObject(ONE, ANN, "name", (), True, location=b"there", source=source))
@@ -491,7 +491,7 @@ def test_a_node_that_cannot_look_there_gets_the_bytes_from_the_client(scene: Sce
     scene.keep()
     for peer in (scene.node, scene.client):
         assert scene.outbox.sent_to(peer) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
-    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))  # now they are here
+    scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))  # now the scheduler has them
     assert scene.outbox.sent_to(scene.node)[-1] == ObjectResponse(ONE, 1, [b"12", b"345"])
     assert scene.table.statistics()["object_bytes"] == 5
 
@@ -554,7 +554,7 @@ def test_bytes_that_a_client_shares_are_counted_as_it_says_until_they_come_or_go
     assert counted() == (0, 0)
 
 
-# Objects that were lost on their way
+# Objects that were lost in transit
 
 
 def lost() -> StoreObject:
@@ -594,7 +594,7 @@ def located(scene: Scene) -> LocatedFrames:
 
 
 def keep_located(scene: Scene) -> tuple[LocatedFrames, Recorder]:
-    """A result of a client that is at the node. Returns what stands for it, and who is told for the client."""
+    """Store a result of a client that is kept at the node. Return its frames and the recorder of its session."""
     frames = located(scene)
     session, session_ref = scene.bench.recorder()
     scene.tell(StoreObject(ONE, ANN, "", frames, held=True, source=session_ref))
@@ -654,7 +654,7 @@ N_PARTS = -(-sum(map(len, LARGE)) // PART_BYTES)
 
 
 class Passing:
-    """A large value at the node, and readers who cannot open its location."""
+    """A large value at the node, and readers that cannot open its location."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -667,7 +667,7 @@ class Passing:
         self.scene.tell(FetchObject(ONE, peer, None, by_value=True))
 
     def supply(self) -> bool:
-        """Have the node send what it was asked for. Return whether that was anything."""
+        """Let the node send the parts that were requested. Return whether there were any."""
         wanted = self.scene.host.take(RequestPart)
         self.asked += [each.offset for each in wanted]
         for each in wanted:
@@ -676,7 +676,7 @@ class Passing:
         return bool(wanted)
 
     def leave(self, peer: Peer) -> list[Chunk]:
-        """What may leave to a reader does, and is heard. Return the chunks."""
+        """Send all that may be sent to a reader, acknowledge it, and return it."""
         chunks = []
         while messages := peer.pipe.take():
             for header, frames in messages:
@@ -757,7 +757,7 @@ def test_a_host_that_is_late_waits_and_gets_it_from_one_that_has_it(scene: Scene
     scene.tell(PartCame(hosts[0][1], ObjectPart(ONE, b"", 0, b"", (), "it has none")))
     while passing.supply():
         passing.leave(third)
-    assert passing.got[b"second"] == b"".join(LARGE), "the maker has sent it then"
+    assert passing.got[b"second"] == b"".join(LARGE), "its agent has sent it then"
     assert passing.asked[: N_PARTS + len(wanted)] == [
         *(number * PART_BYTES for number in range(N_PARTS)),
         *(each.offset for each in wanted),
@@ -780,7 +780,7 @@ def test_a_host_that_is_late_need_not_wait_for_one_that_is_gone(scene: Scene) ->
 
 
 class Together:
-    """A value of many parts that passes from its maker to hosts and a client, each as fast as it is let."""
+    """A value of many parts on its way from its agent to hosts and a client, each of its own speed."""
 
     def __init__(self, scene: Scene, n_hosts: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("scaler.wire.session.streamed.PART_BYTES", 1 << 15)
@@ -789,13 +789,13 @@ class Together:
         self.peers = [connected_peer(bytes([number])) for number in range(n_hosts)]
         self.hosts = [scene.bench.recorder() for _ in range(n_hosts)]
         self.sent = [0] * (n_hosts + 1)
-        """the bytes of each host, and at last of the maker"""
+        """the bytes that each host has sent, and last those of the agent of the value"""
         self.passing.got.update(dict.fromkeys((peer.connection for peer in self.peers), b""))
         pairs = zip(self.peers, self.hosts, strict=True)
         scene.tell(*(FetchObject(ONE, peer, ref, by_value=True) for peer, (_, ref) in pairs))
 
     def supply(self) -> bool:
-        """Have all send what they were asked for. Return whether that was anything."""
+        """Let all hosts send the parts that were requested. Return whether there were any."""
         scene = self.passing.scene
         sources = [*self.hosts, (scene.host, scene.node_ref)]
         wanted = [(number, each) for number, (host, _) in enumerate(sources) for each in host.take(RequestPart)]
@@ -806,7 +806,7 @@ class Together:
         return bool(wanted)
 
     def read(self, peer: Peer) -> None:
-        """It takes all that it gets until nothing comes."""
+        """Let a reader receive parts until no further one arrives."""
         while self.passing.leave(peer) or self.supply():
             pass
 
@@ -820,7 +820,7 @@ def test_a_maker_sends_a_value_less_than_twice_however_far_hosts_are_apart(
     together = Together(scene, 4, monkeypatch)
     first, second, third, last = together.peers
     together.supply()
-    for peer in together.peers:  # all have begun
+    for peer in together.peers:  # all transfers have started
         together.passing.leave(peer)
     for peer in (first, second, third):
         together.read(peer)
@@ -899,7 +899,7 @@ def test_a_value_that_goes_while_it_passes_ends_its_transfer_and_readers_are_tol
     else:
         scene.tell(StoreObject(ONE, ANN, "", [b"again"], held=True))
     left = passing.leave(scene.client)
-    assert Chunk(1, b"", ()) in left, "the rest of it does not come"
+    assert Chunk(1, b"", ()) in left, "the rest of it is not sent"
     [answer] = [item for item in left if type(item) is ObjectResponse]
     expected = {"deleted": (NOT_FOUND, "", []), "gone": (LOST, "why", []), "other": (FOUND, "", [b"again"])}[end]
     assert (answer.found, answer.reason, [bytes(frame) for frame in answer.frames]) == expected
@@ -1013,7 +1013,7 @@ def test_a_graph_that_needs_what_is_lost_already_is_told(scene: Scene) -> None:
 
 
 def test_who_asks_for_a_result_before_it_hears_of_the_loss_is_told_of_that(scene: Scene) -> None:
-    """Else it would take the result for deleted, and not have it made again."""
+    """Otherwise, the client would take the result for deleted, and not have it computed again."""
     keep_located(scene)
     scene.tell(HostLeft(scene.node_ref, "why"), FetchObject(ONE, scene.client, None))
     assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, LOST, (), reason="why")]
@@ -1065,7 +1065,7 @@ def test_a_copy_that_its_host_has_replaced_by_the_result_that_it_made_again_is_n
     scene.tell(FetchObject(ONE, scene.node, other_ref), HostLeft(scene.node_ref, "why"))
     frames = LocatedFrames(located(scene).location, other_ref)
     scene.tell(StoreObject(ONE, ANN, "", frames, held=True))
-    assert scene.table.objects[ONE].lease is frames  # while that is here, its agent keeps the value
+    assert scene.table.objects[ONE].lease is frames  # while the lease exists, its agent keeps the value
     scene.tell(HostLeft(other_ref, "the other too"))
     assert session.take(ObjectLost) == [ObjectLost(ONE, "the other too")]
 

@@ -1,4 +1,4 @@
-"""Hellos: who is let in, who is known again, who is refused; and who may shut the scheduler down."""
+"""Hellos: which peers are accepted, resumed or refused, and which of them may shut the scheduler down."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_known_peer_gets_its_session_back_and_the_old_connection_is_nobodys(si
 
 @pytest.mark.parametrize("role", ["client", "agent"])
 def test_a_hello_that_was_overtaken_changes_nothing(simulation: Simulation, role: str) -> None:
-    """A peer that is not answered says hello on a second connection and on a third: the second arrives last."""
+    """A peer without an answer repeats its hello on a second connection and on a third; the second arrives last."""
     peer = getattr(simulation, role)()
     peer.goes_on = True
     overtaken = peer.session.hello(peer.hello())
@@ -64,12 +64,12 @@ def test_a_hello_that_was_overtaken_changes_nothing(simulation: Simulation, role
 
 @pytest.mark.parametrize("role", ["client", "agent"])
 def test_a_session_whose_begin_was_not_heard_does_not_go_on(simulation: Simulation, role: str) -> None:
-    """The reply that began it is lost with its connection; the peer still means the session before."""
+    """The first reply of the session is lost with its connection; the peer still refers to the earlier session."""
     peer = getattr(simulation, role)()
     peer.goes_on = True
-    earlier = peer.session.hello(peer.hello())  # would go on with the first session
+    earlier = peer.session.hello(peer.hello())  # would resume the first session
     peer.session.spoil()
-    peer.connect()  # begins the second
+    peer.connect()  # starts the second session
     simulation.run()
     peer.session._dials += 1
     item = replace(decode(peer.outgoing, *earlier)[0][0], dial=peer.session._dials)
@@ -144,7 +144,7 @@ def test_an_acceptor_that_fails_is_restarted_and_knows_its_peers() -> None:
 
 
 def newcomer(simulation: Simulation, role: str, python: str) -> Any:
-    """A peer with another Python that has said hello."""
+    """Return a peer with another Python that has sent its hello."""
     peer = getattr(simulation, role)()
     peer.leave()
     simulation.run()
@@ -175,7 +175,7 @@ def test_another_python_than_that_of_the_workers_is_refused(simulation: Simulati
 
 
 def test_a_client_that_waits_is_no_hindrance_for_workers_of_another_python(simulation: Simulation) -> None:
-    """It is sent away when they come, and its tasks do not run there."""
+    """The client is refused when workers join, and its tasks do not run there."""
     odd, plain, good = newcomer(simulation, "client", "3.12.1"), newcomer(simulation, "client", ""), simulation.client()
     for client in (odd, good):
         client.submit(2)

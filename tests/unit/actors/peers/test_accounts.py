@@ -1,4 +1,4 @@
-"""The accounts of clients: to whom they belong, and their numbers."""
+"""The accounts of clients: their owners and their numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Scene:
         self.alice, self.eve = self.owners.of("alice"), self.owners.of("eve")
 
     def open(self, *clients: bytes, owner: Owner | None = None, last: int | None = None) -> list[int]:
-        """Return the numbers of clients, which are those of alice unless an owner is given."""
+        """Return the account numbers of clients, which belong to alice unless `owner` is given."""
         return [number_of(self.accounts.open(client, owner or self.alice, last)) for client in clients]
 
 

@@ -1,4 +1,4 @@
-"""Who is there, over which connection."""
+"""The directory: which peers are connected, and over which connection."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_an_attempt_is_older_than_the_first_mark_after_it() -> None:
     times.mark(numbers.__next__, 12.9)
     third = next(numbers)
     times.mark(numbers.__next__, 15.0)
-    assert second < first, "the numbers have begun again"
+    assert second < first, "the numbers have wrapped around"
     assert [times.seconds_since(each, 20.0) for each in (first, second, third)] == [8.0, 8.0, 5.0]
 
 

@@ -1,4 +1,4 @@
-"""What the owner of a key may be."""
+"""What a peer may connect as with the key of its owner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def permit(role: str) -> AllowedKey:
     [("client", [CLIENT]), ("admin", [CLIENT]), ("worker", [AGENT, NESTED]), ("monitor", [])],
 )
 def test_each_role_may_be_what_it_says_and_nothing_else(role: str, good: list[ClientHello | WorkerHello]) -> None:
-    """A client inside a task shows the token of its agent, which is looked at next."""
+    """A nested client shows the token of its agent, which is checked afterwards."""
     for hello in (CLIENT, NESTED, AGENT):
         reason = wrong_key(permit(role), hello)
         assert (not reason) == (hello in good), (role, hello)

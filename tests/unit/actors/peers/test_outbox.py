@@ -1,4 +1,4 @@
-"""Whom the edge serves next, and what it finds there."""
+"""The outbox: which peer the edge serves next, and with which items."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def test_a_session_can_wait_for_news_if_its_peer_has_heard_all() -> None:
 
     assert awaits(0)
     outbox.put(peer, ITEM)
-    assert not awaits(0)  # it waits to be said
-    say(peer)
-    assert not awaits(0)  # it is on its way
+    assert not awaits(0)  # the item has not been sent
+    send(peer)
+    assert not awaits(0)  # the item has been sent and not acknowledged
     assert awaits(1)
     peer.connection = NO_CONNECTION
     assert not awaits(1)
 
 
-def say(peer: Peer) -> None:
+def send(peer: Peer) -> None:
     assert len(peer.pipe.take()) == 1

@@ -1,4 +1,4 @@
-"""Owners, and who is nobody."""
+"""Owners, and the owner of peers without a key."""
 
 from __future__ import annotations
 

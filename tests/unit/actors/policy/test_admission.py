@@ -1,4 +1,4 @@
-"""Which task is refused when too many wait."""
+"""Admission: which task is refused when too many tasks wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that ask for something: where they go, whom they hold up, and when they give up."""
+"""Tasks that request resources: where they are placed, which tasks they delay, and when they are refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Scene:
         return self.policy.decide(now)
 
     def placed(self) -> dict[Any, str]:
-        """Return which tasks went where."""
+        """Return the workers of the tasks that were placed."""
         assigned = self.decide().assigned
         return {ready.task: worker for worker, tasks in assigned.items() for ready, _ in tasks}
 
@@ -209,7 +209,7 @@ def test_when_everybody_says_everything_anew_nothing_is_taken(scene: Scene) -> N
     assert list(scene.placed()) == ["c"]
 
 
-# Those that will not wait
+# Tasks with limited patience
 
 
 def test_a_task_without_patience_fails_when_nobody_could_take_it_for_so_long(scene: Scene) -> None:
@@ -243,7 +243,7 @@ def test_one_that_could_be_taken_waits_however_long(scene: Scene) -> None:
     assert list(scene.decide(61.9).assigned) == ["big0"]
     scene.constrained(needs, task("c"))
     assert scene.policy.leave("big0")
-    assert scene.decide(70.0).look_at == 72.0  # from now on, and not since the last time
+    assert scene.decide(70.0).look_at == 72.0  # from now, not from the last time
     ((_, sentence),) = scene.decide(72.0).refused
     assert "no worker is connected to the scheduler" in sentence
 
@@ -275,7 +275,7 @@ def test_there_are_so_many_kinds_and_those_of_which_none_waits_make_room(monkeyp
     assert scene.waiting() == 2
 
 
-# What is said
+# Reports and limits
 
 
 def test_it_says_what_is_missing_or_what_is_taken() -> None:
@@ -463,7 +463,7 @@ def test_ranges_beside_tasks_that_ask_for_something_are_placed_and_split_as_else
     scene.policy.freed("plain0", 0, 0, {SHORT: (2, 1)})
     scene.constrained(GPU, task("gpu"))  # it waits for a node
     scene.policy.ready([of_map("first", rows=7), of_map("wide", rows=7), task("behind")])
-    assert scene.placed() == {"first": "plain0"}, "no worker's queue has room for seven more rows"
+    assert scene.placed() == {"first": "plain0"}, "no worker's queue has capacity for seven more rows"
     assert scene.placed() == {}
     scene.policy.freed("plain0", 7, 14, {})
     assert scene.placed() == {"wide": "plain0", "behind": "plain0"}
@@ -482,6 +482,6 @@ def test_a_range_that_does_not_fit_is_not_overtaken_again_and_again_by_tasks_tha
     scene.constrained(THERE, *map(task, "abcdefgh"))
     assert scene.placed() == {0: "big0", "a": "big0"}
     for _ in range(3):
-        assert scene.placed() == {}, "the other range has its turn, and waits for room"
+        assert scene.placed() == {}, "the other range has its turn, and waits for capacity"
     scene.policy.freed("big0", 8, 16, {})
     assert scene.placed() == {1: "big0", "b": "big0"}

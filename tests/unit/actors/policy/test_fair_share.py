@@ -1,4 +1,4 @@
-"""Clients take turns, and within a client nothing changes."""
+"""Fair share: clients take turns, and the order of the tasks of one client is unchanged."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_one_that_comes_waits_for_one_task_of_each_other() -> None:
 
 def test_one_that_had_nothing_left_and_comes_back_is_the_last() -> None:
     queue = queue_of(*tasks_of(0, 1))
-    assert taken(queue, 1) == ["a0"]  # and it was not asked for more
+    assert taken(queue, 1) == ["a0"]  # and the queue was not asked for more
     queue = queue_of(*tasks_of(0, 1), *tasks_of(1, 2))
     assert taken(queue, 1) == ["a0"]
     queue.put([task("again", 0)])
@@ -121,7 +121,7 @@ def test_the_first_one_is_the_one_that_is_taken_next() -> None:
     queue: FairShare = FairShare()
     assert queue.first() is None
     queue.put([task(1, 1)])
-    assert [each.task for each in queue.drain()] == [1]  # its account is there, and has nothing
+    assert [each.task for each in queue.drain()] == [1]  # its account exists, and has no tasks
     queue.put([task(2, 2), task(3, 2, 5), task(4, 3)])
     assert [queue.greatest(account) for account in (1, 2, 3, 4)] == [float("-inf"), 5, 0, float("-inf")]
     taken = []
@@ -150,12 +150,12 @@ class Someone:
 
 
 def owned(*owners: Someone) -> FairShare:
-    """Return a queue of accounts that belong to these owners, in the order of their numbers."""
+    """Return a queue of accounts that belong to these owners, in the order of account numbers."""
     return FairShare(owners.__getitem__)
 
 
 def counts_of(queue: FairShare, count: int) -> list[int]:
-    """Return how many of the next tasks are of which account."""
+    """Return how many of the next tasks belong to each account."""
     found = Counter(str(name)[0] for name in taken(queue, count))
     return [found[letter] for letter in sorted(found)]
 
@@ -190,7 +190,7 @@ def test_a_share_that_changes_holds_from_the_next_turn_on() -> None:
 
 
 def test_the_number_of_an_account_may_be_given_to_another_owner() -> None:
-    """The queue of one who is alone stays; the next one with its number has a queue of its own."""
+    """The queue of a sole owner stays; the next owner with its account number has a queue of its own."""
     owners = {0: Someone(1), 1: Someone(1)}
     queue: FairShare = FairShare(owners.__getitem__)
     queue.put(tasks_of(0, 1))
@@ -232,7 +232,7 @@ def test_a_turn_goes_on_where_it_was_when_there_is_room_again() -> None:
 def test_rows_are_counted() -> None:
     queue = queue_of(of_rows("a", 0, 8), task("b", 0), of_rows("c", 1, 4))
     assert (len(queue), queue.by_account()) == (13, {0: 9, 1: 4})
-    queue.put([of_rows("a", 0, 8)])  # it reports again
+    queue.put([of_rows("a", 0, 8)])  # the task reports ready again
     assert len(queue) == 13
     queue.remove("c", 0, 1)
     assert len(queue) == 9

@@ -1,4 +1,4 @@
-"""The tasks that wait for a worker: in which order they are, and how they leave."""
+"""The queue of tasks that wait for a worker: its order, and how tasks leave it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks ask for, from options that a peer may have made up."""
+"""Resource requests of tasks, from options that a peer may have forged."""
 
 from __future__ import annotations
 

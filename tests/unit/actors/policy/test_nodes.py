@@ -1,4 +1,4 @@
-"""What nodes have, and how much of it is free, by what their workers say."""
+"""The resources of nodes, and their free amounts, as reported by their workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the policy decides, from what it is told: who gets what, who is refused, when it is to be asked again."""
+"""The policy: which worker gets which task, which tasks are refused, and when to decide again."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def map_of(count: int, account: int = 0, function_id: ObjectId = MAPPED) -> list
 
 
 def map_scene(*workers: str, rules: SchedulerConfig | None = None) -> Scene:
-    """A policy whose workers know a function that takes a tenth of what they get ahead."""
+    """Return a policy whose workers know a function that takes a tenth of the work ahead."""
     scene = Scene(rules)
     for worker in workers:
         scene.policy.join(worker, 1000, 0, 0, worker)
@@ -199,7 +199,7 @@ def waiting_by_function(policy: Placement) -> dict[ObjectId, int]:
 
 
 def test_all_waiting_tasks_are_counted_by_function_however_many_wait() -> None:
-    """Of each of two clients 30,000 wait, of a function of its own."""
+    """Each of two clients has 30,000 waiting tasks of a function of its own."""
     policy: Placement = make_policy(scheduler_config(policy=FAIR))
     policy.ready([task((account, n), account, function_id=OF[account]) for account in (0, 1) for n in range(30_000)])
     assert waiting_by_function(policy) == {OF[0]: 30_000, OF[1]: 30_000}
@@ -265,7 +265,7 @@ def test_rows_of_a_range_count_at_workers_and_while_they_wait() -> None:
     }
     assert scene.policy.capacity(None).tasks == 91
     wide = of_map("wide", rows=50)
-    assert not scene.decide(wide).assigned, "the queue of the worker has room for 9 more tasks"
+    assert not scene.decide(wide).assigned, "the queue of the worker has capacity for 9 more tasks"
     backlog = Backlog()
     scene.policy.report_backlog(backlog, functions=True)
     assert (backlog.waiting, backlog.running) == (50, 91)
@@ -282,7 +282,7 @@ def test_a_range_that_does_not_fit_keeps_its_turn() -> None:
     wide = of_map("wide", rows=4)
     assert not scene.decide(wide, task("other", 1)).assigned
     scene.policy.freed("worker", 1, 2, {})
-    assert not scene.decide().assigned, "as long as short tasks of others took each place, it would never fit"
+    assert not scene.decide().assigned, "if short tasks of other clients took each place, it would never fit"
     scene.policy.freed("worker", 1, 2, {})
     assert scene.names() == ["wide"]
     scene.policy.freed("worker", 1, 2, {})
@@ -302,7 +302,7 @@ def test_a_range_is_split_if_it_is_more_than_a_turn_or_nothing_is_known_of_its_f
     for row in rows:
         row.goes_first = True
     decisions = scene.decide(*rows)
-    assert not decisions.split, "rows go before other ranges"
+    assert not decisions.split, "rows are placed before other ranges"
     assert [ready for ready, _ in decisions.assigned["worker"]][:1] == rows[:1]
 
 
@@ -321,7 +321,7 @@ def test_what_somebody_waits_for_goes_to_a_worker_without_room_for_results_if_no
     assert scene.policy.take_wanted("b", 0, 0) is None
     assert scene.policy.take_wanted("a", 0, 0) == ("two", waiting[0])
     scene.decide(task("c"))
-    scene.policy.freed("two", 1, 2, {})  # its results take more room, whatever places it has
+    scene.policy.freed("two", 1, 2, {})  # it has a free place, but its results take more memory
     assert scene.policy.take_wanted("c", 0, 0) == ("two", task("c"))
     scene.policy.freed("busy", 1, 2, {})
     scene.policy.ready([task("d")])

@@ -1,4 +1,4 @@
-"""When workers are asked to give tasks back, and when it is looked at again."""
+"""Rounds of balancing: when workers are requested to return tasks, and when the next look is due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.configs import scheduler_config
 
 
 class Scene:
-    """One worker with so many tasks, another one that is idle, and a time."""
+    """A busy worker, an idle one, and a time."""
 
     def __init__(self, rules: SchedulerConfig | None = None, tasks: int = 8, idle: int = 0) -> None:
         self.loads: WorkerLoads = WorkerLoads()
@@ -55,7 +55,7 @@ def test_between_two_rounds_is_the_time_that_was_set() -> None:
     scene = Scene(scheduler_config(load_balance_seconds=5.0))
     scene.look()
     assert scene.look(LOOK_SECONDS) == {"busy": 7}
-    assert scene.rounds.look_at == pytest.approx(100.0 + 5.0)  # a worker where nothing ends is looked at then
+    assert scene.rounds.look_at == pytest.approx(100.0 + 5.0)  # the next look at workers without ended tasks
     assert scene.look(4.99) == {}
     assert scene.look(0.04) == {}
     assert scene.look(LOOK_SECONDS) == {"busy": 7}

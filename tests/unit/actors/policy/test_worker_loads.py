@@ -1,4 +1,4 @@
-"""Who has room, which worker gets the next task, and who gives tasks back."""
+"""The loads of workers: which worker has capacity, gets the next task, or returns tasks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_worker_has_room_while_it_has_less_than_the_work_ahead() -> None:
     half = WORK_AHEAD_US // 2
     assert [take(loads, half) for _ in range(3)] == ["worker", "worker", None]
     loads.free("worker", 1, half)
-    assert take(loads, 10 * half) == "worker"  # whatever it takes: there was room
+    assert take(loads, 10 * half) == "worker"  # of any length: the worker had capacity
     loads.free("worker", 1, half)
     assert take(loads, 1) is None
     assert loads.load("worker") == (1, 10 * half)
@@ -143,7 +143,7 @@ def test_it_is_uneven_when_a_worker_is_idle_while_tasks_wait_at_another() -> Non
     assert not loads.has_waiting()
     take(loads, 1)
     assert loads.has_waiting()
-    assert not loads.is_uneven()  # nobody is idle
+    assert not loads.is_uneven()  # no worker is idle
     loads.join("other", 10)
     assert loads.is_uneven()
     loads.free("one", 1, 1)

@@ -63,7 +63,7 @@ def test_a_response_that_is_lost_with_the_connection_costs_nothing(simulation: S
     agent.execute = slow
     client.submit(8)
     simulation.run()
-    agent.is_welcome = False  # what it says now is lost
+    agent.is_welcome = False  # its messages are lost now
     late = simulation.agent(1, slow)
     simulation.advance(0.1)
     assert len(agent.given_back) == 7
@@ -123,7 +123,7 @@ def test_a_task_whose_workers_die_ends_at_the_limit(simulation: Simulation) -> N
 
 
 def test_a_connection_that_ends_after_a_silence_is_no_goodbye() -> None:
-    """The network gave it up, or something between. The agent may live, and has all of its time-out to come back."""
+    """The network ended the connection. The agent may live, and has its whole time-out to reconnect."""
     simulation = Simulation(scheduler_config(worker_timeout_seconds=60.0))
     client, agent, other = simulation.client(), simulation.agent(1, slow), simulation.agent()
     client.submit(1)
@@ -145,7 +145,7 @@ def test_a_connection_that_ends_after_a_silence_is_no_goodbye() -> None:
 
 
 def test_an_agent_that_is_cut_off_gets_no_new_tasks() -> None:
-    """They would wait beside idle workers, and be blamed for its death though they were never sent."""
+    """New tasks would wait beside idle workers, and count a crash though they were never sent."""
     simulation = Simulation(scheduler_config(worker_timeout_seconds=6.0, crash_limit=1))
     client, lost, other = simulation.client(), simulation.agent(), simulation.agent()
     lost.cut()
@@ -232,7 +232,7 @@ def test_results_of_the_time_without_a_connection_arrive_later_and_once(simulati
 
 def test_orders_that_were_lost_with_the_connection_are_sent_again(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
-    simulation.router.open_connections.discard(agent.connection)  # nobody has noticed yet
+    simulation.router.open_connections.discard(agent.connection)  # neither side has noticed yet
     client.submit()
     simulation.run()
     assert agent.started == []
@@ -312,7 +312,7 @@ def test_what_was_deleted_while_an_agent_was_cut_off_is_deleted_when_it_is_back(
     agent.cut()
     client.delete(gone)
     simulation.advance(1.0)
-    agent.connect()  # the session goes on
+    agent.connect()  # the session is resumed
     simulation.run()
     assert gone not in agent.kept
     agent.cut()
@@ -337,7 +337,7 @@ def test_functions_stay_with_the_agent_for_the_retention_time() -> None:
     assert agent.kept == set()
 
 
-# Its session goes on
+# Its session is resumed
 
 
 def test_an_agent_that_goes_on_hears_what_was_said_meanwhile_and_runs_nothing_twice(simulation: Simulation) -> None:
@@ -348,7 +348,7 @@ def test_an_agent_that_goes_on_hears_what_was_said_meanwhile_and_runs_nothing_tw
     simulation.close_connection(agent.connection)
     agent.is_welcome = False
     agent.execute = succeed
-    agent.slots[0].ends = simulation.clock()  # what runs ends meanwhile
+    agent.slots[0].ends = simulation.clock()  # the running task ends meanwhile
     client.cancel(tasks[1])
     simulation.advance(1.5)
     assert list(client.results) == tasks[1:]
@@ -385,7 +385,7 @@ def test_a_task_whose_order_may_not_have_arrived_has_no_mark_of_a_crash() -> Non
 
 
 def test_anything_that_an_agent_says_is_news() -> None:
-    """Its heartbeats may come late, behind parts of something large."""
+    """Heartbeats of an agent may be late, behind parts of something large."""
     simulation = Simulation(scheduler_config(worker_timeout_seconds=6.0))
     agent = simulation.agent(1)
     agent._next_heartbeat = simulation.clock() + 1000.0
@@ -398,8 +398,8 @@ def test_anything_that_an_agent_says_is_news() -> None:
     assert len(agent.said(HelloRequest)) == 1
 
 
-def told(simulation: Simulation, client: SimulatedClient, workers: int = 0) -> tuple[int, int]:
-    """Return how many workers the client is told of, by number and one by one."""
+def counted_workers(simulation: Simulation, client: SimulatedClient, workers: int = 0) -> tuple[int, int]:
+    """Return the number of workers that the client receives, as a count and as a list."""
     client.say(InfoRequest(1, detailed=1, workers=workers))
     simulation.run()
     return client.said(InfoResponse)[-1].workers, len(client.said(WorkerDetails))
@@ -410,13 +410,13 @@ def test_closed_workers_are_not_there(simulation: Simulation) -> None:
     client.submit(6)
     simulation.run()
     assert {run.worker for run in agent.started} == {0}
-    assert told(simulation, client) == (1, 1)
+    assert counted_workers(simulation, client) == (1, 1)
 
 
 def test_workers_that_are_opened_take_tasks_and_are_awaited(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(4, slow, closed=4)
     client.submit(6)
-    assert told(simulation, client, workers=3) == (0, 0)
+    assert counted_workers(simulation, client, workers=3) == (0, 0)
     assert not agent.started
     agent.close_workers(1)
     simulation.run()
@@ -429,7 +429,7 @@ def test_workers_that_are_opened_take_tasks_and_are_awaited(simulation: Simulati
 def test_workers_that_are_closed_give_back_what_waits_and_finish_what_runs(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(3, lambda _run: Outcome(seconds=0.001))
     client.submit(9)
-    simulation.advance(1.0)  # now they are known as short, and wait at their workers
+    simulation.advance(1.0)  # now they are known as short, and are queued at their workers
     agent.started.clear()
     agent.execute = slow
     client.submit(9)
@@ -439,7 +439,7 @@ def test_workers_that_are_closed_give_back_what_waits_and_finish_what_runs(simul
     simulation.run()
     assert [len(slot.queue) for slot in agent.slots][1:] == [1, 1]
     assert len(agent.given_back) == 4
-    assert told(simulation, client) == (1, 1)
+    assert counted_workers(simulation, client) == (1, 1)
     simulation.advance(31.0)
     assert [len(slot.queue) for slot in agent.slots][1:] == [0, 0]
     agent.close_workers(0)
@@ -473,7 +473,7 @@ def test_an_agent_with_a_run_at_a_closed_worker_is_taken_over_with_it(simulation
     for peer in (agent, client):
         peer.connect()
         simulation.run()
-    assert told(simulation, client) == (0, 0)
+    assert counted_workers(simulation, client) == (0, 0)
     simulation.advance(60.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
     assert len(agent.started) == 2
@@ -492,26 +492,26 @@ def test_very_many_workers_begin_in_slices_and_others_have_their_turn(
 ) -> None:
     monkeypatch.setattr(agent_session, "OPENED_AT_ONCE", 3)
     client = simulation.client()
-    receive, begin = simulation.edge.receive, WorkerProxy.on_start
-    begun: list[WorkerProxy] = []
+    receive, start = simulation.edge.receive, WorkerProxy.on_start
+    started: list[WorkerProxy] = []
     counts: list[int] = []
 
-    def counting_begin(proxy: WorkerProxy) -> None:
-        begun.append(proxy)
-        begin(proxy)
+    def counting_start(proxy: WorkerProxy) -> None:
+        started.append(proxy)
+        start(proxy)
 
     def counting_receive() -> bool:
-        counts.append(len(begun))
+        counts.append(len(started))
         return receive()
 
-    monkeypatch.setattr(WorkerProxy, "on_start", counting_begin)
+    monkeypatch.setattr(WorkerProxy, "on_start", counting_start)
     monkeypatch.setattr(simulation.edge, "receive", counting_receive)
     agent = simulation.agent(10, slow)
-    assert list(dict.fromkeys([*counts, len(begun)])) == [0, 3, 6, 9, 10]
+    assert list(dict.fromkeys([*counts, len(started)])) == [0, 3, 6, 9, 10]
     client.submit(10)
     simulation.run()
     assert sorted(run.worker for run in agent.started) == list(range(10))
-    assert told(simulation, client) == (10, 10)
+    assert counted_workers(simulation, client) == (10, 10)
     simulation.advance(100.0)
 
 
@@ -527,7 +527,7 @@ def test_workers_that_have_not_begun_do_so_when_their_agent_is_back(
     agent.cut()
     simulation.run()
     client = simulation.client()
-    assert told(simulation, client)[1] < 10
+    assert counted_workers(simulation, client)[1] < 10
     agent.connect()
     client.submit(10)
     simulation.run()
@@ -545,12 +545,12 @@ def test_workers_that_have_not_begun_when_they_are_closed_never_do(
     client.submit(8)
     simulation.run()
     assert {run.worker for run in agent.started} == set(range(4))
-    assert told(simulation, client) == (4, 4)
+    assert counted_workers(simulation, client) == (4, 4)
     simulation.advance(300.0)
 
 
 def most_in_a_turn(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, *handlers: str) -> Callable[[], int]:
-    """Return a function that says how many workers were told something in the longest turn since its last call."""
+    """Return a function that returns the number of workers handled in the longest turn since its last call."""
     counts = [0]
 
     def counting(handler: Callable[..., None]) -> Callable[..., None]:
@@ -592,11 +592,11 @@ def test_the_cut_the_return_and_the_goodbye_of_very_many_workers_take_many_turns
     assert most() == 3
     agent.connect()
     simulation.run()
-    assert 3 <= most() <= 6  # one joins and is compared
-    assert told(simulation, client) == (10, 10)
+    assert 3 <= most() <= 6  # one worker joins and is compared
+    assert counted_workers(simulation, client) == (10, 10)
     agent.leave()
     simulation.run()
-    assert 3 <= most() <= 6  # one leaves and gives back
+    assert 3 <= most() <= 6  # one worker leaves and returns its task
     assert simulation.proxies() == []
     assert len(client.statuses()) - client.statuses().count(None) == 0
     simulation.agent(10)
@@ -605,7 +605,7 @@ def test_the_cut_the_return_and_the_goodbye_of_very_many_workers_take_many_turns
 
 
 def test_each_worker_is_told_of_its_own_runs_only(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all of them, each return of an agent would cost its workers times its runs."""
+    """With all runs for each worker, a reconnection would cost the number of workers times that of runs."""
     heard: list[int] = []
     compare = WorkerProxy._compare
 
@@ -667,7 +667,7 @@ def test_very_many_workers_with_runs_begin_in_slices_at_another_scheduler(
     agent.connect()
     simulation.run()
     assert most() == 3
-    assert told(simulation, client) == (10, 10)
+    assert counted_workers(simulation, client) == (10, 10)
     simulation.advance(100.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 10
     assert len(agent.started) == 10
@@ -690,8 +690,8 @@ def test_results_that_come_before_their_worker_has_begun_wait_for_it(
     assert len(agent.started) == 6
 
 
-def begin_some(simulation: Simulation, agent: SimulatedAgent) -> None:
-    """Go on until the agent is welcome. Not all of its six workers have begun then."""
+def start_some_workers(simulation: Simulation, agent: SimulatedAgent) -> None:
+    """Run until the agent is accepted, when not all of its six workers have been started."""
     while not agent.is_welcome:
         simulation.edge.receive()
         simulation.dispatcher.run()
@@ -712,7 +712,7 @@ def test_an_agent_that_goes_before_its_workers_have_begun_leaves_nothing(
     client.connect()
     simulation.run()
     agent.connect()
-    begin_some(simulation, agent)
+    start_some_workers(simulation, agent)
     if is_lost:
         agent.cut()
     else:
@@ -733,13 +733,13 @@ def test_workers_that_close_or_open_while_others_begin_take_tasks_as_said_last(
     simulation.run()
     simulation.restart()
     agent.connect()
-    begin_some(simulation, agent)
+    start_some_workers(simulation, agent)
     agent.close_workers(4)
     agent.close_workers(3)
     simulation.run()
     client.connect()
     simulation.run()
-    assert told(simulation, client) == (3, 3)
+    assert counted_workers(simulation, client) == (3, 3)
     simulation.advance(100.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 6
     started = len(agent.started)
@@ -806,7 +806,7 @@ def test_a_location_that_is_none_fails_the_task(simulation: Simulation, location
 
 
 def test_an_agent_says_the_locations_of_its_own_runs_and_of_no_others(simulation: Simulation) -> None:
-    """What it says of a result of another agent is deleted there, and changes nothing."""
+    """A location for a result of another agent changes nothing, and the value there is deleted."""
     client, agent = simulation.client(), simulation.agent(1, located)
     (task_id,) = client.submit(1)
     simulation.advance(1.0)

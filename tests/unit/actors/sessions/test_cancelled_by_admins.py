@@ -1,4 +1,4 @@
-"""An admin cancels tasks of others by the short ids that screens show, wherever these are, however many there are."""
+"""An admin cancels tasks of other owners by the short ids on screens, in any state, among any number of tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def long(_run: RunTask) -> Outcome:
 
 @pytest.fixture
 def cancels(simulation: Simulation) -> Callable[..., None]:
-    """`cancels(task_id, ...)`: an admin cancels these."""
+    """Return a function that cancels tasks as an admin: `cancels(task_id, ...)`."""
     admin, numbers = simulation.client(user="root"), iter(range(1, 100))
 
     def cancel(*task_ids: bytes) -> None:
@@ -60,7 +60,7 @@ def test_tasks_that_run_that_wait_and_that_are_held_by_a_quota(
 def test_a_row_takes_those_with_it_that_travel_together_and_no_others(
     simulation: Simulation, cancels: Callable[..., None], workers: int
 ) -> None:
-    """While no worker is there, all of them wait together; workers of old agents take each alone."""
+    """Without workers, all rows wait as one range; agents of older versions take each row alone."""
     if workers:
         simulation.agent(workers, long)
     client = simulation.client(user="alice")

@@ -118,7 +118,7 @@ def test_a_client_whose_connection_was_cut_has_some_seconds_to_come_back(simulat
 def test_a_program_that_ends_before_its_hello_is_answered_is_no_news(
     simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It has said nothing, and its goodbye cannot be said."""
+    """The program has submitted nothing, and cannot send a goodbye."""
     caplog.set_level(logging.WARNING)
     working = simulation.client()
     working.submit(1)
@@ -358,7 +358,7 @@ def test_a_function_with_the_id_of_another_one_is_not_kept(
     assert "not the hash of its content" in caplog.text
 
 
-# Its session goes on
+# Its session is resumed
 
 
 def test_results_that_end_while_a_client_is_away_are_delivered_when_it_is_back(simulation: Simulation) -> None:
@@ -385,7 +385,7 @@ def test_a_result_that_was_lost_with_its_connection_is_said_again(simulation: Si
     simulation.run()
     client.hang()
     simulation.advance(1.0)
-    client.hangs, client._unread = False, []  # it lies in buffers of the network when that is cut
+    client.hangs, client._unread = False, []  # the message is in buffers of the network when the connection is cut
     simulation.close_connection(client.connection)
     client.connect()
     simulation.run()
@@ -435,7 +435,7 @@ def test_what_ends_before_a_client_has_said_all_again_does_not_run_again(simulat
     client.connect()
     simulation.advance(10.0)
     assert len(agent.started) == 5
-    client.wake()  # it reads the welcome, says all again, and reads the results
+    client.wake()  # it reads the hello reply, resubmits all, and reads the results
     simulation.advance(10.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 4
     assert len(agent.started) == 5
@@ -462,7 +462,7 @@ def test_so_it_is_if_what_a_client_says_again_takes_longer_than_to_its_next_hear
 
 @pytest.mark.parametrize("begun_twice", [False, True])
 def test_so_it_is_for_results_that_were_lost_with_a_welcome(simulation: Simulation, *, begun_twice: bool) -> None:
-    """The session begins anew, and the welcome is lost with all that is said behind it."""
+    """A new session starts, and its hello reply is lost with all messages behind it."""
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
     client.submit(2)
     client.submit_graph([(), (0,), (0,)], {0, 2})
@@ -471,7 +471,7 @@ def test_so_it_is_for_results_that_were_lost_with_a_welcome(simulation: Simulati
         client.hang()
         client.connect()
         simulation.advance(10.0)
-        client.hangs, client._unread = False, []  # it lies in buffers of the network when that is cut
+        client.hangs, client._unread = False, []  # the message is in buffers of the network when the connection is cut
     assert len(agent.started) == 5
     client.connect()
     simulation.advance(10.0)
@@ -540,7 +540,7 @@ def test_a_client_that_does_not_keep_to_its_window_has_tasks_refused() -> None:
     assert client.statuses(more) == [None, None, TaskStatus.NO_WORKER, TaskStatus.NO_WORKER]
     assert b"10 open tasks" in client.results[more[3]].payload
     assert simulation.sessions(ClientSession)[0].statistics()["tasks"] == 10
-    client.connect()  # it says all again
+    client.connect()  # it resubmits all
     simulation.run()
     assert client.statuses(first) == [None] * 8
     simulation.agent(2)
@@ -561,7 +561,7 @@ def test_a_range_that_is_none_is_refused_as_one_task_and_begins_no_list_anew(
     simulation.run()
     [refused] = client.said(TaskResult)
     assert (refused.status, refused.rows) == (TaskStatus.INTERNAL_ERROR, 0)
-    client.connect()  # its session begins anew
+    client.connect()  # it has a new session
     client.say(TaskCancel(first, rows=ROWS_MOST))
     client.submit(1)
     simulation.run()
@@ -619,13 +619,13 @@ def task(number: int) -> Task:
 
 
 def nodes(*numbers: int) -> Batch[GraphNode]:
-    """The first one is not wanted."""
+    """Return nodes, of which the first is not wanted."""
     each = (GraphNode(GRAPH_ID, task_id(number), FUNCTION_ID, b"", b"", b"", int(number > 0)) for number in numbers)
     return Batch[GraphNode](each)
 
 
 def test_no_more_results_are_noted_than_a_client_may_have_tasks() -> None:
-    """One that acknowledges nothing may have been told the ends of any number of rows."""
+    """A client that acknowledges nothing may have been sent the ends of any number of rows."""
     said = [TaskResult(TaskId(number.to_bytes(8, "big") + bytes(8)), 2, b"", 0, rows=ROWS_MOST) for number in range(9)]
     again = Resubmission((), said, 2 * ROWS_MOST)
     known = [Task(each.task_id, ObjectId(bytes(16)), b"", b"") for each in said]

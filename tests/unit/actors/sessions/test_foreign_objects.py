@@ -1,4 +1,4 @@
-"""The ids of an owner's objects and tasks are worth nothing to another owner, who is no admin."""
+"""The ids of an owner's objects and tasks are of no use to another owner who is not an admin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOWHERE = TaskId(b"nobody's task...")
 
 
 class Scene(NamedTuple):
-    """Two clients of Alice, one of Bob, none of them an admin, and what Alice has stored."""
+    """Two clients of Alice and one of Bob, none of them an admin, and an object of Alice."""
 
     simulation: Simulation
     alice: SimulatedClient

@@ -1,4 +1,4 @@
-"""Quotas of tasks and bytes: what an owner may not have waits, or is refused, whatever its clients do."""
+"""Quotas of tasks and bytes: tasks over the quota wait, or are refused, whatever the clients of their owner do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def alice(simulation: Simulation, **terms: int) -> Owner:
 
 
 def pretender(simulation: Simulation) -> SimulatedClient:
-    """Return a client of alice whose hello claims that it had another scheduler, which does not know its id."""
+    """Return a client of alice whose hello falsely claims that it was connected to another scheduler."""
     client = SimulatedClient(simulation, ClientId(simulation.new_id(b"client")))
     client.user, client.was_welcome = "alice", True
     simulation.peers.append(client)
@@ -33,7 +33,7 @@ def pretender(simulation: Simulation) -> SimulatedClient:
     return client
 
 
-def told(simulation: Simulation, client: SimulatedClient, task_id: TaskId) -> ExplainResponse:
+def explanation_of(simulation: Simulation, client: SimulatedClient, task_id: TaskId) -> ExplainResponse:
     client.say(ExplainRequest(task_id, GraphId(NO_ID), 0))
     simulation.run()
     found: ExplainResponse = client.said(ExplainResponse)[-1]
@@ -50,7 +50,7 @@ def test_no_more_tasks_of_an_owner_begin_than_it_may_have_and_all_end(simulation
     other.submit(4)
     simulation.run()
     assert (owner.tasks, owner.held) == (3, 5)
-    assert len(agent.started) == 3 + 4  # nothing of others waits for that
+    assert len(agent.started) == 3 + 4  # no task of another owner waits for that
     for _ in range(10):
         assert owner.tasks <= 3
         simulation.advance(0.1)
@@ -79,7 +79,7 @@ def test_the_owner_of_a_task_that_waits_is_told_why(simulation: Simulation) -> N
     simulation.agent(1, long)
     client = simulation.client(user="alice")
     _, second = client.submit(2)
-    answer = told(simulation, client, second)
+    answer = explanation_of(simulation, client, second)
     assert (answer.state, answer.waits_for) == ("inactive", QUOTA)
     assert answer.sentence == (
         "its owner, alice, has 1 open tasks, and may have 1; it starts when other tasks end or values are dropped"
@@ -121,7 +121,7 @@ def test_what_waits_can_be_cancelled_and_takes_its_arguments_along(simulation: S
     simulation.run()
     assert client.statuses() == [None, TaskStatus.CANCELED]
     assert (owner.held, owner.n_bytes) == (0, len(b"argument") + 0)
-    assert not owner._waiting, "others have their part of what becomes free"
+    assert not owner._waiting, "other sessions get their part of the quota that becomes free"
     client.leave()
     simulation.run()
     simulation.check_empty()
@@ -148,14 +148,14 @@ def test_said_again_what_waits_runs_once(simulation: Simulation) -> None:
     client = simulation.client(user="alice")
     client.submit(2)
     simulation.run()
-    client.connect()  # and says all again
+    client.connect()  # and resubmits all
     simulation.advance(2.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
     assert len(agent.started) == 2
 
 
 def test_after_a_restart_all_goes_on_that_was_open(simulation: Simulation) -> None:
-    """Tasks of which agents have runs do not wait: the runs would be cancelled there."""
+    """Tasks with runs at agents do not wait; otherwise, the runs would be cancelled."""
     owner, agent = alice(simulation, tasks=2), simulation.agent(2, long)
     client = simulation.client(user="alice")
     client.submit(3)
@@ -173,7 +173,7 @@ def test_after_a_restart_all_goes_on_that_was_open(simulation: Simulation) -> No
 
 
 def test_what_a_client_claims_of_its_past_changes_no_quota(simulation: Simulation) -> None:
-    """Before, in the minute of a restart, and after it: with several sessions, each of them new."""
+    """Checked before a restart, in the minute after it, and later, with several new sessions each."""
     owner, agent = alice(simulation, tasks=5), simulation.agent(20, long)
     for seconds in (0.0, 3.0, 10.0, 100.0, 100.0):
         simulation.advance(seconds)
@@ -204,7 +204,7 @@ def test_after_a_restart_runs_at_agents_go_on_whoever_of_the_owner_comes_first(
     for client in (*others, first):
         client.connect()
         simulation.run()
-    assert (owner.tasks, owner.held) == (0, 3 + 4 * n_others), "until the agents are back"
+    assert (owner.tasks, owner.held) == (0, 3 + 4 * n_others), "until the agents have reconnected"
     agent.connect()
     simulation.run()
     assert (owner.tasks, owner.held) == (3, 4 * n_others)
@@ -302,7 +302,7 @@ def test_results_that_fill_the_quota_hold_the_tasks_behind_them(simulation: Simu
     assert len(agent.started) == 1
     assert (
         "the values of its owner, alice, take 1,000 bytes, and may take 1,000"
-        in told(simulation, client, second).sentence
+        in explanation_of(simulation, client, second).sentence
     )
     client.delete(first)  # type: ignore[arg-type] - a result has the id of its task
     simulation.advance(1.0)

@@ -1,4 +1,4 @@
-"""Clients inside tasks: they end with their processor or its agent, and never because they are silent."""
+"""Nested clients: they end with their processor or its agent, and never because they are silent."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_the_agent_hears_when_a_client_in_a_task_only_waits_and_when_something_i
     nested = simulation.nested_client(agent, processor=7)
     nested.submit(1)
     nested.say(ClientResting(3, nested.session.pipe.heard))
-    nested.hang()  # it is stopped
+    nested.hang()  # its process is stopped
     simulation.advance(9.0)
     assert news(agent) == [(7, 3, 0)]
     simulation.advance(2.0)

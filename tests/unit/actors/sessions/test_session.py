@@ -1,4 +1,4 @@
-"""Sessions: how long a peer whose connection ended has to come back. Closed and silent are two things."""
+"""Sessions: how long a peer whose connection ended has to reconnect, which depends on a close or a silence."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def peer_of(simulation: Simulation, kind: str) -> Any:
 
 
 def is_awaited_until(simulation: Simulation, kind: str, seconds: float, more: float) -> bool:
-    """Whether its session is there for so many seconds, and gone after some more."""
+    """Return whether the session of a peer exists after `seconds` seconds, and has ended after `more` seconds."""
     simulation.advance(seconds)
     before = len(simulation.sessions(KINDS[kind]))
     simulation.advance(more)
     return (before, len(simulation.sessions(KINDS[kind]))) == (1, 0)
 
 
-def be_stopped_and_be_cut(simulation: Simulation, peer: Any) -> None:
-    """Be silent for longer than usual, go on, and lose the connection in a further silence."""
+def stop_and_cut(simulation: Simulation, peer: Any) -> None:
+    """Make a peer silent for longer than usual, let it continue, and cut its connection in a further silence."""
     peer.hang()
     simulation.advance(15.0)
     peer.hangs = False
@@ -141,7 +141,7 @@ def test_what_was_said_while_the_scheduler_was_stopped_counts_though_it_is_late(
 def test_what_ended_while_the_scheduler_was_stopped_may_have_been_silent_before(
     simulation: Simulation, kind: str
 ) -> None:
-    """What was said last may be as old as the stop, and whoever is silent for so long may have been cut off."""
+    """The last message may be as old as the stop, and a peer that is silent for so long may have been cut off."""
     peer = peer_of(simulation, kind)
     simulation.paused_seconds = 15.0
     peer.die()
@@ -150,9 +150,9 @@ def test_what_ended_while_the_scheduler_was_stopped_may_have_been_silent_before(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_peer_that_was_stopped_has_no_rarer_heartbeats(simulation: Simulation, kind: str) -> None:
-    """It is silent after five seconds, as before, although its last two heartbeats are far apart."""
+    """The peer counts as silent after five seconds, as before, although its last two heartbeats are far apart."""
     peer = peer_of(simulation, kind)
-    be_stopped_and_be_cut(simulation, peer)
+    stop_and_cut(simulation, peer)
     simulation.advance(500.0)
     assert len(simulation.sessions(KINDS[kind])) == 1
 
@@ -161,7 +161,7 @@ def test_a_peer_that_was_stopped_has_no_rarer_heartbeats(simulation: Simulation,
 def test_so_it_is_if_it_was_stopped_after_its_first_heartbeat(simulation: Simulation, kind: str) -> None:
     peer = simulation.client() if kind == "client" else simulation.agent(1)
     peer._beat()
-    be_stopped_and_be_cut(simulation, peer)
+    stop_and_cut(simulation, peer)
     simulation.advance(500.0)
     assert len(simulation.sessions(KINDS[kind])) == 1
 
@@ -202,7 +202,7 @@ SHARED: dict[str, tuple[str, Callable[[int], Any], type]] = {
         ClientShutdownResponse,
     ),
 }
-"""By the part of the tree: where it fails, at which request, and the answer to that."""
+"""For each part of the tree: the method that fails, the request, and the type of the answer."""
 
 
 def fail(*_arguments: Any) -> Any:

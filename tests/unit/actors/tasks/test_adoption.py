@@ -1,4 +1,4 @@
-"""Adoption: by itself among recorders, and as a whole: schedulers that die, and agents that come back late."""
+"""Adoption, alone among recorders and in whole schedulers that die, with agents that reconnect late."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def scene(bench: Bench) -> Scene:
 def test_a_task_finds_the_run_that_came_before_it(scene: Scene) -> None:
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]), FindRun(OWNER, ONE, scene.task_ref))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
-    scene.wait(OFFER_SECONDS)  # the proxy may be gone, so that the task has no other answer
+    scene.wait(OFFER_SECONDS)  # the proxy may have ended, so that the task gets no other answer
     assert scene.task.take() == [NotHeld()]
 
 
@@ -162,7 +162,7 @@ def test_who_waits_for_room_in_a_quota_hears_which_runs_agents_have_and_when_the
     scene.tell(RunsHeld([(OTHER_OWNER, ONE, scene.worker_ref, 9), (OWNER, TWO, scene.worker_ref, 10)]))
     assert scene.task.take() == [RunsAreHeld([ONE]), RunsAreHeld([TWO])]
     scene.tell(FindRun(OWNER, TWO, scene.other_ref))
-    assert scene.other.take() == [RunFound(scene.worker_ref, 10)], "the task itself asks for it"
+    assert scene.other.take() == [RunFound(scene.worker_ref, 10)], "the task itself requests it"
     scene.wait(HOLD_SECONDS)
     assert scene.task.take() == [NotHeld()]
     scene.tell(FindRuns(OWNER, scene.task_ref, [TWO]))
@@ -172,7 +172,7 @@ def test_who_waits_for_room_in_a_quota_hears_which_runs_agents_have_and_when_the
 
 
 def test_of_several_sessions_that_wait_for_a_run_one_hears_of_it(scene: Scene) -> None:
-    """Else each of them would begin a task without room in the quota."""
+    """Otherwise, each session would start a task over its quota."""
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     for asker in (scene.task_ref, scene.other_ref, scene.task_ref):
         scene.tell(FindRuns(OWNER, asker, [ONE, TWO]))
@@ -181,7 +181,7 @@ def test_of_several_sessions_that_wait_for_a_run_one_hears_of_it(scene: Scene) -
     assert scene.other.take() == []
     scene.bench.dispatcher.stop(scene.task_ref)
     scene.tell(FindRuns(OWNER, scene.other_ref, [ONE]))
-    assert scene.other.take() == [RunsAreHeld([ONE])], "the first one has gone without it"
+    assert scene.other.take() == [RunsAreHeld([ONE])], "the first session has ended without it"
 
 
 def test_a_job_hears_of_the_runs_of_its_rows(scene: Scene) -> None:
@@ -200,7 +200,7 @@ def slow(_run: RunTask) -> Outcome:
 
 
 def restart(simulation: Simulation, *peers: SimulatedAgent | SimulatedClient) -> None:
-    """Another scheduler takes over, and the peers come back in this order."""
+    """Start another scheduler, to which the peers reconnect in this order."""
     simulation.restart()
     for peer in peers:
         peer.connect()
@@ -342,7 +342,7 @@ def test_a_node_of_a_graph_goes_on_when_the_graph_is_back_where_it_was(simulatio
 
 
 def test_the_run_of_a_node_is_held_until_the_nodes_that_it_needs_have_run_again(simulation: Simulation) -> None:
-    """However long these take, and also if it ends before."""
+    """The run is held however long these nodes take, and also if it ends before."""
     seconds = [2.5 * simulation.limits.client_timeout_seconds, 0.1]
     client = simulation.client()
     agent = simulation.agent(2, lambda run: Outcome(seconds=100.0 if run.payload else seconds.pop()))
@@ -516,7 +516,7 @@ def test_a_task_that_may_run_once_is_not_run_again_in_another_session_at_the_sam
     client.submit(4)
     simulation.run()
     simulation.close_connection(client.connection)
-    simulation.advance(1.0)  # so much waits for it that all is dropped
+    simulation.advance(1.0)  # too many bytes wait for the client, so that all are dropped
     client.open = {
         task_id: with_options(task, at_most_once(was_submitted=True)) for task_id, task in client.open.items()
     }
@@ -538,8 +538,8 @@ def test_a_task_whose_order_never_left_has_not_been_started(simulation: Simulati
     assert (agent.started, len(other.started)) == ([], 1)
 
 
-def come_back_too_late(simulation: Simulation, client: SimulatedClient) -> None:
-    """Its session ends, and it says all again: the scheduler may have started any of it."""
+def reconnect_too_late(simulation: Simulation, client: SimulatedClient) -> None:
+    """Let the session of a client end and the client resubmit all: the scheduler may have started any task of it."""
     client.cut()
     simulation.advance(6.0)
     assert simulation.sessions(ClientSession) == []
@@ -559,9 +559,9 @@ def test_tasks_that_may_run_once_and_only_waited_run_when_their_client_is_back(s
     first, second, third, fourth = client.submit(4)
     graph_id = client.submit_graph([(), (0,), (1,)], [2])
     simulation.advance(1.0)
-    come_back_too_late(simulation, client)
+    reconnect_too_late(simulation, client)
     assert client.statuses([first, second]) == [TaskStatus.NOT_FOUND, None]
-    come_back_too_late(simulation, client)
+    reconnect_too_late(simulation, client)
     assert client.statuses([second, third]) == [TaskStatus.NOT_FOUND, None]
     agent.execute = lambda _run: Outcome()
     simulation.advance(60.0)
@@ -579,7 +579,7 @@ def test_nodes_that_may_run_once_and_have_run_do_not_run_again(simulation: Simul
     other = client.submit(1)
     client.submit_with_results(*other)
     simulation.advance(1.0)
-    come_back_too_late(simulation, client)
+    reconnect_too_late(simulation, client)
     simulation.advance(60.0)
     assert max(Counter(run.task_id for run in agent.started).values()) == 1
     assert TaskStatus.SUCCESS not in client.statuses(client.submitted[:1])

@@ -1,4 +1,4 @@
-"""Open tasks of a client or a job: their owner has as many open as they have rows."""
+"""Open tasks of a client or a job: each row of them counts for their owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One task, from ready to its end, with everybody else played by recorders."""
+"""One task, from ready to its end; recorders play all other actors."""
 
 from __future__ import annotations
 
@@ -185,13 +185,13 @@ def test_a_task_that_only_waited_at_lost_workers_gets_no_mark(scene: Scene) -> N
     assert scene.actor.state is READY
 
 
-def on_its_way(attempt: int) -> RunLost:
+def in_transit(attempt: int) -> RunLost:
     return RunLost(attempt, "alpha", was_running=False, was_unacknowledged=True)
 
 
 def test_a_task_whose_order_was_on_its_way_to_five_lost_agents_fails(scene: Scene) -> None:
     for attempt in range(1, 6):
-        scene.run_and(attempt, on_its_way(attempt))
+        scene.run_and(attempt, in_transit(attempt))
     assert scene.end().payload == (
         b"its worker alpha was lost: 5 agents in a row were lost while it, or a value for it, was being sent to them"
     )
@@ -199,10 +199,10 @@ def test_a_task_whose_order_was_on_its_way_to_five_lost_agents_fails(scene: Scen
 
 def test_it_is_tried_again_if_one_of_them_had_it(scene: Scene) -> None:
     for attempt in range(1, 5):
-        scene.run_and(attempt, on_its_way(attempt))
+        scene.run_and(attempt, in_transit(attempt))
     scene.run_and(5, RunLost(5, "alpha", was_running=False))
     for attempt in range(6, 10):
-        scene.run_and(attempt, on_its_way(attempt))
+        scene.run_and(attempt, in_transit(attempt))
     assert scene.actor.state is READY
 
 
@@ -257,7 +257,7 @@ def test_one_that_ran_out_of_memory_is_not_run_again_and_counted_as_that(bench: 
 
 
 def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:
-    scene.tell(BalancerRestarted(9))  # the task says ready anew, while an assignment is on its way
+    scene.tell(BalancerRestarted(9))  # the task reports ready again, while an assignment is in transit
     scene.assign(1)
     assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
     assert scene.actor.state is READY

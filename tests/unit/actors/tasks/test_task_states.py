@@ -1,4 +1,4 @@
-"""The table of a task's life is complete and consistent."""
+"""The table of task states is complete and consistent."""
 
 from __future__ import annotations
 

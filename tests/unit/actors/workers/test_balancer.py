@@ -1,4 +1,4 @@
-"""The queue of ready tasks, and whom it gives the next one to."""
+"""The balancer: the queue of ready tasks, and the workers that it assigns them to."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SHORT, OTHER = ObjectId(b"f" * 16), ObjectId(b"g" * 16)
 
 
 class Scene:
-    """A balancer, one task and one worker; tasks are those of a short function, if nothing else is said."""
+    """A balancer, one task and one worker; tasks are those of a short function, unless stated otherwise."""
 
     def __init__(self, bench: Bench, rules: SchedulerConfig = RULES) -> None:
         self.bench = bench
@@ -73,8 +73,8 @@ class Scene:
             self._tasks[number] = self.bench.recorder()
         return self._tasks[number][1]
 
-    def said(self) -> list[Any]:
-        """Return what the tasks were told, by their numbers."""
+    def received(self) -> list[Any]:
+        """Return the messages that the tasks received, by task number."""
         return [message for number in sorted(self._tasks) for message in self._tasks[number][0].take()]
 
     def ready(
@@ -96,7 +96,7 @@ class Scene:
         return replace(TaskReady(self.task(number), spec, 1, False, None, 0, True), needs=Needs(worker=worker))
 
     def ready_for(self, worker: str, number: int) -> None:
-        """A task is ready that is for one worker."""
+        """Report a task ready that is for one worker."""
         self.bench.tell(self.balancer, self.choosy_ready(worker, number))
 
     def withdraw(self, number: int, priority: int = 0, account: int = 0) -> None:
@@ -199,7 +199,7 @@ def test_a_worker_that_joins_with_tasks_gets_only_what_it_has_places_for(scene: 
 def test_a_worker_that_joined_while_it_was_asked_is_counted_once(scene: Scene) -> None:
     scene.ready(1, 2)
     scene.join(queue_size=1)
-    scene.join(queue_size=1)  # said before the assignment reached it
+    scene.join(queue_size=1)  # sent before the assignment reached it
     assert scene.placed() == [1]
 
 
@@ -207,7 +207,7 @@ def test_a_worker_that_joined_while_it_was_asked_is_counted_once(scene: Scene) -
 def test_a_waiting_task_can_be_withdrawn(scene: Scene, goes_first: bool) -> None:
     scene.ready(1, goes_first=goes_first)
     scene.withdraw(1)
-    assert scene.said() == [TaskWithdrawn()]
+    assert scene.received() == [TaskWithdrawn()]
     scene.join()
     assert scene.placed() == []
 
@@ -216,7 +216,7 @@ def test_a_task_that_does_not_wait_is_told_so(scene: Scene) -> None:
     scene.join()
     scene.ready(1)
     scene.withdraw(1)
-    assert scene.said() == [TaskNotWaiting()]
+    assert scene.received() == [TaskNotWaiting()]
 
 
 def test_rows_that_have_no_room_hold_nobody_up_when_they_are_cancelled(scene: Scene, bench: Bench) -> None:
@@ -287,7 +287,7 @@ def test_what_tasks_said_before_it_asked_them_does_not_count(scene: Scene) -> No
     pinned = replace(TaskReady(scene.task(2), spec, 1, False, None, 0), needs=Needs(worker=""))
     scene.bench.tell(scene.balancer, earlier, WorkerFailed(scene.worker_ref), earlier, pinned)
     scene.withdraw(1)
-    assert scene.said() == [TaskNotWaiting()]
+    assert scene.received() == [TaskNotWaiting()]
     scene.join(queue_size=10)
     assert scene.placed() == []
     scene.ready(1, attempt=3)
@@ -297,29 +297,29 @@ def test_what_tasks_said_before_it_asked_them_does_not_count(scene: Scene) -> No
 # Any policy
 
 
-class Told:
-    """A policy that keeps what it is told, and decides what a test says."""
+class RecordingPolicy:
+    """A policy that records its calls, and decides as a test prescribes."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
         self.decisions: Decisions = Decisions()
         self.answer: Any = True
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def hear(*arguments: Any) -> Any:
-            self.heard.append((name, *arguments))
+            self.calls.append((name, *arguments))
             return self.answer
 
         return hear
 
     def decide(self, now: float) -> Decisions:
-        self.heard.append(("decide", now))
+        self.calls.append(("decide", now))
         decisions, self.decisions = self.decisions, Decisions()
         return decisions
 
 
 def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
-    policy = Told()
+    policy = RecordingPolicy()
     balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy, count(1).__next__))
     (task, task_ref), (_, worker), (_, host) = bench.recorder(), bench.recorder(), bench.recorder()
     ready = [
@@ -338,29 +338,29 @@ def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
         WorkerLeft(worker),
         WithdrawTask(task_ref, 9, 10),
     )
-    assert policy.heard == [
+    assert policy.calls == [
         ("join", worker, 5, 1, 2, host, Offer((("gpu", 2),), 1), ((needs, 1),), True),
         ("freed", worker, 3, 4, measured),
         ("recalled", worker, 5, 6, {SHORT}),
         ("resumed", worker, 7, 8),
         ("amounts_changed", worker, ((needs, -1),), True),
         ("leave", worker),
-        ("ready", ready),  # before the one that wants no more
+        ("ready", ready),  # before the withdrawal
         ("ready_constrained", [replace(ready[0], needs=needs)]),
         ("withdraw", task_ref, 9, 10),
         ("decide", 100.0),
     ]
     assert task.take() == [TaskWithdrawn()]
-    policy.heard.clear()
+    policy.calls.clear()
     policy.answer = False
     bench.tell(balancer, LoadFreed(worker, 1, 1, {}))
-    assert policy.heard == [("freed", worker, 1, 1, {})]
+    assert policy.calls == [("freed", worker, 1, 1, {})]
     bench.tell(balancer, *ready, WorkerFailed(worker))
-    assert policy.heard[1:] == [("forget",), ("decide", 100.0)]
+    assert policy.calls[1:] == [("forget",), ("decide", 100.0)]
 
 
 def test_decisions_become_mail_and_a_time_becomes_a_question(bench: Bench) -> None:
-    policy = Told()
+    policy = RecordingPolicy()
     balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy, count(1).__next__))
     (task, task_ref), (worker, worker_ref) = bench.recorder(), bench.recorder()
     spec = Task(TaskId(bytes(16)), SHORT, b"", b"")
@@ -369,16 +369,16 @@ def test_decisions_become_mail_and_a_time_becomes_a_question(bench: Bench) -> No
     bench.tell(balancer, ready)
     assert worker.take() == [AssignTasks([(ready, 50)]), RecallTasks(6)]
     assert task.take() == [TaskRefused(3, "no")]
-    policy.heard.clear()
+    policy.calls.clear()
     bench.advance(1.0)
     policy.decisions = Decisions(look_at=101.5)
     bench.tell(balancer, ready)
     policy.decisions = Decisions(look_at=103.0)
     bench.advance(0.5)
     bench.advance(1.0)
-    assert [heard for heard in policy.heard if heard[0] == "decide"] == [("decide", 101.0), ("decide", 101.5)]
+    assert [calls for calls in policy.calls if calls[0] == "decide"] == [("decide", 101.0), ("decide", 101.5)]
     bench.advance(0.5)
-    assert policy.heard[-1] == ("decide", 103.0)
+    assert policy.calls[-1] == ("decide", 103.0)
     assert bench.dispatcher.next_deadline() is None
 
 
@@ -386,7 +386,7 @@ def test_decisions_become_mail_and_a_time_becomes_a_question(bench: Bench) -> No
 
 
 class Uneven(Scene):
-    """One worker with eight tasks of a short function, and another one that has just come."""
+    """One worker with eight tasks of a short function, and another worker that has just joined."""
 
     def __init__(self, bench: Bench, rules: SchedulerConfig = RULES) -> None:
         super().__init__(bench, rules)
@@ -397,7 +397,7 @@ class Uneven(Scene):
         bench.tell(self.balancer, WorkerJoined(self.other_ref, 1000, 0, 0, self.host))
 
     def asked(self) -> list[int]:
-        """Return how many tasks the first worker was asked to give back."""
+        """Return how many tasks the first worker was requested to return."""
         return [mail.count for mail in self.worker.take() if type(mail) is RecallTasks]
 
     def give_back(self, *numbers: int) -> None:
@@ -451,7 +451,7 @@ def test_a_look_that_finds_nothing_ends_the_row(bench: Bench) -> None:
 def test_between_two_rounds_is_the_time_that_was_set(bench: Bench) -> None:
     scene = Uneven(bench, scheduler_config(load_balance_seconds=5.0))
     bench.advance(LOOK_SECONDS)
-    assert scene.asked() == [7]  # and it gives back none: its processor has them
+    assert scene.asked() == [7]  # and it returns none: its processor has them
     for _ in range(498):
         bench.advance(0.01)
     assert scene.asked() == []
@@ -471,7 +471,7 @@ def test_without_balancing_nobody_is_asked_and_no_timer_is_set(bench: Bench) -> 
 
 
 def test_a_worker_where_nothing_ends_is_asked_for_what_waits_even_if_nobody_is_idle(bench: Bench) -> None:
-    """Else tasks that come later would overtake those for ever."""
+    """Otherwise, later tasks would overtake the queued ones for ever."""
     scene = Scene(bench)
     scene.learn(OTHER, WORK_AHEAD_US // 2)
     other, other_ref = bench.recorder()
@@ -500,7 +500,7 @@ def limited(bench: Bench, waiting_most: int) -> Scene:
 
 
 def refused(scene: Scene) -> int:
-    mail = scene.said()
+    mail = scene.received()
     assert {type(message) for message in mail} <= {TaskRefused}
     return len(mail)
 
@@ -528,7 +528,7 @@ def test_a_free_place_is_one_in_the_queue_of_a_worker_however_long_the_tasks(ben
     scene = limited(bench, 0)
     scene.join(queue_size=3)
     scene.ready(1, 2, 3, 4, function_id=OTHER)
-    assert scene.placed() == [1]  # the others wait here, for places that are free
+    assert scene.placed() == [1]  # the other tasks wait in the balancer, for free places
     assert waiting(scene) == [2, 3]
     assert refused(scene) == 1
 
@@ -536,7 +536,7 @@ def test_a_free_place_is_one_in_the_queue_of_a_worker_however_long_the_tasks(ben
 def test_without_a_worker_and_without_room_to_wait_tasks_are_refused_at_once(bench: Bench) -> None:
     scene = limited(bench, 0)
     scene.ready(1)
-    (message,) = scene.said()
+    (message,) = scene.received()
     assert message.attempt == 1
     assert "no worker is connected" in message.sentence
     assert "max_number_of_tasks_waiting is 0" in message.sentence
@@ -545,7 +545,7 @@ def test_without_a_worker_and_without_room_to_wait_tasks_are_refused_at_once(ben
 def test_tasks_that_waited_or_ran_before_and_nested_ones_are_never_refused(bench: Bench) -> None:
     scene = limited(bench, 0)
     scene.ready(1, attempt=2, goes_first=True)
-    scene.ready(2, attempt=2)  # it was asked, by a balancer that was restarted
+    scene.ready(2, attempt=2)  # reported on request of a restarted balancer
     scene.ready(3, priority=of_child(0))
     assert refused(scene) == 0
     assert waiting(scene) == [3, 1, 2]
@@ -575,19 +575,19 @@ def test_a_task_that_was_withdrawn_in_the_same_turn_is_not_refused_as_well(bench
     ):
         scene.balancer.send(message)
     bench.run()
-    assert scene.said() == [TaskWithdrawn()]
+    assert scene.received() == [TaskWithdrawn()]
 
 
 def test_the_newest_of_the_largest_client_makes_room_for_one_that_has_fewer(bench: Bench) -> None:
     scene = limited(bench, 3)
     scene.ready(1, 2, 3)
     scene.ready(4, account=1)
-    (message,) = scene.said()
+    (message,) = scene.received()
     assert "in favour of a client with fewer waiting tasks" in message.sentence
     assert waiting(scene) == [1, 2, 4]
     scene.ready(5)
     scene.ready(6, account=1)
-    assert [message.sentence.count("it waited") for message in scene.said()] == [0, 0]
+    assert [message.sentence.count("it waited") for message in scene.received()] == [0, 0]
     assert waiting(scene) == [1, 2, 4]
 
 
@@ -603,7 +603,7 @@ def test_tasks_of_an_unknown_function_are_given_one_by_one(scene: Scene) -> None
     scene.join(queue_size=1000)
     scene.ready(1, 2, 3, function_id=OTHER)
     assert scene.placed() == [1]
-    scene.free(1, WORK_AHEAD_US)  # it was cancelled, so nothing is known still
+    scene.free(1, WORK_AHEAD_US)  # it was cancelled, so its duration is still unknown
     assert scene.placed() == [2]
 
 
@@ -643,7 +643,7 @@ def test_a_worker_that_joins_with_work_gets_no_more_than_it_has_room_for(scene: 
 
 
 def by_payload(run: RunTask) -> Outcome:
-    """Run as long as the payload says."""
+    """Run for the time in the payload."""
     return Outcome(seconds=float(run.payload))
 
 
@@ -660,7 +660,7 @@ def test_long_tasks_after_a_thousand_short_ones_of_another_function_are_spread(s
     simulation.run()
     assert len(agent.queued) == 2
     simulation.advance(0.0001)
-    assert len(agent.queued) > 500  # no sooner is the duration known than they are given ahead
+    assert len(agent.queued) > 500  # once the duration is known, tasks are assigned ahead
     simulation.advance(1.0)
     assert client.open == {}
     submit(other, [1.0, 0.1, 0.1] * 6)
@@ -688,7 +688,7 @@ def test_a_function_that_takes_longer_than_before_is_given_one_by_one_soon_and_a
     assert client.open == {}
     submit(client, [1.0] * 16)
     simulation.run()
-    assert len(agent.queued) == 10  # 50 ms for each worker, as it was
+    assert len(agent.queued) == 10  # 50 ms of work for each worker, as before
     simulation.advance(5.0)
     assert len(agent.queued) == 2  # while four tasks wait
     simulation.advance(3.0)
@@ -711,7 +711,7 @@ def test_what_a_restarted_balancer_forgot_it_learns_again() -> None:
     simulation.fail(simulation.tree.supervisor.children[BALANCER])
     simulation.run()
     assert simulation.actor(BALANCER)._policy._durations.expected_us(client.function_id) == WORK_AHEAD_US
-    assert len(agent.queued) == 10  # what was given ahead is counted as it was
+    assert len(agent.queued) == 10  # tasks assigned ahead are counted as before
     simulation.advance(0.01)
     assert len(agent.queued) == 10
     simulation.advance(0.25)
@@ -720,7 +720,7 @@ def test_what_a_restarted_balancer_forgot_it_learns_again() -> None:
 
 
 def single_tasks(simulation: Simulation, client: SimulatedClient, other: SimulatedClient) -> None:
-    """While one client has a thousand tasks of 10 ms waiting, another one's start when those at workers have run."""
+    """While one client has a thousand waiting tasks of 10 ms, a task of another client starts after the queued ones."""
     for _ in range(3):
         single_task(simulation, other)
     assert len(client.open) > 1000
@@ -816,11 +816,11 @@ def test_a_task_for_a_worker_that_is_not_there_is_refused() -> None:
     bench = Bench()
     scene = Scene(bench)
     scene.ready_for("w-1", 1)
-    assert [type(each) for each in scene.said()] == [TaskRefused]
+    assert [type(each) for each in scene.received()] == [TaskRefused]
     bench.tell(scene.balancer, WorkerJoined(scene.worker_ref, 1, 0, 0, scene.host, name="w-1"))
     bench.tell(scene.balancer, WorkerLeft(scene.worker_ref))
     scene.ready_for("w-1", 2)
-    [refused] = scene.said()
+    [refused] = scene.received()
     assert "it is for the worker w-1 alone, which no longer takes tasks" in refused.sentence
     assert scene.worker.take(AssignTasks) == []
 
@@ -833,7 +833,7 @@ def test_a_task_for_one_worker_can_be_withdrawn_before_it_is_placed() -> None:
     scene.balancer.send(scene.choosy_ready("w-1", 1))
     scene.balancer.send(WithdrawTask(scene.task(1), 0, 0))
     bench.run()
-    assert [type(each) for each in scene.said()] == [TaskWithdrawn]
+    assert [type(each) for each in scene.received()] == [TaskWithdrawn]
     assert scene.worker.take(AssignTasks) == []
 
 
@@ -869,5 +869,5 @@ def test_of_a_range_that_somebody_waits_for_the_rows_become_tasks(bench: Bench) 
     bench.tell(scene.balancer, WorkersPausedAt(scene.host, 1))
     question = ExplainTask(bench.recorder()[1], spec.task_id, is_wanted=True)
     bench.tell(scene.balancer, ExplainWaiting(question, scene.task(1), 0, 0, None, FIRST_TRY, 0.0))
-    assert scene.said() == [RangeTooLong(1)]
+    assert scene.received() == [RangeTooLong(1)]
     assert scene.worker.take() == []

@@ -1,4 +1,4 @@
-"""What the scheduler knows about one worker, and what becomes of its tasks."""
+"""The worker proxy: the scheduler's view of one worker, and what happens to its tasks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def order(number: int, attempt: int = 1) -> RunTask:
     return RunTask(task_id(number), INDEX, attempt, SHORT, b"arguments", b"")
 
 
-def never_left(attempt: int) -> RunLost:
+def never_sent(attempt: int) -> RunLost:
     return RunLost(attempt, "alpha", was_running=False, was_ordered=False)
 
 
@@ -141,13 +141,13 @@ class Scene:
     def resume(self, number: int, attempt: int = 1) -> None:
         self.tell(Batch[RunUnblocked]([RunUnblocked(task_id(number), INDEX, attempt)]))
 
-    def come_back(self, held: bytes) -> None:
-        """The agent has another connection."""
+    def reconnect(self, held: bytes) -> None:
+        """Connect the agent again."""
         self.peer.connect(Connection(b"new link"))
         self.tell(Resumed(self.peer.connection_number, held))
 
     def forget(self) -> None:
-        """Drop what was said until now."""
+        """Drop all messages until now."""
         self.balancer.take()
         self.outbox.sent_to(self.peer)
         for task in self.tasks:
@@ -179,7 +179,7 @@ def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
     assert names < {field.name for field in dataclasses.fields(RunTask)}
     assert {name: getattr(run, name) for name in names} == {name: getattr(spec, name) for name in names}
     assert all(getattr(spec, name) for name in names)
-    assert (run.account, run.owner) == (4, 9), "the scheduler knows it better"
+    assert (run.account, run.owner) == (4, 9), "the scheduler uses its own record of the account"
 
 
 @pytest.mark.parametrize("status", [TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.FAILED])
@@ -264,7 +264,7 @@ def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_pl
     assert scene.outbox.sent_to(scene.peer) == []
     assert scene.tasks[0].take() == [
         TaskAssigned(scene.proxy, {scene.refs[0]: 2}),
-        never_left(2),
+        never_sent(2),
     ]
     assert scene.balancer.take() == []
     assert scene.actor.load == (2, 27)
@@ -323,7 +323,7 @@ def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scen
     scene.assign(0)
     assert scene.tasks[0].take() == [
         TaskAssigned(scene.proxy, {scene.refs[0]: 1}),
-        never_left(1),
+        never_sent(1),
     ]
     assert scene.outbox.sent_to(scene.peer) == []
     scene.tell(WorkerForgotten())
@@ -349,7 +349,7 @@ def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_n
         + HELD_RUN.pack(task_id(1), 1, INDEX)  # an old attempt of it
         + HELD_RUN.pack(task_id(9), 5, INDEX)  # unknown
     )
-    scene.come_back(held)
+    scene.reconnect(held)
     assert scene.outbox.sent_to(scene.peer) == [
         order(1, 2),
         order(2, 2),
@@ -365,7 +365,7 @@ def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the
     scene.assign(0, 1)
     scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1))
     scene.forget()
-    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    scene.reconnect(HELD_RUN.pack(task_id(0), 1, INDEX))
     assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
 
 
@@ -442,7 +442,7 @@ def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scen
     assert scene.outbox.sent_to(scene.peer) == []
     assert scene.tasks[0].take() == [
         TaskAssigned(scene.proxy, {scene.refs[0]: 1}),
-        never_left(1),
+        never_sent(1),
     ]
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {}), WorkerLeft(scene.proxy)]
 
@@ -464,7 +464,7 @@ def test_it_asks_for_the_tasks_that_the_worker_would_take_last(scene: Scene) -> 
 
 
 def test_when_none_of_these_comes_the_first_one_is_asked_for_as_well(scene: Scene) -> None:
-    """It had to wait for its objects, and another one that began meanwhile takes long."""
+    """The first task had to wait for its objects, and another task that started meanwhile takes long."""
     scene.assign(0, 1, 2)
     scene.forget()
     for expected in ([1, 2], [0, 1, 2], [0, 1, 2]):
@@ -503,7 +503,7 @@ def test_one_that_has_not_begun_can_be_asked_for_alone(scene: Scene) -> None:
     scene.tell(Batch[RunBlocked]([RunBlocked(task_id(0), INDEX, 1)]))
     scene.forget()
     scene.tell(RecallRun(task_id(0), 1))
-    assert asked(scene) == [], "it waits for others, so it has begun"
+    assert asked(scene) == [], "it is blocked, so it has started"
 
 
 def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
@@ -515,7 +515,7 @@ def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
     assert scene.actor.load == (1, 7)
     assert scene.tasks[1].take() == [RunRecalled(1)]
     assert scene.balancer.take() == [TasksRecalled(scene.proxy, 1, 7, {SHORT})]
-    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    scene.reconnect(HELD_RUN.pack(task_id(0), 1, INDEX))
     assert scene.outbox.sent_to(scene.peer) == []
 
 
@@ -523,7 +523,7 @@ def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: 
     scene.assign(0, 1)
     scene.tell(RecallTasks(1))
     scene.forget()
-    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    scene.reconnect(HELD_RUN.pack(task_id(0), 1, INDEX))
     assert scene.outbox.sent_to(scene.peer) == [order(1)]
 
 
@@ -552,7 +552,7 @@ def test_a_proxy_that_fails_gives_its_tasks_back_and_has_the_balancer_ask_everyb
     assert scene.tasks[1].take() == [RunLost(1, "alpha", was_running=False)]
 
 
-# Tasks that wait for others
+# Blocked tasks
 
 
 def test_a_task_that_waits_gives_up_its_place_until_it_goes_on(scene: Scene) -> None:
@@ -580,7 +580,7 @@ def test_one_that_ends_while_it_waits_has_no_place_to_give_back(scene: Scene) ->
 
 
 def test_one_that_is_given_back_while_it_waits_has_no_place_to_give_back(scene: Scene) -> None:
-    """No agent that keeps to the rules gives it back."""
+    """An agent that keeps to the protocol does not return a blocked task."""
     scene.assign(0)
     scene.assign(1)
     scene.suspend(0)
@@ -604,7 +604,7 @@ def test_an_agent_that_is_back_says_anew_who_waits(scene: Scene) -> None:
     scene.assign(0)
     scene.suspend(0)
     scene.forget()
-    scene.come_back(HELD_RUN.pack(task_id(0), 1, INDEX))
+    scene.reconnect(HELD_RUN.pack(task_id(0), 1, INDEX))
     assert scene.balancer.take() == [LoadResumed(scene.proxy, 1, 7)]
     scene.suspend(0)
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
@@ -645,12 +645,12 @@ def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Sc
     scene.tell(WorkerForgotten())
     scene.assign(2)
     assert scene.outbox.sent_to(scene.peer) == []
-    assert never_left(1) in scene.tasks[2].take()
+    assert never_sent(1) in scene.tasks[2].take()
     scene.tell(Batch[RecallResponse]([RecallResponse(task_id(1), INDEX, 1)]))
     assert scene.tasks[1].take() == [RunRecalled(1)]
     scene.finish(0)
     assert len(scene.tasks[0].take()) == 1
-    scene.come_back(b"")
+    scene.reconnect(b"")
     assert not [each for each in scene.balancer.take() if type(each) is WorkerJoined]
 
 
@@ -667,7 +667,7 @@ def test_lines_of_its_runs_go_on_with_their_tasks_and_others_are_ignored(scene: 
     assert scene.outputs.take() == []
 
 
-# What its runs take of the node
+# Resources that runs take from the node
 
 
 GPU = Needs((("gpu", 1),))
@@ -718,7 +718,7 @@ def test_orders_that_never_left_take_nothing_and_the_others_are_said_again(scene
     scene.tell(ConnectionLost(1, "cut", [order(0, 1)]))
     assert AmountsChanged(scene.proxy, ((GPU, -1),)) in scene.balancer.take()
     scene.tell(WorkerForgotten())
-    scene.come_back(HELD_RUN.pack(task_id(1), 1, INDEX))
+    scene.reconnect(HELD_RUN.pack(task_id(1), 1, INDEX))
     (joined,) = (mail for mail in scene.balancer.take() if type(mail) is WorkerJoined)
     assert joined.taken == ((GPU, 1),)
 
@@ -739,7 +739,7 @@ def test_runs_of_which_nobody_knows_what_they_take_are_unsure_until_their_tasks_
     assert (joined.taken, joined.is_unsure) == ((), False)
 
 
-# Clients that ask where a run is
+# Clients that request explanations of a run
 
 
 def slow(_run: RunTask) -> Outcome:
@@ -833,7 +833,7 @@ def test_only_so_many_questions_wait(asking: Asking, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def held(scene: Scene) -> Recorder:
-    """A proxy that holds the order of its first task, and whom it asks for it."""
+    """Return the recorder that a proxy requests the start of its first task from; the proxy holds the order."""
     session, session_ref = scene.bench.recorder()
     context = SimpleNamespace(session=session_ref)
     ready = TaskReady(scene.refs[0], Task(task_id(0), SHORT, b"arguments", b""), 1, goes_first=False, context=context)
@@ -883,4 +883,4 @@ def test_a_held_run_is_not_said_to_an_agent_that_begins_anew(scene: Scene, held:
 def test_a_held_run_of_a_lost_agent_has_not_begun(scene: Scene, held: Recorder) -> None:
     assert held.take()
     scene.tell(StopWorker(was_lost=True))
-    assert scene.tasks[0].take()[1:] == [never_left(1)]
+    assert scene.tasks[0].take()[1:] == [never_sent(1)]

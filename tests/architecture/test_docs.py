@@ -61,7 +61,7 @@ def test_the_pictures_of_the_gallery_are_what_its_programs_compute() -> None:
 
 @pytest.mark.more
 @pytest.mark.parametrize("name", ["back_test", "grid_search", "risk_service", "value_at_risk"])
-def test_so_are_those_that_need_other_packages(name: str) -> None:
+def test_pictures_that_need_other_packages_are_up_to_date(name: str) -> None:
     """They may differ by some pixels, as these packages may compute in another way."""
     needs("matplotlib")
     needs("sklearn")

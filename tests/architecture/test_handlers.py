@@ -129,7 +129,7 @@ def test_both_ends_of_a_channel_know_the_batches(direction: Direction, modules: 
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda direction: direction.name)
-def test_every_item_is_said_by_somebody(direction: Direction) -> None:
+def test_every_item_has_a_sender(direction: Direction) -> None:
     assert {batch.item.__name__ for batch in direction.batches} <= made_in(SOURCE)
 
 
@@ -153,7 +153,7 @@ def test_every_internal_message_is_sent_and_handled(messages: ModuleType, packag
     assert {cls.__name__ for cls in classes} <= made_in(SOURCE)
 
 
-def test_nothing_is_handled_that_nobody_knows() -> None:
+def test_every_handled_message_is_defined() -> None:
     """A handler's type is an internal message of the same package, a batch or an item of the wire, or of the kit."""
     modules = {
         "scaler.actors": ("scaler.actors.", "scaler.wire.messages", "scaler.kit.", "pykka."),

@@ -194,7 +194,7 @@ def test_stop_is_true_for_a_live_actor_and_false_for_a_dead_one(adder: ActorRef)
     assert adder.stop(timeout=10) is False
 
 
-def test_two_who_stop_an_actor_at_the_same_time_are_both_told_so() -> None:
+def test_two_threads_that_stop_an_actor_at_the_same_time_both_get_true() -> None:
     dispatcher = Dispatcher(time.monotonic)
     ref = dispatcher.spawn(Adder())
     first, second = ref.stop(block=False), ref.stop(block=False)

@@ -94,7 +94,7 @@ def test_a_folder_has_about_a_dozen_files() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.name == "__init__.py"], ids=name_of)
-def test_a_folder_says_what_is_in_it_who_calls_it_and_what_never_belongs_there(path: Path) -> None:
+def test_the_docstring_of_a_folder_says_what_is_in_it_and_who_calls_it(path: Path) -> None:
     page = ast.get_docstring(ast.parse(path.read_text())) or ""
     assert len(re.findall(r"\.(?=\s|$)", page)) >= 3
 

@@ -75,7 +75,7 @@ WIDTHS = {"i32": "Int32", "u16": "UInt16", "u32": "UInt32", "u64": "UInt64", "fr
 
 
 @pytest.mark.parametrize("batch", sorted(BATCHES, key=lambda b: b.item.__name__), ids=lambda b: b.item.__name__)
-def test_schema_says_how_wide_the_numbers_of_a_column_are(batch: type[Batch[Any]]) -> None:
+def test_the_schema_documents_the_width_of_columns(batch: type[Batch[Any]]) -> None:
     """Cap'n Proto does not know: to it they are bytes."""
     text = next(text for path in SCHEMAS.values() if f"struct {batch.item.__name__} {{" in (text := path.read_text()))
     body = text.partition(f"struct {batch.item.__name__} {{")[2].partition("}")[0]
@@ -91,7 +91,7 @@ def test_union_of_a_direction_is_the_messages_that_travel_it(direction: Directio
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda direction: direction.name)
-def test_direction_is_batches_and_its_number_and_says_which(direction: Direction) -> None:
+def test_a_direction_is_a_union_of_batches_with_numbers(direction: Direction) -> None:
     struct = getattr(LOADED[direction.schema], direction.name).schema
     numbers = {} if direction.schema == "processor" else {"number": "uint64", "heard": "uint64"}
     assert schema_fields(struct) == {"batches": "list of struct", "direction": "uint16", **numbers}
@@ -156,6 +156,6 @@ def test_statuses_are_listed_in_the_schema_and_in_the_readme() -> None:
         assert f"| {status.value} | {status.name.lower().replace('_', ' ')} |" in readme
 
 
-def test_held_runs_are_as_the_schema_says() -> None:
+def test_held_runs_match_the_schema() -> None:
     assert "16 bytes id, UInt32 attempt, UInt16 worker, little-endian" in SCHEMAS["worker"].read_text()
     assert HELD_RUN.format == "<16sIH"

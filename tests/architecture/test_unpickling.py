@@ -60,5 +60,5 @@ def test_only_worker_processes_and_clients_load_pickles(folder: str) -> None:
 
 
 @pytest.mark.parametrize("file", ["processor/execution/values.py", "client/outcome.py", "executors/symphony/engine.py"])
-def test_those_who_load_them_are_found(file: str) -> None:
+def test_modules_that_unpickle_are_found(file: str) -> None:
     assert roads_to_pickles(PACKAGE / file)

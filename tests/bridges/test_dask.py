@@ -108,7 +108,7 @@ def test_a_generator_is_no_value_of_a_task(scheduler: Any) -> None:
         dask.delayed(sum)(numbers).compute(scheduler=scheduler, optimize_graph=False)
 
 
-def test_what_dask_asks_of_any_scheduler(scheduler: Any) -> None:
+def test_the_scheduler_interface_of_dask(scheduler: Any) -> None:
     from dask.utils_test import GetFunctionTestMixin
 
     class Suite(GetFunctionTestMixin):

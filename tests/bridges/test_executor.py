@@ -289,7 +289,9 @@ def test_dask_takes_it_for_a_pool_of_threads(pair: Client) -> None:
 
 
 @pytest.mark.parametrize("program", [cancel_all, shut_down, leave_a_map_that_raises, leave_a_map_that_is_late])
-def test_it_cancels_as_a_pool_does(pair: Client, program: Callable[[Executor, str], Sequence[Future[int]]]) -> None:
+def test_a_client_executor_cancels_as_a_pool_does(
+    pair: Client, program: Callable[[Executor, str], Sequence[Future[int]]]
+) -> None:
     theirs = row(ProcessPoolExecutor(2), program)
     ours = row(pair.as_executor(), program)
     assert ours.begun <= theirs.begun + SLACK

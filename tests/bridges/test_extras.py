@@ -21,7 +21,7 @@ def of_dask() -> Any:
 
 
 @pytest.mark.parametrize(("library", "bridge"), [("joblib", of_joblib), ("dask", of_dask)])
-def test_a_bridge_says_what_to_install(
+def test_a_bridge_names_the_package_to_install(
     library: str, bridge: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == library]:

@@ -98,7 +98,7 @@ def test_a_parallel_call_in_a_task_that_names_the_back_end_has_tasks_of_its_own(
 
 
 @pytest.mark.usefixtures("backend")
-def test_what_a_call_learned_of_its_batches_does_not_count_for_the_next() -> None:
+def test_batch_sizes_that_a_call_learned_do_not_affect_the_next() -> None:
     parallel = joblib.Parallel()
     assert len(parallel(joblib.delayed(half)(n) for n in range(5000))) == 5000
     assert parallel._backend.compute_batch_size() == 1

@@ -87,6 +87,6 @@ class TestParfun:
         assert nested(list(range(20))) == [sum(2 * n for n in range(20)), sum(2 * n for n in range(10, 30))]
 
 
-def test_a_cluster_that_is_there_will_do(address: str) -> None:
+def test_an_existing_cluster_is_used(address: str) -> None:
     with parfun.set_parallel_backend_context("scaler_remote", scheduler_address=address, n_workers=2):
         assert scaled(list(range(30)), 2) == list(range(0, 60, 2))

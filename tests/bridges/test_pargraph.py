@@ -58,14 +58,14 @@ VALUES = [number * 37 % 400 for number in range(400)]
 
 
 @pytest.mark.parametrize("function", [parallel_sort, sorted_twice])
-def test_its_engine_runs_on_a_client(client: Client, function: pargraph.graph) -> None:
+def test_the_engine_of_pargraph_runs_on_a_client(client: Client, function: pargraph.graph) -> None:
     graph, keys = function.to_graph(parts=4).to_dict(values=VALUES)
     [result] = pargraph.GraphEngine(client).get(graph, keys)
     assert result == function(VALUES, 4)
 
 
 @pytest.mark.parametrize("function", [parallel_sort, sorted_twice])
-def test_its_graphs_are_graphs_of_ours(client: Client, function: pargraph.graph) -> None:
+def test_graphs_of_pargraph_are_valid_graphs(client: Client, function: pargraph.graph) -> None:
     graph, keys = function.to_graph(parts=4).to_dict(values=VALUES)
     assert list(client.get(graph, keys).values()) == [function(VALUES, 4)]
 

@@ -84,7 +84,7 @@ def test_arguments_that_travel_with_their_task_arrive_and_can_be_changed(bench: 
     ]
 
 
-def test_it_says_how_many_tasks_it_can_run_and_what_they_may_ask_for(engine: str) -> None:
+def test_an_executor_reports_its_capacity_and_capabilities(engine: str) -> None:
     executor = load_executor(ClusterConfig(ADDRESS, engine=engine))
     assert executor.capacity is None or executor.capacity > 0
     assert dict(from_text(to_text(executor.capabilities))) == executor.capabilities
@@ -101,7 +101,7 @@ def test_each_run_has_exactly_one_result(bench: ExecutorBench) -> None:
     assert bench.everything_was_answered_once()
 
 
-def test_a_result_says_which_run_it_is_of(bench: ExecutorBench) -> None:
+def test_a_result_names_its_run(bench: ExecutorBench) -> None:
     task = bench.task(abs, -1, worker=1)
     task.attempt = 7
     bench.run(task)
@@ -229,7 +229,7 @@ def test_a_large_result_is_what_it_was_when_the_function_returned(bench: Executo
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
-def test_a_function_that_raises_has_failed_and_the_worker_goes_on(
+def test_a_function_that_raises_has_failed_and_the_worker_continues(
     bench: ExecutorBench, kind: type[BaseException]
 ) -> None:
     def fail() -> None:
@@ -298,7 +298,7 @@ def test_a_cancelled_run_that_waits_never_runs(bench: ExecutorBench, gate: Any) 
     assert gate.noted() == ["first", "last"]
 
 
-def test_a_cancelled_run_that_runs_is_answered_and_the_worker_goes_on(bench: ExecutorBench, gate: Any) -> None:
+def test_a_cancelled_running_run_is_answered_and_the_worker_continues(bench: ExecutorBench, gate: Any) -> None:
     unwanted, last = bench.task(passing(), gate.path, gate.log, "unwanted"), bench.task(abs, -1)
     bench.run(unwanted, last)
     bench.until(gate.noted)
@@ -333,7 +333,7 @@ def test_a_cancelled_run_that_waits_for_others_is_answered(bench: ExecutorBench,
 # RecallRequest
 
 
-def test_what_has_not_started_is_given_back_and_what_has_stays(bench: ExecutorBench, gate: Any) -> None:
+def test_queued_runs_are_given_back_on_recall_and_running_ones_stay(bench: ExecutorBench, gate: Any) -> None:
     first = bench.task(passing(), gate.path, gate.log, "first")
     waiting = [bench.task(noting(), gate.log, "waiting") for _ in range(3)]
     bench.run(first, *waiting)
@@ -373,7 +373,7 @@ def test_a_task_waits_for_an_object_until_it_is_found(bench: ExecutorBench) -> N
     assert value_of(*bench.results(task)) == 1000
 
 
-def test_a_task_whose_object_is_nowhere_fails_and_the_others_do_not(bench: ExecutorBench) -> None:
+def test_only_the_task_whose_object_is_missing_fails(bench: ExecutorBench) -> None:
     nowhere = ObjectId(b"nowhere........!")
     task, other = bench.task(nowhere), bench.task(abs, -1)
     bench.answers_needs = False
@@ -414,7 +414,7 @@ def test_an_object_that_is_lost_is_asked_for_once_more(bench: ExecutorBench) -> 
     assert value_of(*bench.results(task)) == 4
 
 
-def test_a_forgotten_object_is_asked_for_when_its_id_comes_again(bench: ExecutorBench) -> None:
+def test_a_forgotten_object_is_fetched_again_on_demand(bench: ExecutorBench) -> None:
     first = bench.task(len, bench.value("one", ObjectId(b"the same id.....")))
     bench.run(first)
     assert value_of(*bench.results(first)) == 3
@@ -424,9 +424,7 @@ def test_a_forgotten_object_is_asked_for_when_its_id_comes_again(bench: Executor
     assert value_of(*bench.results(second)) == 5
 
 
-def test_what_is_forgotten_or_collected_is_not_taken_from_a_task_that_has_begun(
-    bench: ExecutorBench, gate: Any
-) -> None:
+def test_a_running_task_keeps_its_forgotten_or_collected_objects(bench: ExecutorBench, gate: Any) -> None:
     def wait_and_count(path: str, log: str, values: list[int]) -> int:
         with Path(log).open("a", encoding="utf-8") as file:
             file.write("begun\n")
@@ -449,7 +447,7 @@ def test_what_is_forgotten_or_collected_is_not_taken_from_a_task_that_has_begun(
 # RunBlocked and RunUnblocked
 
 
-def test_a_run_that_waits_for_others_gives_up_its_place_and_takes_it_again(bench: ExecutorBench, gate: Any) -> None:
+def test_a_blocked_run_gives_up_its_slot_and_takes_it_again(bench: ExecutorBench, gate: Any) -> None:
     bench.needs(ExecutorFeature.WAITS)
     parent, child = bench.task(blocking(), gate.path, gate.log, "parent"), bench.task(noting(), gate.log, "child")
     bench.run(parent)
@@ -462,7 +460,7 @@ def test_a_run_that_waits_for_others_gives_up_its_place_and_takes_it_again(bench
     assert bench.waits_of(parent) == ["blocked", "unblocked"]
 
 
-def test_it_takes_its_place_again_when_that_is_free(bench: ExecutorBench, gate: Any, tmp_path: Path) -> None:
+def test_a_blocked_run_resumes_when_its_slot_is_free(bench: ExecutorBench, gate: Any, tmp_path: Path) -> None:
     bench.needs(ExecutorFeature.WAITS)
     parent = bench.task(blocking(), gate.path, gate.log, "parent")
     bench.run(parent)
@@ -555,7 +553,7 @@ def test_a_task_finds_its_priority_and_account_the_scheduler_and_the_token_of_it
 # The agent's thread
 
 
-def test_it_runs_no_task_and_goes_on_while_one_computes(bench: ExecutorBench, gate: Any) -> None:
+def test_the_agent_runs_no_task_itself_and_keeps_working_while_one_computes(bench: ExecutorBench, gate: Any) -> None:
     def compute(path: str, log: str) -> tuple[int, int]:
         Path(log).write_text("begun\n", encoding="utf-8")
         while not Path(path).exists():

@@ -24,7 +24,7 @@ from tests.support.fake_scheduler_for_agents import value_of
 pytestmark = pytest.mark.processes
 
 
-def test_a_task_that_ends_its_process_fails_and_the_worker_goes_on(bench: ExecutorBench) -> None:
+def test_a_task_that_ends_its_process_fails_and_the_worker_continues(bench: ExecutorBench) -> None:
     bench.needs(ExecutorFeature.CRASH)
     bad, good = bench.task(os._exit, 3), bench.task(abs, -1)
     bench.run(bad, good)
@@ -120,7 +120,7 @@ def test_memory_that_is_not_used_is_given_back(new_bench: Callable[..., Executor
     eager.until(lambda: process.memory_info().rss < 100_000_000)
 
 
-def test_tasks_run_in_fresh_processes_once_the_worker_was_told_to_begin_anew(bench: ExecutorBench) -> None:
+def test_tasks_run_in_fresh_processes_after_restart_processes(bench: ExecutorBench) -> None:
     bench.needs(ExecutorFeature.FRESH)
 
     def process() -> int:
@@ -135,7 +135,7 @@ def test_tasks_run_in_fresh_processes_once_the_worker_was_told_to_begin_anew(ben
     assert value_of(*bench.results(after)) != first
 
 
-def test_a_worker_that_is_held_begins_only_what_it_may_and_goes_on_afterwards(bench: ExecutorBench) -> None:
+def test_a_paused_worker_starts_only_allowed_tasks_and_resumes_afterwards(bench: ExecutorBench) -> None:
     bench.needs(ExecutorFeature.ROOM)
     may, waits, withdrawn, given_back = (bench.task(abs, -number) for number in range(1, 5))
     bench.workers[0].send(PauseTasks(lambda task: task.task_id == may.task_id))

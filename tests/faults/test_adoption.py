@@ -77,7 +77,7 @@ def join(*values: bytes) -> bytes:
     return b"+".join(values)
 
 
-def test_running_tasks_go_on_under_the_next_scheduler(cluster: Cluster) -> None:
+def test_running_tasks_continue_under_the_next_scheduler(cluster: Cluster) -> None:
     with Client(cluster.address) as client:
         futures = [client.submit(task, cluster.folder, name) for name in ("a", "b", "later")]
         cluster.wait_for("a", "b")
@@ -102,7 +102,7 @@ def test_results_of_tasks_that_ended_while_there_was_no_scheduler_arrive(cluster
     assert [cluster.begun(name) for name in ("a", "b")] == [1, 1]
 
 
-def test_a_parent_that_waits_and_its_children_go_on(cluster: Cluster) -> None:
+def test_a_blocked_parent_and_its_nested_tasks_continue(cluster: Cluster) -> None:
     with Client(cluster.address) as client:
         future = client.submit(parent, cluster.folder, client)
         cluster.wait_for("child", "other")
@@ -114,7 +114,7 @@ def test_a_parent_that_waits_and_its_children_go_on(cluster: Cluster) -> None:
     assert [cluster.begun(name) for name in ("parent", "child", "other")] == [1, 1, 1]
 
 
-def test_running_nodes_of_a_graph_go_on(cluster: Cluster) -> None:
+def test_running_nodes_of_a_graph_continue(cluster: Cluster) -> None:
     with Client(cluster.address) as client:
         data = {"folder": cluster.folder, "first": "a", "second": "b"}
         calls = {
@@ -154,7 +154,7 @@ def test_the_next_scheduler_is_soon_at_work(tmp_path: Path) -> None:
     assert at_best(seconds_until_all_is_done, 4) < 4
 
 
-def test_an_agent_that_was_away_for_longer_than_its_time_out_goes_on(tmp_path: Path) -> None:
+def test_runs_of_an_agent_away_for_longer_than_its_time_out_continue(tmp_path: Path) -> None:
     address = free_address()
     with scheduler(address, "-wt", "2", "--crash-limit", "2") as (_, first), Proxy(address) as proxy:
         cluster = Cluster(address, first, tmp_path)

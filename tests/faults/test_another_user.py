@@ -109,7 +109,7 @@ def what_a_stranger_can(paths: list[str], processes: list[int]) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_another_user_gets_at_no_file_no_socket_and_no_process(open_folder: Path) -> None:
+def test_another_user_can_reach_no_file_socket_or_process(open_folder: Path) -> None:
     spill = open_folder / "spill"
     in_memory = ("--object-memory-bytes", "20000000", "--spill-folder", str(spill), "--spill-bytes", "1000000000")
     options = ("--keep", str(open_folder / "jobs"), "--audit-file", str(open_folder / "audit.log"))

@@ -168,7 +168,7 @@ def test_an_execution_is_repeated_with_need_if_a_fault_took_the_former_one(fault
     assert counted(seen, fault) == ([] if is_needed else ["executed_again_without_need: 1"])
 
 
-def test_the_number_of_a_process_that_was_killed_is_given_to_others() -> None:
+def test_the_pid_of_a_killed_process_is_reused() -> None:
     faults = [Fault("processor killed", "processor", 5.0, frozenset({100}))]
     assert was_killed(faults, 100, since=1.0)
     assert not was_killed(faults, 100, since=6.0)

@@ -47,7 +47,7 @@ def double(number: int) -> int:
         return sum(client.map(abs, [(number,), (-number,)]))
 
 
-def test_processors_start_though_the_folder_of_their_logs_is_gone(tmp_path: Path) -> None:
+def test_processors_start_although_their_log_folder_was_deleted(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     with (
@@ -63,7 +63,7 @@ def test_processors_start_though_the_folder_of_their_logs_is_gone(tmp_path: Path
 
 
 @MORE
-def test_an_agent_without_open_files_goes_on_as_soon_as_it_has_some(tmp_path: Path) -> None:
+def test_an_agent_without_free_descriptors_continues_once_some_are_free(tmp_path: Path) -> None:
     with (
         scheduler() as (address, _),
         command("cluster", address, "-n", "2") as agent,
@@ -183,7 +183,7 @@ def strangers(address: str, answer: bytes | None) -> Iterator[None]:
 
 
 @MORE
-def test_others_that_listen_at_the_address_of_a_killed_scheduler_harm_nothing(tmp_path: Path) -> None:
+def test_programs_that_listen_at_the_address_of_a_killed_scheduler_do_no_harm(tmp_path: Path) -> None:
     with contextlib.ExitStack() as first:
         address, running = first.enter_context(scheduler())
         with command("cluster", address, "-n", "2") as agent, Client(address) as client:

@@ -146,7 +146,7 @@ with Client(sys.argv[1]) as client:
 """
 
 
-def test_peers_that_are_paused_for_less_than_the_time_out_go_on(tmp_path: Path) -> None:
+def test_peers_paused_for_less_than_the_time_out_continue(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     with (
         scheduler(None, "-wt", "8", "-ct", "8") as (address, running),

@@ -131,7 +131,7 @@ def test_tasks_beside_a_poison_task_lose_nothing(client: Client) -> None:
             assert future.result(60) == i * i
 
 
-def test_a_killed_agent_takes_its_processors_with_it_and_others_do_its_work(tmp_path: Path) -> None:
+def test_processors_end_with_a_killed_agent_and_other_agents_run_its_tasks(tmp_path: Path) -> None:
     with (
         scheduler(None, "-wt", "600") as (address, _),
         command("cluster", address, "-n", "2") as first,
@@ -151,7 +151,7 @@ def test_a_killed_agent_takes_its_processors_with_it_and_others_do_its_work(tmp_
 
 
 @pytest.mark.more
-def test_an_agent_of_this_machine_that_stood_still_before_it_was_killed_is_no_silent_one(tmp_path: Path) -> None:
+def test_a_local_agent_stopped_before_it_was_killed_is_lost_at_once(tmp_path: Path) -> None:
     with (
         scheduler(f"ipc://{tmp_path}/s", "-wt", "600") as (address, running),
         command("cluster", address, "-n", "1") as first,
@@ -301,7 +301,7 @@ def append_and_nap(path: str, seconds: float) -> None:
 
 
 @pytest.mark.more
-def test_a_scheduler_that_was_stopped_takes_nobody_for_dead(tmp_path: Path) -> None:
+def test_a_stopped_scheduler_takes_no_peer_for_lost(tmp_path: Path) -> None:
     """What its peers said meanwhile waits in the sockets; its own pause counts for nobody."""
     mark = tmp_path / "mark"
     with (
@@ -453,7 +453,7 @@ MEMORY = Path("/sys/fs/cgroup/memory")
     not (MEMORY / "memory.oom_control").exists() or not os.access(MEMORY, os.W_OK),
     reason="needs control groups of version 1, and the right to make one",
 )
-def test_a_task_that_takes_all_memory_is_told_so(tmp_path: Path) -> None:
+def test_a_task_that_takes_all_memory_fails_with_that_reason(tmp_path: Path) -> None:
     group = MEMORY / f"scaler-{os.getpid()}"
     group.mkdir()
     try:

@@ -123,7 +123,7 @@ def test_a_peer_that_resets_its_connection_behind_unread_messages_and_a_ping_end
         assert running.process.poll() is None
 
 
-def test_a_scheduler_hangs_up_on_connections_that_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_closes_silent_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler_module, "IDLE_SECONDS", 0.2)
     with (
         scheduler_of_this_process() as address,

@@ -71,7 +71,7 @@ class Rival:
 
 
 @pytest.mark.parametrize("role", ["the same owner", "another owner", "an admin"])
-def test_nobody_replaces_a_large_result_of_another_client(site: Site, role: str) -> None:
+def test_a_client_cannot_replace_a_large_result_of_another(site: Site, role: str) -> None:
     files = {"the same owner": site.allow("alice"), "another owner": site.allow("eve")}
     files["an admin"] = str(site.folder / "admin.json")
     site.cluster()

@@ -121,7 +121,7 @@ def test_a_result_that_is_read_before_those_that_fill_the_memory_is_made_at_once
 
 @pytest.mark.more
 @pytest.mark.parametrize("cluster", [20_500_000], indirect=True)
-def test_so_is_one_that_another_client_awaits(cluster: tuple[str, Command]) -> None:
+def test_a_result_that_another_client_awaits_is_made_at_once(cluster: tuple[str, Command]) -> None:
     address, agent = cluster
 
     async def use() -> float:

@@ -59,7 +59,7 @@ def genuine() -> list[bytes]:
 @pytest.mark.parametrize(
     "messages", [10_000, pytest.param(500_000, marks=[pytest.mark.soak, pytest.mark.timeout(3000)])]
 )
-def test_bad_messages_of_those_who_have_a_key_stop_nothing(messages: int) -> None:
+def test_bad_messages_of_peers_with_a_key_stop_nothing(messages: int) -> None:
     chance = random.Random(1)
     samples = genuine()
     with scheduler(None, "-ll", "DEBUG") as (address, running), command("cluster", address, "-n", "1"):

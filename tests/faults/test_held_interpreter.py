@@ -102,7 +102,7 @@ with SchedulerClusterCombo(n_workers=1) as combo, Client(combo.get_address()) as
 """
 
 
-def test_another_program_at_its_address_has_the_usual_time_out(tmp_path: Path) -> None:
+def test_another_program_at_the_address_of_a_local_cluster_has_the_usual_time_out(tmp_path: Path) -> None:
     times = {"SCALER_CLIENT_TIMEOUT_SECONDS": "3"}
     done = run_python("-c", HEAD + OTHER_PROGRAM, "", folder=tmp_path, **times)
     assert done.returncode == 0, done.stderr

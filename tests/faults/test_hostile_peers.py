@@ -137,7 +137,7 @@ print("rounds", rounds, flush=True)
 
 @pytest.mark.more
 @pytest.mark.parametrize("inputs", [FEW, SOAK])
-def test_whatever_a_scheduler_says_its_peers_take_no_memory_and_end(inputs: int) -> None:
+def test_peers_of_a_hostile_scheduler_use_bounded_memory_and_can_end(inputs: int) -> None:
     address = free_address()
     hostile = [sys.executable, "-m", "tests.support.hostile", address, str(inputs), "1"]
     honest = [sys.executable, "-c", CLIENT, address]

@@ -46,7 +46,7 @@ def missing(record: JobRecord, marks: set[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_after_a_kill_nothing_is_missing_and_nothing_is_said(tmp_path: Path, seed: int) -> None:
+def test_after_a_kill_no_row_is_missing_and_nothing_is_logged(tmp_path: Path, seed: int) -> None:
     marks = killed_writer(tmp_path / "job", random.Random(seed).randrange(20, 420))
     folder = JobFolder(tmp_path / "job" / "keep")
     for _ in range(2):
@@ -81,7 +81,9 @@ def flipped(log: Path, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("spoil", [gone, empty, cut, zeroed, flipped])
-def test_a_log_that_is_lost_or_damaged_is_said(tmp_path: Path, spoil: Callable[[Path, random.Random], None]) -> None:
+def test_a_lost_or_damaged_write_ahead_log_is_reported(
+    tmp_path: Path, spoil: Callable[[Path, random.Random], None]
+) -> None:
     n_lost = 0
     for seed in range(4):
         place = tmp_path / str(seed)

@@ -55,7 +55,7 @@ def test_of_many_wrong_keys_none_gets_in_and_nothing_is_kept(handshakes: int) ->
 
 
 @pytest.mark.thorough
-def test_fifty_wrong_handshakes_a_second_fail_no_task_of_others() -> None:
+def test_fifty_wrong_handshakes_a_second_fail_no_task() -> None:
     with scheduler() as (address, running), command("cluster", address, "-n", "2"), Client(address) as client:
         client.wait_for_workers(2, 60)
         with knocking(address, 50) as count:
@@ -113,7 +113,7 @@ def test_other_protocols_are_hung_up_on_within_a_second(protocol: str) -> None:
         ends_in_order(running)
 
 
-def test_what_was_recorded_on_the_wire_gets_nobody_in() -> None:
+def test_a_recorded_handshake_cannot_be_replayed() -> None:
     with scheduler() as (address, running), command("cluster", address, "-n", "1"), Client(address) as watcher:
         with contextlib.closing(Tap(address)) as tap:
             with Client(tap.address) as client:
@@ -157,7 +157,7 @@ def connections(running: Command) -> int:
     ("seed", "n"),
     [(1, 1_000), pytest.param(None, 100_000, marks=[pytest.mark.soak, pytest.mark.timeout(3000)])],
 )
-def test_what_is_no_handshake_costs_nobody_else_anything(seed: int | None, n: int) -> None:
+def test_invalid_handshakes_affect_no_other_connection(seed: int | None, n: int) -> None:
     seed = fresh_seed() if seed is None else seed
     print(f"seed {seed}")
     with scheduler() as (address, running), command("cluster", address, "-n", "1"), Client(address) as client:

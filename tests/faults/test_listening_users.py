@@ -76,7 +76,7 @@ def test_no_peer_sends_anything_to_another_user_who_listens(
     assert stranger.received(1) == {"received 0 bytes"}
 
 
-def test_peers_send_nothing_to_another_user_who_takes_the_address_and_go_on_when_it_is_free_again(
+def test_peers_send_nothing_to_another_user_who_takes_the_address_and_continue_when_it_is_free(
     shared: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     address = f"ipc://{shared}/s"
@@ -131,7 +131,7 @@ def test_users_who_are_named_may_listen(of_nobody: str, name: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("viewer", ["top", "trace", "ui"])
-def test_a_viewer_who_may_not_connect_hears_whose_socket_it_is(viewer: str, of_nobody: str, shared: Path) -> None:
+def test_a_viewer_that_may_not_connect_learns_whose_socket_it_is(viewer: str, of_nobody: str, shared: Path) -> None:
     done = run(PEERS[viewer], shared, ORDINARY)
     assert done.returncode != 0
     assert done.stdout == ""
@@ -146,7 +146,7 @@ def not_allowed(address: str, closed: Path, owner: str) -> str:
     )
 
 
-def test_a_viewer_who_may_not_enter_the_folder_hears_whose_folder_it_is(shared: Path) -> None:
+def test_a_viewer_that_may_not_enter_the_folder_learns_whose_folder_it_is(shared: Path) -> None:
     closed = shared / "closed"
     closed.mkdir(0o700)
     program = f"""

@@ -57,7 +57,7 @@ def noted_block(folder: str, number: int, size: int = 100_000) -> bytes:
     return block(number, size)
 
 
-def test_results_that_are_done_come_from_the_next_scheduler_whoever_waits_for_them(cluster: Cluster) -> None:
+def test_finished_results_arrive_through_the_next_scheduler(cluster: Cluster) -> None:
     with Client(cluster.address) as client:
         table = client.send_object(list(range(50_000)))
         futures = [client.submit(block, number, 100_000) for number in range(10)]

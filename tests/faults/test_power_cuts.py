@@ -101,7 +101,7 @@ def try_a_cut(deeds: list[Deed], seed: int, work: Path) -> bool:
         folder.close()
 
 
-def test_what_a_process_does_to_its_files_is_noted(deeds: list[Deed]) -> None:
+def test_file_operations_of_a_process_are_recorded(deeds: list[Deed]) -> None:
     kinds = {deed.what for deed in deeds}
     assert kinds >= {"w", "s", "r", "d"}
     synced = {Path(deed.path).name for deed in deeds if deed.what == "s"}
@@ -132,5 +132,5 @@ def test_a_result_that_is_acknowledged_before_it_is_synced_is_noticed(deeds: lis
         try_all()
 
 
-def test_results_are_what_the_writer_says() -> None:
+def test_results_on_disk_are_those_that_the_writer_confirmed() -> None:
     assert result_of(9) == RowResult(9, 1, (b"failed 9",))

@@ -96,7 +96,7 @@ def test_tasks_that_no_agent_has_need_no_time_out_though_the_scheduler_was_young
         assert {futures[number].result(60) for number in begun} == begun
 
 
-def test_a_graph_goes_on_with_the_values_of_its_nodes(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_graph_continues_with_the_values_of_its_nodes(cluster: Cluster, tmp_path: Path) -> None:
     with Client(cluster.address) as client:
         graph = {
             "a": (block, tmp_path, 1),
@@ -137,7 +137,7 @@ def test_a_task_reads_what_its_children_have_made(cluster: Cluster, tmp_path: Pa
 
 
 @pytest.mark.parametrize("cluster", [("--client-timeout-seconds", "3", "--worker-timeout-seconds", "3")], indirect=True)
-def test_what_nobody_claims_is_dropped(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_unclaimed_result_is_dropped(cluster: Cluster, tmp_path: Path) -> None:
     with Client(cluster.address) as client:
         futures = [client.submit(block, str(tmp_path), number) for number in range(4)]
         wait(futures, 60)

@@ -96,7 +96,7 @@ def known(client: Client, tmp_path_factory: pytest.TempPathFactory) -> None:
         ("memory", MemoryError, 0),
     ],
 )
-def test_what_one_row_does_is_its_own_end(
+def test_a_failing_row_affects_no_other_row(
     client: Client, tmp_path: Path, what: str, error: type[BaseException], deaths: int
 ) -> None:
     results = client.map(run, [(row, what, str(tmp_path)) for row in range(ROWS)], return_exceptions=True, timeout=120)

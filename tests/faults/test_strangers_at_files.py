@@ -31,7 +31,7 @@ def resident_bytes(pid: int) -> int:
     return int(psutil.Process(pid).memory_info().rss)
 
 
-def test_strangers_that_say_garbage_or_half_a_message_cost_nothing(tmp_path: Path) -> None:
+def test_strangers_that_send_garbage_or_half_a_message_do_no_harm(tmp_path: Path) -> None:
     with (
         scheduler(f"ipc://{tmp_path}/s") as (address, running),
         command("cluster", address, "-n", "1"),
@@ -55,7 +55,7 @@ def test_strangers_that_say_garbage_or_half_a_message_cost_nothing(tmp_path: Pat
         assert running.end() == 0
 
 
-def test_a_flood_of_good_messages_is_held_back_and_others_go_on(tmp_path: Path) -> None:
+def test_a_flood_of_valid_messages_is_slowed_down_and_other_peers_continue(tmp_path: Path) -> None:
     """What is no hello ends the connection; until then, and behind it, no more is taken than is read."""
     message = struct.pack("<II", 1, 100_000) + bytes(100_000)
     with (

@@ -141,7 +141,7 @@ class Site:
 
 
 @pytest.mark.parametrize("kind", STRANGERS)
-def test_whoever_was_up_goes_on_when_its_scheduler_is_back(
+def test_peers_that_were_connected_continue_when_their_scheduler_is_back(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     arguments, stranger, reason = STRANGERS[kind]
@@ -195,7 +195,7 @@ def test_whoever_was_up_goes_on_when_its_scheduler_is_back(
         client.disconnect()
 
 
-def test_whoever_was_never_up_is_refused_at_once_and_the_others_time_out_as_usual(tmp_path: Path) -> None:
+def test_peers_that_never_connected_are_refused_at_once_and_connected_ones_time_out_as_usual(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         site = Site(tmp_path, stack, ())
         client = stack.enter_context(Client(site.address, timeout_seconds=6))

@@ -65,7 +65,7 @@ def refuse_what_is_too_large(client: Client, running: Command) -> None:
     assert running.process.poll() is None
 
 
-def test_values_that_find_no_memory_at_the_scheduler_cost_their_tasks_and_no_other_one() -> None:
+def test_values_too_large_for_the_scheduler_fail_only_their_own_tasks() -> None:
     with (
         scheduler(None, *ANY_SIZE) as (address, running),
         command("cluster", address, "-n", "1") as cluster,
@@ -123,7 +123,7 @@ class Supervised:
                 return
 
 
-def test_values_that_end_every_scheduler_are_given_up_after_five_and_all_else_goes_on() -> None:
+def test_values_that_kill_every_scheduler_are_given_up_after_five_and_other_tasks_continue() -> None:
     with (
         Supervised(free_address(), 150 * MB).running() as supervised,
         command("cluster", supervised.address, "-n", "2"),

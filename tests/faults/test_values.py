@@ -52,7 +52,7 @@ def cluster() -> Iterator[tuple[str, Command]]:
         yield address, first
 
 
-def test_results_pass_the_scheduler_by_and_are_gone_when_they_were_read(cluster: tuple[str, Command]) -> None:
+def test_results_bypass_the_scheduler_and_are_removed_after_they_were_read(cluster: tuple[str, Command]) -> None:
     address, running = cluster
     with command("cluster", address, "-n", "2") as agent, Client(address) as client:
         before = peak_bytes(running.pid)
@@ -97,7 +97,9 @@ def test_a_result_that_may_not_be_made_again_names_its_cluster(cluster: tuple[st
     assert Path(tmp_path, "1").read_text() == "x"
 
 
-def test_a_graph_goes_on_when_the_agent_with_its_values_is_killed(cluster: tuple[str, Command], tmp_path: Path) -> None:
+def test_a_graph_continues_when_the_agent_with_its_values_is_killed(
+    cluster: tuple[str, Command], tmp_path: Path
+) -> None:
     address, _ = cluster
     folder = tmp_path  # a string would be the name of a node
     with Client(address) as client:
@@ -202,7 +204,7 @@ def test_the_memory_of_the_scheduler_does_not_grow_with_a_value_that_passes(
         assert peak_bytes(running.pid) - before < 16_000_000
 
 
-def test_a_value_goes_on_where_its_way_was_cut(cluster: tuple[str, Command]) -> None:
+def test_a_value_transfer_resumes_where_it_was_interrupted(cluster: tuple[str, Command]) -> None:
     """Both of its connections, one after the other, while it is on its way."""
     address, _ = cluster
     with Proxy(address, rate=20_000_000) as up, Proxy(address, rate=10_000_000) as down:

@@ -147,7 +147,7 @@ def test_a_cancelled_task_of_the_loop_cancels_its_map(address: str, tmp_path: Pa
     run(main())
 
 
-def test_a_task_may_have_one_too(address: str) -> None:
+def test_a_task_may_have_an_async_client(address: str) -> None:
     async def main() -> None:
         async with AsyncClient(address) as client:
             assert await client.map(nested, [(n,) for n in (3, 4, 5, 6)]) == [5, 14, 30, 55]
@@ -170,7 +170,7 @@ def test_two_clients_in_two_loops(address: str) -> None:
     run(main())
 
 
-def test_its_own_cluster_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_cluster_of_an_async_client_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
     before = children()
 
@@ -211,7 +211,7 @@ def test_a_connect_that_is_cancelled_leaves_no_cluster(monkeypatch: pytest.Monke
     wait_until(lambda: children() <= before, "scheduler and agent have ended")
 
 
-def test_who_is_there_and_all_workers(address: str) -> None:
+def test_info_and_workers_of_an_async_client(address: str) -> None:
     async def use() -> None:
         async with AsyncClient(address) as client:
             assert (await client.wait_for_workers(2, timeout=60)).workers == 2

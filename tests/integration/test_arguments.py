@@ -69,7 +69,7 @@ def test_buffers_out_of_band_are_writable_and_each_tasks_own(client: Client) -> 
     assert float(arrays[3][0]) == 3.0
 
 
-def test_nodes_of_a_graph_and_calls_with_futures_have_them_too(client: Client) -> None:
+def test_nodes_of_a_graph_and_calls_with_futures_take_large_arguments(client: Client) -> None:
     large = of_size(100_000, 7)
     graph = {"a": (len, large), "b": (ends, large, of_size(40_000, 8)), "c": (max, "a", 3)}
     assert client.get(graph, ["b", "c"]) == {"b": ends(large, of_size(40_000, 8)), "c": 100_000}

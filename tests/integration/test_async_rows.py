@@ -58,7 +58,7 @@ def test_results_are_in_the_order_of_the_items(address: str) -> None:
     assert run(address, lambda client: client.map(double, ITEMS)) == [2 * row for row in ROWS]
 
 
-def test_those_of_an_asynchronous_iterable_and_as_they_come(address: str) -> None:
+def test_rows_of_an_asynchronous_iterable_and_unordered_results(address: str) -> None:
     async def items() -> AsyncIterator[tuple[int]]:
         for item in ITEMS:
             yield item
@@ -88,7 +88,7 @@ def test_a_large_result_travels_alone(address: str) -> None:
     assert results[:700] + results[701:] == ROWS[:700] + ROWS[701:]
 
 
-def test_what_is_not_plain_goes_beside_them(address: str) -> None:
+def test_items_that_are_not_plain_become_single_tasks(address: str) -> None:
     async def use(client: AsyncClient) -> list[int]:
         waiting = client.submit(double, 21)
         return await client.map(double, [*ITEMS[:100], (waiting,), *ITEMS[100:200]])

@@ -76,7 +76,7 @@ def test_long_tasks_use_all_workers_that_join_while_the_first_one_runs(tmp_path:
 
 
 @pytest.mark.more
-def test_so_do_tasks_that_were_taken_for_short_ones_and_given_ahead(tmp_path: Path) -> None:
+def test_long_tasks_that_were_prefetched_as_short_ones_use_all_workers(tmp_path: Path) -> None:
     assert all_workers_are_used(tmp_path, was_short=True)
 
 

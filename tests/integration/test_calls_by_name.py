@@ -55,7 +55,7 @@ def test_values_are_json_in_both_directions(client: Client) -> None:
     assert client.call("echo", (1, 2), key={3: 4}).result(WAIT_SECONDS) == [[[1, 2]], {"key": {"3": 4}}]
 
 
-def test_large_values_travel_as_any_others_do(client: Client) -> None:
+def test_calls_by_name_take_and_return_large_values(client: Client) -> None:
     text = "x" * 3_000_000
     assert client.call("echo", text, part=text[:20_000]).result(WAIT_SECONDS) == [[text], {"part": text[:20_000]}]
 
@@ -84,7 +84,7 @@ def test_calls_fail_as_tasks_do(client: Client) -> None:
         client.call("missing").result(WAIT_SECONDS)
 
 
-def test_what_is_no_json_is_refused_at_once(client: Client) -> None:
+def test_values_that_json_cannot_represent_are_refused_at_once(client: Client) -> None:
     for value in ({1, 2}, b"bytes", float("nan"), object()):
         with pytest.raises(SerializeObjectError, match="echo: argument 1"):
             client.call("echo", value)
@@ -97,7 +97,7 @@ def test_what_is_no_json_is_refused_at_once(client: Client) -> None:
             client.call(name)  # type: ignore[arg-type]
 
 
-def test_options_hold_for_calls_too(client: Client) -> None:
+def test_calls_by_name_take_options(client: Client) -> None:
     future = client.options(name="mine", priority=3, profiling=True).call("hypot", 3, 4)
     assert future.result(WAIT_SECONDS) == 5.0
     assert "mine" in repr(future)
@@ -114,7 +114,7 @@ def test_asyncio_calls_by_name(address: str) -> None:
     assert asyncio.run(main()) == [5.0, [[1], {"two": 2}]]
 
 
-def test_threads_of_this_process_serve_functions_too() -> None:
+def test_threads_of_this_process_serve_functions_by_name() -> None:
     combo = SchedulerClusterCombo(n_workers=1, engine="inline", functions={"echo": echo}, logging_level="WARNING")
     with combo, Client(combo.get_address()) as client:
         assert client.call("echo", 1, two=2).result(WAIT_SECONDS) == [[1], {"two": 2}]

@@ -76,7 +76,7 @@ def started(folder: Path) -> int:
     return int((folder / "started").read_text())
 
 
-def test_a_cancelled_task_cleans_up_and_its_process_goes_on(client: Client, tmp_path: Path) -> None:
+def test_a_cancelled_task_cleans_up_and_its_process_continues(client: Client, tmp_path: Path) -> None:
     future = client.submit(work_and_clean_up, str(tmp_path))
     pid = started(tmp_path)
     assert future.cancel()
@@ -201,7 +201,7 @@ def test_a_task_that_runs_for_too_long_ends_with_a_timeout_error(tmp_path: Path)
 
 
 @pytest.mark.more
-def test_a_task_that_runs_for_too_long_is_not_tried_again_and_the_place_is_free(tmp_path: Path) -> None:
+def test_a_task_over_its_time_limit_is_not_retried_and_frees_its_worker(tmp_path: Path) -> None:
     with (
         SchedulerClusterCombo(1, task_timeout_seconds=0.3, logging_level="ERROR") as combo,
         Client(combo.get_address()) as client,
@@ -220,7 +220,7 @@ def wait_for_child(client: Client, path: str) -> None:
 
 
 @pytest.mark.more
-def test_a_task_that_waits_for_others_for_too_long_ends_and_they_do_too(tmp_path: Path) -> None:
+def test_a_task_over_its_time_limit_while_it_waits_ends_with_its_nested_tasks(tmp_path: Path) -> None:
     with (
         SchedulerClusterCombo(1, task_timeout_seconds=6, logging_level="ERROR") as combo,
         Client(combo.get_address()) as client,
@@ -243,7 +243,7 @@ client.submit(time.sleep, 1000).result()
 """
 
 
-def test_ctrl_c_of_a_program_leaves_no_task_running_in_a_cluster_elsewhere(client: Client) -> None:
+def test_ctrl_c_of_a_program_leaves_no_task_running_in_a_remote_cluster(client: Client) -> None:
     def running() -> int:
         return sum(worker.tasks for worker in client.workers())
 

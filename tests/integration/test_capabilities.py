@@ -42,7 +42,7 @@ def most_at_once(spans: list[tuple[float, float]]) -> int:
     return max(sum(began <= moment < ended for began, ended in spans) for moment, _ in spans)
 
 
-def test_as_many_run_at_once_as_there_is_for_them(client: Client) -> None:
+def test_as_many_tasks_run_at_once_as_resources_allow(client: Client) -> None:
     client.wait_for_workers(3, WAIT_SECONDS)
     assert [worker.capabilities for worker in client.workers()] == [{"gpu": 2, "memory": 8 * 2**30}] * 3
     asking = client.options(capabilities={"gpu": 1, "memory": "1G"})
@@ -55,7 +55,7 @@ def test_as_many_run_at_once_as_there_is_for_them(client: Client) -> None:
 
 
 @pytest.mark.parametrize("end", ["success", "failure", "cancel", "time limit", "crash"])
-def test_what_a_task_took_is_there_for_the_next_one_however_it_ended(client: Client, tmp_path: Path, end: str) -> None:
+def test_resources_of_a_task_are_free_again_however_it_ended(client: Client, tmp_path: Path, end: str) -> None:
     mark, gate = tmp_path / "mark", tmp_path / "gate"
     asking = client.options(capabilities={"gpu": 2}, timeout=3.0 if end == "time limit" else None)
     task = {"failure": fail, "crash": crash}.get(end, hold)
@@ -97,7 +97,9 @@ def test_a_task_that_waits_for_its_own_lends_what_it_took(client: Client) -> Non
     assert client.options(capabilities={"gpu": 2}).submit(parent, client, 3).result(WAIT_SECONDS) == 3
 
 
-def test_what_nobody_can_take_holds_up_nobody_and_runs_when_somebody_comes(client: Client, address: str) -> None:
+def test_a_task_that_no_worker_can_take_blocks_no_other_and_runs_when_a_worker_joins(
+    client: Client, address: str
+) -> None:
     stuck = [client.options(capabilities={"tpu": 1}).submit(span, 0) for _ in range(20)]
     assert len(client.map(span, [(0,) for _ in range(20)])) == 20
     assert len(client.options(capabilities={"gpu": 1}).map(span, [(0,) for _ in range(5)])) == 5
@@ -115,7 +117,7 @@ def test_what_nobody_can_take_holds_up_nobody_and_runs_when_somebody_comes(clien
         cluster.join()
 
 
-def test_one_that_will_not_wait_fails_and_says_what_is_missing(client: Client) -> None:
+def test_a_task_that_will_not_wait_fails_and_names_the_missing_resource(client: Client) -> None:
     asking = client.options(capabilities={"gpu": 3}, no_worker_timeout=0.2)
     with pytest.raises(NoWorkerError, match=r"asks for gpu=3.*the most on one machine: gpu=2"):
         asking.submit(span, 0).result(WAIT_SECONDS)
@@ -123,7 +125,7 @@ def test_one_that_will_not_wait_fails_and_says_what_is_missing(client: Client) -
         asking.get({"a": (span, 0)}, ["a"])
 
 
-def test_the_python_of_a_worker_is_there_without_being_named(client: Client) -> None:
+def test_the_python_version_of_a_worker_is_a_capability_without_a_setting(client: Client) -> None:
     client.wait_for_workers(3, WAIT_SECONDS)
     minor = ".".join(client.workers()[0].python_version.split(".")[:2])
     spans = client.options(capabilities={f"python{minor}": 1}).map(span, [(0,) for _ in range(5)])
@@ -149,7 +151,7 @@ def test_a_task_sees_its_gpus_and_no_two_see_the_same(client: Client, tmp_path: 
 
 
 @pytest.mark.more
-def test_a_process_that_has_had_a_gpu_does_not_run_tasks_that_have_others(tmp_path: Path) -> None:
+def test_a_process_that_used_a_gpu_runs_no_tasks_with_other_gpus(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     gate.touch()
     combo = SchedulerClusterCombo(n_workers=1, capabilities={"gpu": 2}, logging_level="WARNING")

@@ -78,7 +78,7 @@ def test_a_busy_port_says_who_listens_there() -> None:
         assert str(first.pid) in second.output
 
 
-def test_so_does_a_busy_port_of_the_monitor_also_if_it_is_the_schedulers_own() -> None:
+def test_a_busy_monitor_port_is_an_error_even_if_it_is_the_schedulers_own() -> None:
     own = free_address()
     with scheduler() as (address, first), command("scheduler", own, "-ma", address) as second:
         assert second.end() == 1
@@ -168,7 +168,7 @@ def test_a_client_may_shut_an_unprotected_scheduler_down_and_not_a_protected_one
         assert cluster.end() == 0
 
 
-def test_a_scheduler_that_lets_everybody_in_says_so(tmp_path: Path) -> None:
+def test_a_scheduler_without_keys_warns_about_it(tmp_path: Path) -> None:
     port = free_address().rpartition(":")[2]
     with scheduler(f"tcp://0.0.0.0:{port}", OPEN) as (_, running):
         running.wait_for("every machine that reaches it can connect")
@@ -183,7 +183,7 @@ def test_a_scheduler_that_lets_everybody_in_says_so(tmp_path: Path) -> None:
         assert "can run code" not in running.output
 
 
-def test_who_is_asked_what_it_does_says_so_in_its_log_and_goes_on(tmp_path: Path) -> None:
+def test_sigusr1_writes_a_report_into_the_log_and_the_process_continues(tmp_path: Path) -> None:
     with (
         scheduler(None, "--keep", str(tmp_path / "jobs")) as (address, running),
         command("cluster", address, "-n", "2", "-wn", "ann,bob") as cluster,

@@ -194,7 +194,7 @@ def test_tasks_outlive_the_scheduler_and_the_host_of_dask_and_wait_for_workers(t
         assert future.result(timeout=90) == 1
 
 
-def test_while_dask_is_away_nothing_is_said_to_run_there(tmp_path: Path, gate: Path) -> None:
+def test_while_dask_is_unreachable_no_task_is_shown_as_running(tmp_path: Path, gate: Path) -> None:
     dask, address, note, log = DaskCluster(tmp_path), free_address(), noting(), tmp_path / "log"
     with (
         contextlib.ExitStack() as at_end,
@@ -216,14 +216,14 @@ def test_while_dask_is_away_nothing_is_said_to_run_there(tmp_path: Path, gate: P
         assert future.result(timeout=90) == "once"
 
 
-def test_a_dask_that_tells_its_clients_something_while_one_connects(dask: DaskCluster) -> None:
+def test_a_dask_scheduler_that_sends_events_while_a_client_connects(dask: DaskCluster) -> None:
     """It sends both in one message, which its own client does not expect."""
     with dask.sending_events_to_clients(every_seconds=0.02):
         for _ in range(20):
             assert dask_capacity(dask.engine) == THREADS
 
 
-def test_a_dask_that_is_not_there_ends_the_cluster_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_dask_scheduler_ends_the_cluster_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
     with command("cluster", "ipc:///tmp/nobody", "--engine", "dask://127.0.0.1:1", "-n", "1") as running:
         assert running.end() == 1

@@ -72,7 +72,7 @@ def secret(tmp_path: Path) -> Path:
     return mounted
 
 
-def test_the_probes_of_kubernetes_say_whether_the_scheduler_is_there(secret: Path, tmp_path: Path) -> None:
+def test_the_probes_of_kubernetes_check_the_scheduler(secret: Path, tmp_path: Path) -> None:
     scheduler, service, worker = documents()
     container = scheduler["spec"]["template"]["spec"]["containers"][0]
     number = port()

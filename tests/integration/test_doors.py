@@ -63,7 +63,7 @@ def test_a_limit_of_open_files_that_is_too_low_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["s", "s_monitor"])
-def test_a_scheduler_lets_nobody_else_connect_to_its_files_while_few_can_be_opened(tmp_path: Path, name: str) -> None:
+def test_a_scheduler_refuses_connections_while_few_files_can_be_opened(tmp_path: Path, name: str) -> None:
     """ZeroMQ, which has the monitor stream, ends a process that cannot take such a connection."""
     door = tmp_path / name
     with command("scheduler", f"ipc://{tmp_path}/s", preexec_fn=few_files_for_ever) as running:
@@ -128,7 +128,7 @@ def connect_viewer(door: Path, stack: contextlib.ExitStack, context: zmq.Context
         one.disable_monitor()
 
 
-def test_a_scheduler_says_when_nearly_all_files_are_open(tmp_path: Path) -> None:
+def test_a_scheduler_warns_when_nearly_all_files_are_open(tmp_path: Path) -> None:
     """Its monitor is where no viewer looks."""
     monitor = f"ipc://{tmp_path}/monitor"
     with (
@@ -220,7 +220,7 @@ def test_a_function_cannot_be_stored_with_the_id_of_another_one(scene: tuple[str
             assert client.submit(pow, 2, 5).result(30) == 32
 
 
-def test_no_client_can_say_where_the_content_of_a_function_lies(scene: tuple[str, Command]) -> None:
+def test_no_client_can_set_the_location_of_a_function(scene: tuple[str, Command]) -> None:
     """Neither in memory with something else, nor in memory of no bytes, nor where nobody can look."""
     address, _ = scene
     evil = SharedBlock.of(function_to_frames(DefaultSerializer(), forged))
@@ -268,7 +268,7 @@ def peak_bytes(pid: int) -> int:
 
 
 @pytest.mark.more
-def test_a_cluster_that_finds_workers_of_another_python_waits_until_they_have_gone() -> None:
+def test_a_cluster_waits_until_workers_of_another_python_have_left() -> None:
     hello = WorkerHello(PROTOCOL_VERSION, "0", "3.9.1", "3.0.0", random_id(), "idle", b"")
     with (
         scheduler() as (address, running),

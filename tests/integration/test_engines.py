@@ -73,7 +73,7 @@ def test_a_graph_runs(client: Client) -> None:
     assert client.get(graph, ["b", "c"]) == {"b": 8, "c": 6}
 
 
-def test_a_task_that_kills_its_process_fails_and_the_rest_goes_on(client: Client) -> None:
+def test_a_task_that_kills_its_process_fails_alone(client: Client) -> None:
     with pytest.raises(Exception, match="a process of the engine died"):
         client.submit(os._exit, 3).result(timeout=60)
     assert client.submit(abs, -1).result(timeout=30) == 1
@@ -123,7 +123,7 @@ def test_an_engine_that_has_worked_and_is_away_is_waited_for(tmp_path: Path) -> 
         assert future.result(timeout=30) == 1
 
 
-def test_a_factory_that_is_not_there_ends_the_cluster_with_a_sentence() -> None:
+def test_a_missing_engine_factory_ends_the_cluster_with_an_error() -> None:
     with command("cluster", "ipc:///tmp/nobody", "--engine", "nowhere:nothing", "-n", "1") as running:
         assert running.end() == 1
         assert "cannot be loaded: No module named 'nowhere'" in running.output

@@ -260,7 +260,7 @@ def rest(folder: str) -> None:
         Path(folder, "interrupted").touch()
 
 
-def test_who_hangs_up_on_a_web_service_cancels_the_task(address: str, tmp_path: Path) -> None:
+def test_a_disconnected_web_client_cancels_its_task(address: str, tmp_path: Path) -> None:
     from aiohttp import ClientSession, ClientTimeout, web
 
     async def main() -> None:

@@ -46,7 +46,7 @@ def test_a_function_runs_once_on_each_worker_before_what_waits(client: Client, t
     assert [future.result(SECONDS) for future in (*running, *waiting)][2:] == [1] * 100
 
 
-def test_a_failure_says_on_which_worker(client: Client) -> None:
+def test_a_failure_of_run_everywhere_names_the_worker(client: Client) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         client.run_on_all(divmod, 1, 0)
     assert isinstance(caught.value.__cause__, RemoteTraceback)
@@ -76,7 +76,9 @@ def test_a_worker_that_leaves_before_its_turn_is_left_out(client: Client, tmp_pa
     assert [set(found) for found in results] == [before]
 
 
-def test_workers_go_on_with_fresh_processes_and_their_tasks_end_in_the_old_ones(client: Client, tmp_path: Path) -> None:
+def test_workers_continue_with_fresh_processes_and_running_tasks_end_in_the_old_ones(
+    client: Client, tmp_path: Path
+) -> None:
     old = set(client.run_on_all(os.getpid).values())
     gate = str(tmp_path / "gate")
     running = client.submit(wait_for, gate)
@@ -89,7 +91,7 @@ def test_workers_go_on_with_fresh_processes_and_their_tasks_end_in_the_old_ones(
     assert not set(client.run_on_all(os.getpid).values()) & old
 
 
-def test_a_task_may_run_on_all_and_not_replace_the_processes_of_others(client: Client) -> None:
+def test_a_task_may_run_everywhere_and_may_not_restart_processes(client: Client) -> None:
     def ask(restarts: bool) -> list[int]:
         here = Client()
         if restarts:

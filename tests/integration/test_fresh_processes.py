@@ -47,7 +47,9 @@ def of_seven() -> Iterator[Client]:
         yield client
 
 
-def test_a_fresh_process_takes_over_after_so_many_tasks(of_seven: Client, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_fresh_process_takes_over_after_max_tasks_per_processor(
+    of_seven: Client, capfd: pytest.CaptureFixture[str]
+) -> None:
     pids = of_seven.map(pid_of, [(number,) for number in range(7 * 5)])
     assert list(Counter(pids).values()) == [7] * 5
     assert [of_seven.submit(pow, number, 2).result(30) for number in range(20)] == [number**2 for number in range(20)]

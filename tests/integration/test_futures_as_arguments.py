@@ -94,7 +94,7 @@ def test_large_results_stay_with_the_cluster(client: Client, monkeypatch: pytest
     assert client.submit(len, second).result(SECONDS) == LARGE
 
 
-def test_nodes_of_a_graph_are_arguments_too(client: Client, gate: str) -> None:
+def test_futures_of_graph_nodes_are_arguments(client: Client, gate: str) -> None:
     graph = {"gate": gate, "a": (waits_for, "gate"), "b": (operator.add, "a", 1), "c": (operator.add, "b", "b")}
     futures = client.get(graph, ["b", "c"], block=False)
     future = client.submit(operator.sub, futures["c"], futures["b"])
@@ -142,7 +142,7 @@ def test_cancelling_a_future_cancels_what_waits_for_it_and_not_the_other_way_rou
     assert client.submit(operator.neg, 1).result(SECONDS) == -1  # the slot is free
 
 
-def test_what_waits_can_be_asked_about(client: Client, gate: str, tmp_path: Path) -> None:
+def test_a_call_that_waits_for_its_arguments_is_explained(client: Client, gate: str, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     first = client.submit(begins_and_waits, str(begun), gate)
     second = client.submit(operator.not_, first)
@@ -193,7 +193,7 @@ def test_inside_a_task(client: Client) -> None:
 
 
 @pytest.mark.more
-def test_a_scheduler_that_is_started_anew_gets_all_again(gate: str) -> None:
+def test_a_restarted_scheduler_gets_all_calls_again(gate: str) -> None:
     address = free_address()
     with ExitStack() as nodes:
         with scheduler(address) as (_, first_one):
@@ -285,7 +285,7 @@ def test_futures_inside_of_containers(client: Client, gate: str) -> None:
     assert client.submit(lambda values: [len(each) for each in values], parts).result(SECONDS) == [LARGE] * 3
 
 
-def test_a_call_has_only_so_many_futures_and_objects_among_its_arguments(
+def test_the_number_of_futures_and_objects_of_a_call_is_bounded(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.client.calls.arguments.NEEDED_MOST", 2)

@@ -110,7 +110,7 @@ def test_many_middling_results_as_arguments_of_one_call(client: Client) -> None:
     assert client.get(graph, ["length"]) == {"length": 2_000_000}
 
 
-def test_a_failure_is_the_same_for_all_that_need_it_and_the_rest_goes_on(client: Client) -> None:
+def test_a_failed_node_fails_all_that_need_it_and_no_others(client: Client) -> None:
     graph = {"a": 1, "b": (fail, "a"), "c": (inc, "b"), "d": (add, "c", "a"), "e": (nap, 0.2), "f": (add, "e", 1)}
     futures = client.get(graph, ["d", "b", "f", "c"], block=False)
     for key in "dbc":

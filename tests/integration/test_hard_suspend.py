@@ -127,7 +127,7 @@ def test_the_process_of_a_waiting_parent_is_stopped_until_its_child_has_ended(cl
     assert at_best(seconds_to_go_on, 1) < 1  # by an event, and not by the next breath
 
 
-def test_it_is_not_stopped_without_the_option(tmp_path: Path) -> None:
+def test_a_blocked_process_is_not_stopped_without_the_option(tmp_path: Path) -> None:
     path = tmp_path / "go"
     with (
         SchedulerClusterCombo(n_workers=1, logging_level="WARNING") as combo,

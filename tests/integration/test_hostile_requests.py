@@ -46,7 +46,7 @@ def site(site: Site, tmp_path: Path) -> Site:
 
 
 @pytest.mark.thorough
-def test_terms_that_are_none_are_answered_and_the_jobs_of_others_go_on(site: Site) -> None:
+def test_invalid_job_terms_are_answered_and_other_jobs_continue(site: Site) -> None:
     site.cluster()
     with ExitStack() as stack:
         eve, alice = RawClient(site.address, site.allow("eve"), stack), stack.enter_context(Client(site.allow("alice")))
@@ -65,7 +65,7 @@ def test_terms_that_are_none_are_answered_and_the_jobs_of_others_go_on(site: Sit
 
 
 @pytest.mark.thorough
-def test_odd_requests_of_all_kinds_restart_nothing_that_others_need(site: Site) -> None:
+def test_malformed_requests_of_all_kinds_restart_no_shared_actor(site: Site) -> None:
     site.cluster()
     draw = random.Random(3)
     numbers = [0, 1, 7, 2**31, 2**32 - 1]

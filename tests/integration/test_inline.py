@@ -36,7 +36,7 @@ def lonely(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
         yield one
 
 
-def test_it_has_the_capabilities_that_its_client_says() -> None:
+def test_a_cluster_of_threads_has_the_capabilities_given_to_its_client() -> None:
     with Client(processes=False, n_workers=2, capabilities={"licence": 1}) as one:
         assert one.options(capabilities={"licence": 1}).submit(pow, 2, 3).result(30) == 8
         assert [worker.capabilities["licence"] for worker in one.workers()] == [1, 1]
@@ -81,7 +81,7 @@ def test_a_task_runs_in_a_thread_of_its_own_and_arguments_are_copies(client: Cli
     assert (mine, theirs) == ([1, 2, 3], [1, 2, 3, 4])
 
 
-def test_failures_are_those_of_the_task(client: Client) -> None:
+def test_a_failure_in_a_thread_is_the_exception_of_the_task(client: Client) -> None:
     future = client.submit(int, "no number")
     with pytest.raises(ValueError, match="no number"):
         future.result()
@@ -110,7 +110,7 @@ def test_threads_of_a_task_may_wait_for_tasks(lonely: Client) -> None:
     assert lonely.submit(wait_in_a_thread, lonely).result(60) == [8, [16, 32], [64, 128]]
 
 
-def test_clients_made_in_a_task_are_of_its_scheduler_and_others_are_not(client: Client) -> None:
+def test_clients_created_in_a_task_use_its_scheduler(client: Client) -> None:
     def who(client: Client) -> tuple[bytes, bytes]:
         return client.identity, Client().identity
 
@@ -188,7 +188,7 @@ def test_a_program_that_forgets_its_client_ends() -> None:
     assert (done.returncode, done.stdout, complaints(done.stderr)) == (0, "1\n", "")
 
 
-def test_a_breakpoint_in_a_task_is_one_of_the_terminal() -> None:
+def test_a_breakpoint_in_a_task_stops_in_the_terminal() -> None:
     program = """
 from scaler import Client
 

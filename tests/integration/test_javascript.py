@@ -89,7 +89,7 @@ def test_python_calls_functions_in_javascript(client: Client) -> None:
         client.call("fail", "too far").result(WAIT_SECONDS)
 
 
-def test_a_call_in_javascript_is_stopped_by_force_and_its_worker_goes_on(client: Client) -> None:
+def test_a_cancelled_call_in_javascript_is_killed_and_its_worker_continues(client: Client) -> None:
     with pytest.raises(TimeoutError):
         client.options(timeout=0.2).call("spin", 600_000).result(WAIT_SECONDS)
     with pytest.raises(ProcessorDiedError):
@@ -143,7 +143,7 @@ def test_a_worker_in_javascript_leaves_in_good_order() -> None:
             assert second.end() == 0
 
 
-def test_both_get_through_cuts_and_restarts_of_the_scheduler() -> None:
+def test_javascript_client_and_worker_survive_disconnects_and_scheduler_restarts() -> None:
     address = free_address()
     make(address)
     with (
@@ -182,7 +182,7 @@ def test_both_get_through_cuts_and_restarts_of_the_scheduler() -> None:
 
 
 @pytest.mark.parametrize("program", ["worker.js", "storm.js"])
-def test_garbage_costs_them_a_connection_and_nothing_else(program: str) -> None:
+def test_garbage_costs_javascript_peers_only_a_connection(program: str) -> None:
     address = free_address()
     arguments = ["double", "20"] if program == "storm.js" else []
     with command(program, address, *arguments) as running:

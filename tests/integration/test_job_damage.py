@@ -179,7 +179,7 @@ def test_a_damaged_result_of_a_row_that_may_run_once_stays_a_failure(site: Site,
     assert [site.n_runs(x) for x in range(ROWS)] == [1] * ROWS
 
 
-def test_damaged_arguments_are_written_anew_by_the_same_program(site: Site, client: Client) -> None:
+def test_damaged_arguments_are_rewritten_by_the_same_program(site: Site, client: Client) -> None:
     items = [(str(site.runs), x, 0.05) for x in range(ROWS)]
     job = client.start(slowly, items, name="arguments")
     wait_until(lambda: job.progress().done > 4, "rows have ended")

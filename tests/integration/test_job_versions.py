@@ -129,7 +129,7 @@ def test_a_mended_function_runs_the_failed_rows_of_a_job_whose_rows_the_program_
     assert len(job.versions()) == 2
 
 
-def test_a_job_that_runs_goes_on_with_the_function_that_it_gets(client: Client, tmp_path: Path) -> None:
+def test_a_running_job_continues_with_its_new_function(client: Client, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job = client.start(waits, [(str(gate if x > 5 else tmp_path), x) for x in range(300)], name="new while running")
     wait_until(lambda: job.progress().done == 6, "rows run")
@@ -254,7 +254,7 @@ def test_restart_drops_all_results(client: Client, folder: Path) -> None:
     assert [runs_of(folder, x) for x in (1, 2, 8)] == [3, 2, 1]
 
 
-def test_rows_that_may_run_once_and_have_begun_never_run_in_another_version(client: Client, folder: Path) -> None:
+def test_started_at_most_once_rows_never_run_in_another_version(client: Client, folder: Path) -> None:
     once = client.options(at_most_once=True)
     once.map(inverse, numbers(folder, 1, 0, 2), job="once", return_exceptions=True)
     results = once.map(mended, numbers(folder, 1, 0, 2), job="once", on_change="keep", return_exceptions=True)
@@ -516,7 +516,7 @@ def test_a_job_of_another_owner_in_the_folder_of_local_clusters_is_named_and_can
     assert runs_of(folder, 1) == 1
 
 
-def test_a_cancelled_job_says_so_to_who_waits(client: Client, tmp_path: Path) -> None:
+def test_waiting_for_a_cancelled_job_raises_an_error(client: Client, tmp_path: Path) -> None:
     job = client.start(waits, [(str(tmp_path / "gate"), x) for x in range(100)], name="stopped")
     with ThreadPoolExecutor(2) as threads:
         waiter, reader = threads.submit(job.wait), threads.submit(list, job.results())

@@ -137,7 +137,7 @@ def test_a_map_with_a_name_runs_each_row_once_however_often_it_is_called(client:
     assert counts(ran) == Counter(range(200))
 
 
-def test_a_map_that_is_left_stops_no_other_one_of_the_same_client(client: Client, tmp_path: Path) -> None:
+def test_an_abandoned_map_stops_no_other_map_of_the_same_client(client: Client, tmp_path: Path) -> None:
     items = [(str(tmp_path / "ran"), x, 0.1) for x in range(20)]
     stream, left = (client.map_unordered(noted, items, job="two at a time", timeout=15) for _ in range(2))
     found = [next(stream)]
@@ -146,7 +146,7 @@ def test_a_map_that_is_left_stops_no_other_one_of_the_same_client(client: Client
     assert sorted([*found, *stream]) == list(range(20))
 
 
-def test_a_map_whose_time_is_over_has_no_further_rows_begin(client: Client, tmp_path: Path) -> None:
+def test_a_map_that_timed_out_starts_no_further_rows(client: Client, tmp_path: Path) -> None:
     items = [(str(tmp_path / "ran"), x, float(x > 3)) for x in range(20)]
     with pytest.raises(TimeoutError):
         client.map(noted, items, job="too late", timeout=0.3)
@@ -157,7 +157,7 @@ def test_a_map_whose_time_is_over_has_no_further_rows_begin(client: Client, tmp_
     job.forget()
 
 
-def test_a_name_stands_for_one_work(client: Client) -> None:
+def test_a_job_name_identifies_one_function_and_its_rows(client: Client) -> None:
     client.map(double, rows(10), job="one work")
     with pytest.raises(JobConflictError, match=r"row 0 was called with \(0\), and is called with \(1\)"):
         client.map(double, [(x + 1,) for x in range(10)], job="one work")
@@ -171,7 +171,7 @@ def test_a_name_stands_for_one_work(client: Client) -> None:
     assert client.map(double, rows(3), job="one work") == [0, 2, 4]
 
 
-def test_a_map_stops_at_its_first_failure_and_goes_on_when_it_is_called_again(client: Client, tmp_path: Path) -> None:
+def test_a_map_stops_at_its_first_failure_and_resumes_when_called_again(client: Client, tmp_path: Path) -> None:
     file = tmp_path / "there"
     items = [(str(file), x) for x in range(3000)]
     with pytest.raises(FileNotFoundError):
@@ -339,7 +339,7 @@ def unwritable(name: object) -> JobQuestion:
     return question
 
 
-def test_what_slips_through_all_checks_costs_its_own_call_only(client: Client, tmp_path: Path) -> None:
+def test_an_unexpected_failure_of_a_call_affects_no_other_call(client: Client, tmp_path: Path) -> None:
     link = client._core.link
     innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
     questions = [unwritable(23) for _ in range(3)]
@@ -356,7 +356,7 @@ def test_what_slips_through_all_checks_costs_its_own_call_only(client: Client, t
     assert link._connection.dial_count == 1
 
 
-def test_what_slips_through_all_checks_costs_an_asyncio_client_its_own_call_only(tmp_path: Path) -> None:
+def test_an_unexpected_failure_of_an_asyncio_call_affects_no_other_call(tmp_path: Path) -> None:
     async def main() -> None:
         async with AsyncClient(n_workers=2) as client:
             innocent = client.options(at_most_once=True).submit(picks, 1, b"", str(tmp_path / "go"))
@@ -421,7 +421,7 @@ def test_large_results_are_kept(client: Client) -> None:
     assert client.job("large").progress().size_bytes > 6_000_000
 
 
-def test_what_cannot_be_kept_is_refused_in_words(client: Client) -> None:
+def test_work_that_cannot_be_kept_is_refused_with_the_reason(client: Client) -> None:
     with pytest.raises(TypeError, match="row 1 has a future"):
         client.map(double, [(1,), (client.submit(double, 1),)], job="futures")
     with pytest.raises(TypeError, match="row 0 has an ObjectReference in a container"):
@@ -443,7 +443,7 @@ def test_what_cannot_be_kept_is_refused_in_words(client: Client) -> None:
     assert client.submit(dict, job="the function's own").result() == {"job": "the function's own"}
 
 
-def test_a_handle_shows_what_it_heard_last_and_its_properties_ask(client: Client, tmp_path: Path) -> None:
+def test_a_handle_shows_the_last_answer_and_its_properties_send_requests(client: Client, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job = client.start(waits, [(str(gate), x) for x in range(3)], name="shown")
     assert repr(job) == "<Job 'shown' of waits: open, 0 of 3 rows done>"
@@ -567,7 +567,7 @@ def test_a_job_is_forgotten(client: Client, folder: Path) -> None:
         job.progress()
 
 
-def test_a_job_is_cancelled_and_goes_on(client: Client, tmp_path: Path) -> None:
+def test_a_cancelled_job_can_be_resumed(client: Client, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     job = client.start(noted, [(str(ran), x, 0.01) for x in range(500)], name="cancelled")
     wait_until(lambda: job.progress().done > 10, "some rows have ended")
@@ -632,7 +632,7 @@ def test_a_wait_for_a_job_can_be_cancelled_and_drawn(
         asyncio.run(main(screen))
 
 
-def test_threads_keep_jobs_too(tmp_path: Path) -> None:
+def test_a_cluster_of_threads_keeps_jobs(tmp_path: Path) -> None:
     with Client(processes=False, keep=tmp_path / "jobs") as client:
         assert client.map(double, rows(10), job="threads") == [2 * x for x in range(10)]
 
@@ -747,7 +747,7 @@ def test_a_job_of_another_program_is_read_while_it_runs_and_taken_over_when_that
         other.communicate()
 
 
-def test_a_scheduler_that_keeps_no_jobs_says_so() -> None:
+def test_a_scheduler_without_a_job_folder_refuses_jobs_with_the_reason() -> None:
     address = free_address()
     with command("scheduler", address) as scheduler, Client(address) as client:
         scheduler.wait_for("address")
@@ -993,7 +993,7 @@ def run_for(cluster: Cluster, most: int) -> Counter[int]:
 
 
 @pytest.mark.faults
-def test_a_program_that_was_killed_goes_on_where_it_was(cluster: Cluster) -> None:
+def test_a_killed_program_resumes_where_it_stopped(cluster: Cluster) -> None:
     program = cluster.program(0.005, 1000, "map")
     run_for(cluster, 100)
     cluster.kill(program)
@@ -1003,7 +1003,7 @@ def test_a_program_that_was_killed_goes_on_where_it_was(cluster: Cluster) -> Non
 
 
 @pytest.mark.faults
-def test_when_the_program_of_a_map_ends_its_rows_that_run_end_and_no_others_begin(cluster: Cluster) -> None:
+def test_when_the_program_of_a_map_ends_running_rows_end_and_no_others_start(cluster: Cluster) -> None:
     program = cluster.program(0.02, 1000, "map")
     run_for(cluster, 20)
     program.send_signal(signal.SIGINT)
@@ -1109,7 +1109,7 @@ def test_rows_that_may_run_once_never_run_twice_whatever_dies(cluster: Cluster) 
 
 
 @pytest.mark.faults
-def test_rows_that_may_run_once_go_on_at_their_agent_while_the_scheduler_dies(cluster: Cluster) -> None:
+def test_at_most_once_rows_continue_at_their_agent_while_the_scheduler_restarts(cluster: Cluster) -> None:
     cluster.client_timeout_seconds = 5.0
     assert cluster.program(0.5, 10, "once").communicate(timeout=120)[0].strip() == "started"
     run_for(cluster, 1)

@@ -150,7 +150,7 @@ def test_a_key_that_is_revoked_while_no_scheduler_runs_pauses_its_jobs_at_the_ne
 
 
 @pytest.mark.more
-def test_when_the_last_key_of_an_owner_expires_running_rows_end_and_none_begin(place: Place) -> None:
+def test_when_the_last_key_of_an_owner_expires_running_rows_end_and_no_others_start(place: Place) -> None:
     start(place)
     yesterday, tomorrow = (date.today() + timedelta(days) for days in (-1, 1))  # noqa: DTZ011 - as the scheduler does
     line = next(each for each in (place.folder / "allowed").read_text().splitlines() if each.startswith("client eve "))
@@ -165,7 +165,7 @@ def test_when_the_last_key_of_an_owner_expires_running_rows_end_and_none_begin(p
 
 
 @pytest.mark.more
-def test_rows_that_may_begin_once_do_so_although_their_owner_was_locked_out(place: Place) -> None:
+def test_at_most_once_rows_start_once_although_their_owner_was_locked_out(place: Place) -> None:
     start(place, at_most_once=True)
     place.edit("client eve ", "monitor eve ")
     place.has_stopped()
@@ -184,7 +184,7 @@ def test_rows_that_may_begin_once_do_so_although_their_owner_was_locked_out(plac
 
 
 @pytest.mark.more
-def test_jobs_of_others_go_on_while_the_list_cannot_be_read_and_an_admin_gives_a_paused_one(place: Place) -> None:
+def test_other_jobs_continue_while_the_key_list_is_unreadable_and_an_admin_transfers_a_paused_job(place: Place) -> None:
     start(place)
     allowed = place.folder / "allowed"
     text = allowed.read_text()

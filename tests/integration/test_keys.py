@@ -137,7 +137,9 @@ def refusal(text: str, address: str, file: str | None) -> float:
 
 
 @pytest.mark.thorough
-def test_the_same_user_types_nothing_and_others_name_a_file(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_user_needs_no_option_and_other_users_name_a_key_file(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site.cluster()
     assert use(site.address) == 1024
     with Client(site.address) as client:
@@ -152,7 +154,7 @@ def test_the_same_user_types_nothing_and_others_name_a_file(site: Site, monkeypa
 
 
 @pytest.mark.thorough
-def test_a_cluster_elsewhere_names_its_file_and_its_tasks_have_clients(site: Site) -> None:
+def test_a_remote_cluster_names_its_key_file_and_its_tasks_have_clients(site: Site) -> None:
     file = site.allow("node7", "worker")
     site.cluster("--key-file", file, env={"SCALER_KEY_FOLDER": str(site.elsewhere)})
     with Client(site.address) as client:
@@ -160,7 +162,7 @@ def test_a_cluster_elsewhere_names_its_file_and_its_tasks_have_clients(site: Sit
 
 
 @pytest.mark.thorough
-def test_who_is_refused_hears_why_within_a_second(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_peer_learns_the_reason_within_a_second(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     stranger, other = KeyPair.new(), KeyPair.new()
     refused = {
         "is not on the list": site.changed("stranger", public=stranger.public, secret=stranger.secret),
@@ -176,7 +178,7 @@ def test_who_is_refused_hears_why_within_a_second(site: Site, monkeypatch: pytes
 
 
 @pytest.mark.thorough
-def test_an_async_client_is_refused_and_let_in_alike(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_async_client_is_refused_and_accepted_like_a_client(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.cluster()
     file = site.folder / "client.json"
     monkeypatch.setenv("SCALER_KEY_FOLDER", str(site.elsewhere))
@@ -191,7 +193,7 @@ def test_an_async_client_is_refused_and_let_in_alike(site: Site, monkeypatch: py
     asyncio.run(run())
 
 
-def test_a_file_is_no_good_for_another_role_nor_if_others_can_read_it(site: Site) -> None:
+def test_a_key_file_is_refused_for_another_role_and_if_other_users_can_read_it(site: Site) -> None:
     error, _ = failure(lambda: use(site.address, key_file=str(site.folder / "worker.json")))
     assert "is the key of a worker, and a client needs another one" in str(error)
     file = site.folder / "client.json"
@@ -219,7 +221,7 @@ def test_a_key_cannot_be_what_its_role_is_not_even_if_the_file_lies(site: Site) 
 
 
 @pytest.mark.thorough
-def test_revocation_ends_sessions_within_a_second_and_leaves_others_alone(site: Site) -> None:
+def test_revocation_ends_the_sessions_of_that_key_only_within_a_second(site: Site) -> None:
     site.cluster()
     names = iter("abcdefgh")
 
@@ -323,7 +325,7 @@ def is_let_in(context: zmq.Context[zmq.Socket[bytes]], file: KeyFile, address: s
 
 @pytest.mark.parametrize("change", ["revoked", "expired", "removed"])
 @pytest.mark.parametrize("role", ["client", "worker", "monitor"])
-def test_a_connection_that_was_let_in_before_a_key_ended_is_of_no_use_after_that(
+def test_a_connection_accepted_before_its_key_was_revoked_gets_no_session_after_that(
     site: Site, role: str, change: str
 ) -> None:
     """Its first message comes when the key is not good any more: a hello, or what a viewer subscribes to."""
@@ -398,7 +400,7 @@ def test_only_an_admin_replaces_worker_processes_and_no_task_does(site: Site) ->
         assert client.submit(os.getpid).result() != before
 
 
-def test_a_task_is_no_admin_where_nobody_needs_a_key() -> None:
+def test_a_task_is_no_admin_at_a_scheduler_without_keys() -> None:
     with Client(n_workers=1) as client:
         with pytest.raises(NotAllowedError, match="this is a client in a task: only an admin may"):
             client.submit(restart_from_a_task).result()
@@ -449,7 +451,7 @@ def asked(url: str, token: str) -> tuple[int, str]:
 
 
 @pytest.mark.thorough
-def test_a_page_whose_key_is_revoked_shows_nothing_any_more_and_says_so(site: Site, tmp_path: Path) -> None:
+def test_a_page_whose_key_is_revoked_stops_and_shows_the_reason(site: Site, tmp_path: Path) -> None:
     file, token_file = site.allow("eve", "monitor"), tmp_path / "token"
     page = site.start(
         "ui", site.monitor, "--port", "0", "--token-file", str(token_file), "--key-file", file,
@@ -517,7 +519,7 @@ def secrets_of(folder: Path) -> set[str]:
 
 
 @pytest.mark.thorough
-def test_no_secret_is_where_others_look(site: Site) -> None:
+def test_no_secret_is_in_logs_environments_or_command_lines(site: Site) -> None:
     """In command lines, environments, logs, texts, pickles, and what viewers hear."""
     cluster = site.cluster("--logging-level", "DEBUG")
     said: list[str] = []
@@ -556,7 +558,7 @@ def memory_of(pid: int) -> Iterator[bytes]:
 
 
 @pytest.mark.thorough
-def test_the_memory_of_the_scheduler_has_its_own_secret_and_none_of_those_whom_it_lets_in(site: Site) -> None:
+def test_the_memory_of_the_scheduler_has_its_own_secret_and_no_secret_of_its_peers(site: Site) -> None:
     clients = [site.allow("alice"), site.allow("bob")]
     for file in clients:
         with Client(file) as client:  # the workers are away: its task waits
@@ -568,7 +570,7 @@ def test_the_memory_of_the_scheduler_has_its_own_secret_and_none_of_those_whom_i
     assert found == {"scheduler"}
 
 
-def test_the_command_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
+def test_errors_of_scaler_keys_are_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "scaler.cli.keys"]
     env = {**os.environ, "SCALER_KEY_FOLDER": str(tmp_path)}
     for arguments, text in (

@@ -69,7 +69,7 @@ def test_the_commands_have_keys_wherever_they_listen_and_the_page_has_a_token(tm
         assert "token=" in url or "token" in page.output
 
 
-def test_who_looks_finds_what_listens_without_keys(tmp_path: Path) -> None:
+def test_the_check_finds_listeners_without_keys(tmp_path: Path) -> None:
     """Else no test could fail for that."""
     with scheduler(None, OPEN) as (address, running):
         assert listening(running.pid) == {address: "NULL"}

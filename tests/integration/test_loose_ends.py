@@ -89,7 +89,9 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_end_of_a_client_says_what_nobody_would_hear_of(name: str, address: str, tmp_path: Path) -> None:
+def test_the_end_of_a_client_warns_of_cancelled_tasks_and_unread_errors(
+    name: str, address: str, tmp_path: Path
+) -> None:
     program, printed, said = PROGRAMS[name]
     path = tmp_path / "program.py"
     path.write_text(HEAD + textwrap.dedent(program))

@@ -66,7 +66,7 @@ def test_functions_and_classes_of_a_module_travel_with_it(address: str, desk: An
         assert "# the line of the module" in str(caught.value.__cause__)
 
 
-def test_an_edited_module_travels_again_and_others_keep_theirs(address: str, desk: Any) -> None:
+def test_an_edited_module_is_sent_again_and_running_tasks_keep_theirs(address: str, desk: Any) -> None:
     path = Path(desk.__file__).with_name("limits.py")
     with Client(address, modules=[desk]) as client, Client(address) as other:
         assert client.submit(desk.double, desk.Price(500)).result(SECONDS).value == 100

@@ -105,7 +105,7 @@ def test_counters_are_exact(combo: SchedulerClusterCombo) -> None:
         assert 2 <= canceled <= 9  # one more may have begun when the first ended
 
 
-def test_what_a_worker_does_is_seen(combo: SchedulerClusterCombo) -> None:
+def test_the_monitor_shows_what_a_worker_does(combo: SchedulerClusterCombo) -> None:
     with (
         Viewer(combo.get_monitor_address(), "workers", "processors", "clients", "scheduler", "functions") as viewer,
         Client(combo.get_address()) as client,
@@ -141,7 +141,7 @@ def test_what_a_worker_does_is_seen(combo: SchedulerClusterCombo) -> None:
 
 
 @pytest.mark.more
-def test_agents_report_only_while_somebody_watches(combo: SchedulerClusterCombo) -> None:
+def test_agents_report_only_while_a_viewer_is_subscribed(combo: SchedulerClusterCombo) -> None:
     def reports(viewer: Viewer) -> int:
         return viewer.until(lambda seen: seen.counts(RECEIVED), "the counters").counts(RECEIVED).get("AgentState", 0)
 
@@ -195,7 +195,7 @@ def test_failures_are_grouped_with_a_traceback(combo: SchedulerClusterCombo) -> 
         assert kind.worker
 
 
-def test_a_task_that_was_asked_for_is_told_from_then_on(combo: SchedulerClusterCombo) -> None:
+def test_a_requested_task_is_reported_from_then_on(combo: SchedulerClusterCombo) -> None:
     with (
         Viewer(combo.get_monitor_address(), "tasks") as sample,
         Viewer(combo.get_monitor_address()) as viewer,
@@ -249,7 +249,7 @@ def slowly(seconds: float) -> float:
 
 
 @pytest.mark.more
-def test_a_killed_cluster_and_a_killed_scheduler_come_back(tmp_path: Path) -> None:
+def test_viewers_show_a_restarted_cluster_and_a_restarted_scheduler(tmp_path: Path) -> None:
     address, monitor = f"ipc://{tmp_path}/s", f"ipc://{tmp_path}/s_monitor"
     quiet: Any = {"logging_level": "ERROR"}
 

@@ -102,7 +102,7 @@ def test_the_serializer_travels_with_the_client(address: str) -> None:
         assert client.submit(serializer_name, client).result(30) == "Countingint"
 
 
-def test_children_of_a_parent_that_ended_go_on(client: Client, tmp_path: Path) -> None:
+def test_nested_tasks_continue_after_their_parent_has_ended(client: Client, tmp_path: Path) -> None:
     path = tmp_path / "written"
     client.submit(submit_and_leave, client, str(path)).result(30)
     wait_until(path.exists, "the child has written")
@@ -143,7 +143,7 @@ def test_a_client_of_another_scheduler_stays_with_it(client: Client) -> None:
         assert client.submit(parent, other_client, 1).result(30) == 3
 
 
-def test_a_cluster_that_joins_later_runs_nested_tasks_too(client: Client, address: str) -> None:
+def test_a_cluster_that_joins_later_runs_nested_tasks(client: Client, address: str) -> None:
     cluster = Cluster(address, n_workers=2, logging_level="WARNING")
     cluster.start()
     try:
@@ -157,7 +157,7 @@ def endless(depth: int) -> int:
     return Client().submit(endless, depth + 1).result()
 
 
-def test_a_recursion_without_an_end_fails_with_a_word_and_the_workers_go_on() -> None:
+def test_an_endless_recursion_fails_with_an_error_and_the_workers_continue() -> None:
     with Client(n_workers=1, max_waiting_per_worker=5) as client:
         with pytest.raises(
             TaskFailedError, match="5 tasks of its worker already wait for tasks that they have submitted"
@@ -167,7 +167,7 @@ def test_a_recursion_without_an_end_fails_with_a_word_and_the_workers_go_on() ->
 
 
 @pytest.mark.more
-def test_a_bad_setting_in_the_environment_of_workers_keeps_nobody_from_nested_tasks(
+def test_a_bad_setting_in_the_environment_of_workers_prevents_no_nested_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is one of clients that are made there, and this one comes with its own."""

@@ -93,7 +93,7 @@ def test_an_object_of_a_client_on_the_same_machine_is_not_sent() -> None:
         assert relay.bytes_to_agent < OBJECT_BYTES / 10
 
 
-def test_what_was_shared_is_given_back() -> None:
+def test_shared_memory_is_returned_to_the_system() -> None:
     with scheduler() as (address, _), command("cluster", address, "-n", "1"), Client(address) as client:
         before = len(SharedFrames._open)
         assert client.submit(len, os.urandom(OBJECT_BYTES)).result() == OBJECT_BYTES
@@ -168,7 +168,7 @@ def test_a_function_of_a_client_that_left_stays_with_the_node_for_the_retention_
         assert crossings * OBJECT_BYTES <= relay.bytes_to_agent < (crossings + 0.2) * OBJECT_BYTES
 
 
-def test_a_retained_function_is_gone_from_the_node_after_the_retention_time() -> None:
+def test_a_retained_function_is_removed_from_the_node_after_the_retention_time() -> None:
     with scheduler(None, "-ot", "0.5") as (address, _), command("cluster", address, "-n", "1") as cluster:
         with Client(address) as client:
             client.submit(pow, 2, 3).result(30)  # the processor is there, and with it its progress page
@@ -239,7 +239,9 @@ def test_a_partial_with_much_data_crosses_to_the_node_once_for_ten_thousand_inpu
 
 
 @pytest.mark.parametrize("comes_back_in_time", [True, False])
-def test_what_is_deleted_while_a_node_is_cut_off_is_deleted_there_when_it_is_back(comes_back_in_time: bool) -> None:
+def test_an_object_deleted_while_a_node_is_disconnected_is_deleted_there_after_reconnection(
+    comes_back_in_time: bool,
+) -> None:
     """For a new session, what no client has named yet is retained for a while."""
     with (
         scheduler(None, "-ot", "1") as (address, running),

@@ -262,7 +262,7 @@ def test_policy(tmp_path: Path) -> None:
     assert run_before_the_single_task_of_another(tmp_path / "in order", "--policy", "fifo") == 300
 
 
-def test_max_number_of_tasks_waiting_refuses_what_comes_then(tmp_path: Path) -> None:
+def test_max_number_of_tasks_waiting_refuses_further_tasks(tmp_path: Path) -> None:
     release = tmp_path / "release"
     with scheduler(None, "-mt", "2", "-qs", "1") as (address, _), Client(address) as client:
         waiting = [client.submit(wait_for_file, str(release)) for _ in range(2)]
@@ -378,7 +378,7 @@ def use_and_measure(data: bytes) -> tuple[int, int]:
     return os.getpid(), resident_bytes() * bool(data)
 
 
-def test_what_nobody_used_for_an_interval_is_dropped_and_read_again_when_it_is_needed() -> None:
+def test_an_object_unused_for_an_interval_is_dropped_and_read_again_on_demand() -> None:
     with (
         scheduler() as (address, _),
         command("cluster", address, "-n", "1", "-gc", "0.3", "-tm", "0") as _cluster,

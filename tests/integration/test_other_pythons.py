@@ -128,7 +128,7 @@ def test_the_quickstart_runs(python: Other) -> None:
     assert last_line(done.stdout).startswith("both ways gave the same ")
 
 
-def test_who_runs_another_python_than_the_workers_is_refused_with_a_sentence(python: Other) -> None:
+def test_a_client_with_another_python_than_the_workers_is_refused_with_the_reason(python: Other) -> None:
     address = free_address()
     with command("scheduler", address) as scheduler:
         scheduler.wait_for("address")

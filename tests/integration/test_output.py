@@ -72,7 +72,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     scheduler.join()
 
 
-def test_what_a_task_has_written_is_told_by_its_future_and_by_its_id(address: str) -> None:
+def test_the_output_of_a_task_is_read_by_its_future_and_by_its_id(address: str) -> None:
     with Client(address) as client:
         future = client.submit(speak, "you")
         assert future.result(60) == "you"
@@ -94,7 +94,7 @@ def test_what_a_task_has_written_is_told_by_its_future_and_by_its_id(address: st
         assert [(line.stream, line.text) for line in nodes["a"].logs()] == SPOKEN
 
 
-def test_an_async_client_is_told_too(address: str) -> None:
+def test_an_async_client_reads_the_output_of_tasks(address: str) -> None:
     async def use() -> None:
         async with AsyncClient(address) as client:
             future = client.submit(speak, "you")
@@ -136,7 +136,7 @@ if __name__ == "__main__":
 """
 
 
-def test_the_cluster_of_a_client_that_prints_output_does_not_print_it_too(tmp_path: Path) -> None:
+def test_the_cluster_of_a_client_that_prints_output_does_not_print_it_again(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(WITH_A_CLUSTER_OF_ITS_OWN)
     ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)

@@ -113,7 +113,7 @@ def audited(site: Site) -> list[dict[str, str]]:
     return [json.loads(line) for line in (site.elsewhere.parent / "audit.log").read_text().splitlines()]
 
 
-def test_tasks_over_a_quota_wait_and_say_why_and_go_on(site: Site) -> None:
+def test_tasks_over_a_quota_wait_explain_why_and_run_later(site: Site) -> None:
     alice = site.allow("alice", "client", "--tasks", "2")
     site.cluster()
     gate = site.elsewhere / "open"
@@ -397,7 +397,7 @@ async def cancel_from_asyncio(address: str, *tasks: bytes | str) -> None:
         await client.cancel_tasks(*tasks)
 
 
-def test_an_admin_cancels_tasks_of_others_and_nobody_else_does(site: Site) -> None:
+def test_only_an_admin_cancels_tasks_of_other_owners(site: Site) -> None:
     alices, bobs, gate = site.allow("alice"), site.allow("bob"), site.elsewhere / "open"
     site.cluster()
     with Client(alices) as alice, Client(bobs) as bob, Client(site.address) as admin:
@@ -431,7 +431,7 @@ def jobs(site: Site, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.thorough
-def test_an_admin_gives_the_jobs_of_who_has_gone_to_somebody_else(
+def test_an_admin_transfers_jobs_of_a_revoked_owner(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.scheduler.kill_all()

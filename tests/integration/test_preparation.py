@@ -77,7 +77,7 @@ def test_a_client_takes_the_settings_of_the_cluster_that_it_starts(folder: Path)
             client.wait_for_workers(3, 0.1)
 
 
-def test_an_async_client_takes_them_too(folder: Path) -> None:
+def test_an_async_client_takes_preload_and_initializer(folder: Path) -> None:
     async def program() -> None:
         async with AsyncClient(n_workers=1, preload=["heavy"]) as client:
             pid, parent, loaded_by = await client.submit(who_loaded, 1)
@@ -235,7 +235,9 @@ def test_why_a_local_cluster_cannot_start_is_the_error_of_its_tasks(
     assert not caplog.records
 
 
-def test_it_is_the_error_of_the_tasks_of_an_async_client_too(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_preparation_is_the_error_of_the_tasks_of_an_async_client(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     reason = "cannot start: cannot preload module 'broken'"
 
     async def program() -> None:

@@ -32,7 +32,7 @@ def ask_inside() -> tuple[int, int]:
     return client.wait_for_workers(1, timeout=SECONDS).workers, sum(worker.tasks for worker in client.workers())
 
 
-def test_a_client_waits_for_workers_and_sees_them_come() -> None:
+def test_a_client_waits_for_workers_and_lists_them() -> None:
     with running(Scheduler(logging_level="ERROR")) as scheduler, Client(scheduler.get_address()) as client:
         assert client.info().workers == 0
         future = client.submit(ask_inside)

@@ -45,7 +45,7 @@ def test_a_task_is_measured_alone_whatever_ran_before_it(address: str) -> None:
 
 
 @pytest.mark.more
-def test_a_failed_a_large_and_a_timed_out_one_are_measured_too(address: str) -> None:
+def test_failed_large_and_timed_out_tasks_are_profiled(address: str) -> None:
     with Client(address) as client:
         failed = client.submit(os.stat, "/not/there", profiling=True)
         assert isinstance(failed.exception(30), FileNotFoundError)

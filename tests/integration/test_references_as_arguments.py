@@ -122,7 +122,7 @@ def uses_kept() -> Any:
         return client.submit(len, globals()["kept"]).result()
 
 
-def test_what_is_gone_is_missing(address: str) -> None:
+def test_a_deleted_object_is_a_missing_object(address: str) -> None:
     with Client(address) as client:
         table = client.send_object(LARGE)
         client.run_on_all(keeps, table.as_is())

@@ -42,7 +42,7 @@ def any_client(request: pytest.FixtureRequest, address: str) -> Iterator[Client]
         yield client
 
 
-def test_a_future_tells_the_latest_report_also_after_the_end(any_client: Client, gate: str) -> None:
+def test_a_future_has_the_latest_report_also_after_the_end(any_client: Client, gate: str) -> None:
     future = any_client.submit(work, gate, 0.1, 0.2, 0.4)
     wait_until(lambda: str(future.progress()) == "40% of the paths", "the latest report has come")
     Path(gate).touch()
@@ -57,7 +57,7 @@ def test_a_future_tells_the_latest_report_also_after_the_end(any_client: Client,
     assert quiet.progress() is None
 
 
-def test_a_node_of_a_graph_and_an_async_client_tell_it_too(address: str, client: Client, gate: str) -> None:
+def test_a_graph_node_and_an_async_future_have_the_latest_report(address: str, client: Client, gate: str) -> None:
     nodes = client.get({"gate": gate, "node": (work, "gate", 0.25)}, ["node"], block=False)
     wait_until(lambda: str(nodes["node"].progress()) == "25% of the paths", "a report has come")
     Path(gate).touch()

@@ -207,7 +207,7 @@ def test_the_current_task_is_that_of_the_call_and_of_its_threads_alone(client: C
     assert current_task() is None
 
 
-def test_a_client_inside_the_call_is_one_of_the_program(client: Client, address: str) -> None:
+def test_a_client_inside_a_rerun_is_a_client_of_the_program(client: Client, address: str) -> None:
     future = client.submit(submits, address)
     assert failed(future).exception().args[0] > 0
     assert seen_by(future.rerun) == (0,)

@@ -342,7 +342,7 @@ def test_clients_are_used_from_several_threads_at_once(client: Client) -> None:
     assert sums == [sum(i + k for i in range(200)) for k in range(8)]
 
 
-def test_disconnect_cancels_what_is_open_and_the_scheduler_goes_on(address: str) -> None:
+def test_disconnect_cancels_open_tasks_and_the_scheduler_continues(address: str) -> None:
     client = Client(address)
     future = client.submit(time.sleep, 60)
     client.disconnect()

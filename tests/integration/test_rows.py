@@ -188,7 +188,7 @@ def test_a_long_row_does_not_hold_up_those_behind_it(client: Client, tmp_path: P
     assert client.map(one_takes_long, [(row, str(tmp_path)) for row in [*ROWS, 2000]], timeout=60) == [*ROWS, 2000]
 
 
-def test_those_behind_it_in_its_own_range_run_elsewhere(client: Client, tmp_path: Path) -> None:
+def test_rows_behind_a_long_row_of_the_same_range_run_on_other_workers(client: Client, tmp_path: Path) -> None:
     items = [(row, str(tmp_path)) for row in ROWS]
     assert client.map(waits_for_its_range, items, timeout=120) == ROWS
 
@@ -199,11 +199,11 @@ def test_a_map_that_takes_too_long_is_cancelled_and_workers_are_free(client: Cli
     assert client.map(double, ITEMS) == [2 * row for row in ROWS]
 
 
-def test_arguments_that_are_not_plain_travel_too(client: Client) -> None:
+def test_ranges_carry_arguments_that_are_not_plain(client: Client) -> None:
     assert client.map(len, [([row] * 3,) for row in ROWS]) == [3] * len(ROWS)
 
 
-def test_arguments_with_frames_travel_too_and_belong_to_their_row(client: Client) -> None:
+def test_ranges_carry_arguments_with_frames_that_belong_to_their_row(client: Client) -> None:
     items = [
         (bytearray([row % 256]) * (30_000 if row % 50 else 70_000), bytes([row % 256]) * 9_000) for row in ROWS[:300]
     ]
@@ -216,18 +216,18 @@ def test_rows_may_wait_for_tasks_of_their_own(client: Client) -> None:
 
 
 @pytest.mark.parametrize("rows", [iter, lambda items: (item for item in items)], ids=["iterator", "generator"])
-def test_items_that_come_when_they_come_travel_together_too(
+def test_items_of_a_slow_iterable_travel_together(
     client: Client, rows: Callable[[list[tuple[int]]], Iterable[tuple[int]]]
 ) -> None:
     assert client.map(double, rows(ITEMS)) == [2 * row for row in ROWS]
 
 
-def test_several_iterables_travel_too(client: Client) -> None:
+def test_ranges_carry_items_of_several_iterables(client: Client) -> None:
     assert client.starmap(divmod, zip(ROWS, [7] * len(ROWS), strict=True)) == [divmod(row, 7) for row in ROWS]
 
 
 @pytest.mark.parametrize("rows", [list, iter])
-def test_results_that_are_read_as_they_come_travel_too(
+def test_unordered_results_travel_in_ranges(
     client: Client, rows: Callable[[list[tuple[int]]], Iterable[tuple[int]]]
 ) -> None:
     assert sorted(client.map_unordered(double, rows(ITEMS))) == [2 * row for row in ROWS]
@@ -249,12 +249,12 @@ def test_no_row_waits_for_a_later_one(client: Client, tmp_path: Path) -> None:
     assert sorted(client.map_unordered(note, items(), window=3000)) == list(range(len(ROWS) + 5))
 
 
-def test_rows_whose_items_come_travel_alone_if_their_arguments_are_large(client: Client) -> None:
+def test_rows_of_a_slow_iterable_travel_alone_if_their_arguments_are_large(client: Client) -> None:
     items = ((bytes(20_000 if row == 700 else 1),) for row in ROWS)
     assert client.map(len, items) == [20_000 if row == 700 else 1 for row in ROWS]
 
 
-def test_errors_of_items_that_come_are_those_of_their_items(client: Client) -> None:
+def test_errors_of_a_slow_iterable_name_their_items(client: Client) -> None:
     with pytest.raises(ValueError, match=r"^\d*[13579]$"):
         client.map(odd_ones_raise, iter(ITEMS))
     results = list(client.map_unordered(odd_ones_raise, iter(ITEMS), return_exceptions=True))
@@ -276,13 +276,13 @@ def test_waiting_rows_are_counted_as_tasks(client: Client, tmp_path: Path) -> No
     assert all(each.result() for each in busy)
 
 
-def test_rows_with_names_priorities_retries_and_limits_travel_too(client: Client, tmp_path: Path) -> None:
+def test_ranges_carry_rows_with_names_priorities_retries_and_limits(client: Client, tmp_path: Path) -> None:
     caller = client.options(name="again", priority=3, retries=2, retry_on=OSError, timeout=30)
     assert caller.map(some_raise_once, [(row, str(tmp_path)) for row in ROWS]) == ROWS
     assert {file.read_text() for file in tmp_path.iterdir()} == {"xx"}
 
 
-def test_only_the_row_that_takes_too_long_ends(client: Client) -> None:
+def test_only_the_row_over_its_time_limit_ends(client: Client) -> None:
     results = client.options(timeout=1).map(one_never_ends, ITEMS, return_exceptions=True)
     assert isinstance(results[700], TimeoutError)
     assert results[:700] + results[701:] == ROWS[:700] + ROWS[701:]
@@ -294,7 +294,7 @@ def test_rows_that_are_not_tried_again_fail_as_they_would_alone(client: Client) 
     assert [(type(error), error.args) for error in results[1::2]] == [(ValueError, (row,)) for row in ROWS[1::2]]
 
 
-def test_maps_inside_of_tasks_travel_too(client: Client, most: int) -> None:
+def test_maps_inside_tasks_travel_in_ranges(client: Client, most: int) -> None:
     client.map(double, ITEMS)
     assert client.map(nested_map, [(1000,)] * 4) == [(999_000, most)] * 4
 

@@ -36,7 +36,7 @@ def finished(running: Command, number: int = signal.SIGINT) -> int:
 
 
 @pytest.mark.more
-def test_clusters_come_with_the_work_and_go_without_it() -> None:
+def test_clusters_are_started_for_work_and_drained_without_it() -> None:
     options = ("--max", "4", "--each", "2", "--down-idle", "1", "--target", "0.5", "--up", UP)
     with (
         scheduler(None) as (address, _running),
@@ -52,7 +52,7 @@ def test_clusters_come_with_the_work_and_go_without_it() -> None:
 
 
 @pytest.mark.more
-def test_what_tasks_ask_for_starts_clusters_that_have_it_and_no_others() -> None:
+def test_tasks_start_only_clusters_with_the_requested_resources() -> None:
     up = f"{UP} --capabilities licence=1"
     options = ("--max", "2", "--target", "0.5")
     with (
@@ -70,7 +70,7 @@ def test_what_tasks_ask_for_starts_clusters_that_have_it_and_no_others() -> None
 
 
 @pytest.mark.more
-def test_the_least_number_is_there_until_the_end() -> None:
+def test_the_minimum_number_of_clusters_runs_until_the_end() -> None:
     with scheduler(None) as (address, _running), Client(address) as client:
         with command("scale", address, "--min", "1", "--max", "2", "--up", UP) as scale:
             client.wait_for_workers(1, timeout=30)
@@ -89,7 +89,7 @@ def test_a_command_that_fails_is_tried_again_later() -> None:
 
 
 @pytest.mark.more
-def test_a_cluster_whose_scaler_scale_was_killed_is_taken_over_and_no_other_one(tmp_path: Path) -> None:
+def test_only_a_cluster_whose_scaler_scale_was_killed_is_taken_over(tmp_path: Path) -> None:
     options = ("--max", "4", "--up", UP)
     log, gate = tmp_path / "log", tmp_path / "gate"
     with (
@@ -122,7 +122,7 @@ def owner_of(scale: Command) -> str:
 
 @pytest.mark.more
 @pytest.mark.foreign
-def test_a_job_keeps_its_place_in_slurms_queue_and_drains_as_others_do(slurm: dict[str, str], tmp_path: Path) -> None:
+def test_a_slurm_job_keeps_its_place_in_the_queue_and_drains(slurm: dict[str, str], tmp_path: Path) -> None:
     def run(*arguments: str) -> str:
         return subprocess.run(arguments, env=slurm, check=True, capture_output=True, text=True).stdout
 

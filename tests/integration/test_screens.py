@@ -172,7 +172,7 @@ def same_in_bar_and_log(
     assert any(sentence in shape(text) for text in caplog.messages)
 
 
-def test_every_screen_says_what_explain_says(
+def test_every_screen_agrees_with_explain(
     scheduler: Scheduler,
     screens: Screens,
     address: str,

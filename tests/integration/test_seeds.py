@@ -127,7 +127,7 @@ def price(row: int, strike: float) -> float:
     return float(np.maximum(100 * np.exp(-0.02 + 0.2 * rng.standard_normal(10_000)) - strike, 0).mean())
 
 
-def test_each_kind_of_call_draws_from_what_the_page_says(client: Client) -> None:
+def test_each_kind_of_call_draws_from_the_documented_seed(client: Client) -> None:
     seeded = client.options(seed=7)
     later = seeded.submit(draw)
     assert later.result(60) == seeded.submit(draw, later, client.submit(abs, -1)).result(60) == expected()
@@ -175,7 +175,7 @@ def test_a_call_inside_a_task_has_no_seed_of_its_parent(client: Client) -> None:
     assert len({number for _, nested in pairs for number in nested}) == 10
 
 
-def test_after_a_call_with_a_seed_others_draw_fresh_numbers(client: Client) -> None:
+def test_calls_without_a_seed_draw_fresh_numbers_after_a_seeded_call(client: Client) -> None:
     seeded = client.options(seed=7)
     numbers: list[Numbers] = []
     for _ in range(20):

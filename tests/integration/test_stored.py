@@ -35,7 +35,7 @@ def of_kind(client: Client, kind: str) -> list[ObjectInfo]:
     return [each for each in client.objects() if each.kind == kind]
 
 
-def test_a_value_is_there_with_its_place_copies_and_readers_until_its_reference_is_gone(
+def test_a_value_is_listed_with_place_copies_and_readers_until_its_reference_is_deleted(
     client: Client, tmp_path: Path
 ) -> None:
     reference = client.send_object(os.urandom(3_000_000), name="market data")
@@ -67,7 +67,7 @@ def test_a_result_that_is_not_read_is_with_the_cluster_that_made_it_until_it_is_
     wait_until(lambda: not of_kind(client, "result"), "the end of the result")
 
 
-def test_an_asyncio_client_sees_its_own_objects_and_not_those_of_others(client: Client) -> None:
+def test_an_asyncio_client_sees_only_its_own_objects(client: Client) -> None:
     kept = client.send_object(os.urandom(100_000), name="of another")
 
     async def look() -> list[str]:

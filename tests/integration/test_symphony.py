@@ -172,7 +172,7 @@ def test_without_the_module_the_command_says_what_is_missing_and_its_help_works(
         assert "--base-concurrency" in running.output
 
 
-def test_it_is_idle_when_there_is_nothing_to_do(client: Client) -> None:
+def test_the_symphony_engine_is_idle_without_tasks(client: Client) -> None:
     assert client.submit(abs, -1).result() == 1
 
     def busy_seconds() -> float:

@@ -77,7 +77,7 @@ def test_a_task_that_raises_runs_again_alone_in_a_map_and_in_a_graph(client: Cli
     assert (tmp_path / "d").read_text().split() == ["called"] * 2
 
 
-def test_the_last_exception_arrives_and_others_are_not_tried_again(client: Client, tmp_path: Path) -> None:
+def test_the_last_exception_arrives_and_other_exceptions_are_not_retried(client: Client, tmp_path: Path) -> None:
     stubborn = client.options(retries=2, retry_on=(ConnectionError,), retry_delay=0.01)
     with pytest.raises(MoodyError, match="call 3"):
         stubborn.submit(moody, tmp_path / "a", 9).result(30)

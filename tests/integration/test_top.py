@@ -133,7 +133,7 @@ def test_each_end_leaves_the_terminal_as_it_was(top: Terminal, way: str | signal
     top.check_left_as_before()
 
 
-def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(top: Terminal) -> None:
+def test_ctrl_z_restores_the_terminal_until_the_program_continues(top: Terminal) -> None:
     top.press(CTRL_Z)
     _, status = os.waitpid(top.process.pid, os.WUNTRACED)
     assert os.WIFSTOPPED(status)
@@ -155,7 +155,7 @@ def test_an_exception_leaves_the_terminal_as_it_was() -> None:
 
 
 @pytest.mark.more
-def test_an_idle_screen_says_little(address: str) -> None:
+def test_an_idle_screen_writes_few_bytes(address: str) -> None:
     publisher = Publisher(address)
     ends_at = time.monotonic() + 30
     with terminal(*TOP, address) as shown:
@@ -292,7 +292,7 @@ def hold(path: str) -> None:
 
 
 @pytest.mark.more
-def test_a_stopped_process_and_a_task_that_nobody_can_take_are_named(tmp_path: Path) -> None:
+def test_a_stopped_process_and_a_task_that_no_worker_can_take_are_named(tmp_path: Path) -> None:
     address, file = f"ipc://{tmp_path}/scheduler", tmp_path / "pid"
     with contextlib.ExitStack() as stack:
         stack.enter_context(scheduler(address))

@@ -65,7 +65,7 @@ def test_the_command_records_some_seconds_and_whose_they_were(address: str, tmp_
     assert {run["args"]["owner"] for run in runs} == {name_of_user(os.geteuid())}
 
 
-def test_what_cannot_be_recorded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_that_cannot_be_recorded_raises_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(processes=False) as client, pytest.raises(ConfigError, match="processes=False"), client.trace("t"):
         pass
     monkeypatch.setattr("scaler.cluster.recorder.START_SECONDS", 0.5)

@@ -42,7 +42,7 @@ def status(url: str) -> int:
         return error.code
 
 
-def test_it_serves_without_a_scheduler_keeps_its_token_and_ends_cleanly(
+def test_the_page_serves_without_a_scheduler_keeps_its_token_and_ends_cleanly(
     port: int, home: dict[str, str], tmp_path: Path
 ) -> None:
     urls = []
@@ -59,7 +59,7 @@ def test_it_serves_without_a_scheduler_keeps_its_token_and_ends_cleanly(
     assert file.read_text().strip() in urls[0]
 
 
-def test_what_cannot_work_is_a_sentence(home: dict[str, str]) -> None:
+def test_errors_of_scaler_ui_are_one_sentence(home: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = str(other.getsockname()[1])
         with command("ui", SOMEWHERE, "--port", taken, env=home) as ui:

@@ -256,7 +256,7 @@ def test_a_pause_leaves_no_gap(loaded: tuple[Command, str], watch: Callable[...,
     assert [mine.get(time) for time in meanwhile] == [theirs[time] for time in meanwhile]
 
 
-def test_the_pointer_tells_what_is_where(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+def test_the_pointer_shows_a_tooltip(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
     _, url = loaded
     seen = watch()
     seen.page.goto(url)
@@ -352,7 +352,7 @@ def test_a_page_does_not_grow_while_it_is_looked_at(loaded: tuple[Command, str],
     assert heap_after - heap < 2 << 20
 
 
-def test_it_comes_back_after_a_restart_of_the_server_and_of_the_scheduler(
+def test_the_page_reconnects_after_a_restart_of_the_server_and_of_the_scheduler(
     browser: Browser, watch: Callable[..., Watched], tmp_path: Path
 ) -> None:
     address, seen = free_address(), watch()
@@ -511,7 +511,9 @@ def listener() -> Iterator[tuple[int, list[str]]]:
             thread.join()
 
 
-def test_it_works_behind_a_proxy_with_a_prefix(loaded: tuple[Command, str], watch: Callable[..., Watched]) -> None:
+def test_the_page_works_behind_a_proxy_with_a_prefix(
+    loaded: tuple[Command, str], watch: Callable[..., Watched]
+) -> None:
     _, url = loaded
     seen = watch()
     with proxy(url.partition("?")[0]) as front:

@@ -112,7 +112,7 @@ def break_by(variable: str) -> str:
         del os.environ["PYTHONBREAKPOINT"]
 
 
-def test_what_needs_a_terminal_is_told_that_there_is_none(client: Client) -> None:
+def test_code_that_needs_a_terminal_gets_an_error(client: Client) -> None:
     wrong: tuple[tuple[Callable[..., Any], type[Exception], str], ...] = (
         (breakpoint, RuntimeError, "breakpoint"),
         (break_into_pdb, bdb.BdbQuit, "pdb"),
@@ -207,7 +207,7 @@ def test_arguments_of_any_size_can_be_changed(client: Client, size: int) -> None
     assert bytes(array.data[:2]) == b"\0\0"
 
 
-def test_what_tasks_share_cannot_be_changed(client: Client) -> None:
+def test_tasks_cannot_change_shared_values(client: Client) -> None:
     array = Array(bytearray(1_000_000))
     shared = client.send_object(array)
     for _ in range(2):
@@ -284,7 +284,7 @@ def submits_what_cannot_be(client: Client) -> None:
     client.submit(abs, threading.Lock()).result()
 
 
-def test_a_result_that_cannot_be_serialised_is_said_to_be_one(client: Client) -> None:
+def test_a_result_that_cannot_be_serialised_raises_an_error_that_names_it(client: Client) -> None:
     with pytest.raises(
         SerializeObjectError, match=r"^task counts_up: what it returned: a value of type generator cannot be"
     ):

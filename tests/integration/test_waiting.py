@@ -161,7 +161,7 @@ def test_fibonacci(client: Client) -> None:
     assert client.submit(fibonacci, client, 8).result(SECONDS) == 21
 
 
-def test_a_task_goes_on_in_its_own_process(client: Client) -> None:
+def test_a_blocked_task_resumes_in_its_own_process(client: Client) -> None:
     before, after = client.submit(pid_after_waiting, client).result(SECONDS)
     assert before == after
 
@@ -264,7 +264,7 @@ def test_a_waiting_parent_that_is_cancelled_ends_with_its_children_and_never_run
 
 
 @pytest.mark.more
-def test_processes_that_are_not_needed_any_more_end(combo: SchedulerClusterCombo, client: Client) -> None:
+def test_unneeded_processes_end(combo: SchedulerClusterCombo, client: Client) -> None:
     assert client.submit(depth, client, 10).result(SECONDS) == 10
     agent, few = combo._cluster.pid, 5  # fork server, and four processors
     # One in which a client is just at work when it should end stays until it was idle for two more checks of 5 s.

@@ -109,7 +109,7 @@ def test_no_message_is_one_of_another_direction(data: Any) -> None:
 
 
 @given(data=st.data())
-def test_what_a_damaged_message_makes_is_small(data: Any) -> None:
+def test_decoding_a_damaged_message_uses_little_memory(data: Any) -> None:
     direction = data.draw(directions)
     items = data.draw(mixed_items(direction).filter(bool))
     ((header, frames),) = encode(direction, items)
@@ -134,6 +134,6 @@ def test_task_failures_arrive_as_they_were_sent(type_name: str, text: str, trace
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_no_task_failure_or_one(payload: bytes) -> None:
+def test_any_bytes_decode_to_a_task_failure_or_are_refused(payload: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         assert isinstance(TaskFailure.decode(payload), TaskFailure)

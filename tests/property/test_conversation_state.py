@@ -75,7 +75,7 @@ class Peer:
 
 @given(a_patience, st.lists(a_step, max_size=60))
 @example(Patience(1.0, 1.0, None), [states.LEAVE, states.HEARTBEAT_DUE])
-def test_one_hello_first_and_never_without_an_end(
+def test_a_hello_comes_first_and_each_wait_has_an_end(
     patience: Patience, steps: list[Event | tuple[bytes, bool] | float | None]
 ) -> None:
     peer = Peer(patience)
@@ -90,7 +90,7 @@ def test_one_hello_first_and_never_without_an_end(
 
 
 @given(a_patience, st.lists(a_step, max_size=20))
-def test_whoever_wants_to_leave_is_gone_soon(
+def test_a_leaving_peer_has_left_soon(
     patience: Patience, steps: list[Event | tuple[bytes, bool] | float | None]
 ) -> None:
     peer = Peer(patience)

@@ -185,7 +185,7 @@ def test_no_owner_gets_more_than_its_share_while_another_waits(
     st.integers(1, 4),
     st.integers(1, 5),
 )
-def test_whoever_is_next_as_many_are_placed_and_no_worker_is_idle_while_tasks_wait(
+def test_no_worker_is_idle_while_tasks_wait_whichever_client_is_next(
     turns: list[list[tuple[int, int, bool]]], workers: int, queue_size: int
 ) -> None:
     counts = {policy: placed(policy, turns, workers, queue_size) for policy in POLICIES}

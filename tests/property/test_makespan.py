@@ -86,7 +86,7 @@ def test_a_heavy_tail_takes_little_longer_than_it_must(seconds: list[float], pol
 
 
 @pytest.mark.parametrize("seed", [1, 3, 4])
-def test_it_is_the_balancing_that_does_it(seed: int) -> None:
+def test_without_balancing_the_makespan_is_longer(seed: int) -> None:
     seconds = two_lengths(seed, 300, long_seconds=5.0, share=0.05)
     balanced, agent = run(seconds, scheduler_config())
     unbalanced, idle_agent = run(seconds, scheduler_config(load_balance_seconds=0))
@@ -98,7 +98,7 @@ def test_it_is_the_balancing_that_does_it(seed: int) -> None:
 
 @examples(25)
 @given(st.lists(st.sampled_from((0.0, 0.001, 0.01, 0.3, 3.0)), min_size=1, max_size=120), st.sampled_from((0.1, 1.0)))
-def test_whatever_the_durations_it_ends_nearly_as_if_given_one_by_one(seconds: list[float], pause: float) -> None:
+def test_the_makespan_is_nearly_that_of_tasks_assigned_one_by_one(seconds: list[float], pause: float) -> None:
     """Behind one long task each worker may lose two looks and a pause, before what waits there is taken away."""
     makespan, _ = run(seconds, scheduler_config(load_balance_seconds=pause))
     slack = WORK_AHEAD_US * 1e-6 + 2 * LOOK_SECONDS + pause + lower_bound(seconds) / 200
@@ -106,7 +106,7 @@ def test_whatever_the_durations_it_ends_nearly_as_if_given_one_by_one(seconds: l
 
 
 @pytest.mark.thorough
-def test_tasks_behind_a_long_one_are_not_overtaken_for_ever_by_those_that_come_later() -> None:
+def test_tasks_behind_a_long_one_are_not_overtaken_for_ever_by_later_tasks() -> None:
     simulation = Simulation(audited=False)
     agent, client = simulation.agent(2, by_payload), simulation.client()
     early = client.submit(100, payload=b"0.005")

@@ -125,7 +125,7 @@ def behind(tasks: list[int]) -> int:
 
 @given(loads)
 @example(LOADS_OF_A_LOOP)
-def test_one_round_levels_workers_that_go_on(loads: list[tuple[int, bool]]) -> None:
+def test_one_round_levels_workers_that_are_not_stuck(loads: list[tuple[int, bool]]) -> None:
     loads = [(tasks, False) for tasks, _ in loads]
     given = tasks_to_recall(loads)
     after = [tasks - number for (tasks, _), number in zip(loads, given, strict=True)]

@@ -52,7 +52,7 @@ class World:
 
 @examples(150)
 @given(bounds=bounds(), loads=LOADS, delay=st.integers(0, 20))
-def test_it_keeps_its_bounds_and_comes_to_rest(bounds: Bounds, loads: list[tuple[int, int]], delay: int) -> None:
+def test_the_plan_keeps_its_bounds_and_converges(bounds: Bounds, loads: list[tuple[int, int]], delay: int) -> None:
     world = World(bounds, delay)
     curve = [wanted for wanted, seconds in loads for _ in range(seconds)]
     curve += [curve[-1]] * REST_SECONDS
@@ -69,7 +69,7 @@ def test_it_keeps_its_bounds_and_comes_to_rest(bounds: Bounds, loads: list[tuple
 
 @examples(100)
 @given(bounds=bounds(), wanted=st.integers(0, 30), seconds=st.integers(1, 2))
-def test_a_load_that_is_gone_at_once_starts_nothing(bounds: Bounds, wanted: int, seconds: int) -> None:
+def test_a_short_peak_of_load_starts_no_cluster(bounds: Bounds, wanted: int, seconds: int) -> None:
     world = World(bounds, 1)
     for now in range(60):
         world.second(now, 0)

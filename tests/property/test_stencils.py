@@ -127,7 +127,7 @@ def test_one_value_may_have_any_length(direction: Direction, batch: type[Batch[A
 @pytest.mark.parametrize(("direction", "batch"), ALL)
 @examples(3)
 @given(data=st.data())
-def test_what_a_stencil_reads_of_damaged_bytes_the_library_reads_too(
+def test_damaged_bytes_that_a_stencil_reads_are_read_equally_by_pycapnp(
     direction: Direction, batch: type[Batch[Any]], data: st.DataObject
 ) -> None:
     reader = codec._DirectionCodec(direction)

@@ -85,7 +85,7 @@ def test_a_large_value_that_ends_five_agents_is_the_end_of_its_task_and_no_mark_
         system.close()
 
 
-def test_a_task_whose_order_ends_five_agents_that_have_it_fails_and_others_run() -> None:
+def test_a_task_whose_message_ends_five_agents_fails_and_other_tasks_run() -> None:
     world = World(1)
     system = System(world, scheduler_config(worker_timeout_seconds=8.0, client_timeout_seconds=8.0))
     with installed(world, system.network):

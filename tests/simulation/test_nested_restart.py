@@ -18,7 +18,7 @@ from tests.support.configs import scheduler_config
 CHILD = 10
 
 
-def test_a_child_waits_for_an_object_that_its_owner_still_says_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nested_task_waits_for_an_object_that_its_owner_has_yet_to_resubmit(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     world = World(1, said.append)
     system = System(world, scheduler_config(worker_timeout_seconds=8.0, client_timeout_seconds=8.0))

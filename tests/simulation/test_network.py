@@ -64,7 +64,7 @@ def test_a_large_message_takes_as_long_as_the_rate_says() -> None:
     assert bench.arrived() == [b""]
 
 
-def test_what_is_said_into_a_hole_arrives_after_it() -> None:
+def test_messages_sent_into_a_network_hole_arrive_after_it() -> None:
     bench = Bench()
     connection = bench.connection()
     bench.network.hole("peer", up=True, down=False)
@@ -88,7 +88,7 @@ def test_after_a_reset_both_ends_know() -> None:
         bench.listener.send(connection, b"x", [])
 
 
-def test_an_end_that_was_not_told_of_a_reset_learns_it_when_it_speaks() -> None:
+def test_an_endpoint_learns_of_a_reset_when_it_sends() -> None:
     bench = Bench()
     connection = bench.connection()
     bench.network.reset("peer", tells_listener=False)
@@ -108,7 +108,7 @@ def test_the_socket_gives_up_a_silent_connection_and_not_before_its_time() -> No
     assert len(bench.listener.lost()) == 1
 
 
-def test_what_comes_for_a_process_that_is_stopped_waits() -> None:
+def test_messages_for_a_stopped_process_wait() -> None:
     bench = Bench()
     connection = bench.connection()
     bench.peer.pause()
@@ -120,7 +120,7 @@ def test_what_comes_for_a_process_that_is_stopped_waits() -> None:
     assert bench.dialer.receive() == (b"one", [])
 
 
-def test_a_process_that_is_stopped_takes_connections_when_it_goes_on() -> None:
+def test_a_stopped_process_accepts_connections_when_it_continues() -> None:
     bench = Bench()
     bench.arrived()
     bench.listener.party.pause()

@@ -50,7 +50,7 @@ runs = pytest.mark.parametrize("count", [8, pytest.param(32, marks=pytest.mark.m
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_so_it_does_when_parts_of_the_scheduler_fail_and_tasks_are_refused(count: int) -> None:
+def test_everything_ends_when_parts_of_the_scheduler_fail_and_tasks_are_refused(count: int) -> None:
     assert well(count, "choppy", "parts")
 
 
@@ -58,7 +58,7 @@ def test_so_it_does_when_parts_of_the_scheduler_fail_and_tasks_are_refused(count
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_what_an_agent_has_goes_on_when_it_is_back_and_deaths_count(count: int) -> None:
+def test_runs_of_an_agent_continue_when_it_is_back_and_deaths_count(count: int) -> None:
     assert well(count, "late", "deaths")
 
 
@@ -66,7 +66,7 @@ def test_what_an_agent_has_goes_on_when_it_is_back_and_deaths_count(count: int) 
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_what_did_not_run_gets_no_mark_and_what_runs_goes_on_under_the_next_scheduler(count: int) -> None:
+def test_queued_runs_get_no_mark_and_running_ones_continue_under_the_next_scheduler(count: int) -> None:
     assert well(count, "spared", "anew", "kept", "full", "rivals")
 
 
@@ -74,7 +74,7 @@ def test_what_did_not_run_gets_no_mark_and_what_runs_goes_on_under_the_next_sche
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_nothing_is_lost_in_good_order_and_of_two_runs_one_goes_on(count: int) -> None:
+def test_an_orderly_shutdown_loses_nothing_and_of_two_runs_one_continues(count: int) -> None:
     assert well(count, "orderly", "steady", "twice", "values", "futures")
 
 
@@ -82,7 +82,7 @@ def test_nothing_is_lost_in_good_order_and_of_two_runs_one_goes_on(count: int) -
 @pytest.mark.processes
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_so_it_does_in_fresh_runs() -> None:
+def test_everything_ends_with_fresh_seeds() -> None:
     assert "190 seeds, 0 failed" in simulate("--seeds", "190", "--first", str(fresh_seed(1_000)))
 
 

@@ -14,7 +14,7 @@ SPARE = 1.02
 
 
 @pytest.mark.parametrize("kind", ["client", "agent"])
-def test_a_hello_a_cut_and_a_goodbye_cost_the_same_however_many_peers_there_are(kind: str) -> None:
+def test_the_cost_of_joining_reconnecting_and_leaving_does_not_grow_with_the_peers(kind: str) -> None:
     simulation = Simulation(audited=False)
 
     def join() -> SimulatedPeer:

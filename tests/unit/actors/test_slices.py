@@ -51,7 +51,7 @@ def test_short_work_is_done_at_once() -> None:
     assert counter.handlers_run == [["a"] * 3, [], ["c"] * (SLICE_STEPS - 1)]
 
 
-def test_long_work_is_done_in_slices_and_later_work_comes_behind_it() -> None:
+def test_long_work_is_done_in_slices_and_later_work_follows_it() -> None:
     counter = counted(Count("a", 2 * SLICE_STEPS + 1), Count("b", 2))
     assert counter.handlers_run == [["a"] * SLICE_STEPS, [], ["a"] * SLICE_STEPS, ["a", "b", "b"]]
     assert not counter.slices

@@ -24,7 +24,7 @@ def test_a_new_scheduler_is_idle_and_has_no_peers(simulation: Simulation) -> Non
     simulation.check_empty()
 
 
-def test_a_balancer_that_fails_knows_all_tasks_and_workers_again_and_nothing_runs_twice() -> None:
+def test_a_restarted_balancer_knows_all_tasks_and_workers_and_no_task_runs_twice() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(2, slow)
     submitted = client.submit(10)
@@ -40,7 +40,7 @@ def test_a_balancer_that_fails_knows_all_tasks_and_workers_again_and_nothing_run
     assert [run.task_id for run in agent.started] == submitted  # in order, and each once
 
 
-def test_tasks_submitted_while_the_balancer_is_away_wait_for_it() -> None:
+def test_tasks_submitted_while_the_balancer_is_down_wait_for_it() -> None:
     simulation = Simulation()
     client, _ = simulation.client(), simulation.agent()
     for _ in range(3):
@@ -53,7 +53,7 @@ def test_tasks_submitted_while_the_balancer_is_away_wait_for_it() -> None:
     assert client.statuses() == [TaskStatus.SUCCESS] * 5
 
 
-def test_tasks_of_a_client_that_leaves_while_the_balancer_is_away_are_withdrawn() -> None:
+def test_tasks_of_a_client_that_leaves_while_the_balancer_is_down_are_withdrawn() -> None:
     simulation = Simulation()
     client = simulation.client()
     client.submit(5, for_task=b"its own")
@@ -95,7 +95,7 @@ def test_more_failures_than_the_budget_allows_end_the_scheduler(name: str) -> No
     assert isinstance(error, RestartBudgetExceededError)
 
 
-def test_failures_that_are_far_apart_are_borne() -> None:
+def test_failures_that_are_far_apart_do_not_end_the_scheduler() -> None:
     simulation = Simulation()
     for _ in range(30):
         simulation.fail(child(simulation, BALANCER))
@@ -103,7 +103,7 @@ def test_failures_that_are_far_apart_are_borne() -> None:
     assert simulation.escalations == []
 
 
-def test_all_actors_answer_before_any_other_work_is_done() -> None:
+def test_all_actors_report_statistics_before_any_other_work_is_done() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(2, execute=lambda _run: Outcome(seconds=10.0))
     simulation.nested_client(agent)

@@ -122,7 +122,7 @@ def test_a_subclass_may_handle_a_type_by_another_method(dispatcher: Dispatcher) 
     assert actor.total == -1
 
 
-def test_two_handlers_for_one_type_in_one_class_are_refused() -> None:
+def test_a_class_with_two_handlers_for_one_type_is_refused() -> None:
     with pytest.raises(TypeError, match="two handlers for Add: first and second"):
 
         class Undecided(Actor):
@@ -133,7 +133,7 @@ def test_two_handlers_for_one_type_in_one_class_are_refused() -> None:
             def second(self, message: Add) -> None: ...
 
 
-def test_an_actor_may_write_to_itself(dispatcher: Dispatcher) -> None:
+def test_an_actor_may_send_messages_to_itself(dispatcher: Dispatcher) -> None:
     class Countdown(Actor):
         def __init__(self) -> None:
             self.seen: list[int] = []
@@ -170,14 +170,14 @@ def test_a_failed_child_is_reported_to_the_actor_that_spawned_it(dispatcher: Dis
     assert isinstance(parent.failed[0].error, ZeroDivisionError)
 
 
-def test_a_failed_child_that_nobody_expects_to_fail_is_a_failure_of_its_parent(dispatcher: Dispatcher) -> None:
+def test_a_failed_child_whose_parent_does_not_handle_failures_fails_its_parent(dispatcher: Dispatcher) -> None:
     parent = dispatcher.spawn(Sum())
     dispatcher.spawn(Sum(), parent).send(Divide(0))
     dispatcher.run()
     assert parent.is_stopped()
 
 
-def test_stop_handles_the_mail_that_waits_and_then_ends(dispatcher: Dispatcher) -> None:
+def test_stop_handles_waiting_mail_and_then_ends(dispatcher: Dispatcher) -> None:
     class Stopping(Sum):
         @handles(Multiply)
         def multiply(self, message: Multiply) -> None:
@@ -193,7 +193,7 @@ def test_stop_handles_the_mail_that_waits_and_then_ends(dispatcher: Dispatcher) 
     assert dispatcher.dead_letters.count == 0
 
 
-def test_stop_now_leaves_the_mail_that_waits_as_dead_letters(dispatcher: Dispatcher) -> None:
+def test_stop_now_leaves_waiting_mail_as_dead_letters(dispatcher: Dispatcher) -> None:
     class Stopping(Sum):
         @handles(Multiply)
         def multiply(self, message: Multiply) -> None:
@@ -209,7 +209,7 @@ def test_stop_now_leaves_the_mail_that_waits_as_dead_letters(dispatcher: Dispatc
     assert dispatcher.statistics()["messages_handled"] == 1
 
 
-def test_stop_now_in_on_stop_and_after_the_end_does_nothing(dispatcher: Dispatcher) -> None:
+def test_stop_now_in_on_stop_and_after_the_end_is_ignored(dispatcher: Dispatcher) -> None:
     class Eager(Actor):
         def __init__(self) -> None:
             self.ends = 0
@@ -236,14 +236,14 @@ def test_mail_to_a_stopped_actor_is_a_counted_dead_letter(dispatcher: Dispatcher
     assert dispatcher.dead_letters.count == 3
 
 
-def test_the_answer_goes_to_who_asked(dispatcher: Dispatcher) -> None:
+def test_an_answer_is_sent_to_the_asker(dispatcher: Dispatcher) -> None:
     ref = dispatcher.spawn(Sum(4))
     answer = ref.ask(Add(1), block=False)
     dispatcher.run()
     assert answer.get(timeout=0) == 5
 
 
-def test_an_exception_goes_to_who_asked_and_the_actor_lives(dispatcher: Dispatcher) -> None:
+def test_an_exception_is_sent_to_the_asker_and_the_actor_lives(dispatcher: Dispatcher) -> None:
     ref = dispatcher.spawn(Sum())
     answer = ref.ask(Divide(0), block=False)
     unknown = ref.ask(Multiply(0), block=False)
@@ -256,7 +256,7 @@ def test_an_exception_goes_to_who_asked_and_the_actor_lives(dispatcher: Dispatch
     assert dispatcher.failures == 0
 
 
-def test_what_is_no_exception_is_answered_and_ends_the_actor(dispatcher: Dispatcher) -> None:
+def test_a_base_exception_is_sent_to_the_asker_and_ends_the_actor(dispatcher: Dispatcher) -> None:
     class Quitter(Actor):
         @handles(Add)
         def quit(self, message: Add) -> None:
@@ -305,14 +305,14 @@ def test_an_actor_names_itself_before_and_after_it_was_spawned(dispatcher: Dispa
     assert ref.actor_urn.startswith("urn:actor:Sum:")
 
 
-def test_pykkas_way_to_start_names_the_right_one() -> None:
+def test_starting_an_actor_as_in_pykka_raises_and_names_spawn() -> None:
     with pytest.raises(TypeError, match=r"dispatcher\.spawn\(Sum"):
         Sum.start()
     with pytest.raises(ActorStoppedError):
         Sum._create_actor_inbox()
 
 
-def test_the_inbox_takes_mail_and_gives_none(dispatcher: Dispatcher) -> None:
+def test_the_inbox_takes_mail_and_cannot_be_read(dispatcher: Dispatcher) -> None:
     ref = dispatcher.spawn(Sum())
     assert ref.actor_inbox.empty()
     ref.send(Add(1))

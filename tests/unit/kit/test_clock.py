@@ -41,7 +41,7 @@ def setup() -> Setup:
     return Setup()
 
 
-def test_a_virtual_clock_moves_only_when_told() -> None:
+def test_a_virtual_clock_moves_only_when_it_is_advanced() -> None:
     clock = VirtualClock(10.0)
     assert clock() == clock() == 10.0
     clock.advance(2.5)
@@ -63,7 +63,7 @@ def test_a_timer_sends_its_message_when_it_is_due_and_not_before(setup: Setup) -
     assert len(setup.diary.entries) == 1
 
 
-def test_timers_come_in_the_order_of_their_deadlines_and_then_of_their_making(setup: Setup) -> None:
+def test_timers_are_sent_in_the_order_of_their_deadlines_and_then_of_their_making(setup: Setup) -> None:
     for delay_seconds, name in ((3.0, "c"), (1.0, "a"), (2.0, "b1"), (2.0, "b2"), (2.0, "b3")):
         setup.dispatcher.schedule(delay_seconds, setup.ref, Tick(name))
     setup.advance(10.0)  # all late
@@ -133,7 +133,7 @@ def test_the_timer_of_an_actor_that_has_ended_sends_nothing(setup: Setup) -> Non
     assert setup.dispatcher.dead_letters.count == 0
 
 
-def test_a_restarted_actor_does_not_get_the_timers_of_the_one_before() -> None:
+def test_a_restarted_actor_does_not_get_the_timers_of_its_predecessor() -> None:
     clock = VirtualClock()
     dispatcher = Dispatcher(clock)
     ref = dispatcher.address(Diary, dispatcher.spawn(Diary()))

@@ -114,7 +114,7 @@ def test_an_idle_actor_has_no_mailbox(dispatcher: Dispatcher) -> None:
     assert ref._mailbox is None
 
 
-def test_an_actor_with_much_mail_lets_the_others_have_their_turns(dispatcher: Dispatcher) -> None:
+def test_an_actor_with_much_mail_does_not_delay_the_turns_of_other_actors(dispatcher: Dispatcher) -> None:
     log: list[tuple[str, int]] = []
     busy, other = dispatcher.spawn(Listener(log, "busy")), dispatcher.spawn(Listener(log, "other"))
     for number in range(10 * TURN_MESSAGES):
@@ -125,7 +125,7 @@ def test_an_actor_with_much_mail_lets_the_others_have_their_turns(dispatcher: Di
     assert [number for name, number in log if name == "busy"] == list(range(10 * TURN_MESSAGES))
 
 
-def test_mail_that_comes_during_a_long_mailbox_is_handled_last(dispatcher: Dispatcher) -> None:
+def test_mail_that_arrives_while_a_long_mailbox_is_handled_is_handled_last(dispatcher: Dispatcher) -> None:
     class Echo(Listener):
         def work(self, work: Work | Urgent) -> int:
             if work.number == 0:
@@ -140,7 +140,7 @@ def test_mail_that_comes_during_a_long_mailbox_is_handled_last(dispatcher: Dispa
     assert echo.numbers == [*range(3 * TURN_MESSAGES), -1]
 
 
-def test_actors_that_write_to_themselves_for_ever_share_the_time(dispatcher: Dispatcher) -> None:
+def test_actors_that_send_to_themselves_endlessly_share_the_time(dispatcher: Dispatcher) -> None:
     class Restless(Listener):
         def work(self, work: Work | Urgent) -> int:
             self.actor_ref.send(work)
@@ -153,7 +153,7 @@ def test_actors_that_write_to_themselves_for_ever_share_the_time(dispatcher: Dis
     assert [len(actor.log) for actor in actors] == [100, 100, 100]
 
 
-def test_a_run_ends_when_its_budget_is_spent_and_goes_on_next_time(dispatcher: Dispatcher) -> None:
+def test_a_run_ends_when_its_budget_is_spent_and_the_next_run_continues(dispatcher: Dispatcher) -> None:
     listeners = [Listener() for _ in range(10)]
     for listener in listeners:
         dispatcher.spawn(listener).send(Work(1))
@@ -163,7 +163,7 @@ def test_a_run_ends_when_its_budget_is_spent_and_goes_on_next_time(dispatcher: D
     assert sum(len(listener.log) for listener in listeners) == 10
 
 
-def test_statistics_count_what_was_handled(dispatcher: Dispatcher) -> None:
+def test_statistics_count_handled_messages_dead_letters_and_failures(dispatcher: Dispatcher) -> None:
     ref = dispatcher.spawn(Listener())
     for letter in (Work(1), Fail(), Work(2)):
         ref.send(letter)
@@ -182,7 +182,7 @@ def test_statistics_count_what_was_handled(dispatcher: Dispatcher) -> None:
 # The urgent lane
 
 
-def test_urgent_mail_goes_before_all_work(dispatcher: Dispatcher) -> None:
+def test_urgent_mail_is_handled_before_all_work(dispatcher: Dispatcher) -> None:
     log: list[tuple[str, int]] = []
     first, second = dispatcher.spawn(Listener(log, "first")), dispatcher.spawn(Listener(log, "second"))
     first.send(Work(1))
@@ -224,7 +224,7 @@ def test_an_urgent_handler_that_raises_is_a_failure_as_any_other(dispatcher: Dis
 # Actors that run last
 
 
-def test_an_actor_that_runs_last_has_one_turn_for_all_that_it_got_meanwhile(dispatcher: Dispatcher) -> None:
+def test_an_actor_that_runs_last_handles_all_its_mail_of_a_run_in_one_turn(dispatcher: Dispatcher) -> None:
     class Sender(Listener):
         def work(self, work: Work | Urgent) -> int:
             if work.number:
@@ -242,7 +242,7 @@ def test_an_actor_that_runs_last_has_one_turn_for_all_that_it_got_meanwhile(disp
     assert log == [*of_sender, *(("last", number) for number in (9, 2, 1, 0)), ("last", -1)]
 
 
-def test_what_is_said_leaves_before_the_last_turn_and_when_those_it_wrote_to_have_had_theirs(
+def test_messages_are_flushed_before_each_last_turn_and_after_the_turns_that_it_causes(
     dispatcher: Dispatcher,
 ) -> None:
     class Asker(Last):
@@ -277,7 +277,7 @@ def test_what_is_said_leaves_before_the_last_turn_and_when_those_it_wrote_to_hav
     ]
 
 
-def test_an_actor_that_runs_last_has_its_turn_in_each_run_however_busy_the_others_are(dispatcher: Dispatcher) -> None:
+def test_an_actor_that_runs_last_has_its_turn_in_each_run_however_busy_other_actors_are(dispatcher: Dispatcher) -> None:
     class Restless(Listener):
         def work(self, work: Work | Urgent) -> int:
             self.actor_ref.send(work)
@@ -292,7 +292,7 @@ def test_an_actor_that_runs_last_has_its_turn_in_each_run_however_busy_the_other
         assert last.numbers[-2:] == [number, -1]
 
 
-def test_much_mail_of_an_actor_that_runs_last_is_several_turns_and_keeps_its_order(dispatcher: Dispatcher) -> None:
+def test_much_mail_of_an_actor_that_runs_last_takes_several_turns_and_keeps_its_order(dispatcher: Dispatcher) -> None:
     last = Last()
     ref = dispatcher.spawn(last)
     for number in range(RUN_MESSAGES + 1):
@@ -303,7 +303,7 @@ def test_much_mail_of_an_actor_that_runs_last_is_several_turns_and_keeps_its_ord
     assert dispatcher.statistics()["messages_handled"] == RUN_MESSAGES + 1
 
 
-def test_urgent_mail_goes_before_the_last_turn(dispatcher: Dispatcher) -> None:
+def test_urgent_mail_is_handled_before_the_last_turn(dispatcher: Dispatcher) -> None:
     class Hasty(Listener):
         def work(self, work: Work | Urgent) -> int:
             self.actor_ref.notify(work)
@@ -328,7 +328,7 @@ def test_an_actor_that_raises_at_the_end_of_its_turn_has_failed(dispatcher: Disp
     assert dispatcher.failures == 1
 
 
-def test_an_actor_that_ends_in_its_last_turn_has_no_end_of_a_turn(dispatcher: Dispatcher) -> None:
+def test_on_turn_end_is_not_called_for_an_actor_that_ends_in_its_turn(dispatcher: Dispatcher) -> None:
     last = Last()
     ref = dispatcher.spawn(last)
     ref.send(Fail())
@@ -336,7 +336,7 @@ def test_an_actor_that_ends_in_its_last_turn_has_no_end_of_a_turn(dispatcher: Di
     assert last.log == []
 
 
-def test_an_actor_that_is_put_behind_an_address_with_mail_runs_last_too(dispatcher: Dispatcher) -> None:
+def test_a_last_actor_that_is_put_behind_an_address_with_mail_runs_last(dispatcher: Dispatcher) -> None:
     log: list[tuple[str, int]] = []
     ref = dispatcher.address(Last, dispatcher.spawn(Indifferent()))
     ref.send(Work(1))
@@ -368,7 +368,7 @@ def test_the_failure_of_an_actor_without_a_parent_escalates_to_the_process() -> 
     assert [str(error) for error in errors] == ["told to fail"]
 
 
-def test_mail_after_the_failing_message_goes_to_the_next_actor_at_the_address(dispatcher: Dispatcher) -> None:
+def test_mail_after_a_message_that_fails_is_handled_by_the_next_actor_at_the_address(dispatcher: Dispatcher) -> None:
     ref = dispatcher.address(Listener, dispatcher.spawn(Indifferent()))
     first, second = Listener(), Listener()
     dispatcher.attach(ref, first)
@@ -407,7 +407,7 @@ def test_an_actor_may_be_withdrawn_and_replaced_while_it_waits_for_its_turn(disp
     assert (first.numbers, second.numbers) == ([], [1, 2])
 
 
-def test_a_turn_of_a_withdrawn_actor_passes_and_its_mail_waits(dispatcher: Dispatcher) -> None:
+def test_a_withdrawn_actor_has_no_turn_and_its_mail_waits(dispatcher: Dispatcher) -> None:
     ref = dispatcher.address(Listener, dispatcher.spawn(Indifferent()))
     dispatcher.attach(ref, Listener())
     ref.send(Work(1))
@@ -419,7 +419,7 @@ def test_a_turn_of_a_withdrawn_actor_passes_and_its_mail_waits(dispatcher: Dispa
     assert second.numbers == [1]
 
 
-def test_what_an_actor_writes_to_itself_in_on_start_comes_after_the_mail_that_waited(dispatcher: Dispatcher) -> None:
+def test_mail_that_an_actor_sends_to_itself_in_on_start_follows_the_waiting_mail(dispatcher: Dispatcher) -> None:
     class Starter(Listener):
         def on_start(self) -> None:
             self.actor_ref.send(Work(2))
@@ -432,7 +432,7 @@ def test_what_an_actor_writes_to_itself_in_on_start_comes_after_the_mail_that_wa
     assert starter.numbers == [1, 2]
 
 
-def test_an_address_takes_one_actor_at_a_time_and_none_after_its_end(dispatcher: Dispatcher) -> None:
+def test_an_address_accepts_one_actor_at_a_time_and_none_after_its_end(dispatcher: Dispatcher) -> None:
     ref = dispatcher.address(Listener, dispatcher.spawn(Indifferent()))
     dispatcher.attach(ref, Listener())
     with pytest.raises(ActorStoppedError):
@@ -442,7 +442,7 @@ def test_an_address_takes_one_actor_at_a_time_and_none_after_its_end(dispatcher:
         dispatcher.attach(ref, Listener())
 
 
-def test_a_supervised_actor_that_stops_in_good_order_leaves_its_mail_and_its_address(dispatcher: Dispatcher) -> None:
+def test_a_supervised_actor_that_stops_in_order_leaves_its_mail_and_its_address(dispatcher: Dispatcher) -> None:
     class Parent(Indifferent):
         @handles(ChildStopped)
         def child_stopped(self, _stopped: ChildStopped) -> None:
@@ -476,7 +476,7 @@ def test_posted_mail_wakes_the_shell_and_keeps_its_order() -> None:
     assert listener.numbers == [0, 1, 2]
 
 
-def test_mail_told_by_a_handler_is_handled_in_the_same_run(dispatcher: Dispatcher) -> None:
+def test_mail_that_a_handler_sends_is_handled_in_the_same_run(dispatcher: Dispatcher) -> None:
     class Teller(Listener):
         def work(self, work: Work | Urgent) -> int:
             if work.number < 3:
@@ -489,7 +489,7 @@ def test_mail_told_by_a_handler_is_handled_in_the_same_run(dispatcher: Dispatche
     assert teller.numbers == [1, 2, 3]
 
 
-def test_many_threads_post_and_nothing_is_lost_or_out_of_order() -> None:
+def test_mail_that_many_threads_post_is_neither_lost_nor_reordered() -> None:
     woken = threading.Event()
     dispatcher = Dispatcher(VirtualClock(), wake=woken.set)
     log: list[tuple[str, int]] = []
@@ -515,7 +515,7 @@ def test_many_threads_post_and_nothing_is_lost_or_out_of_order() -> None:
 
 
 @pytest.mark.parametrize("round_number", range(10))
-def test_whoever_asks_while_the_dispatcher_closes_gets_an_answer(round_number: int) -> None:
+def test_a_question_while_the_dispatcher_closes_is_answered_or_refused(round_number: int) -> None:
     woken = threading.Event()
     dispatcher = Dispatcher(VirtualClock(), wake=woken.set)
     ref = dispatcher.spawn(Listener())
@@ -605,7 +605,7 @@ class Parent(Actor):
 
 @pytest.mark.parametrize("amount", [1, 5], ids=["alone", "among others"])
 @pytest.mark.parametrize("is_urgent", [False, True])
-def test_a_message_that_cannot_be_handled_is_charged_to_its_sender(
+def test_a_message_that_cannot_be_handled_is_reported_to_its_sender(
     dispatcher: Dispatcher, amount: int, is_urgent: bool
 ) -> None:
     shared, sender = Shared(), Shared()
@@ -618,7 +618,7 @@ def test_a_message_that_cannot_be_handled_is_charged_to_its_sender(
     assert (dispatcher.failures, dispatcher.dead_letters.count) == (0, 0)
 
 
-def test_a_sender_that_knows_nothing_of_refusals_fails_by_its_message(dispatcher: Dispatcher) -> None:
+def test_a_sender_that_does_not_handle_refusals_fails_by_its_message(dispatcher: Dispatcher) -> None:
     shared, parent = Shared(), Parent()
     ref, sender = dispatcher.spawn(shared), dispatcher.spawn(Peerless(), dispatcher.spawn(parent))
     ref.send(Divide(sender, 0))
@@ -629,7 +629,7 @@ def test_a_sender_that_knows_nothing_of_refusals_fails_by_its_message(dispatcher
     assert sender.is_stopped()
 
 
-def test_where_the_sender_is_no_actor_the_receiver_is_told_and_goes_on(dispatcher: Dispatcher) -> None:
+def test_a_receiver_is_notified_of_a_refused_message_without_a_sender_and_continues(dispatcher: Dispatcher) -> None:
     shared = Shared()
     ref = dispatcher.spawn(shared)
     for by in (1.0, 0.0, 2.0):
@@ -641,7 +641,7 @@ def test_where_the_sender_is_no_actor_the_receiver_is_told_and_goes_on(dispatche
 
 
 @pytest.mark.parametrize("case", ["without a sender", "no Exception", "after its end", "not charged"])
-def test_other_failures_are_those_of_the_receiver(dispatcher: Dispatcher, case: str) -> None:
+def test_failures_that_are_not_charged_to_a_sender_fail_the_receiver(dispatcher: Dispatcher, case: str) -> None:
     shared, sender, parent = Shared(), Shared(), Parent()
     ref, sender_ref = dispatcher.spawn(shared, dispatcher.spawn(parent)), dispatcher.spawn(sender)
     messages = {
@@ -657,7 +657,7 @@ def test_other_failures_are_those_of_the_receiver(dispatcher: Dispatcher, case: 
     assert (len(parent.errors), dispatcher.failures, dispatcher.dead_letters.count) == (1, 1, 1)
 
 
-def test_any_number_of_such_messages_spends_no_restart(dispatcher: Dispatcher) -> None:
+def test_messages_that_cannot_be_handled_spend_no_restart_of_the_receiver(dispatcher: Dispatcher) -> None:
     made: list[Shared] = []
 
     def factory(_peers: object) -> Shared:
@@ -705,7 +705,7 @@ def test_close_refuses_every_question_wherever_it_waits(dispatcher: Dispatcher) 
     assert not idle.is_alive()
 
 
-def test_nothing_runs_after_close_and_all_mail_is_counted(dispatcher: Dispatcher) -> None:
+def test_no_actor_runs_after_close_and_all_mail_is_counted_as_dead_letters(dispatcher: Dispatcher) -> None:
     listener = Listener()
     ref = dispatcher.spawn(listener)
     ref.send(Work(1))

@@ -139,7 +139,7 @@ def test_on_start_that_raises_is_a_failure_before_the_first_message(setup: Setup
     assert setup.dispatcher.dead_letters.count == 1
 
 
-def test_on_stop_that_raises_is_counted_and_changes_nothing(setup: Setup) -> None:
+def test_on_stop_that_raises_is_only_counted(setup: Setup) -> None:
     life = Life("on_stop")
     ref = setup.spawn(life, StopNow())
     assert life.story == ["on_start", "on_stop", "after stop_now"]
@@ -148,7 +148,7 @@ def test_on_stop_that_raises_is_counted_and_changes_nothing(setup: Setup) -> Non
     assert setup.dispatcher.failures == 1
 
 
-def test_on_failure_that_raises_hides_nothing_from_the_parent(setup: Setup) -> None:
+def test_on_failure_that_raises_does_not_hide_the_first_error_from_the_parent(setup: Setup) -> None:
     life, error = Life("on_failure"), RuntimeError("the first")
     setup.spawn(life, Raise(error))
     assert setup.parent.news == [error]
@@ -162,7 +162,7 @@ def test_a_handler_that_raises_after_stop_now_is_reported_and_cleaned_up_once(se
     assert str(setup.parent.news[0]) == "after stop_now"
 
 
-def test_on_failure_runs_before_the_parent_hears_of_it(setup: Setup) -> None:
+def test_on_failure_runs_before_the_parent_is_notified(setup: Setup) -> None:
     order: list[str] = []
 
     class LoudParent(Actor):
@@ -180,7 +180,7 @@ def test_on_failure_runs_before_the_parent_hears_of_it(setup: Setup) -> None:
     assert order == ["on_failure", "parent"]
 
 
-def test_only_a_supervised_child_reports_its_end_in_good_order(setup: Setup) -> None:
+def test_only_a_supervised_child_reports_that_it_stopped_in_order(setup: Setup) -> None:
     ref = setup.dispatcher.address(Life, setup.parent_ref)
     setup.dispatcher.attach(ref, Life())
     ref.send(StopNow())

@@ -152,7 +152,7 @@ def test_a_tree_stops_in_reverse_at_every_level(company: Company) -> None:
     assert company.news() == ["c stopped", "b2 stopped", "b1 stopped", "a stopped"]
 
 
-def test_a_child_gets_the_addresses_of_all_its_siblings_also_of_later_ones(company: Company) -> None:
+def test_a_child_gets_the_addresses_of_all_earlier_and_later_siblings(company: Company) -> None:
     class Caller(Actor):
         def __init__(self, peers: Peers) -> None:
             self._later = peers["later"]
@@ -164,7 +164,7 @@ def test_a_child_gets_the_addresses_of_all_its_siblings_also_of_later_ones(compa
     assert company.news() == ["later started", "later did 7"]
 
 
-def test_two_children_of_one_name_are_refused(company: Company) -> None:
+def test_two_children_of_the_same_name_are_refused(company: Company) -> None:
     with pytest.raises(ValueError, match="same name"):
         Supervisor((company.spec("a"), company.spec("a")))
     supervisor = company.supervise("a")
@@ -172,7 +172,7 @@ def test_two_children_of_one_name_are_refused(company: Company) -> None:
         supervisor.add(company.spec("a"))
 
 
-def test_a_child_that_is_added_later_is_looked_after_as_any_other(company: Company) -> None:
+def test_a_child_that_is_added_later_is_supervised(company: Company) -> None:
     supervisor = company.supervise("a")
     ref = supervisor.add(company.spec("b"))
     assert supervisor.children["b"] is ref
@@ -194,14 +194,16 @@ def test_a_child_that_is_added_later_is_looked_after_as_any_other(company: Compa
         ),
     ],
 )
-def test_a_failure_restarts_whom_the_strategy_names(company: Company, strategy: Strategy, expected: list[str]) -> None:
+def test_a_failure_restarts_the_children_that_the_strategy_names(
+    company: Company, strategy: Strategy, expected: list[str]
+) -> None:
     supervisor = company.supervise("a", "b", "c", "d", strategy=strategy)
     company.news()
     company.tell(supervisor.children["b"], Fail())
     assert company.news() == expected
 
 
-def test_the_owner_of_a_tree_hears_which_child_failed_and_why_but_not_of_the_others(company: Company) -> None:
+def test_on_restart_receives_only_the_failed_child_and_its_error(company: Company) -> None:
     told: list[tuple[str, str]] = []
     supervisor = Supervisor(
         (company.spec("a"), company.spec("b"), company.spec("c", Restart.TRANSIENT)),
@@ -219,7 +221,7 @@ def test_the_owner_of_a_tree_hears_which_child_failed_and_why_but_not_of_the_oth
 
 
 @pytest.mark.parametrize("strategy", [Strategy.REST_FOR_ONE, Strategy.ONE_FOR_ALL])
-def test_siblings_lose_no_mail_by_a_restart(company: Company, strategy: Strategy) -> None:
+def test_siblings_lose_no_mail_when_they_are_restarted(company: Company, strategy: Strategy) -> None:
     supervisor = company.supervise("a", "b", strategy=strategy)
     company.news()
     a, b = supervisor.children["a"], supervisor.children["b"]
@@ -234,7 +236,7 @@ def test_siblings_lose_no_mail_by_a_restart(company: Company, strategy: Strategy
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
-def test_during_a_back_off_mail_waits(company: Company, strategy: Strategy) -> None:
+def test_mail_waits_during_a_back_off(company: Company, strategy: Strategy) -> None:
     supervisor = company.supervise("a", "b", "c", strategy=strategy, back_off=BackOff(first_seconds=1.0))
     b = supervisor.children["b"]
     company.tell(b, Fail())  # the first restart is at once
@@ -248,7 +250,7 @@ def test_during_a_back_off_mail_waits(company: Company, strategy: Strategy) -> N
     assert company.news() == [f"{name} started" for name in names] + ["b did 1"]
 
 
-def test_a_good_end_of_a_sibling_does_not_cut_a_back_off_short(company: Company) -> None:
+def test_a_sibling_that_ends_in_order_does_not_shorten_a_back_off(company: Company) -> None:
     supervisor = company.supervise("a", "b", strategy=Strategy.REST_FOR_ONE, back_off=BackOff(first_seconds=1.0))
     a, b = supervisor.children["a"], supervisor.children["b"]
     company.tell(b, Fail())
@@ -260,7 +262,7 @@ def test_a_good_end_of_a_sibling_does_not_cut_a_back_off_short(company: Company)
     assert company.news() == ["b started"]
 
 
-def test_an_earlier_sibling_that_fails_during_a_back_off_takes_the_later_ones_along(company: Company) -> None:
+def test_an_earlier_sibling_that_fails_during_a_back_off_delays_the_later_siblings(company: Company) -> None:
     supervisor = company.supervise(
         "a", "b", "c", strategy=Strategy.REST_FOR_ONE, back_off=BackOff(first_seconds=1.0, factor=2.0)
     )
@@ -279,7 +281,7 @@ def test_an_earlier_sibling_that_fails_during_a_back_off_takes_the_later_ones_al
 
 
 @pytest.mark.parametrize("strategy", [Strategy.REST_FOR_ONE, Strategy.ONE_FOR_ALL])
-def test_siblings_wait_for_the_one_they_depend_on(company: Company, strategy: Strategy) -> None:
+def test_siblings_wait_for_the_child_that_they_depend_on(company: Company, strategy: Strategy) -> None:
     company.sick["b"] = 2
     company.supervise("a", "b", "c", strategy=strategy, back_off=BackOff(first_seconds=1.0))
     again = ["a stopped", "a started"] if strategy is Strategy.ONE_FOR_ALL else []
@@ -288,7 +290,7 @@ def test_siblings_wait_for_the_one_they_depend_on(company: Company, strategy: St
     assert company.news() == [*again[1:], "b started", "c started"]
 
 
-def test_alone_a_child_that_fails_at_its_start_holds_up_nobody(company: Company) -> None:
+def test_one_for_one_a_child_that_fails_at_its_start_does_not_delay_siblings(company: Company) -> None:
     company.sick["a"] = 1
     company.supervise("a", "b")
     assert company.news() == ["a failed", "b started", "a started"]
@@ -301,7 +303,7 @@ def test_alone_a_child_that_fails_at_its_start_holds_up_nobody(company: Company)
     ("restart", "after_a_failure", "after_a_good_end"),
     [(Restart.PERMANENT, True, True), (Restart.TRANSIENT, True, False)],
 )
-def test_a_child_is_started_again_as_its_specification_says(
+def test_a_child_is_restarted_as_its_specification_requires(
     company: Company, restart: Restart, after_a_failure: bool, after_a_good_end: bool
 ) -> None:
     for letter, expected in ((Fail(), after_a_failure), (Leave(), after_a_good_end)):
@@ -313,7 +315,7 @@ def test_a_child_is_started_again_as_its_specification_says(
         assert ref.is_stopped() is not expected
 
 
-def test_a_permanent_child_keeps_its_address_and_mail_when_it_ends_in_good_order(company: Company) -> None:
+def test_a_permanent_child_keeps_its_address_and_mail_when_it_ends_in_order(company: Company) -> None:
     supervisor = company.supervise("a", "b", strategy=Strategy.ONE_FOR_ALL)
     ref = supervisor.children["a"]
     company.news()
@@ -322,7 +324,7 @@ def test_a_permanent_child_keeps_its_address_and_mail_when_it_ends_in_good_order
     assert supervisor.children["a"] is ref
 
 
-def test_a_permanent_child_that_ends_at_once_for_ever_holds_up_nobody(company: Company) -> None:
+def test_a_permanent_child_that_always_ends_at_once_does_not_delay_siblings(company: Company) -> None:
     class Impatient(Worker):
         def on_start(self) -> None:
             self.stop_now()
@@ -336,7 +338,7 @@ def test_a_permanent_child_that_ends_at_once_for_ever_holds_up_nobody(company: C
     assert company.escalated == []
 
 
-def test_a_child_that_is_gone_at_its_start_for_good_lets_the_later_ones_start(company: Company) -> None:
+def test_a_transient_child_that_ends_at_its_start_lets_later_siblings_start(company: Company) -> None:
     class Brief(Worker):
         def on_start(self) -> None:
             self.stop_now()
@@ -379,7 +381,7 @@ def test_a_child_that_raises_when_it_is_withdrawn_is_not_withdrawn_again(company
     assert company.news() == ["a failed", "b stopped", "a started", "b started"]
 
 
-def test_a_child_that_raises_after_its_good_end_is_started_again_once(company: Company) -> None:
+def test_a_child_that_raises_after_it_ended_in_order_is_restarted_once(company: Company) -> None:
     class Torn(Worker):
         @handles(Leave)
         def leave(self, _command: Leave) -> None:
@@ -392,7 +394,7 @@ def test_a_child_that_raises_after_its_good_end_is_started_again_once(company: C
     assert company.news() == ["a stopped", "a started"]
 
 
-def test_news_of_a_child_that_is_running_again_is_ignored(company: Company) -> None:
+def test_an_old_failure_report_of_a_restarted_child_is_ignored(company: Company) -> None:
     supervisor = company.supervise("a")
     company.news()
     supervisor.actor_ref.notify(ChildFailed(supervisor.children["a"], RuntimeError("old news")))
@@ -400,7 +402,7 @@ def test_news_of_a_child_that_is_running_again_is_ignored(company: Company) -> N
     assert company.news() == []
 
 
-def test_mail_to_a_forgotten_child_is_dead_and_news_of_it_is_ignored(company: Company) -> None:
+def test_mail_to_a_removed_child_is_dead_and_failure_reports_of_it_are_ignored(company: Company) -> None:
     supervisor = company.supervise(company.spec("a", Restart.TRANSIENT))
     ref = supervisor.children["a"]
     company.tell(ref, Leave(), Work(1))
@@ -434,19 +436,19 @@ def test_old_failures_are_forgiven(company: Company) -> None:
     assert company.escalated == []
 
 
-def test_a_good_end_costs_nothing_of_the_budget(company: Company) -> None:
+def test_an_end_in_order_does_not_count_for_the_budget(company: Company) -> None:
     supervisor = company.supervise("a", budget=RestartBudget(times=1))
     for _ in range(5):
         company.tell(supervisor.children["a"], Leave())
     assert company.escalated == []
 
 
-def test_the_back_off_grows_to_its_most() -> None:
+def test_the_back_off_grows_to_its_limit() -> None:
     back_off = BackOff(first_seconds=0.5, factor=2.0, most_seconds=3.0)
     assert [back_off.delay_seconds(n) for n in (1, 2, 3, 4, 5, 5000)] == [0.0, 0.5, 1.0, 2.0, 3.0, 3.0]
 
 
-def test_a_failure_may_pass_through_two_levels_to_the_process(company: Company) -> None:
+def test_a_failure_may_escalate_through_two_levels_to_the_process(company: Company) -> None:
     once = RestartBudget(times=1, within_seconds=10.0)
     inner: list[Supervisor] = []
 
@@ -474,7 +476,7 @@ def test_a_failure_may_pass_through_two_levels_to_the_process(company: Company) 
     assert outer.actor_ref.is_stopped()
 
 
-def test_a_supervisor_that_ends_during_a_back_off_restarts_nobody(company: Company) -> None:
+def test_a_supervisor_that_ends_during_a_back_off_restarts_no_child(company: Company) -> None:
     supervisor = company.supervise("a", back_off=BackOff(first_seconds=1.0))
     for _ in range(2):
         company.tell(supervisor.children["a"], Fail())

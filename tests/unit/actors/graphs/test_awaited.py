@@ -29,7 +29,7 @@ def leave_and_check(simulation: Simulation, client: SimulatedClient) -> None:
     simulation.check_empty()
 
 
-def test_a_task_runs_when_the_results_that_it_needs_are_there(simulation: Simulation) -> None:
+def test_a_task_runs_when_the_results_that_it_needs_have_arrived(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     first, second = client.submit(2)
     third = client.submit_with_results(first, second)
@@ -41,7 +41,7 @@ def test_a_task_runs_when_the_results_that_it_needs_are_there(simulation: Simula
     leave_and_check(simulation, client)
 
 
-def test_each_of_a_row_needs_the_one_before(simulation: Simulation) -> None:
+def test_tasks_that_each_need_the_task_before_run_in_order(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1)
     row = client.submit(1)
     for _ in range(5):
@@ -52,7 +52,7 @@ def test_each_of_a_row_needs_the_one_before(simulation: Simulation) -> None:
     leave_and_check(simulation, client)
 
 
-def test_a_large_result_stays_and_is_read_where_it_was_made(simulation: Simulation) -> None:
+def test_a_large_result_stays_at_its_agent_and_is_read_there(simulation: Simulation) -> None:
     client = simulation.client()
     agents = [simulation.agent(1, large) for _ in range(2)]
     (first,) = client.submit(1)
@@ -66,7 +66,7 @@ def test_a_large_result_stays_and_is_read_where_it_was_made(simulation: Simulati
     leave_and_check(simulation, client)
 
 
-def test_a_result_that_the_client_has_already_is_asked_for(simulation: Simulation) -> None:
+def test_a_result_that_only_the_client_has_is_requested_from_it(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1)
     (first,) = client.submit(1)
     simulation.advance(5.0)
@@ -81,7 +81,7 @@ def test_a_result_that_the_client_has_already_is_asked_for(simulation: Simulatio
 
 
 @pytest.mark.parametrize("is_large", [False, True])
-def test_a_result_that_is_known_is_said_with_the_task(simulation: Simulation, is_large: bool) -> None:
+def test_a_result_that_the_client_has_read_travels_with_the_task(simulation: Simulation, is_large: bool) -> None:
     client, agent = simulation.client(), simulation.agent(1, *([large] if is_large else []))
     (first,) = client.submit(1)
     simulation.advance(5.0)
@@ -93,7 +93,7 @@ def test_a_result_that_is_known_is_said_with_the_task(simulation: Simulation, is
     leave_and_check(simulation, client)
 
 
-def test_a_node_of_another_graph_that_has_ended_is_known_there(simulation: Simulation) -> None:
+def test_the_result_of_an_ended_node_is_taken_from_its_graph_that_still_runs(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2, lambda run: Outcome(seconds=len(agent.started) * 9.0))
     graph_id = client.submit_graph([(), ()], [0, 1])
     simulation.advance(10.0)
@@ -109,7 +109,7 @@ def test_a_node_of_another_graph_that_has_ended_is_known_there(simulation: Simul
     leave_and_check(simulation, client)
 
 
-def test_a_failed_result_fails_what_needs_it_and_that_in_turn(simulation: Simulation) -> None:
+def test_a_failed_task_fails_the_tasks_that_depend_on_it_directly_or_indirectly(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, lambda _: Outcome(status=TaskStatus.FAILED, payload=b"failure"))
     (first,) = client.submit(1)
@@ -121,7 +121,7 @@ def test_a_failed_result_fails_what_needs_it_and_that_in_turn(simulation: Simula
     leave_and_check(simulation, client)
 
 
-def test_a_result_that_has_failed_at_the_client_fails_what_needs_it(simulation: Simulation) -> None:
+def test_a_failed_result_that_the_client_has_read_fails_a_task_that_needs_it(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, lambda _: Outcome(status=TaskStatus.FAILED, payload=b"failure"))
     (first,) = client.submit(1)
@@ -132,7 +132,7 @@ def test_a_result_that_has_failed_at_the_client_fails_what_needs_it(simulation: 
     leave_and_check(simulation, client)
 
 
-def test_a_cancelled_task_cancels_what_needs_it(simulation: Simulation) -> None:
+def test_a_cancelled_task_cancels_the_tasks_that_need_it(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, slow)
     (first,) = client.submit(1)
@@ -144,7 +144,7 @@ def test_a_cancelled_task_cancels_what_needs_it(simulation: Simulation) -> None:
     leave_and_check(simulation, client)
 
 
-def test_cancelling_what_waits_leaves_what_it_waits_for_alone(simulation: Simulation) -> None:
+def test_cancelling_a_waiting_task_leaves_the_task_that_it_needs_running(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, slow)
     (first,) = client.submit(1)
@@ -156,7 +156,9 @@ def test_cancelling_what_waits_leaves_what_it_waits_for_alone(simulation: Simula
     leave_and_check(simulation, client)
 
 
-def test_a_graph_that_ends_without_a_word_of_a_node_has_the_client_asked(simulation: Simulation) -> None:
+def test_the_result_of_a_node_that_its_graph_did_not_report_is_requested_from_the_client(
+    simulation: Simulation,
+) -> None:
     awaited = AwaitedTasks()
     assert not awaited.take_of(GraphId(b"g" * 16))
     client = simulation.client()
@@ -172,7 +174,7 @@ def test_a_graph_that_ends_without_a_word_of_a_node_has_the_client_asked(simulat
     leave_and_check(simulation, client)
 
 
-def test_a_question_about_it_is_handed_on_to_the_task_that_it_needs(simulation: Simulation) -> None:
+def test_a_task_that_needs_a_result_is_explained_by_the_task_that_it_waits_for(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, slow)
     (first,) = client.submit(1)
@@ -191,7 +193,7 @@ def test_a_question_about_it_is_handed_on_to_the_task_that_it_needs(simulation: 
     leave_and_check(simulation, client)
 
 
-def test_all_is_said_again_to_another_scheduler(simulation: Simulation) -> None:
+def test_tasks_with_results_as_arguments_are_resubmitted_to_another_scheduler(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, slow)
     (first,) = client.submit(1)
@@ -206,7 +208,7 @@ def test_all_is_said_again_to_another_scheduler(simulation: Simulation) -> None:
     leave_and_check(simulation, client)
 
 
-def test_an_input_of_no_graph_and_one_too_many_are_ignored(simulation: Simulation) -> None:
+def test_an_input_of_an_unknown_graph_and_a_surplus_input_are_ignored(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1)
     (first,) = client.submit(1)

@@ -47,7 +47,7 @@ def leave_and_check(simulation: Simulation, client: SimulatedClient) -> None:
     simulation.check_empty()
 
 
-def test_nodes_run_when_their_arguments_are_there_and_only_wanted_results_travel(simulation: Simulation) -> None:
+def test_nodes_run_when_their_arguments_exist_and_only_wanted_results_travel(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     graph_id = client.submit_graph(DIAMOND, [3])
     simulation.advance(5.0)
@@ -61,7 +61,7 @@ def test_nodes_run_when_their_arguments_are_there_and_only_wanted_results_travel
 
 
 @pytest.mark.parametrize("ends", ["complete", "cancelled", "client left"])
-def test_objects_of_a_graph_stay_until_all_nodes_that_may_name_them_have_come(
+def test_objects_of_a_graph_stay_until_all_nodes_that_may_name_them_have_arrived(
     simulation: Simulation, ends: str
 ) -> None:
     client, agent = simulation.client(), simulation.agent(2)
@@ -85,7 +85,9 @@ def test_objects_of_a_graph_stay_until_all_nodes_that_may_name_them_have_come(
     leave_and_check(simulation, client)
 
 
-def test_a_node_whose_result_nobody_needs_any_more_does_not_run_and_its_objects_go(simulation: Simulation) -> None:
+def test_a_node_whose_result_is_no_longer_needed_does_not_run_and_its_objects_are_deleted(
+    simulation: Simulation,
+) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     graph_id, store = GraphId(b"g" * 16), simulation.tree.objects
     first, second, third = (
@@ -134,7 +136,7 @@ def test_a_large_result_is_an_object_until_its_last_consumer_has_ended(simulatio
     leave_and_check(simulation, client)
 
 
-def test_the_node_that_has_a_large_result_keeps_it_as_long_as_it_is_needed(simulation: Simulation) -> None:
+def test_the_agent_that_has_a_large_result_keeps_it_while_a_node_needs_it(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, large)
     client.submit_graph([(), (0,), (0,)], [1, 2])
     simulation.advance(0.05)
@@ -148,7 +150,7 @@ def test_the_node_that_has_a_large_result_keeps_it_as_long_as_it_is_needed(simul
 
 
 @pytest.mark.parametrize(("size", "is_near"), [(WORTH_A_PLACE_BYTES, True), (WORTH_A_PLACE_BYTES - 1, False)])
-def test_those_who_need_a_very_large_result_run_where_it_was_made(
+def test_nodes_that_need_a_very_large_result_run_where_it_was_made(
     simulation: Simulation, size: int, is_near: bool
 ) -> None:
     """The other worker became free later, so without the large result it would be the next one."""
@@ -174,7 +176,7 @@ def test_a_large_result_that_is_wanted_and_needed_outlives_both(simulation: Simu
     leave_and_check(simulation, client)
 
 
-def test_many_results_that_are_too_much_for_one_message_become_objects(simulation: Simulation) -> None:
+def test_results_that_are_too_large_together_for_one_message_become_objects(simulation: Simulation) -> None:
     client = simulation.client()
     value = b"v" * 8192
     agent = simulation.agent(2, lambda _run: Outcome(payload=value))
@@ -230,7 +232,7 @@ def test_a_wide_graph_that_is_cancelled_while_its_nodes_start(simulation: Simula
     leave_and_check(simulation, client)
 
 
-def test_very_many_nodes_fail_with_the_one_that_they_need(simulation: Simulation) -> None:
+def test_very_many_nodes_fail_with_the_node_that_they_need(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, lambda _run: Outcome(TaskStatus.FAILED, b"why"))
     client.submit_graph(WIDE, range(len(WIDE)))
@@ -241,7 +243,7 @@ def test_very_many_nodes_fail_with_the_one_that_they_need(simulation: Simulation
 
 
 @pytest.mark.parametrize("size", [WORTH_AN_OBJECT_BYTES - 1, WORTH_AN_OBJECT_BYTES, 8192])
-def test_a_small_result_is_an_object_if_many_need_it(simulation: Simulation, size: int) -> None:
+def test_a_small_result_becomes_an_object_if_many_nodes_need_it(simulation: Simulation, size: int) -> None:
     client = simulation.client()
     value = b"v" * size
     agent = simulation.agent(1, lambda _run: Outcome(payload=value))
@@ -273,7 +275,7 @@ def test_the_nodes_of_a_graph_have_its_name_and_options(simulation: Simulation) 
     leave_and_check(simulation, client)
 
 
-def test_a_failure_fails_those_that_need_it_in_the_same_way_and_the_rest_goes_on(simulation: Simulation) -> None:
+def test_a_failed_node_fails_its_dependents_with_its_error_and_other_nodes_run(simulation: Simulation) -> None:
     client = simulation.client()
     client.submit_graph([(), (0,), (1,), (), (3,)], range(5))
     bad = client.submitted[0]
@@ -284,7 +286,7 @@ def test_a_failure_fails_those_that_need_it_in_the_same_way_and_the_rest_goes_on
     leave_and_check(simulation, client)
 
 
-def test_nodes_that_need_one_that_nothing_has_raised_in_end_with_its_id(simulation: Simulation) -> None:
+def test_dependents_of_a_node_that_failed_without_an_exception_end_with_its_id(simulation: Simulation) -> None:
     client = simulation.client()
     graph_id = GraphId(b"g" * 16)
     first, second, third = (node(client, graph_id, TaskId(bytes([number]) * 16)) for number in (1, 2, 3))
@@ -300,7 +302,7 @@ def test_nodes_that_need_one_that_nothing_has_raised_in_end_with_its_id(simulati
     leave_and_check(simulation, client)
 
 
-def test_nodes_that_continue_a_graph_go_before_those_that_wait(simulation: Simulation) -> None:
+def test_nodes_that_continue_a_graph_run_before_waiting_nodes(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     graph_id = client.submit_graph([(), (), (), (), (), (0, 1)], range(6))
     simulation.run()
@@ -310,7 +312,7 @@ def test_nodes_that_continue_a_graph_go_before_those_that_wait(simulation: Simul
     assert [run.task_id for run in agent.started] == [*nodes[:2], nodes[5], *nodes[2:5], other]
 
 
-def test_a_node_that_is_refused_fails_the_whole_graph_and_nothing_else() -> None:
+def test_a_refused_node_fails_its_whole_graph_and_no_other_task() -> None:
     simulation = Simulation(scheduler_config(max_number_of_tasks_waiting=1, per_worker_queue_size=1))
     client = simulation.client()
     agent = simulation.agent(1, slow)
@@ -326,7 +328,7 @@ def test_a_node_that_is_refused_fails_the_whole_graph_and_nothing_else() -> None
     leave_and_check(simulation, client)
 
 
-def test_a_graph_that_is_refused_when_it_is_under_way_stops_what_runs_and_ends_what_is_still_said() -> None:
+def test_a_graph_refused_while_it_runs_stops_its_running_nodes_and_refuses_later_ones() -> None:
     simulation = Simulation(scheduler_config(max_number_of_tasks_waiting=0, per_worker_queue_size=1))
     client, agent = simulation.client(), simulation.agent(1, slow)
     graph_id = client.submit_graph([()], [])
@@ -356,7 +358,7 @@ def test_a_cancelled_graph_ends_all_its_nodes_and_frees_the_workers(simulation: 
     leave_and_check(simulation, client)
 
 
-def test_the_graphs_of_a_client_that_dies_go_with_it(simulation: Simulation) -> None:
+def test_the_graphs_of_a_lost_client_are_removed(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit_graph(DIAMOND, [3], for_task=b"the graph's own")
     simulation.advance(1.0)
@@ -366,7 +368,7 @@ def test_the_graphs_of_a_client_that_dies_go_with_it(simulation: Simulation) -> 
     assert agent.queued == []
 
 
-def test_a_graph_that_is_said_again_after_a_cut_runs_once(simulation: Simulation) -> None:
+def test_a_graph_that_is_resubmitted_after_a_lost_connection_runs_once(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1)
     client.submit_graph(DIAMOND, [0, 3])
     simulation.advance(0.15)
@@ -378,7 +380,7 @@ def test_a_graph_that_is_said_again_after_a_cut_runs_once(simulation: Simulation
     assert len(client.surplus) == 1, "a new session started, and the client may not have received the first result"
 
 
-def test_a_result_that_was_lost_with_the_connection_is_said_again(simulation: Simulation) -> None:
+def test_a_graph_result_that_was_lost_with_the_connection_is_resent(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1)
     client.submit_graph([*DIAMOND, (3,)], [0, 4])
     simulation.advance(0.05)
@@ -391,7 +393,7 @@ def test_a_result_that_was_lost_with_the_connection_is_said_again(simulation: Si
     assert len(agent.started) == 5
 
 
-def test_a_task_of_a_graph_that_crashes_is_tried_again(simulation: Simulation) -> None:
+def test_a_crashed_node_is_run_again(simulation: Simulation) -> None:
     client = simulation.client()
     crashes = [Outcome(TaskStatus.PROCESSOR_DIED, b"it died")] * 2
     simulation.agent(1, lambda _run: crashes.pop() if crashes else Outcome())
@@ -412,7 +414,7 @@ def test_a_balancer_that_fails_forgets_no_node() -> None:
     assert client.statuses() == [TaskStatus.SUCCESS]
 
 
-def test_a_graph_that_fails_inside_the_scheduler_fails_its_futures_and_nothing_else() -> None:
+def test_a_graph_actor_that_fails_fails_the_futures_of_its_graph_and_no_other() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit_graph(DIAMOND, [0, 3], for_task=b"the graph's own")
@@ -476,7 +478,7 @@ def test_nodes_of_an_unknown_graph_are_refused(simulation: Simulation) -> None:
     assert client.statuses([task_id]) == [TaskStatus.NOT_FOUND]
 
 
-def test_more_nodes_than_announced_and_a_graph_of_none_are_harmless(simulation: Simulation) -> None:
+def test_surplus_nodes_and_an_empty_graph_are_harmless(simulation: Simulation) -> None:
     client = simulation.client()
     client.say(GraphTask(GraphId(b"0" * 16), 0))
     client.say(GraphTask(GraphId(b"1" * 16), 1))
@@ -489,7 +491,7 @@ def test_more_nodes_than_announced_and_a_graph_of_none_are_harmless(simulation: 
     leave_and_check(simulation, client)
 
 
-def test_a_cancel_of_a_single_node_is_not_known_here(simulation: Simulation) -> None:
+def test_a_cancel_of_a_single_node_is_ignored(simulation: Simulation) -> None:
     """Clients cancel graphs as a whole."""
     client = simulation.client()
     simulation.agent(1)
@@ -508,7 +510,7 @@ def test_statistics_count_nodes(simulation: Simulation) -> None:
     assert graph.statistics() == {"nodes": 4, "open_nodes": 4, "running_nodes": 1}
 
 
-def test_graphs_of_which_no_node_comes_are_bounded_and_others_go_on(
+def test_graphs_of_which_no_node_arrives_are_limited_in_number_and_other_graphs_run(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.actors.sessions.client_graphs.WITHOUT_NODES_MOST", 3)
@@ -535,7 +537,7 @@ def test_graphs_of_which_no_node_comes_are_bounded_and_others_go_on(
 
 
 @pytest.mark.parametrize("ends", ["complete", "cancelled", "client left"])
-def test_frames_of_a_node_travel_with_its_task_and_count_as_long_as_they_are_here(
+def test_frames_of_a_node_travel_with_its_task_and_count_as_memory_until_then(
     simulation: Simulation, ends: str
 ) -> None:
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=3.0))
@@ -572,7 +574,7 @@ def in_turn(*executes: Execute) -> Execute:
     return execute
 
 
-def test_a_graph_whose_values_went_with_their_agent_is_to_be_said_again(simulation: Simulation) -> None:
+def test_a_graph_whose_values_were_lost_with_their_agent_is_to_be_resubmitted(simulation: Simulation) -> None:
     client = simulation.client()
     graph_id = client.submit_graph([(), (0,), (1,)], [2])
     agent = simulation.agent(1, in_turn(located, slow))
@@ -585,7 +587,7 @@ def test_a_graph_whose_values_went_with_their_agent_is_to_be_said_again(simulati
     leave_and_check(simulation, client)
 
 
-def test_values_that_no_node_needs_any_more_are_not_missed(simulation: Simulation) -> None:
+def test_a_lost_value_that_no_node_needs_does_not_make_its_graph_lost(simulation: Simulation) -> None:
     client = simulation.client()
     client.submit_graph([(), (0,)], [1])
     agent = simulation.agent(1, in_turn(located, succeed))
@@ -598,7 +600,7 @@ def test_values_that_no_node_needs_any_more_are_not_missed(simulation: Simulatio
 
 
 @pytest.mark.parametrize("is_said_again", [False, True])
-def test_a_node_of_a_graph_that_is_to_be_said_again_was_not_cancelled(
+def test_a_task_that_needs_a_node_of_a_lost_graph_waits_for_its_resubmission(
     simulation: Simulation, *, is_said_again: bool
 ) -> None:
     client = simulation.client()

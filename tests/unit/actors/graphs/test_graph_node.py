@@ -21,6 +21,6 @@ def test_a_message_with_nodes_of_several_graphs_is_divided_and_keeps_their_order
     assert {type(part) for part in parts.values()} == {Batch[GraphNode]}
 
 
-def test_a_message_with_nodes_of_one_graph_is_handed_on_as_it_came() -> None:
+def test_a_message_with_nodes_of_one_graph_is_passed_on_unchanged() -> None:
     batch = Batch[GraphNode]([node(ONE, 0), node(ONE, 1)])
     assert by_graph(batch)[ONE] is batch

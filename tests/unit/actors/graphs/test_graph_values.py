@@ -54,7 +54,7 @@ def test_small_results_are_a_part_of_the_arguments(scene: Scene) -> None:
     assert scene.received() == []
 
 
-def test_a_result_with_the_id_of_an_object_of_another_client_is_kept_for_no_node(scene: Scene) -> None:
+def test_a_result_with_the_id_of_an_object_of_another_client_is_refused(scene: Scene) -> None:
     first = scene.nodes[0]
     scene.suppliers[ObjectId(first.task_id)] = CLIENT
     scene.values.keep(first, (bytes(70_000),), None)
@@ -66,7 +66,7 @@ def test_a_result_with_the_id_of_an_object_of_another_client_is_kept_for_no_node
     assert scene.received() == []
 
 
-def test_what_is_needed_often_becomes_an_object_until_nobody_needs_it(scene: Scene) -> None:
+def test_a_result_that_many_nodes_need_is_an_object_until_the_last_has_used_it(scene: Scene) -> None:
     first = scene.nodes[0]
     first.payload, first.needed_by = bytes(SHARED_BYTES), 2
     scene.values.note_size(first.payload)
@@ -79,20 +79,20 @@ def test_what_is_needed_often_becomes_an_object_until_nobody_needs_it(scene: Sce
     assert first.payload == b""
 
 
-def test_what_is_wanted_stays_as_bytes(scene: Scene) -> None:
+def test_a_wanted_result_stays_as_bytes(scene: Scene) -> None:
     first = scene.nodes[0]
     first.wanted, first.needed_by = 1, 0
     scene.values.drop(first)
     assert first.payload == b"one"
 
 
-def test_a_node_that_has_not_ended_is_no_argument(scene: Scene) -> None:
+def test_a_node_that_has_not_ended_cannot_be_an_argument(scene: Scene) -> None:
     scene.nodes[1].status = None
     with pytest.raises(ValueError, match="node 1, which is not among"):
         scene.values.arguments(scene.nodes[2])
 
 
-def test_a_graph_that_fails_holds_nothing(scene: Scene) -> None:
+def test_a_failed_graph_releases_its_objects(scene: Scene) -> None:
     holding = scene.node(object_ids=random_id())
     scene.nodes.append(holding)
     scene.values.hold_arguments(holding)

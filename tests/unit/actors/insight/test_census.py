@@ -39,7 +39,7 @@ def test_a_request_is_answered_with_counts(simulation: Simulation) -> None:
     assert client.said(WorkerDetails) == []
 
 
-def test_tasks_that_wait_are_counted_and_those_at_a_worker_are_described() -> None:
+def test_waiting_tasks_are_counted_and_tasks_at_workers_are_listed_by_worker() -> None:
     simulation = Simulation()
     client = simulation.client()
     client.submit(3)
@@ -57,7 +57,7 @@ def test_tasks_that_wait_are_counted_and_those_at_a_worker_are_described() -> No
     }
 
 
-def test_descriptions_wait_until_those_before_were_heard(simulation: Simulation) -> None:
+def test_a_detailed_answer_waits_until_earlier_ones_are_acknowledged(simulation: Simulation) -> None:
     """Otherwise, small requests of a client that reads nothing would make the scheduler keep a large answer to each."""
     client = simulation.client()
     simulation.agent(2)
@@ -69,7 +69,7 @@ def test_descriptions_wait_until_those_before_were_heard(simulation: Simulation)
     assert len(client.said(WorkerDetails)) == 2 * 9
 
 
-def test_of_very_many_questions_of_one_client_the_last_ones_are_put_off(
+def test_of_very_many_requests_of_one_client_the_latest_are_deferred_and_answered(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.actors.insight.census.DEFERRED_MOST", 3)
@@ -80,7 +80,7 @@ def test_of_very_many_questions_of_one_client_the_last_ones_are_put_off(
     assert sorted(response.number for response in client.said(InfoResponse)) == [1, 7, 8, 9]
 
 
-def test_only_so_many_descriptions_are_made_at_a_time(simulation: Simulation) -> None:
+def test_the_number_of_detailed_answers_made_at_a_time_is_limited(simulation: Simulation) -> None:
     clients = [simulation.client() for _ in range(DESCRIPTIONS_MOST + 3)]
     simulation.agent(2)
     for client in clients:
@@ -90,7 +90,7 @@ def test_only_so_many_descriptions_are_made_at_a_time(simulation: Simulation) ->
     assert [len(client.said(WorkerDetails)) for client in clients] == [2] * len(clients)
 
 
-def test_who_asks_again_after_an_answer_does_not_wait(simulation: Simulation) -> None:
+def test_a_client_that_requests_again_after_an_answer_does_not_wait(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(2)
     for number in range(1, DESCRIPTIONS_MOST):
@@ -98,7 +98,7 @@ def test_who_asks_again_after_an_answer_does_not_wait(simulation: Simulation) ->
         assert client.said(InfoResponse)[-1].number == number
 
 
-def test_a_wait_for_workers_is_told_counts_only(simulation: Simulation) -> None:
+def test_a_client_that_waits_for_workers_receives_only_counts(simulation: Simulation) -> None:
     client = simulation.client()
     ask(simulation, client, InfoRequest(1, detailed=1, workers=4))
     simulation.agent(2)
@@ -108,7 +108,7 @@ def test_a_wait_for_workers_is_told_counts_only(simulation: Simulation) -> None:
     assert client.said(WorkerDetails) == []
 
 
-def test_workers_of_each_cluster_stand_together(simulation: Simulation) -> None:
+def test_workers_are_listed_cluster_by_cluster(simulation: Simulation) -> None:
     client = simulation.client()
     first, second = simulation.agent(2), simulation.agent(1)
     ask(simulation, client, InfoRequest(1, detailed=1))
@@ -116,7 +116,7 @@ def test_workers_of_each_cluster_stand_together(simulation: Simulation) -> None:
     assert said == [*((name, 0) for name in names(first, 2)), *((name, 1) for name in names(second, 1))]
 
 
-def test_who_waits_for_workers_hears_of_each_agent_until_there_are_enough(simulation: Simulation) -> None:
+def test_a_client_that_waits_for_workers_receives_counts_until_there_are_enough(simulation: Simulation) -> None:
     client = simulation.client()
     ask(simulation, client, InfoRequest(1, workers=3))
     for _ in range(3):
@@ -126,7 +126,7 @@ def test_who_waits_for_workers_hears_of_each_agent_until_there_are_enough(simula
     assert waiting(simulation) == 0
 
 
-def test_a_cluster_that_is_gone_counts_no_more(simulation: Simulation) -> None:
+def test_a_lost_cluster_is_not_counted(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(2)
     agent.die()
@@ -140,7 +140,7 @@ def test_a_cluster_that_is_gone_counts_no_more(simulation: Simulation) -> None:
     assert client.said(WorkerDetails) == []
 
 
-def test_a_request_with_the_same_number_takes_back_the_wait(simulation: Simulation) -> None:
+def test_a_request_with_the_same_number_withdraws_a_wait_for_workers(simulation: Simulation) -> None:
     client = simulation.client()
     ask(simulation, client, InfoRequest(1, workers=1), InfoRequest(1))
     assert waiting(simulation) == 0
@@ -149,7 +149,7 @@ def test_a_request_with_the_same_number_takes_back_the_wait(simulation: Simulati
     assert len(client.said(InfoResponse)) == 2
 
 
-def test_waits_end_with_their_client(simulation: Simulation) -> None:
+def test_waits_for_workers_end_with_their_client(simulation: Simulation) -> None:
     client = simulation.client()
     ask(simulation, client, InfoRequest(1, workers=1))
     assert waiting(simulation) == 1
@@ -158,7 +158,7 @@ def test_waits_end_with_their_client(simulation: Simulation) -> None:
     assert waiting(simulation) == 0
 
 
-def test_a_client_may_wait_for_so_many_things_only(simulation: Simulation) -> None:
+def test_the_number_of_waits_of_one_client_is_limited(simulation: Simulation) -> None:
     client = simulation.client()
     ask(simulation, client, *(InfoRequest(number, workers=9) for number in range(WAITING_MOST + 5)))
     assert waiting(simulation) == WAITING_MOST
@@ -167,7 +167,7 @@ def test_a_client_may_wait_for_so_many_things_only(simulation: Simulation) -> No
     simulation.run()
 
 
-def test_fresh_worker_processes_are_asked_of_all_agents_before_the_answer(simulation: Simulation) -> None:
+def test_all_agents_are_requested_to_restart_their_processes_before_the_answer(simulation: Simulation) -> None:
     client = simulation.client()
     agents = [simulation.agent(2), simulation.agent(1)]
     ask(simulation, client, InfoRequest(1, restart=1))
@@ -175,7 +175,7 @@ def test_fresh_worker_processes_are_asked_of_all_agents_before_the_answer(simula
     assert [response.number for response in client.said(InfoResponse)] == [1]
 
 
-def test_the_agents_of_the_workers_that_are_named_are_asked_to_leave(simulation: Simulation) -> None:
+def test_only_the_agents_of_named_workers_are_requested_to_leave(simulation: Simulation) -> None:
     client = simulation.client()
     one, other = simulation.agent(2), simulation.agent(2)
     ask(simulation, client, InfoRequest(1, leave=f"{names(one, 2)[1]},nobody"))
@@ -183,7 +183,7 @@ def test_the_agents_of_the_workers_that_are_named_are_asked_to_leave(simulation:
     assert [response.number for response in client.said(InfoResponse)] == [1]
 
 
-def test_one_client_cannot_have_the_agents_asked_without_end(simulation: Simulation) -> None:
+def test_the_pending_restart_requests_of_one_client_are_limited(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     ask(simulation, client, *(InfoRequest(number, restart=1) for number in range(1, 30)))
     assert agent.restarts == UNACKNOWLEDGED_MOST
@@ -191,7 +191,7 @@ def test_one_client_cannot_have_the_agents_asked_without_end(simulation: Simulat
     assert agent.restarts == len(client.said(InfoResponse)) == 29
 
 
-def test_who_waits_for_workers_has_them_restarted_once(simulation: Simulation) -> None:
+def test_a_restart_request_that_waits_for_workers_restarts_them_once(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1)
     ask(simulation, client, InfoRequest(1, workers=2, restart=1))
     simulation.agent(1)
@@ -200,7 +200,7 @@ def test_who_waits_for_workers_has_them_restarted_once(simulation: Simulation) -
 
 
 @pytest.mark.parametrize("wish", [{"restart": 1}, {"leave": "{name}"}])
-def test_only_an_admin_has_worker_processes_replaced_and_clusters_leave(
+def test_only_an_admin_may_replace_worker_processes_and_make_clusters_leave(
     simulation: Simulation, wish: dict[str, Any]
 ) -> None:
     client, agent = simulation.client(), simulation.agent(1)
@@ -217,7 +217,7 @@ def test_only_an_admin_has_worker_processes_replaced_and_clusters_leave(
     assert len(agent.said(RestartRequest)) + len(agent.said(LeaveRequest)) == 1
 
 
-def test_the_objects_of_a_client_are_described_to_it_alone_the_largest_first(simulation: Simulation) -> None:
+def test_objects_are_listed_to_their_own_client_only_and_the_largest_first(simulation: Simulation) -> None:
     client, other = simulation.client(), simulation.client()
     small, large = client.create(b"1" * 10, "small"), client.create(b"2" * 1000, "large")
     other.create(b"3" * 5000, "of another")
@@ -230,9 +230,7 @@ def test_the_objects_of_a_client_are_described_to_it_alone_the_largest_first(sim
     assert [response.number for response in client.said(InfoResponse)] == [7]
 
 
-def test_of_very_many_objects_the_largest_are_described(
-    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_very_many_objects_the_largest_are_listed(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.actors.insight.census.OBJECTS_MOST", 2)
     client = simulation.client()
     for size in (3, 5, 1, 4):

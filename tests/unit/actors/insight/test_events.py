@@ -83,7 +83,7 @@ def slow(_run: RunTask) -> Outcome:
 # Listeners
 
 
-def test_a_new_listener_takes_the_place_of_the_old_one_and_after_the_end_no_actor_listens(bench: Bench) -> None:
+def test_a_new_listener_replaces_the_old_one_and_stop_removes_it(bench: Bench) -> None:
     door, (_, one), (_, other) = Events(), bench.recorder(), bench.recorder()
     door.listen(one, EVERY_TASK)
     door.listen(other)
@@ -92,7 +92,7 @@ def test_a_new_listener_takes_the_place_of_the_old_one_and_after_the_end_no_acto
     assert door.listener is None
 
 
-def test_each_event_is_told_by_some_actor() -> None:
+def test_each_kind_of_event_is_reported_by_an_actor() -> None:
     names = {
         name
         for name, kind in inspect.getmembers(events, inspect.isclass)
@@ -121,7 +121,7 @@ def test_a_listener_that_has_ended_hinders_no_task(simulation: Simulation) -> No
 # Tasks
 
 
-def test_the_usual_way_of_a_task_is_told_if_it_is_followed(simulation: Simulation) -> None:
+def test_each_transition_of_a_followed_task_is_reported(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent()
     watched: set[TaskId] = set()
     recorder = listen(simulation, watched)
@@ -138,7 +138,7 @@ def test_the_usual_way_of_a_task_is_told_if_it_is_followed(simulation: Simulatio
     assert {move.reason for move in moves} == {""}
 
 
-def test_of_a_task_that_no_actor_follows_only_the_unusual_is_told(simulation: Simulation) -> None:
+def test_only_unusual_transitions_are_reported_of_a_task_that_is_not_followed(simulation: Simulation) -> None:
     outcomes = iter([Outcome(TaskStatus.PROCESSOR_DIED, b"it died by signal 9"), Outcome()])
     client, agent = simulation.client(), simulation.agent(execute=lambda _run: next(outcomes))
     recorder = listen(simulation)
@@ -159,7 +159,9 @@ def test_of_a_task_that_no_actor_follows_only_the_unusual_is_told(simulation: Si
         (TaskStatus.INTERNAL_ERROR, "internalError"),
     ],
 )
-def test_a_failure_is_told_with_its_kind_and_the_sentence_of_the_system(status: TaskStatus, state: str) -> None:
+def test_a_failure_is_reported_with_its_kind_and_the_reason_that_the_system_gives(
+    status: TaskStatus, state: str
+) -> None:
     simulation = Simulation()
     client, _ = simulation.client(), simulation.agent(execute=lambda _run: Outcome(status, b"because"))
     recorder = listen(simulation)
@@ -170,7 +172,7 @@ def test_a_failure_is_told_with_its_kind_and_the_sentence_of_the_system(status: 
     assert (move.event, move.state, move.reason) == (RAISED, state, "" if status == TaskStatus.FAILED else "because")
 
 
-def test_a_long_or_unreadable_sentence_is_cut_and_told() -> None:
+def test_a_long_or_undecodable_reason_is_shortened_and_reported() -> None:
     simulation = Simulation()
     client, _ = (
         simulation.client(),
@@ -183,7 +185,7 @@ def test_a_long_or_unreadable_sentence_is_cut_and_told() -> None:
     assert move.reason == "\N{REPLACEMENT CHARACTER}" + "x" * 399
 
 
-def test_a_task_that_crashes_too_often_tells_of_each_attempt(simulation: Simulation) -> None:
+def test_each_attempt_of_a_task_that_crashes_too_often_is_reported(simulation: Simulation) -> None:
     died = Outcome(TaskStatus.PROCESSOR_DIED, b"it died")
     client, _ = simulation.client(), simulation.agent(execute=lambda _run: died)
     recorder = listen(simulation, EVERY_TASK)
@@ -202,7 +204,7 @@ def test_a_task_that_crashes_too_often_tells_of_each_attempt(simulation: Simulat
     assert [move.attempt - first for move in moves] == [0, 0, 0, 1, 1, 2, 2]
 
 
-def test_a_task_that_is_cancelled_tells_of_both_steps(simulation: Simulation) -> None:
+def test_both_transitions_of_a_cancelled_task_are_reported(simulation: Simulation) -> None:
     client, _ = simulation.client(), simulation.agent(execute=slow)
     running, waiting = client.submit(2)
     simulation.run()
@@ -214,7 +216,7 @@ def test_a_task_that_is_cancelled_tells_of_both_steps(simulation: Simulation) ->
     assert by_task[waiting] == [(CANCEL, "canceling"), (WITHDRAWN, "canceled")]
 
 
-def test_a_refusal_tells_why() -> None:
+def test_a_refusal_is_reported_with_its_reason() -> None:
     simulation = Simulation(scheduler_config(max_number_of_tasks_waiting=0))
     client = simulation.client()
     recorder = listen(simulation)
@@ -224,7 +226,7 @@ def test_a_refusal_tells_why() -> None:
     assert move.reason
 
 
-def test_a_lost_worker_is_told_before_its_tasks(simulation: Simulation) -> None:
+def test_a_lost_worker_is_reported_before_its_tasks(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(execute=slow)
     client.submit(1)
     simulation.run()
@@ -237,7 +239,7 @@ def test_a_lost_worker_is_told_before_its_tasks(simulation: Simulation) -> None:
     assert (lost.event, lost.worker, lost.reason) == (LOST, proxy.actor_ref, f"its worker {proxy.name} was lost")
 
 
-def test_a_balancer_that_fails_is_told_and_so_is_each_task_that_is_said_anew() -> None:
+def test_a_failed_balancer_and_each_waiting_task_that_it_forgot_are_reported() -> None:
     simulation = Simulation()
     client = simulation.client()
     recorder = listen(simulation)
@@ -251,7 +253,7 @@ def test_a_balancer_that_fails_is_told_and_so_is_each_task_that_is_said_anew() -
     assert path(moves) == [(BALANCER_RESTARTED, "inactive")] * 2
 
 
-def test_a_task_whose_actor_raises_tells_that_it_has_ended() -> None:
+def test_the_end_of_a_task_whose_actor_raises_is_reported() -> None:
     simulation = Simulation()
     client = simulation.client()
     (task_id,) = client.submit(1)
@@ -278,7 +280,7 @@ def test_tasks_of_a_graph_name_the_client(simulation: Simulation) -> None:
 # Peers
 
 
-def test_peers_that_come_say_who_they_are(simulation: Simulation) -> None:
+def test_a_peer_that_joins_is_reported_with_its_identity(simulation: Simulation) -> None:
     recorder = listen(simulation)
     client, agent = simulation.client(), simulation.agent(2)
     nested = simulation.nested_client(agent)
@@ -292,7 +294,7 @@ def test_peers_that_come_say_who_they_are(simulation: Simulation) -> None:
     assert list(came[1].workers) == [proxy.actor_ref for proxy in simulation.proxies()]
 
 
-def test_peers_that_go_say_how() -> None:
+def test_a_peer_that_leaves_is_reported_with_the_way_it_left() -> None:
     simulation = Simulation(scheduler_config(protected=False))
     recorder = listen(simulation)
     leaving, silent, asking = simulation.client(), simulation.client(), simulation.client()
@@ -316,7 +318,7 @@ def test_peers_that_go_say_how() -> None:
     }
 
 
-def test_a_peer_that_comes_back_on_another_connection_is_the_same_one(simulation: Simulation) -> None:
+def test_a_peer_that_reconnects_is_reported_as_the_same_peer(simulation: Simulation) -> None:
     agent = simulation.agent()
     recorder = listen(simulation)
     agent.cut()
@@ -329,7 +331,7 @@ def test_a_peer_that_comes_back_on_another_connection_is_the_same_one(simulation
     assert cut.reason == "its connection broke"
 
 
-def test_a_session_that_fails_says_so_and_its_peer_comes_anew() -> None:
+def test_a_failed_session_is_reported_and_its_peer_joins_again() -> None:
     simulation = Simulation()
     client, _ = simulation.client(), simulation.agent()
     recorder = listen(simulation)
@@ -345,7 +347,7 @@ def test_a_session_that_fails_says_so_and_its_peer_comes_anew() -> None:
     assert all("_Nonsense" in event.reason for event in news[::2])
 
 
-def test_a_peer_that_is_refused_never_came(simulation: Simulation) -> None:
+def test_a_refused_peer_is_reported_as_refused_and_not_as_joined(simulation: Simulation) -> None:
     simulation.agent()
     recorder = listen(simulation)
     agent = simulation.agent()
@@ -365,7 +367,7 @@ def test_a_peer_that_is_refused_never_came(simulation: Simulation) -> None:
 # Objects
 
 
-def test_objects_are_told_when_they_are_stored_and_when_they_go(simulation: Simulation) -> None:
+def test_objects_are_reported_when_they_are_stored_and_when_they_are_deleted(simulation: Simulation) -> None:
     client, _ = simulation.client(), simulation.agent()
     recorder = listen(simulation)
     kept = client.create(b"content", "its name")
@@ -379,7 +381,7 @@ def test_objects_are_told_when_they_are_stored_and_when_they_go(simulation: Simu
     assert reported(simulation, recorder, ObjectGone) == [ObjectGone(kept)]
 
 
-def test_an_object_that_its_client_keeps_has_a_size_when_its_bytes_come(simulation: Simulation) -> None:
+def test_the_size_of_an_object_that_its_client_keeps_is_reported_when_its_bytes_arrive(simulation: Simulation) -> None:
     client = simulation.client()
     recorder = listen(simulation)
     object_id = client.create(b"")

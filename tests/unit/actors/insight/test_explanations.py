@@ -44,7 +44,7 @@ def ask(
     return answer
 
 
-def test_a_task_without_any_worker_says_what_to_start(simulation: Simulation) -> None:
+def test_a_task_without_any_worker_is_explained_by_what_to_start(simulation: Simulation) -> None:
     client = simulation.client()
     (task_id,) = client.submit(1)
     answer = ask(simulation, client, task_id)
@@ -58,7 +58,7 @@ def test_a_task_without_any_worker_says_what_to_start(simulation: Simulation) ->
     assert 98_000 <= answer.state_ms <= 100_000
 
 
-def test_a_task_waits_for_room_at_the_workers_that_there_are(simulation: Simulation) -> None:
+def test_a_task_that_waits_for_full_workers_is_explained_with_their_numbers(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(3, slow)
     task_ids = client.submit(5)
@@ -68,7 +68,7 @@ def test_a_task_waits_for_room_at_the_workers_that_there_are(simulation: Simulat
     assert "all 3 workers are full, with 3 tasks" in answer.sentence
 
 
-def test_a_task_waits_for_room_for_values_where_workers_begin_nothing(simulation: Simulation) -> None:
+def test_the_explanation_of_a_waiting_task_counts_workers_paused_for_lack_of_memory(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(3, slow)
     task_ids = client.submit(5)
@@ -82,7 +82,7 @@ def test_a_task_waits_for_room_for_values_where_workers_begin_nothing(simulation
     assert "values" not in ask(simulation, client, task_ids[-1]).sentence
 
 
-def test_a_task_of_a_low_priority_says_that_others_go_first(simulation: Simulation) -> None:
+def test_the_explanation_of_a_low_priority_task_says_that_other_tasks_run_first(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, slow)
     client.submit(2)
@@ -95,7 +95,7 @@ def test_a_task_of_a_low_priority_says_that_others_go_first(simulation: Simulati
     assert "priority" not in ask(simulation, client, usual).sentence
 
 
-def test_a_task_at_a_worker_names_it(simulation: Simulation) -> None:
+def test_the_explanation_of_a_running_task_names_its_worker(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(1, slow)
     (task_id,) = client.submit(1)
@@ -118,7 +118,7 @@ def test_a_task_at_a_worker_names_it(simulation: Simulation) -> None:
     assert "connection is lost" in ask(simulation, client, task_id).sentence
 
 
-def test_a_task_in_the_queue_of_a_worker_says_how_many_are_there(simulation: Simulation) -> None:
+def test_the_explanation_of_a_queued_task_counts_the_tasks_at_its_worker(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1, lambda _run: Outcome(seconds=0.001))
     client.submit(2)
@@ -131,7 +131,7 @@ def test_a_task_in_the_queue_of_a_worker_says_how_many_are_there(simulation: Sim
     assert "2 other tasks" in ask(simulation, client, task_ids[-1]).sentence
 
 
-def test_a_task_that_waits_for_its_own_tasks(simulation: Simulation) -> None:
+def test_a_task_that_waits_for_its_nested_tasks_is_explained_as_blocked(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(1, slow)
     (task_id,) = client.submit(1)
@@ -141,7 +141,7 @@ def test_a_task_that_waits_for_its_own_tasks(simulation: Simulation) -> None:
     assert ask(simulation, client, task_id).waits_for == CHILDREN
 
 
-def test_a_cancelled_task_that_still_runs(simulation: Simulation) -> None:
+def test_a_cancelled_task_that_still_runs_is_explained_as_canceling(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(1, slow)
     (task_id,) = client.submit(1)
@@ -166,7 +166,7 @@ def test_earlier_tries_are_remembered_with_their_ends(simulation: Simulation) ->
     assert ask(simulation, client, task_id).past == "try 1 crashed 31 s ago: killed by SIGKILL"
 
 
-def test_of_many_tries_the_last_ones_are_told() -> None:
+def test_of_many_tries_the_last_are_described() -> None:
     tries = FIRST_TRY
     for number in range(50):
         tries = tries.after("crashed", f"{number} " + "x" * 1000, now=float(number))
@@ -177,7 +177,7 @@ def test_of_many_tries_the_last_ones_are_told() -> None:
     assert len(shown) < REASON_CHARACTERS
 
 
-def test_a_task_that_is_not_there(simulation: Simulation) -> None:
+def test_a_task_that_has_ended_is_explained_as_unknown(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.agent(1)
     (task_id,) = client.submit(1)
@@ -187,7 +187,7 @@ def test_a_task_that_is_not_there(simulation: Simulation) -> None:
     assert ask(simulation, client, task_id, b"g" * 16).waits_for == UNKNOWN
 
 
-def test_a_node_is_explained_by_the_first_task_that_it_needs(simulation: Simulation) -> None:
+def test_a_node_is_explained_by_the_first_node_that_it_needs(simulation: Simulation) -> None:
     client = simulation.client()
     graph_id = client.submit_graph([(), (0,), (), (1, 2)], [3])
     last = client.graphs[graph_id][3].task_id
@@ -210,7 +210,7 @@ def test_a_node_is_explained_by_the_first_task_that_it_needs(simulation: Simulat
     assert ask(simulation, client, first, graph_id, 0).state == "running"
 
 
-def test_a_node_behind_one_without_a_worker_says_for_how_long_each_has_waited(simulation: Simulation) -> None:
+def test_the_explanation_of_a_node_says_how_long_it_and_the_node_it_needs_have_waited(simulation: Simulation) -> None:
     client = simulation.client()
     graph_id = client.submit_graph([(), (0,)], [1])
     simulation.advance(40.0)
@@ -220,7 +220,7 @@ def test_a_node_behind_one_without_a_worker_says_for_how_long_each_has_waited(si
     assert 39_000 <= answer.state_ms <= 40_000
 
 
-def test_a_very_long_row_of_nodes_is_not_followed_to_its_end(simulation: Simulation) -> None:
+def test_a_very_long_chain_of_nodes_is_not_followed_to_its_end(simulation: Simulation) -> None:
     client = simulation.client()
     n_nodes = STEPS_MOST + 2
     graph_id = client.submit_graph([(), *((n,) for n in range(n_nodes - 1))], [n_nodes - 1])
@@ -229,7 +229,7 @@ def test_a_very_long_row_of_nodes_is_not_followed_to_its_end(simulation: Simulat
     assert ask(simulation, client, client.submitted[-1], graph_id, n_nodes - 3).waits_for == NO_WORKER
 
 
-def test_a_node_that_no_graph_has_gets_no_answer_and_harms_nobody(simulation: Simulation) -> None:
+def test_a_request_to_explain_an_unknown_node_is_ignored(simulation: Simulation) -> None:
     client = simulation.client()
     graph_id = client.submit_graph([()], [0])
     client.say(ExplainRequest(client.submitted[0], graph_id, 7))
@@ -239,7 +239,7 @@ def test_a_node_that_no_graph_has_gets_no_answer_and_harms_nobody(simulation: Si
     assert client.statuses() == [TaskStatus.SUCCESS]
 
 
-def test_a_client_that_had_another_scheduler_waits_for_its_workers(simulation: Simulation) -> None:
+def test_a_task_from_an_earlier_scheduler_is_explained_as_waiting_for_agents(simulation: Simulation) -> None:
     client = simulation.client()
     (task_id,) = client.submit(1)
     simulation.run()
@@ -249,7 +249,7 @@ def test_a_client_that_had_another_scheduler_waits_for_its_workers(simulation: S
     assert ask(simulation, client, task_id).waits_for == LAST_SCHEDULER
 
 
-def test_a_task_that_nobody_can_take_says_what_is_missing(simulation: Simulation) -> None:
+def test_the_explanation_of_a_task_that_no_worker_can_take_says_what_is_missing(simulation: Simulation) -> None:
     client = simulation.client()
     client.options = RunOptions(capabilities=(("gpu", 3),)).encode()
     (task_id,) = client.submit(1)
@@ -261,7 +261,7 @@ def test_a_task_that_nobody_can_take_says_what_is_missing(simulation: Simulation
     assert "the most on one machine: gpu=2" in answer.sentence
 
 
-def test_a_task_whose_amounts_are_taken_says_so(simulation: Simulation) -> None:
+def test_the_explanation_of_a_task_says_that_its_resources_are_taken(simulation: Simulation) -> None:
     client = simulation.client()
     client.options = RunOptions(capabilities=(("gpu", 2),)).encode()
     simulation.agent(3, slow)

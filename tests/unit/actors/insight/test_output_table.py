@@ -42,7 +42,7 @@ def test_lines_are_kept_in_order_with_their_task() -> None:
     assert table.after(TaskId(b"3" * 16), 0) == []
 
 
-def test_of_a_task_the_last_lines_are_kept_and_the_others_counted() -> None:
+def test_the_last_lines_of_a_task_are_kept_and_the_dropped_ones_are_counted() -> None:
     table = OutputTable(60.0)
     for number in range(LINES_MOST + 10):
         add(table, ONE, str(number))
@@ -56,7 +56,7 @@ def test_of_a_task_the_last_lines_are_kept_and_the_others_counted() -> None:
     assert other.dropped == 100 - len(other.lines)
 
 
-def test_of_all_tasks_those_that_wrote_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lines_of_the_tasks_that_wrote_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_table, "TOTAL_BYTES_MOST", 20 * LINE_BYTES)
     table = OutputTable(60.0)
     for number in range(100):
@@ -66,7 +66,7 @@ def test_of_all_tasks_those_that_wrote_last_are_kept(monkeypatch: pytest.MonkeyP
     assert table.find(TaskId((99).to_bytes(16, "little"))) is not None
 
 
-def test_what_is_old_is_forgotten_and_nothing_is_left() -> None:
+def test_old_lines_are_forgotten_and_an_empty_table_takes_no_bytes() -> None:
     table = OutputTable(60.0)
     add(table, ONE, "a", now=0.0)
     add(table, OTHER, "b", now=30.0)
@@ -78,7 +78,7 @@ def test_what_is_old_is_forgotten_and_nothing_is_left() -> None:
     assert (len(table), table.size_bytes) == (0, 0)
 
 
-def test_a_task_is_found_by_its_short_id_as_long_as_something_is_kept() -> None:
+def test_a_task_is_found_by_its_short_id_while_lines_of_it_are_kept() -> None:
     table = OutputTable(60.0)
     add(table, ONE, "a", now=0.0)
     add(table, OTHER, "b", now=30.0)
@@ -87,13 +87,13 @@ def test_a_task_is_found_by_its_short_id_as_long_as_something_is_kept() -> None:
     assert (table.id_of(public_id(ONE)), table.id_of(public_id(OTHER))) == (None, OTHER)
 
 
-def test_nothing_is_kept_without_a_retention() -> None:
+def test_no_line_is_kept_without_a_retention_time() -> None:
     table = OutputTable(0.0)
     add(table, ONE, "a")
     assert len(table) == 0
 
 
-def test_of_the_reports_of_a_task_the_latest_is_kept_and_takes_no_place_of_its_lines() -> None:
+def test_only_the_latest_report_of_a_task_is_kept_and_displaces_no_line() -> None:
     table = OutputTable(60.0)
     add(table, ONE, "a")
     empty = table.size_bytes

@@ -10,7 +10,7 @@ def task(number: int) -> TaskId:
     return TaskId(number.to_bytes(16, "big"))
 
 
-def test_the_last_worker_of_a_task_is_known_until_many_others_have_ended() -> None:
+def test_the_last_worker_of_a_task_is_remembered_until_many_later_tasks_have_ended() -> None:
     runs = RecentRuns()
     assert runs.worker_of(task(0)) == ""
     for number in range(3 * RECENT_MOST):

@@ -47,7 +47,7 @@ def busy(simulation: Simulation, client: SimulatedClient, agent: SimulatedAgent)
     return task_id
 
 
-def test_a_client_gets_what_its_task_has_written_also_after_its_end(simulation: Simulation) -> None:
+def test_a_client_receives_the_lines_of_its_task_while_it_runs_and_after_its_end(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
     task_id = busy(simulation, client, agent)
     write(simulation, agent, "one", "two")
@@ -63,7 +63,7 @@ def test_a_client_gets_what_its_task_has_written_also_after_its_end(simulation: 
     assert texts(client, 6) == ["one", "two"]
 
 
-def test_others_get_nothing_even_if_they_know_the_task(simulation: Simulation) -> None:
+def test_other_clients_receive_no_lines_even_if_they_know_the_task(simulation: Simulation) -> None:
     client, other, agent = simulation.client(), simulation.client(), simulation.agent(1, slow)
     simulation.tree.directory.peers["client", other.client_id].is_admin = False
     task_id = busy(simulation, client, agent)
@@ -74,7 +74,7 @@ def test_others_get_nothing_even_if_they_know_the_task(simulation: Simulation) -
     assert other.said(OutputResponse) == [OutputResponse(5, 0)]
 
 
-def test_lines_of_a_run_that_is_not_there_are_ignored(simulation: Simulation) -> None:
+def test_lines_of_an_unknown_attempt_are_ignored(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     task_id = busy(simulation, client, agent)
     write(simulation, agent, "old", attempt=77)
@@ -82,7 +82,7 @@ def test_lines_of_a_run_that_is_not_there_are_ignored(simulation: Simulation) ->
     assert texts(client, 5) == []
 
 
-def test_a_stream_has_all_lines_of_the_tasks_of_the_client_and_of_those_nested_in_them(simulation: Simulation) -> None:
+def test_a_stream_has_all_lines_of_the_tasks_of_a_client_and_of_their_nested_tasks(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2, slow)
     ask(simulation, client, OutputRequest(3, ALL))
     busy(simulation, client, agent)
@@ -97,7 +97,7 @@ def test_a_stream_has_all_lines_of_the_tasks_of_the_client_and_of_those_nested_i
     assert texts(inner, 4) == ["inner"]
 
 
-def test_what_is_kept_ends_with_its_time() -> None:
+def test_lines_are_forgotten_after_their_retention_time() -> None:
     simulation = Simulation(scheduler_config(task_output_retention_seconds=10.0))
     client, agent = simulation.client(), simulation.agent(1, slow)
     task_id = busy(simulation, client, agent)
@@ -116,7 +116,7 @@ def flood(simulation: Simulation, agent: SimulatedAgent, lines: int) -> None:
         write(simulation, agent, *map(str, range(start, min(lines, start + 1000))))
 
 
-def test_a_client_that_reads_nothing_has_lines_left_out_and_hears_how_many(simulation: Simulation) -> None:
+def test_lines_that_a_slow_client_misses_are_counted_and_reported_to_it(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     ask(simulation, client, OutputRequest(3, ALL))
     busy(simulation, client, agent)
@@ -131,7 +131,7 @@ def test_a_client_that_reads_nothing_has_lines_left_out_and_hears_how_many(simul
     assert client.said(OutputLine)[-1].text == "again"
 
 
-def test_answers_wait_for_a_client_that_reads_nothing_and_are_bounded(simulation: Simulation) -> None:
+def test_answers_for_a_client_that_reads_nothing_wait_and_are_bounded(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     task_id = busy(simulation, client, agent)
     flood(simulation, agent, 100)
@@ -146,7 +146,7 @@ def test_answers_wait_for_a_client_that_reads_nothing_and_are_bounded(simulation
     assert sorted(response.number for response in client.said(OutputResponse)) == list(range(WAITING_MOST + 50))
 
 
-def test_a_stream_goes_on_after_a_restart_of_the_room_and_ends_with_its_client() -> None:
+def test_a_stream_continues_after_its_actor_was_restarted_and_ends_with_its_client() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(1, slow)
     ask(simulation, client, OutputRequest(3, ALL))
@@ -163,7 +163,7 @@ def test_a_stream_goes_on_after_a_restart_of_the_room_and_ends_with_its_client()
     assert (desk.readers, desk.streams) == ({}, {})
 
 
-def test_a_report_is_no_line_and_is_said_when_it_is_asked_for(simulation: Simulation) -> None:
+def test_a_report_is_not_streamed_and_is_sent_on_request_only(simulation: Simulation) -> None:
     client, other, agent = simulation.client(), simulation.client(), simulation.agent(1, slow)
     simulation.tree.directory.peers["client", other.client_id].is_admin = False
     task_id = busy(simulation, client, agent)

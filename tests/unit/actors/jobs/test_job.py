@@ -168,7 +168,7 @@ def scene(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
     scene.folder.close()
 
 
-def test_a_row_is_marked_on_disk_before_it_begins(scene: Scene) -> None:
+def test_an_at_most_once_row_starts_after_its_mark_is_on_disk(scene: Scene) -> None:
     scene.run_all()
     submitted = scene.submitted()
     assert sorted(submitted) == list(range(ROWS))
@@ -186,7 +186,7 @@ def test_a_row_is_marked_on_disk_before_it_begins(scene: Scene) -> None:
     assert scene.started() == [2]
 
 
-def test_rows_that_have_begun_are_never_started_by_the_next_scheduler_and_others_are(scene: Scene) -> None:
+def test_the_next_scheduler_starts_only_at_most_once_rows_that_have_not_started(scene: Scene) -> None:
     scene.run_all()
     submitted = scene.submitted()
     for row in range(5):
@@ -213,7 +213,7 @@ def test_rows_that_have_begun_are_never_started_by_the_next_scheduler_and_others
     assert scene.marks_on_disk() == set()
 
 
-def test_a_row_that_came_back_from_its_worker_has_not_begun(scene: Scene) -> None:
+def test_a_row_that_its_worker_returned_has_not_started(scene: Scene) -> None:
     scene.run_all()
     submitted = scene.submitted()
     for row in (1, 2, 3):
@@ -231,7 +231,9 @@ def test_a_row_that_came_back_from_its_worker_has_not_begun(scene: Scene) -> Non
     assert scene.marks_on_disk() == {1, 3}
 
 
-def test_rows_whose_mark_is_not_on_disk_do_not_begin(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_once_rows_do_not_start_while_their_marks_cannot_be_written(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(_rows: Any) -> None:
         raise OSError("no room")
 
@@ -246,7 +248,7 @@ def test_rows_whose_mark_is_not_on_disk_do_not_begin(scene: Scene, monkeypatch: 
     assert scene.started() == [4]
 
 
-def test_a_row_that_was_cancelled_after_it_had_begun_is_not_run_again_and_the_others_are(scene: Scene) -> None:
+def test_a_retry_runs_cancelled_at_most_once_rows_only_if_they_had_not_started(scene: Scene) -> None:
     scene.run_all()
     submitted = scene.submitted()
     scene.assign(submitted[0])
@@ -263,7 +265,7 @@ def test_a_row_that_was_cancelled_after_it_had_begun_is_not_run_again_and_the_ot
     assert sorted(scene.submitted()) == list(range(1, ROWS))
 
 
-def test_of_failed_rows_that_may_run_once_only_those_run_again_that_no_worker_had(scene: Scene) -> None:
+def test_a_retry_runs_failed_at_most_once_rows_only_if_no_worker_had_them(scene: Scene) -> None:
     scene.run_all()
     for row, ready in scene.submitted().items():
         if row == 7:
@@ -290,7 +292,7 @@ def test_of_failed_rows_that_may_run_once_only_those_run_again_that_no_worker_ha
     assert scene.submitted() == {}
 
 
-def test_a_row_of_which_the_large_result_is_lost_is_not_run_again(scene: Scene) -> None:
+def test_an_at_most_once_row_whose_large_result_was_lost_is_not_run_again(scene: Scene) -> None:
     scene.run_all()
     ready = scene.submitted()[2]
     task_id = ObjectId(ready.spec.task_id)
@@ -309,7 +311,7 @@ def test_rows_of_other_jobs_are_not_marked(bench: Bench, tmp_path: Path) -> None
     scene.folder.close()
 
 
-def test_a_row_whose_result_is_not_on_disk_yet_is_not_said_again(bench: Bench, tmp_path: Path) -> None:
+def test_a_row_whose_result_is_still_being_written_is_not_submitted_again(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""))
     scene.run_all()
     submitted = scene.submitted()
@@ -322,7 +324,7 @@ def test_a_row_whose_result_is_not_on_disk_yet_is_not_said_again(bench: Bench, t
     scene.folder.close()
 
 
-def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, tmp_path: Path) -> None:
+def test_rows_travel_as_ranges_once_their_duration_is_known(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""))
     try:
         actor = scene.actor
@@ -363,7 +365,7 @@ def test_rows_travel_together_once_it_is_known_how_long_they_take(bench: Bench, 
         scene.folder.close()
 
 
-def test_its_rows_count_for_the_quota_of_its_owner_and_take_turns_with_other_clients(
+def test_rows_of_a_job_count_for_the_quota_of_its_owner_and_take_turns_with_clients(
     bench: Bench, tmp_path: Path
 ) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), quota=5)
@@ -399,7 +401,7 @@ def test_its_rows_count_for_the_quota_of_its_owner_and_take_turns_with_other_cli
         scene.folder.close()
 
 
-def test_after_a_restart_rows_that_agents_have_go_on_and_others_need_room_in_the_quota(
+def test_after_a_restart_rows_at_agents_continue_and_other_rows_wait_for_the_quota(
     bench: Bench, tmp_path: Path
 ) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), quota=3)
@@ -430,9 +432,7 @@ def test_after_a_restart_rows_that_agents_have_go_on_and_others_need_room_in_the
         scene.folder.close()
 
 
-def test_a_job_of_which_no_row_may_begin_says_so_in_the_audit_and_begins_when_there_is_room(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_a_job_over_the_quota_is_audited_and_starts_rows_when_the_quota_allows(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), quota=2)
     try:
         scene.owner.tasks = 2  # of other clients
@@ -448,7 +448,7 @@ def test_a_job_of_which_no_row_may_begin_says_so_in_the_audit_and_begins_when_th
         scene.folder.close()
 
 
-def test_what_a_job_has_stored_belongs_to_its_owner(bench: Bench, tmp_path: Path) -> None:
+def test_objects_of_a_job_belong_to_its_owner(bench: Bench, tmp_path: Path) -> None:
     store, store_ref = bench.recorder()
     owner = Owner("alice")
     objects = [JobObject(b"i" * 16, InstructionKind.CREATE, "", (b"value",)), function_of(b"code")]
@@ -477,7 +477,7 @@ def repeatable(bench: Bench, tmp_path: Path) -> Iterator[Scene]:
     scene.folder.close()
 
 
-def test_who_reads_while_failed_rows_are_opened_again_gets_no_row_in_the_place_of_another(repeatable: Scene) -> None:
+def test_reading_while_failed_rows_are_reopened_returns_each_row_under_its_own_number(repeatable: Scene) -> None:
     session = repeatable.bench.recorder()[1]
     for verb in (JobVerb.RETRY, JobVerb.READ):
         request = JobRequest(int(verb), verb, "orders", 0, 100)
@@ -506,7 +506,7 @@ def test_a_scan_of_large_values_has_answers_of_bounded_size(scene: Scene) -> Non
     assert n_answers == ROWS * 2**20 // READ_BYTES
 
 
-def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeatable: Scene) -> None:
+def test_a_retried_row_is_not_matched_to_an_old_run_of_it(repeatable: Scene) -> None:
     repeatable.restart()
     assert repeatable.actor._state.size_bytes == repeatable.record.size_bytes > 0
     repeatable.ask(JobVerb.RETRY)
@@ -515,7 +515,7 @@ def test_a_failed_row_that_is_to_run_again_is_not_what_an_agent_has_of_it(repeat
     assert list(repeatable.submitted()) == [1]
 
 
-def test_neither_is_it_after_the_job_was_cancelled_meanwhile(repeatable: Scene) -> None:
+def test_a_row_retried_after_a_cancel_is_not_matched_to_an_old_run_of_it(repeatable: Scene) -> None:
     repeatable.restart()
     repeatable.ask(JobVerb.RETRY)
     repeatable.run_all()
@@ -530,7 +530,7 @@ def test_neither_is_it_after_the_job_was_cancelled_meanwhile(repeatable: Scene) 
     assert list(repeatable.submitted()) == [1]
 
 
-def test_a_job_is_done_whose_scheduler_died_after_its_last_row(repeatable: Scene) -> None:
+def test_a_job_whose_scheduler_died_after_its_last_row_is_done(repeatable: Scene) -> None:
     repeatable.record.begin()
     repeatable.record.move(OPEN)
     repeatable.record.commit()
@@ -538,7 +538,7 @@ def test_a_job_is_done_whose_scheduler_died_after_its_last_row(repeatable: Scene
     assert repeatable.actor._state.state == DONE
 
 
-def test_rows_travel_together_again_soon_after_a_restart(bench: Bench, tmp_path: Path) -> None:
+def test_rows_travel_as_ranges_again_soon_after_a_restart(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b""), n_rows=400)
     scene.restart()
     scene.actor._sizes = RowSizes(8)
@@ -553,7 +553,7 @@ def test_rows_travel_together_again_soon_after_a_restart(bench: Bench, tmp_path:
     scene.folder.close()
 
 
-def test_on_a_full_disk_a_question_for_a_retry_is_refused_and_the_log_says_it_once(
+def test_a_retry_on_a_full_disk_is_refused_and_the_full_disk_is_logged_once(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_results: Any) -> int:
@@ -577,7 +577,7 @@ def test_on_a_full_disk_a_question_for_a_retry_is_refused_and_the_log_says_it_on
     scene.folder.close()
 
 
-def test_who_reads_while_a_job_is_forgotten_has_what_is_there(repeatable: Scene) -> None:
+def test_a_read_before_a_forget_is_answered_with_the_existing_rows(repeatable: Scene) -> None:
     session = repeatable.bench.recorder()[1]
     for number, (verb, amount) in enumerate(((JobVerb.READ, 100), (JobVerb.FORGET, 0))):
         request = JobRequest(number, verb, "orders", 0, amount)
@@ -586,7 +586,7 @@ def test_who_reads_while_a_job_is_forgotten_has_what_is_there(repeatable: Scene)
     assert [each.status for each in repeatable.answers] == [JobAnswerKind.ROWS, JobAnswerKind.KNOWN]
 
 
-def test_a_local_cluster_has_no_agents_of_another_time(bench: Bench, tmp_path: Path) -> None:
+def test_a_local_cluster_does_not_wait_for_runs_of_an_earlier_scheduler(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs")
     scene.run_all()
     scene.assign(scene.submitted()[2])
@@ -599,7 +599,7 @@ def test_a_local_cluster_has_no_agents_of_another_time(bench: Bench, tmp_path: P
     scene.folder.close()
 
 
-def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene) -> None:
+def test_a_retry_of_a_job_without_failures_leaves_it_done(repeatable: Scene) -> None:
     repeatable.record.begin()
     repeatable.record.reopen_failed()
     repeatable.record.add_results([RowResult(1, 0, (b"1",))])
@@ -610,7 +610,7 @@ def test_a_job_without_failures_is_done_when_it_is_tried_again(repeatable: Scene
     assert repeatable.actor._state.state == DONE
 
 
-def test_a_job_whose_record_lacks_a_result_stops_with_that_reason(repeatable: Scene) -> None:
+def test_a_job_whose_record_lacks_a_result_stops_and_gives_the_reason(repeatable: Scene) -> None:
     repeatable.record.begin()
     repeatable.record.reopen_failed()
     repeatable.record.move(OPEN)
@@ -727,7 +727,9 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whenever_its_scheduler_dies_no_acknowledged_row_is_said_again(bench: Bench, tmp_path: Path, seed: int) -> None:
+def test_no_acknowledged_row_is_submitted_again_whenever_the_scheduler_dies(
+    bench: Bench, tmp_path: Path, seed: int
+) -> None:
     life = Life(bench, tmp_path / "jobs", random.Random(seed))
     for _ in range(600):
         life.step()
@@ -750,7 +752,7 @@ def test_whenever_its_scheduler_dies_no_acknowledged_row_is_said_again(bench: Be
     life.scene.folder.close()
 
 
-def test_what_is_asked_while_a_job_cannot_be_forgotten_is_answered(
+def test_requests_are_answered_while_a_job_cannot_be_removed(
     repeatable: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_record: JobRecord) -> None:
@@ -773,7 +775,7 @@ REVOKED, EXPIRED = Lockout("its key was revoked", False), Lockout("its key has e
 
 @pytest.mark.parametrize("lockout", [REVOKED, EXPIRED], ids=["revoked", "expired"])
 @pytest.mark.parametrize("door", [BY_KEY, BY_FILE, ""])
-def test_only_a_job_whose_owner_came_by_a_key_pauses_when_that_owner_is_locked_out(
+def test_locking_out_an_owner_pauses_only_jobs_that_were_submitted_with_a_key(
     bench: Bench, tmp_path: Path, door: str, lockout: Lockout
 ) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", door=door))
@@ -797,7 +799,7 @@ def test_only_a_job_whose_owner_came_by_a_key_pauses_when_that_owner_is_locked_o
     assert scene.actor._state.summary().state == "open"
 
 
-def test_a_paused_job_is_given_when_its_rows_have_ended_and_waits_for_that(bench: Bench, tmp_path: Path) -> None:
+def test_a_paused_job_is_transferred_after_its_running_rows_have_ended(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", door=BY_KEY))
     scene.run_all()
     first, *_ = scene.submitted().values()
@@ -820,7 +822,7 @@ def test_a_paused_job_is_given_when_its_rows_have_ended_and_waits_for_that(bench
     assert scene.folder.place_of("other", "orders").is_dir()
 
 
-def test_who_waits_for_a_job_hears_once_that_it_continues(bench: Bench, tmp_path: Path) -> None:
+def test_a_client_that_waits_for_a_paused_job_is_notified_once_that_it_continues(bench: Bench, tmp_path: Path) -> None:
     scene = Scene(bench, tmp_path / "jobs", replace(TERMS, options=b"", door=BY_KEY))
     scene.run_all()
     scene.lockouts["tester"] = REVOKED
@@ -838,7 +840,7 @@ def test_who_waits_for_a_job_hears_once_that_it_continues(bench: Bench, tmp_path
     scene.folder.close()
 
 
-def test_only_who_asks_for_versions_has_their_rows_counted(repeatable: Scene) -> None:
+def test_rows_of_versions_are_counted_only_on_request(repeatable: Scene) -> None:
     for amount in (0, 2):
         repeatable.record.begin()
         repeatable.record.add_version(repeatable.record.terms)

@@ -40,7 +40,7 @@ def scene(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     scene.folder.close()
 
 
-def test_it_reports_the_jobs_in_memory(scene: Scene) -> None:
+def test_the_job_keeper_reports_the_number_of_jobs_in_memory(scene: Scene) -> None:
     report = Report()
     scene.bench.tell(scene.ref, ReportStatistics(report))
     assert report.of("jobs") == [("", {"jobs": 1})]
@@ -77,7 +77,7 @@ NO_TERMS = {
 
 
 @pytest.mark.parametrize("body", [*NO_TERMS.values()], ids=[*NO_TERMS])
-def test_terms_that_are_none_are_refused_in_words_and_fail_nothing(scene: Scene, body: bytes) -> None:
+def test_malformed_terms_are_refused_with_a_reason_and_no_actor_fails(scene: Scene, body: bytes) -> None:
     request = JobRequest(2, JobVerb.OPEN, "other", 0, 0, body)
     scene.answers.clear()
     scene.bench.tell(scene.ref, RequestJob(scene.session, cast("Any", None), request, "tester"))
@@ -87,7 +87,7 @@ def test_terms_that_are_none_are_refused_in_words_and_fail_nothing(scene: Scene,
     assert scene.ask(4, JobVerb.SHOW) == [(4, JobAnswerKind.KNOWN)]
 
 
-def test_a_session_has_so_many_requests_without_an_answer_and_the_next_one_is_refused(
+def test_a_request_above_the_limit_of_unanswered_requests_of_a_session_is_refused(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_keeper, "REQUESTS_MOST", 3)
@@ -104,7 +104,7 @@ def test_a_session_has_so_many_requests_without_an_answer_and_the_next_one_is_re
     assert scene.ask(8, JobVerb.SHOW) == [(8, JobAnswerKind.KNOWN)]
 
 
-def test_lists_of_an_owner_are_made_one_after_the_other_for_all_who_wait(scene: Scene) -> None:
+def test_requests_for_the_jobs_of_an_owner_share_a_list_that_is_made_once(scene: Scene) -> None:
     orders = []
     order = scene.keeper._order
     scene.keeper._order = lambda *given: (orders.append(given), order(*given))[1]  # type: ignore[method-assign,func-returns-value]
@@ -120,7 +120,7 @@ def test_lists_of_an_owner_are_made_one_after_the_other_for_all_who_wait(scene: 
     assert not scene.catalog.n_unanswered[scene.session]
 
 
-def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scene) -> None:
+def test_requests_at_a_job_actor_that_fails_are_refused_with_the_reason(scene: Scene) -> None:
     assert scene.ask(2, JobVerb.SHOW, amount=1) == []  # until it ends
     [job] = scene.keeper._jobs.values()
 
@@ -136,7 +136,7 @@ def test_who_waits_for_a_job_that_fails_inside_the_scheduler_is_told(scene: Scen
     scene.bench.dispatcher.failures = 0
 
 
-def test_a_job_that_has_ended_leaves_memory_and_its_files_after_a_while(scene: Scene) -> None:
+def test_an_ended_job_is_unloaded_and_its_files_are_closed_after_a_while(scene: Scene) -> None:
     before = open_memory(scene.folder.path)
     scene.bench.advance(10 * REST_SECONDS)
     assert len(scene.keeper._jobs) == 1, "it is open"
@@ -154,7 +154,7 @@ def test_a_job_that_has_ended_leaves_memory_and_its_files_after_a_while(scene: S
     assert len(open_memory(scene.folder.path)) < len(before)
 
 
-def test_what_is_asked_of_a_job_that_is_being_forgotten_is_asked_of_the_next_one(scene: Scene) -> None:
+def test_requests_about_a_job_that_is_being_removed_go_to_the_next_job_of_that_name(scene: Scene) -> None:
     for number, verb in ((2, JobVerb.FORGET), (3, JobVerb.SHOW)):
         request = JobRequest(number, verb, "orders")
         scene.ref.send(RequestJob(scene.session, cast("Any", None), request, "tester"))
@@ -165,7 +165,7 @@ def test_what_is_asked_of_a_job_that_is_being_forgotten_is_asked_of_the_next_one
     ]
 
 
-def test_a_job_that_is_damaged_or_has_no_room_is_refused_in_words(
+def test_requests_about_a_damaged_job_or_on_a_full_disk_are_refused_with_a_reason(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene.ask(2, JobVerb.CANCEL)
@@ -228,7 +228,7 @@ def test_an_expired_job_is_removed_within_a_minute_after_its_last_use(expired: S
     )
 
 
-def test_a_job_that_was_changed_has_a_later_time(expired: Scene) -> None:
+def test_a_change_of_a_job_makes_it_expire_later(expired: Scene) -> None:
     leave(expired)
     assert expired.ask(2, JobVerb.CANCEL) == [(2, JobAnswerKind.KNOWN)]
     expired.pass_time(2 * REST_SECONDS + LOOK_SECONDS)
@@ -250,7 +250,7 @@ def test_a_job_that_was_changed_has_a_later_time(expired: Scene) -> None:
     assert expired.names() == []
 
 
-def test_a_job_that_another_program_has_open_or_changes_stays(
+def test_an_expired_job_that_another_program_uses_or_changes_is_not_removed(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = (Scene(bench, tmp_path / "jobs", monkeypatch, is_shared=True, name=name) for name in ("one", "two"))
@@ -283,7 +283,7 @@ def test_a_job_that_another_program_has_open_or_changes_stays(
         each.folder.close()
 
 
-def test_a_job_of_a_program_that_has_ended_is_removed_by_the_next_one_soon_and_never_if_it_has_no_end(
+def test_an_expired_job_of_an_ended_program_is_removed_by_the_next_program_with_a_job(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep = JobFolder(tmp_path / "jobs", is_shared=True)
@@ -353,7 +353,7 @@ def test_a_job_that_cannot_be_removed_is_logged_once(
     assert len(job_places(expired.folder.path)) == 1
 
 
-def test_a_request_that_comes_while_a_job_is_removed_hears_that_it_is_gone(expired: Scene) -> None:
+def test_a_request_that_arrives_while_a_job_is_removed_is_answered_with_not_found(expired: Scene) -> None:
     leave(expired)
     expired.pass_time(2 * REST_SECONDS)
     assert expired.keeper._jobs == {}
@@ -363,7 +363,7 @@ def test_a_request_that_comes_while_a_job_is_removed_hears_that_it_is_gone(expir
     assert expired.ask(3, JobVerb.OPEN, body=LONG_AGO) == [(3, JobAnswerKind.KNOWN)]
 
 
-def test_a_job_of_another_owner_in_a_shared_folder_is_named_with_the_cure(
+def test_a_conflict_with_a_job_of_another_owner_in_a_shared_folder_names_the_remedy(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep = JobFolder(tmp_path / "jobs", is_shared=True)
@@ -381,14 +381,14 @@ def test_a_job_of_another_owner_in_a_shared_folder_is_named_with_the_cure(
     scene.folder.close()
 
 
-def test_a_job_whose_folder_is_gone_can_be_forgotten(scene: Scene) -> None:
+def test_a_job_whose_folder_was_deleted_can_be_forgotten(scene: Scene) -> None:
     shutil.rmtree(scene.folder.path / "tester" / "orders")
     assert scene.ask(2, JobVerb.FORGET) == [(2, JobAnswerKind.KNOWN)]
     assert scene.ask(3, JobVerb.SHOW) == [(3, JobAnswerKind.NOT_FOUND)]
     assert scene.ask(4, JobVerb.OPEN, body=LONG_AGO) == [(4, JobAnswerKind.KNOWN)]
 
 
-def test_forgetting_a_job_whose_folder_was_replaced_leaves_the_other_one(scene: Scene, tmp_path: Path) -> None:
+def test_forgetting_a_job_whose_folder_was_replaced_leaves_the_new_job(scene: Scene, tmp_path: Path) -> None:
     place = scene.folder.path / "tester" / "orders"
     place.rename(tmp_path / "elsewhere")
     JobRecord.create(place, JobTerms("orders", "tester", b"87654321", b"f" * 16, "other", created=1.0)).close()
@@ -397,7 +397,7 @@ def test_forgetting_a_job_whose_folder_was_replaced_leaves_the_other_one(scene: 
     assert json.loads(scene.answers[0].body)["function"] == "other"
 
 
-def test_a_job_gets_another_function_once_and_goes_on_without_a_further_request(scene: Scene) -> None:
+def test_a_new_version_with_another_function_is_made_once_and_keeps_the_rows(scene: Scene) -> None:
     def ask(*request: Any) -> JobResponse:
         scene.answers.clear()
         scene.send(JobRequest(1, request[0], "orders", *request[1:]))
@@ -435,14 +435,14 @@ def test_a_job_gets_another_function_once_and_goes_on_without_a_further_request(
     assert json.loads(ask(JobVerb.SHOW, 0, 0).body)["version"] == 1
 
 
-def test_a_request_about_a_job_that_is_gone_makes_no_other_one(scene: Scene) -> None:
+def test_a_request_that_names_the_record_of_a_removed_job_creates_no_job(scene: Scene) -> None:
     scene.send(JobRequest(1, JobVerb.OPEN, "gone", 0, JobOpenFlags.RUN, json.dumps(TERMS).encode(), b"12345678"))
     scene.go_on()
     assert scene.answers[-1].status == JobAnswerKind.NOT_FOUND
     assert not scene.folder.place_of("tester", "gone").exists()
 
 
-def test_rows_that_have_overtaken_others_wait_for_these_and_share_their_refusal(scene: Scene) -> None:
+def test_rows_that_arrive_early_wait_for_earlier_rows_and_share_their_refusal(scene: Scene) -> None:
     def rows(number: int, first: int, text: bytes, token: bytes = b"1") -> JobRequest:
         return JobRequest(
             number, JobVerb.ROWS, "orders", first, 1, token * 8, b"", (bytes(8), pack_rows([RowArguments(text)]))

@@ -41,7 +41,7 @@ def take_all(rows: OpenRows, most: int = 3) -> list[int]:
 
 
 @given(COUNTS, st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
-def test_what_is_next_is_what_has_neither_ended_nor_was_said(
+def test_the_next_rows_are_those_neither_ended_nor_submitted(
     counts: list[int], ended: set[int], again: set[int]
 ) -> None:
     rows, total = made(counts), sum(counts)
@@ -68,7 +68,7 @@ def test_what_is_next_is_what_has_neither_ended_nor_was_said(
 
 
 @given(COUNTS, st.data())
-def test_failed_rows_are_next_again(counts: list[int], data: st.DataObject) -> None:
+def test_reopened_rows_are_next_again(counts: list[int], data: st.DataObject) -> None:
     rows, total = made(counts), sum(counts)
     for row in range(total):
         rows.end(row, 1, is_failure=True)
@@ -79,7 +79,7 @@ def test_failed_rows_are_next_again(counts: list[int], data: st.DataObject) -> N
     assert (rows.done, rows.failed) == (0, total - len(again))
 
 
-def test_rows_of_a_record_are_taken_up_where_they_were() -> None:
+def test_rows_loaded_from_a_record_continue_where_they_were() -> None:
     ranges = (RowRange(0, 3, b"", done=3), RowRange(3, 3, b"", done=1, failed=1), RowRange(6, 2, b""))
     rows = OpenRows(ranges, {3: bytearray((1, 0, 1))})
     assert (rows.rows, rows.done, rows.failed) == (8, 4, 1)
@@ -87,7 +87,7 @@ def test_rows_of_a_record_are_taken_up_where_they_were() -> None:
     assert rows.ended_from(0, 100) == 4
 
 
-def test_a_range_that_ended_while_it_was_said_has_no_next() -> None:
+def test_a_range_that_ended_while_it_was_submitted_has_no_next_row() -> None:
     rows = made([3])
     rows.next_range()
     rows.load(0, arguments_of(0, 3))
@@ -99,7 +99,7 @@ def test_a_range_that_ended_while_it_was_said_has_no_next() -> None:
     assert (rows.n_submitted, rows.n_open) == (0, 0)
 
 
-def test_neighbours_of_which_some_have_ended_before_end_once() -> None:
+def test_rows_of_a_range_that_have_ended_before_do_not_end_twice() -> None:
     rows = made([8])
     rows.load(0, arguments_of(0, 8))
     assert rows.take(8) is not None
@@ -109,7 +109,7 @@ def test_neighbours_of_which_some_have_ended_before_end_once() -> None:
 
 
 @given(COUNTS, st.integers(0, 5), st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
-def test_what_has_ended_since_earlier_tables_is_what_had_not_ended_there(
+def test_rows_ended_since_an_earlier_table_are_those_it_had_open(
     counts: list[int], n_known: int, before: set[int], now: set[int]
 ) -> None:
     tables = []

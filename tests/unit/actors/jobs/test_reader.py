@@ -103,7 +103,7 @@ READING = {
 
 
 @pytest.mark.parametrize("verb", [each for each in JobVerb if each not in {*READING, JobVerb.LEAVE, JobVerb.LIST}])
-def test_what_would_change_the_job_is_refused_at_once_with_the_name_of_the_program(scene: Scene, verb: JobVerb) -> None:
+def test_requests_that_change_a_job_in_use_are_refused_and_name_its_program(scene: Scene, verb: JobVerb) -> None:
     assert scene.ask(1, verb) == [(1, REFUSED)]
     assert scene.answers[0].reason == USED
     assert scene.ask(2, JobVerb.READ, 10, ATTEND) == [(2, REFUSED)], "a map needs the job to run"
@@ -157,7 +157,7 @@ def test_rows_are_read_as_they_reach_the_disk(scene: Scene, other: OtherProgram)
     assert other.record.state == DONE
 
 
-def test_a_row_that_runs_again_is_not_missed_because_another_one_has_ended(scene: Scene, other: OtherProgram) -> None:
+def test_a_row_that_ends_while_an_earlier_row_runs_again_is_not_missed(scene: Scene, other: OtherProgram) -> None:
     other.end(0, status=TaskStatus.FAILED)
     log = bytes.fromhex(info(scene)["log"])
     with other as record:
@@ -183,7 +183,7 @@ def test_results_of_other_work_or_of_another_job_are_never_returned(scene: Scene
     assert info(scene)["record"] == b"abcdefgh".hex()
 
 
-def test_requests_go_on_at_the_own_actor_of_the_job_when_the_lock_is_free(scene: Scene, other: OtherProgram) -> None:
+def test_requests_move_to_the_actor_of_the_job_when_the_lock_is_free(scene: Scene, other: OtherProgram) -> None:
     assert scene.ask(1, JobVerb.READ, 10) == []
     assert type(reader_of(scene)) is JobReader
     other.end(0)
@@ -234,7 +234,7 @@ def reader_of(scene: Scene) -> object:
     return ref._actor
 
 
-def test_requests_about_a_job_that_the_other_program_removes_hear_that_it_is_gone(
+def test_requests_about_a_job_that_another_program_removes_are_answered_with_not_found(
     scene: Scene, other: OtherProgram
 ) -> None:
     record = bytes.fromhex(info(scene)["record"])
@@ -246,7 +246,7 @@ def test_requests_about_a_job_that_the_other_program_removes_hear_that_it_is_gon
     assert "it was forgotten, or has expired" in scene.answers[0].reason
 
 
-def test_a_program_that_has_ended_is_waited_for_and_not_for_ever(
+def test_a_request_waits_a_limited_time_for_an_ended_program_to_release_the_lock(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The scheduler of the program, a separate process, holds the lock for a moment longer."""
@@ -267,7 +267,7 @@ def test_a_program_that_has_ended_is_waited_for_and_not_for_ever(
     scene.folder.close()
 
 
-def test_a_job_is_left_to_a_program_whose_scheduler_was_killed_and_not_for_ever(
+def test_a_job_is_reserved_for_a_limited_time_for_a_program_whose_scheduler_was_killed(
     scene: Scene, other: OtherProgram
 ) -> None:
     assert scene.ask(1, JobVerb.READ, 10) == []
@@ -295,7 +295,7 @@ def test_a_job_is_left_to_a_program_whose_scheduler_was_killed_and_not_for_ever(
     assert sorted((each.number, each.status) for each in scene.answers) == [(1, ROWS), (3, KNOWN)]
 
 
-def test_a_client_that_leaves_and_a_job_that_is_not_read_take_nothing(scene: Scene) -> None:
+def test_a_client_that_left_and_a_job_that_is_not_read_take_no_memory(scene: Scene) -> None:
     before = open_memory(scene.folder.path)
     assert scene.ask(1, JobVerb.READ, 10) == []
     scene.bench.tell(scene.ref, ReaderLeft(scene.session))
@@ -305,13 +305,13 @@ def test_a_client_that_leaves_and_a_job_that_is_not_read_take_nothing(scene: Sce
     assert len(open_memory(scene.folder.path)) <= len(before)
 
 
-def test_a_job_that_cannot_be_read_is_refused_in_words(scene: Scene, other: OtherProgram) -> None:
+def test_a_request_for_an_unreadable_job_is_refused_with_a_reason(scene: Scene, other: OtherProgram) -> None:
     (other.record.folder / "job.sqlite").write_bytes(bytes(5000))
     assert scene.ask(1, JobVerb.SHOW) == [(1, REFUSED)]
     assert scene.answers[0].reason == "the job cannot be read: file is not a database"
 
 
-def test_jobs_of_a_folder_that_a_scheduler_has_for_itself_are_read_and_new_ones_refused(
+def test_jobs_in_the_folder_of_another_scheduler_can_be_read_and_new_jobs_are_refused(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler = JobFolder(tmp_path / "jobs", holder=Holder(1, "the scheduler at tcp://h:1, process 7"))

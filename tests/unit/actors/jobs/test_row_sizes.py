@@ -15,7 +15,7 @@ STATUSES = st.lists(st.sampled_from([0, 0, 0, TaskStatus.FAILED, TaskStatus.CANC
 
 
 @given(STATUSES, st.integers(0, 1000))
-def test_neighbours_that_have_ended_well_are_kept_together(statuses: list[int], first: int) -> None:
+def test_successful_neighbouring_rows_of_a_range_are_stored_together(statuses: list[int], first: int) -> None:
     blocks = [b"%d" % row for row in range(len(statuses))]
     result = TaskResult(
         row_id(bytes(16), first),
@@ -48,7 +48,9 @@ def test_neighbours_that_have_ended_well_are_kept_together(statuses: list[int], 
         (256, 10, 100, 6_400, 200),
     ],
 )
-def test_rows_of_some_milliseconds_travel_together(most: int, rows: int, total_us: int, n_open: int, size: int) -> None:
+def test_rows_of_a_few_milliseconds_travel_as_a_range(
+    most: int, rows: int, total_us: int, n_open: int, size: int
+) -> None:
     sizes = RowSizes(most)
     assert sizes.size(n_open) == 1, "nothing is known"
     sizes.learn(rows, total_us)

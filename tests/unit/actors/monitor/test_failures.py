@@ -23,7 +23,7 @@ def failures(table: ObjectTable) -> Failures:
     return Failures(Names(table), lambda payload: payload.decode())
 
 
-def test_messages_that_differ_in_numbers_are_of_one_kind(failures: Failures, ended: Move) -> None:
+def test_failures_whose_messages_differ_only_in_numbers_are_one_kind(failures: Failures, ended: Move) -> None:
     for number, message in enumerate(("no 7 at 0x7f12", "no 8 at 0x7ffe", "none")):
         failures.add(ended(number, TaskStatus.FAILED, f"ValueError: {message}"), number)
     items, total = failures.items(is_first=False)
@@ -35,7 +35,7 @@ def test_messages_that_differ_in_numbers_are_of_one_kind(failures: Failures, end
     assert failures.items(is_first=False) == ([], 2)
 
 
-def test_the_name_of_the_function_stays_when_its_client_is_gone(
+def test_the_name_of_a_failed_function_stays_after_its_client_left(
     failures: Failures, table: ObjectTable, ended: Move
 ) -> None:
     moved = ended(1, TaskStatus.FAILED, "ValueError: no")
@@ -46,7 +46,7 @@ def test_the_name_of_the_function_stays_when_its_client_is_gone(
     assert failures.items(is_first=True)[0][0].function_name == "price"
 
 
-def test_of_very_many_kinds_those_that_happened_last_are_kept(
+def test_the_latest_kinds_of_very_many_failures_are_kept(
     failures: Failures, ended: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.actors.monitor.failures.KINDS_MOST", 2)
@@ -65,7 +65,7 @@ def test_a_traceback_is_read_once_a_second(failures: Failures, ended: Move) -> N
     assert seen == ["1", "1", "3"]
 
 
-def test_crashes_are_of_one_kind_whatever_process_and_worker_it_was_but_not_whatever_exit_code(
+def test_crashes_with_the_same_exit_code_are_one_kind_for_all_processes_and_workers(
     table: ObjectTable, ended: Move
 ) -> None:
     names = Names(table)

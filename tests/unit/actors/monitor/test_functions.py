@@ -13,7 +13,7 @@ def report(function: bytes, success: int) -> AgentState:
     return AgentState(functions=FUNCTION_ROW.pack(function, 0, success, 0, 0, 0, 0, *[0] * 32))
 
 
-def test_of_very_many_functions_those_that_ended_last_have_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_latest_of_very_many_functions_have_rows_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The counts of all other functions are summed up in one row, so that none is lost."""
     monkeypatch.setattr("scaler.actors.monitor.functions.KEPT_MOST", 3)
     functions = FunctionTotals(ObjectTable())

@@ -22,14 +22,14 @@ def looked_at(state: NodeSeen) -> Backlog:
     return Backlog(nodes={SHORT_ID: [state]})
 
 
-def test_how_a_graph_ended_is_said_to_those_who_look_at_it(graphs: Graphs) -> None:
+def test_the_end_of_a_graph_is_shown_to_its_viewers(graphs: Graphs) -> None:
     graphs.ask({SHORT_ID})
     assert [node.state for node in graphs.nodes(SHORT_ID, looked_at(RUNNING), True)[0]] == ["running"]
     graphs.end(SEEN, [DONE], 1)
     assert [node.state for node in graphs.nodes(SHORT_ID, Backlog(), False)[0]] == ["success"]
 
 
-def test_nothing_is_kept_of_a_graph_that_nobody_looks_at_any_more(graphs: Graphs) -> None:
+def test_the_end_of_a_graph_without_viewers_is_not_kept(graphs: Graphs) -> None:
     graphs.ask({SHORT_ID})
     graphs.nodes(SHORT_ID, looked_at(RUNNING), True)
     graphs.ask(())
@@ -37,7 +37,7 @@ def test_nothing_is_kept_of_a_graph_that_nobody_looks_at_any_more(graphs: Graphs
     assert graphs.nodes(SHORT_ID, Backlog(), True) == ([], 0)
 
 
-def test_how_it_ended_is_dropped_with_the_last_who_looked(graphs: Graphs) -> None:
+def test_the_end_of_a_graph_is_dropped_with_its_last_viewer(graphs: Graphs) -> None:
     graphs.ask({SHORT_ID})
     graphs.nodes(SHORT_ID, looked_at(RUNNING), True)
     graphs.end(SEEN, [DONE], 1)

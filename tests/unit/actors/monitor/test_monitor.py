@@ -134,7 +134,7 @@ def waiting_by_reason(board: Board) -> dict[str, int]:
     return {each.waits_for: each.waiting for each in board.take(StateWaiting) if each.waiting}
 
 
-def test_nothing_is_built_while_nobody_watches(simulation: Simulation, board: Board) -> None:
+def test_no_screen_is_built_without_viewers(simulation: Simulation, board: Board) -> None:
     agent = simulation.agent(2)
     simulation.client().submit(10)
     simulation.advance(10.0)
@@ -151,7 +151,7 @@ def test_nothing_is_built_while_nobody_watches(simulation: Simulation, board: Bo
     assert deadline is not None
 
 
-def test_ends_are_counted_although_nobody_watched(simulation: Simulation, board: Board) -> None:
+def test_ended_tasks_are_counted_without_viewers(simulation: Simulation, board: Board) -> None:
     agent, client = simulation.agent(2), simulation.client()
     client.submit(10)
     simulation.advance(5.0)
@@ -177,7 +177,7 @@ def test_ends_are_counted_although_nobody_watched(simulation: Simulation, board:
     assert counts(board, ENDED) == {"success": 10, "failed": 3, "canceled": 4}
 
 
-def test_why_tasks_wait(simulation: Simulation, board: Board) -> None:
+def test_waiting_tasks_are_counted_by_reason(simulation: Simulation, board: Board) -> None:
     client = simulation.client()
     client.submit(3)
     board.want("scheduler", "clients")
@@ -194,7 +194,7 @@ def test_why_tasks_wait(simulation: Simulation, board: Board) -> None:
     assert (shown.open, shown.waiting) == (8, state.waiting)
 
 
-def test_what_no_worker_can_take_and_what_waits_for_inputs_is_counted_apart(
+def test_tasks_that_no_worker_can_take_and_nodes_without_inputs_are_counted_separately(
     simulation: Simulation, board: Board
 ) -> None:
     client = simulation.client()
@@ -219,7 +219,7 @@ def say_state(agent: SimulatedAgent, simulation: Simulation, **parts: Any) -> No
     simulation.run()
 
 
-def test_rows_of_workers_are_handed_on_as_they_came(simulation: Simulation, board: Board) -> None:
+def test_rows_of_workers_are_passed_on_unchanged(simulation: Simulation, board: Board) -> None:
     agent = simulation.agent(2)
     board.want("workers", "bins")
     assert [(each.interval_ms, each.parts) for each in agent.watched][-1] == (
@@ -242,7 +242,7 @@ def test_rows_of_workers_are_handed_on_as_they_came(simulation: Simulation, boar
     assert board.take(StateBins) == []
 
 
-def test_what_an_agent_keeps_is_handed_on(simulation: Simulation, board: Board) -> None:
+def test_storage_figures_of_an_agent_are_passed_on(simulation: Simulation, board: Board) -> None:
     agent = simulation.agent(1)
     board.want("workers")
     names = (
@@ -261,7 +261,7 @@ def test_what_an_agent_keeps_is_handed_on(simulation: Simulation, board: Board) 
     assert {name: getattr(state, name) for name in names} == kept
 
 
-def test_agents_are_asked_when_they_come_and_when_they_come_back(simulation: Simulation, board: Board) -> None:
+def test_agents_are_subscribed_to_when_they_join_and_when_they_reconnect(simulation: Simulation, board: Board) -> None:
     board.want("workers")
     agent = simulation.agent(1)
     assert len(agent.watched) == 1
@@ -306,7 +306,7 @@ def test_functions_are_added_up_over_agents(simulation: Simulation, board: Board
     assert shown.waiting == 3
 
 
-def test_failures_are_grouped_by_what_they_look_like(simulation: Simulation, board: Board) -> None:
+def test_equal_failures_are_shown_as_one_kind(simulation: Simulation, board: Board) -> None:
     simulation.agent(1, failing)
     client = simulation.client()
     client.submit(7)
@@ -320,7 +320,7 @@ def test_failures_are_grouped_by_what_they_look_like(simulation: Simulation, boa
     assert board.take(StateFailure) == []
 
 
-def test_all_tasks_are_followed_while_few_end(simulation: Simulation, board: Board) -> None:
+def test_a_viewer_of_tasks_sees_all_tasks_while_few_end(simulation: Simulation, board: Board) -> None:
     simulation.agent(1)
     board.want("tasks")
     assert simulation.tree.events.followed is EVERY_TASK
@@ -334,7 +334,7 @@ def test_all_tasks_are_followed_while_few_end(simulation: Simulation, board: Boa
 
 
 @pytest.mark.thorough
-def test_not_all_are_followed_while_many_end(simulation: Simulation, board: Board) -> None:
+def test_not_all_tasks_are_followed_while_many_end(simulation: Simulation, board: Board) -> None:
     simulation.agent(4, lambda _run: Outcome(seconds=0.004))
     board.want("tasks")
     simulation.client().submit(1000)
@@ -346,7 +346,7 @@ def test_not_all_are_followed_while_many_end(simulation: Simulation, board: Boar
     assert simulation.tree.events.followed is EVERY_TASK
 
 
-def test_a_long_task_is_seen_although_many_end(simulation: Simulation, board: Board) -> None:
+def test_a_long_task_is_shown_although_many_end(simulation: Simulation, board: Board) -> None:
     agent = simulation.agent(1, long)
     (task_id,) = simulation.client().submit(1)
     simulation.run()
@@ -359,7 +359,7 @@ def test_a_long_task_is_seen_although_many_end(simulation: Simulation, board: Bo
     assert shown.started_us
 
 
-def test_a_task_is_told_step_by_step_to_who_asks_for_it(simulation: Simulation, board: Board) -> None:
+def test_each_transition_of_a_task_is_shown_to_its_viewer(simulation: Simulation, board: Board) -> None:
     (task_id,) = simulation.client().submit(1)
     simulation.run()
     topic = f"task/{public_id(task_id).hex()}"
@@ -374,7 +374,7 @@ def test_a_task_is_told_step_by_step_to_who_asks_for_it(simulation: Simulation, 
     assert moves == ["assigned", "finished"]
 
 
-def test_what_a_task_has_written_is_said_to_who_looks_at_it(simulation: Simulation, board: Board) -> None:
+def test_output_of_a_task_is_shown_to_its_viewers(simulation: Simulation, board: Board) -> None:
     agent, client = simulation.agent(1, long), simulation.client()
     board.want("tasks")
     (task_id,) = client.submit(1)
@@ -398,7 +398,7 @@ def test_what_a_task_has_written_is_said_to_who_looks_at_it(simulation: Simulati
     assert board.take(StateLine) == []
 
 
-def test_graphs_and_their_nodes(simulation: Simulation, board: Board) -> None:
+def test_graphs_and_their_nodes_are_shown(simulation: Simulation, board: Board) -> None:
     agent, client = simulation.agent(1, long), simulation.client()
     board.want("graphs")
     client.submit_graph([(), (), (0, 1)], [2])
@@ -411,7 +411,7 @@ def test_graphs_and_their_nodes(simulation: Simulation, board: Board) -> None:
     assert agent.watched == []  # agents report nothing about graphs
 
 
-def test_what_a_task_has_written_is_said_although_the_task_was_forgotten(simulation: Simulation, board: Board) -> None:
+def test_output_of_a_forgotten_task_is_shown(simulation: Simulation, board: Board) -> None:
     agent, client = simulation.agent(1, long), simulation.client()
     (task_id,) = client.submit(1)
     simulation.run()
@@ -424,7 +424,7 @@ def test_what_a_task_has_written_is_said_although_the_task_was_forgotten(simulat
     assert [line.text for line in board.take(StateLine)] == ["kept"]
 
 
-def test_a_task_of_a_graph_says_which(simulation: Simulation, board: Board) -> None:
+def test_a_shown_task_of_a_graph_names_its_graph(simulation: Simulation, board: Board) -> None:
     simulation.agent(2, long)
     client = simulation.client()
     board.want("tasks")
@@ -436,7 +436,7 @@ def test_a_task_of_a_graph_says_which(simulation: Simulation, board: Board) -> N
     assert list(shown.values()) == [public_id(graph_id)]
 
 
-def test_tasks_graphs_and_objects_say_whose_they_are_also_those_that_tasks_have_made(
+def test_tasks_graphs_and_objects_are_shown_with_their_owners_also_if_nested(
     simulation: Simulation, board: Board
 ) -> None:
     agent = simulation.agent(4, long)
@@ -459,7 +459,7 @@ def test_tasks_graphs_and_objects_say_whose_they_are_also_those_that_tasks_have_
     assert {each.owner for each in shown if type(each) is StateObject and each.name == "large"} == {"alice"}
 
 
-def test_the_largest_objects(simulation: Simulation, board: Board) -> None:
+def test_the_largest_objects_are_shown_first(simulation: Simulation, board: Board) -> None:
     client = simulation.client()
     client.create(b"x" * 10)
     client.create(b"x" * 1000, "large")
@@ -474,7 +474,7 @@ def test_the_largest_objects(simulation: Simulation, board: Board) -> None:
     assert table.size_bytes == sum(stored.size_bytes for stored in table.objects.values())
 
 
-def test_who_came_and_went(simulation: Simulation, board: Board) -> None:
+def test_events_of_peers_that_joined_and_lost_connections_are_shown(simulation: Simulation, board: Board) -> None:
     agent = simulation.agent(1)
     agent.cut()
     simulation.advance(30.0)
@@ -486,7 +486,7 @@ def test_who_came_and_went(simulation: Simulation, board: Board) -> None:
     assert all(topic != "events" for topic, _, _, _ in board.shown)  # nothing is new
 
 
-def test_a_failure_of_the_monitor_hurts_nobody(simulation: Simulation, board: Board) -> None:
+def test_failures_of_the_monitor_do_not_affect_tasks(simulation: Simulation, board: Board) -> None:
     simulation.agent(1)
     board.want("scheduler")
     for _ in range(20):
@@ -590,7 +590,7 @@ IN_SUM = {vocabulary.QUOTA}
 """Viewers see the number of tasks that wait for this, and no single task: these have not started."""
 
 
-def test_each_reason_that_the_scheduler_says_is_shown() -> None:
+def test_each_reason_that_the_scheduler_reports_is_shown() -> None:
     every = {value for name, value in vars(vocabulary).items() if name.isupper() and isinstance(value, str)}
     every -= set(vocabulary.OUTCOMES.values())
     assert every == {*WAITING, *BY_CLIENTS, *IN_SUM, vocabulary.TURN}  # a turn has ended before any screen is built

@@ -7,7 +7,7 @@ from scaler.actors.objects.object_table import ObjectTable
 from scaler.ids import public_id
 
 
-def test_short_ids_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_short_ids_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.actors.monitor.names.SHORT_MOST", 2)
     names = Names(ObjectTable())
     secrets = [bytes([number]) * 16 for number in range(5)]

@@ -18,7 +18,7 @@ def store(table: ObjectTable, number: int, size: int) -> None:
     table.objects[ObjectId(number.to_bytes(16, "big"))] = StoredObject(f"{size} bytes", [bytes(size)], False)
 
 
-def test_of_very_many_objects_the_list_is_made_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_very_many_objects_is_made_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.actors.monitor.overview.OBJECTS_PER_SECOND", 1)
     table = ObjectTable()
     objects = LargestObjects(table)
@@ -31,7 +31,7 @@ def test_of_very_many_objects_the_list_is_made_less_often(monkeypatch: pytest.Mo
     assert [each.size_bytes for each in objects.items(3.0)[0]] == [20, 12, 11, 10]
 
 
-def test_of_many_clients_those_with_most_tasks_are_shown_but_each_scaler_scale_before_them() -> None:
+def test_the_clients_with_most_tasks_are_shown_after_each_scaler_scale() -> None:
     """Another `scaler_scale` takes over the clusters of one that is not in the list."""
     n_clients = CLIENTS_MOST + 50
     ids = [number.to_bytes(16, "big") for number in range(n_clients)]

@@ -24,7 +24,7 @@ def sampler(events: Events, tasks: SampledTasks) -> Sampler:
     return Sampler(events, tasks)
 
 
-def test_all_tasks_are_followed_while_few_end(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
+def test_the_sampler_follows_all_tasks_while_few_end(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
     followed = []
     for second, ends in enumerate((0, ALL_BELOW, SOME_ABOVE, SOME_ABOVE + 1, SOME_ABOVE, ALL_BELOW)):
         events.ended[0] += ends
@@ -34,7 +34,9 @@ def test_all_tasks_are_followed_while_few_end(sampler: Sampler, events: Events, 
     assert followed == [True, True, True, False, False, True]
 
 
-def test_very_many_steps_between_two_looks_end_it(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
+def test_very_many_transitions_between_two_looks_end_the_following_of_all_tasks(
+    sampler: Sampler, events: Events, tasks: SampledTasks
+) -> None:
     sampler.look(0.0, wants_sample=True, wants_some=False)
     for _ in range(STEPS_MOST - 1):
         sampler.count_step()
@@ -43,7 +45,7 @@ def test_very_many_steps_between_two_looks_end_it(sampler: Sampler, events: Even
     assert events.followed is tasks.followed
 
 
-def test_without_viewers_none_is_followed(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
+def test_no_task_is_followed_without_viewers(sampler: Sampler, events: Events, tasks: SampledTasks) -> None:
     sampler.look(0.0, wants_sample=False, wants_some=True)
     assert events.followed is tasks.followed
     sampler.look(1.0, wants_sample=False, wants_some=False)

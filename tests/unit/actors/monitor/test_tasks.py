@@ -20,7 +20,7 @@ def tasks() -> SampledTasks:
     return SampledTasks(Names(ObjectTable()))
 
 
-def test_of_very_many_tasks_those_are_kept_of_which_was_heard_last(
+def test_the_most_recently_reported_of_very_many_tasks_are_kept(
     tasks: SampledTasks, ended: Move, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.actors.monitor.tasks.KEPT_MOST", 2)
@@ -34,7 +34,9 @@ def test_of_very_many_tasks_those_are_kept_of_which_was_heard_last(
     assert total == 2
 
 
-def test_what_did_not_succeed_is_said_first(tasks: SampledTasks, ended: Move, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_tasks_have_precedence_in_the_list(
+    tasks: SampledTasks, ended: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("scaler.actors.monitor.tasks.SHOWN_MOST", 2)
     tasks.add(ended(1, TaskStatus.FAILED, "ValueError: no"), 1)
     for number in (2, 3):
@@ -47,7 +49,7 @@ def test_what_did_not_succeed_is_said_first(tasks: SampledTasks, ended: Move, mo
     assert total == 3
 
 
-def test_a_run_that_raised_before_a_retry_began_when_it_did(tasks: SampledTasks, ended: Move) -> None:
+def test_a_run_that_raised_before_a_retry_is_shown_with_its_start(tasks: SampledTasks, ended: Move) -> None:
     moved = ended(1, TaskStatus.FAILED, "OSError: no")
     result = replace(moved.result, duration_us=3)
     tasks.add(replace(moved, event=RETRIED, state="inactive", result=result), 1_000)
@@ -55,7 +57,7 @@ def test_a_run_that_raised_before_a_retry_began_when_it_did(tasks: SampledTasks,
     assert (shown.state, shown.started_us, shown.ended_us) == ("inactive", 997, 0)
 
 
-def test_each_row_of_a_range_is_a_task_and_those_that_failed_have(ended: Move) -> None:
+def test_each_row_of_a_range_is_shown_as_a_task_with_its_own_failure(ended: Move) -> None:
     moved = ended(1)
     result = replace(
         moved.result, rows=3, payload=pack([b"1", b"no", b"3"]), statuses=b"\0\1\0", failure="ValueError: no"
@@ -66,7 +68,7 @@ def test_each_row_of_a_range_is_a_task_and_those_that_failed_have(ended: Move) -
     assert [row.result.failure for row in rows] == ["", "ValueError: no", ""]
 
 
-def test_a_result_that_does_not_have_the_rows_of_its_range_is_that_of_each_row(ended: Move) -> None:
+def test_a_result_without_the_rows_of_its_range_counts_for_each_row(ended: Move) -> None:
     moved = ended(1)
     for rows in (0, 2, 4096):
         result = replace(moved.result, rows=rows, status=TaskStatus.CANCELED)
@@ -74,9 +76,7 @@ def test_a_result_that_does_not_have_the_rows_of_its_range_is_that_of_each_row(e
         assert [row.spec.task_id for row in shown] == row_ids(task_id(1), 3)
 
 
-def test_the_story_of_the_first_row_says_nothing_twice_that_its_range_has_said(
-    tasks: SampledTasks, ended: Move
-) -> None:
+def test_the_history_of_the_first_row_does_not_repeat_that_of_its_range(tasks: SampledTasks, ended: Move) -> None:
     joined = replace(ended(1), event=SUBMITTED, state="inactive", result=None, worker=None)
     given = replace(joined, event=ASSIGNED, state="running", attempt=7)
     tasks.ask({public_id(task_id(1))})

@@ -18,7 +18,7 @@ def hosts(bench: Bench) -> list[ActorRef]:
     return [bench.recorder()[1] for _ in range(2)]
 
 
-def test_an_object_is_at_the_nodes_that_got_it_in_that_order(hosts: list[ActorRef]) -> None:
+def test_the_hosts_of_an_object_are_listed_in_the_order_in_which_they_received_it(hosts: list[ActorRef]) -> None:
     copies = Copies()
     for host in (*reversed(hosts), hosts[1]):
         copies.add(ONE, host)
@@ -28,7 +28,7 @@ def test_an_object_is_at_the_nodes_that_got_it_in_that_order(hosts: list[ActorRe
     assert copies.objects == {hosts[0]: {TWO}}
 
 
-def test_a_node_that_is_gone_has_nothing(hosts: list[ActorRef]) -> None:
+def test_a_removed_host_has_no_copies(hosts: list[ActorRef]) -> None:
     copies = Copies()
     copies.add(ONE, hosts[0])
     copies.add(TWO, hosts[0])
@@ -39,7 +39,7 @@ def test_a_node_that_is_gone_has_nothing(hosts: list[ActorRef]) -> None:
     assert (copies.hosts, copies.objects) == ({}, {})
 
 
-def test_what_is_retained_goes_when_its_time_has_come() -> None:
+def test_a_retained_object_is_removed_when_its_retention_ends() -> None:
     retained = Retained()
     assert retained.first_end() is None
     for object_id, end in ((ONE, 1.0), (TWO, 2.0), (THREE, 3.0)):
@@ -54,7 +54,7 @@ def test_what_is_retained_goes_when_its_time_has_come() -> None:
     assert retained.size_bytes == 0
 
 
-def test_the_first_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_retained_objects_are_removed_above_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETAINED_BYTES_MOST", 25)
     retained = Retained()
     for object_id in (ONE, TWO):

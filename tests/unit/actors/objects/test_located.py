@@ -9,7 +9,7 @@ from scaler.shared_memory import SharedBlock
 from tests.support.bench import Bench
 
 
-def test_they_have_the_size_of_the_value_and_none_of_its_bytes(bench: Bench) -> None:
+def test_located_frames_have_the_size_of_a_value_and_none_of_its_bytes(bench: Bench) -> None:
     _, host = bench.recorder()
     frames = LocatedFrames(SharedBlock.of([b"12", b"345"]).location(), host)
     assert frames
@@ -18,5 +18,5 @@ def test_they_have_the_size_of_the_value_and_none_of_its_bytes(bench: Bench) -> 
         list(frames)
 
 
-def test_other_frames_are_here() -> None:
+def test_plain_frames_count_all_their_bytes_as_local() -> None:
     assert (bytes_in([b"12", b"345"]), local_bytes([b"12", b"345"])) == (5, 5)

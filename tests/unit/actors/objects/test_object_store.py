@@ -118,7 +118,7 @@ def test_a_young_scheduler_waits_for_the_owners_of_objects_that_hosts_ask_for(sc
     assert scene.outbox.sent_to(scene.node) == [ObjectResponse(OTHER, 0, ())]
 
 
-def test_a_host_that_leaves_waits_for_nothing(scene: Scene) -> None:
+def test_a_host_that_left_receives_no_object_that_it_requested(scene: Scene) -> None:
     scene.fetch()
     scene.tell(HostLeft(scene.node_ref))
     scene.keep()
@@ -126,7 +126,7 @@ def test_a_host_that_leaves_waits_for_nothing(scene: Scene) -> None:
     assert not scene.table.copies.hosts
 
 
-def test_an_owner_that_leaves_says_nothing_again(scene: Scene, bench: Bench) -> None:
+def test_requests_are_answered_when_a_client_that_resubmits_leaves(scene: Scene, bench: Bench) -> None:
     scene.tell(OwnerResubmits(ANN))
     scene.fetch()
     bench.advance(LATE_SECONDS)
@@ -134,13 +134,13 @@ def test_an_owner_that_leaves_says_nothing_again(scene: Scene, bench: Bench) -> 
     assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 0, ())]
 
 
-def test_a_held_object_goes_when_its_client_deletes_it(scene: Scene) -> None:
+def test_a_held_object_is_removed_when_its_client_deletes_it(scene: Scene) -> None:
     scene.keep()
     scene.tell(DeleteObject(ONE, ANN))
     assert scene.is_empty()
 
 
-def test_nobody_can_delete_the_object_of_another(scene: Scene) -> None:
+def test_a_client_cannot_delete_the_object_of_another_client(scene: Scene) -> None:
     scene.keep(held=False)
     scene.tell(DeleteObject(ONE, BOB))
     assert ONE in scene.table.objects
@@ -173,7 +173,7 @@ def test_clients_with_the_same_id_do_not_disturb_each_other(scene: Scene) -> Non
     assert scene.is_empty()
 
 
-def test_what_was_kept_apart_takes_the_place_of_what_goes(scene: Scene) -> None:
+def test_an_object_stored_separately_replaces_the_removed_object_of_the_same_id(scene: Scene) -> None:
     scene.tell(store(ANN, b"of Ann"), store(BOB, b"of Bob"), OwnerLeft(ANN))
     assert sent_to(scene, BOB) == [b"of Bob"]
     assert scene.table.objects[ONE].owners == {BOB}
@@ -181,13 +181,13 @@ def test_what_was_kept_apart_takes_the_place_of_what_goes(scene: Scene) -> None:
     assert scene.is_empty()
 
 
-def test_a_result_is_kept_although_its_id_is_taken(scene: Scene) -> None:
+def test_a_result_is_stored_although_another_object_has_its_id(scene: Scene) -> None:
     """A client that knows the id of an open task may have stored an object with it."""
     scene.tell(store(BOB, b"forged", held=False), store(ANN, b"the result"))
     assert sent_to(scene, ANN) == [b"the result"]
 
 
-def test_only_the_client_whose_memory_it_is_in_can_send_the_bytes(scene: Scene) -> None:
+def test_only_the_client_that_holds_a_shared_object_can_send_its_bytes(scene: Scene) -> None:
     _, session_ref = scene.bench.recorder()
     scene.tell(StoreObject(ONE, ANN, "", (), held=True, location=b"at Ann's", source=session_ref))
     scene.tell(store(BOB, b"forged"), StoreObject(ONE, BOB, "", (), held=True, location=b"at Bob's"))
@@ -208,7 +208,7 @@ FORGED = [
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("is_lost", [False, True])
 @pytest.mark.parametrize("is_of_graph", [False, True])
-def test_a_result_at_an_agent_or_lost_is_replaced_by_its_client_alone(
+def test_only_its_client_can_replace_a_result_that_is_at_an_agent_or_lost(
     scene: Scene, forged: dict[str, Any], is_lost: bool, is_of_graph: bool
 ) -> None:
     maker = {"owner": None, "graph_client": ANN} if is_of_graph else {"owner": ANN}
@@ -227,9 +227,7 @@ def test_a_result_at_an_agent_or_lost_is_replaced_by_its_client_alone(
 
 
 @pytest.mark.parametrize("is_of_graph", [False, True])
-def test_a_result_takes_the_place_of_what_another_client_has_stored_since_its_task_was_submitted(
-    scene: Scene, is_of_graph: bool
-) -> None:
+def test_a_result_replaces_an_object_that_another_client_stored_under_its_id(scene: Scene, is_of_graph: bool) -> None:
     maker = {"owner": None, "graph_client": ANN} if is_of_graph else {"owner": ANN}
     scene.tell(store(BOB, b"forged"), store(BOB, b"forged", held=False))
     scene.tell(UseObjects(ONE), replace(store(ANN, b"", function_id=OTHER, **maker), frames=located(scene)))
@@ -239,14 +237,14 @@ def test_a_result_takes_the_place_of_what_another_client_has_stored_since_its_ta
     assert scene.table.supplier_of(ONE) == ANN
 
 
-def test_what_has_a_client_of_its_own_is_told_by_its_id(scene: Scene) -> None:
+def test_the_supplier_of_an_object_is_found_by_its_id_but_not_of_a_function(scene: Scene) -> None:
     scene.keep()
     scene.keep(OTHER, is_function=True)
     assert [scene.table.supplier_of(each) for each in (ONE, OTHER)] == [ANN, None]
     assert scene.table.maker_of(ONE) is None
 
 
-def test_a_function_takes_the_place_of_what_is_none(scene: Scene) -> None:
+def test_a_function_replaces_other_objects_of_its_id(scene: Scene) -> None:
     """The id of a function is checked; that of another object is not."""
     scene.tell(store(BOB, b"forged"), store(ANN, b"other"), store(ANN, b"function", is_function=True))
     scene.fetch()
@@ -257,7 +255,7 @@ def test_a_function_takes_the_place_of_what_is_none(scene: Scene) -> None:
     assert scene.table.objects == scene.table.owned == {}
 
 
-def test_a_deleted_object_stays_as_long_as_a_task_uses_it(scene: Scene) -> None:
+def test_a_deleted_object_stays_while_a_task_uses_it(scene: Scene) -> None:
     scene.keep()
     scene.tell(UseObjects(ONE), UseObjects(ONE), DeleteObject(ONE, ANN), ReleaseObjects(ONE))
     assert ONE in scene.table.objects
@@ -271,14 +269,14 @@ def test_a_held_object_outlives_the_tasks_that_use_it(scene: Scene) -> None:
     assert ONE in scene.table.objects
 
 
-def test_an_object_for_a_task_goes_with_its_task(scene: Scene) -> None:
+def test_an_object_for_a_task_is_removed_with_its_task(scene: Scene) -> None:
     scene.keep(held=False)
     scene.keep(OTHER, held=False)
     scene.tell(UseObjects(ONE + OTHER), ReleaseObjects(ONE + OTHER))
     assert scene.is_empty()
 
 
-def test_an_object_for_a_task_that_never_comes_goes_with_its_client(scene: Scene) -> None:
+def test_an_object_for_a_task_that_never_arrives_is_removed_with_its_client(scene: Scene) -> None:
     scene.keep(held=False)
     scene.tell(OwnerLeft(ANN))
     assert scene.is_empty()
@@ -301,7 +299,7 @@ def test_an_object_of_a_client_that_left_stays_until_its_tasks_have_ended(scene:
     assert scene.is_empty()
 
 
-def test_the_objects_of_a_client_that_left_go_in_slices_and_all_at_once_if_it_is_back(
+def test_objects_of_a_client_that_left_are_removed_in_slices_or_at_once_if_it_returns(
     bench: Bench, scene: Scene
 ) -> None:
     many = [ObjectId(number.to_bytes(16, "big")) for number in range(3 * SLICE_STEPS)]
@@ -317,7 +315,7 @@ def test_the_objects_of_a_client_that_left_go_in_slices_and_all_at_once_if_it_is
     assert scene.table.leaving == {}
 
 
-def test_a_task_that_names_an_object_before_it_is_stored_takes_no_use_from_others(scene: Scene) -> None:
+def test_a_use_of_an_object_before_it_is_stored_does_not_count_for_later_uses(scene: Scene) -> None:
     scene.tell(UseObjects(ONE))
     scene.keep(held=False)
     scene.tell(UseObjects(ONE), ReleaseObjects(ONE))
@@ -326,7 +324,7 @@ def test_a_task_that_names_an_object_before_it_is_stored_takes_no_use_from_other
     assert scene.is_empty()
 
 
-def test_nodes_that_have_a_copy_are_told_to_forget_it_and_clients_are_not(scene: Scene) -> None:
+def test_hosts_with_a_copy_are_requested_to_delete_it_and_clients_are_not(scene: Scene) -> None:
     scene.keep()
     scene.fetch()
     scene.tell(FetchObject(ONE, scene.client, None))
@@ -337,7 +335,7 @@ def test_nodes_that_have_a_copy_are_told_to_forget_it_and_clients_are_not(scene:
     assert scene.is_empty()
 
 
-def test_deleting_or_releasing_what_is_not_there_is_no_mistake(scene: Scene) -> None:
+def test_deleting_or_releasing_an_unknown_object_is_ignored(scene: Scene) -> None:
     scene.tell(DeleteObject(ONE, ANN), ReleaseObjects(ONE), OwnerLeft(ANN))
     assert scene.is_empty()
 
@@ -345,7 +343,7 @@ def test_deleting_or_releasing_what_is_not_there_is_no_mistake(scene: Scene) -> 
 # Copies of functions
 
 
-def test_a_function_that_nobody_needs_is_forgotten_at_once_and_its_copies_after_the_retention_time(
+def test_an_unused_function_is_forgotten_at_once_and_its_copies_after_the_retention_time(
     bench: Bench, scene: Scene
 ) -> None:
     scene.keep(is_function=True)
@@ -360,13 +358,13 @@ def test_a_function_that_nobody_needs_is_forgotten_at_once_and_its_copies_after_
     assert scene.is_empty()
 
 
-def test_a_function_of_which_no_node_has_a_copy_leaves_nothing(scene: Scene) -> None:
+def test_an_unused_function_without_copies_is_forgotten_completely(scene: Scene) -> None:
     scene.keep(is_function=True)
     scene.tell(OwnerLeft(ANN))
     assert scene.is_empty()
 
 
-def test_a_function_that_comes_again_keeps_its_copies_until_it_is_not_needed_for_the_whole_time(
+def test_a_function_stored_again_keeps_its_copies_for_a_whole_retention_time_after_use(
     bench: Bench, scene: Scene
 ) -> None:
     scene.keep(is_function=True)
@@ -395,7 +393,7 @@ def test_each_function_is_retained_for_its_own_time(bench: Bench, scene: Scene) 
     assert scene.host.take() == [DeleteCopy(OTHER)]
 
 
-def test_without_a_retention_time_copies_go_at_once(bench: Bench) -> None:
+def test_without_a_retention_time_copies_are_deleted_at_once(bench: Bench) -> None:
     scene = Scene(bench)
     scene.store = bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, scene.events, 0))
     scene.keep(is_function=True)
@@ -405,7 +403,7 @@ def test_without_a_retention_time_copies_go_at_once(bench: Bench) -> None:
     assert scene.is_empty()
 
 
-def test_a_store_that_is_restarted_goes_on_with_the_retention(bench: Bench, scene: Scene) -> None:
+def test_a_restarted_store_continues_the_retention(bench: Bench, scene: Scene) -> None:
     scene.keep(is_function=True)
     scene.fetch()
     scene.tell(OwnerLeft(ANN))
@@ -436,7 +434,7 @@ def test_the_last_node_with_a_retained_function_may_leave(scene: Scene) -> None:
     assert scene.is_empty()
 
 
-def test_a_node_that_is_back_says_what_it_kept_and_hears_what_to_delete(scene: Scene) -> None:
+def test_a_host_that_reconnects_reports_its_copies_and_is_requested_to_delete_unknown_ones(scene: Scene) -> None:
     scene.keep()
     scene.tell(CopyKept(ONE, scene.node_ref), CopyKept(OTHER, scene.node_ref))
     assert scene.host.take() == [DeleteCopy(OTHER)]
@@ -454,7 +452,7 @@ def test_copies_of_agents_that_had_another_scheduler_wait_for_their_client(bench
     assert scene.host.take() == [DeleteCopy(ONE)]
 
 
-def test_an_early_copy_of_a_result_that_is_made_again_is_deleted(scene: Scene) -> None:
+def test_an_early_copy_of_a_result_that_is_computed_again_is_deleted(scene: Scene) -> None:
     scene.tell(CopyKept(ONE, scene.node_ref, is_early=True))
     scene.tell(UseObjects(ONE), StoreObject(ONE, None, "", [b"result"], held=False))
     assert scene.host.take() == [DeleteCopy(ONE)]
@@ -476,14 +474,14 @@ def share_again(scene: Scene, session: Recorder) -> None:
     scene.tell(StoreObject(ONE, ANN, "name", (), True, location=b"elsewhere", source=session.actor_ref))
 
 
-def test_a_node_is_told_where_an_object_is(scene: Scene, session: Recorder) -> None:
+def test_a_host_receives_the_location_of_a_shared_object(scene: Scene, session: Recorder) -> None:
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref))
     assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, (), b"there")]
     assert scene.table.statistics()["object_bytes"] == 0
     assert session.messages == []
 
 
-def test_a_node_that_cannot_look_there_gets_the_bytes_from_the_client(scene: Scene, session: Recorder) -> None:
+def test_a_host_that_cannot_open_a_location_receives_the_bytes_from_the_client(scene: Scene, session: Recorder) -> None:
     scene.tell(
         FetchObject(ONE, scene.node, scene.node_ref, by_value=True), FetchObject(ONE, scene.client, None, by_value=True)
     )
@@ -496,14 +494,16 @@ def test_a_node_that_cannot_look_there_gets_the_bytes_from_the_client(scene: Sce
     assert scene.table.statistics()["object_bytes"] == 5
 
 
-def test_a_peer_that_asks_again_after_a_cut_gets_the_bytes_once(scene: Scene, session: Recorder) -> None:
+def test_a_peer_that_repeats_its_request_after_a_lost_connection_receives_the_bytes_once(
+    scene: Scene, session: Recorder
+) -> None:
     for _ in range(2):
         scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))
     scene.keep()
     assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, 1, [b"12", b"345"])]
 
 
-def test_a_client_that_comes_back_is_asked_again(scene: Scene, session: Recorder) -> None:
+def test_a_client_that_reconnects_is_requested_for_the_bytes_again(scene: Scene, session: Recorder) -> None:
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True))
     share_again(scene, session)
     assert session.messages == [SupplyObject(ONE), SupplyObject(ONE)]
@@ -511,18 +511,20 @@ def test_a_client_that_comes_back_is_asked_again(scene: Scene, session: Recorder
     assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, 1, (), b"elsewhere")]
 
 
-def test_a_client_that_comes_back_is_not_asked_for_what_nobody_needs(scene: Scene, session: Recorder) -> None:
+def test_a_client_that_reconnects_is_not_requested_for_bytes_that_are_not_needed(
+    scene: Scene, session: Recorder
+) -> None:
     share_again(scene, session)
     assert session.messages == []
 
 
-def test_who_waits_for_bytes_hears_that_they_will_not_come(scene: Scene, session: Recorder) -> None:
+def test_a_pending_request_for_bytes_is_answered_when_their_client_leaves(scene: Scene, session: Recorder) -> None:
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), OwnerLeft(ANN))
     assert ObjectResponse(ONE, 0, ()) in scene.outbox.sent_to(scene.node)
     assert scene.is_empty()
 
 
-def test_no_more_is_retained_than_nodes_can_be_expected_to_have(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retained_functions_above_the_size_limit_are_deleted(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "RETAINED_BYTES_MOST", 5)  # as large as one of them
     for object_id in (ONE, OTHER):
         scene.keep(object_id, is_function=True)
@@ -534,9 +536,7 @@ def test_no_more_is_retained_than_nodes_can_be_expected_to_have(scene: Scene, mo
     assert scene.table.retained.size_bytes == 5
 
 
-def test_bytes_that_a_client_shares_are_counted_as_it_says_until_they_come_or_go(
-    scene: Scene, session: Recorder
-) -> None:
+def test_shared_bytes_of_a_client_are_counted_until_they_arrive_or_are_deleted(scene: Scene, session: Recorder) -> None:
     def counted() -> tuple[int, int]:
         return scene.table.size_bytes, scene.table.shared_bytes
 
@@ -561,7 +561,7 @@ def lost() -> StoreObject:
     return StoreObject(ONE, ANN, "name", LostFrames(700), held=True)
 
 
-def test_an_object_for_which_there_was_no_room_is_missing_and_the_answer_says_why(scene: Scene) -> None:
+def test_an_object_that_was_too_large_to_keep_is_missing_and_the_answer_says_why(scene: Scene) -> None:
     scene.tell(lost())
     scene.fetch()
     (answer,) = scene.outbox.sent_to(scene.node)
@@ -571,7 +571,7 @@ def test_an_object_for_which_there_was_no_room_is_missing_and_the_answer_says_wh
     assert scene.is_empty()
 
 
-def test_an_object_that_was_lost_is_there_when_its_client_has_said_it_again(scene: Scene) -> None:
+def test_a_lost_object_exists_again_when_its_client_has_resubmitted_it(scene: Scene) -> None:
     scene.tell(lost())
     scene.keep()
     scene.fetch()
@@ -579,7 +579,7 @@ def test_an_object_that_was_lost_is_there_when_its_client_has_said_it_again(scen
     assert scene.table.size_bytes == 5
 
 
-def test_the_bytes_of_an_object_that_are_lost_on_request_are_missing_to_those_who_asked(scene: Scene) -> None:
+def test_a_request_for_bytes_that_are_lost_meanwhile_is_answered_as_missing(scene: Scene) -> None:
     scene.tell(StoreObject(ONE, ANN, "name", (), held=True, location=b"there", source=scene.bench.recorder()[1]))
     scene.tell(FetchObject(ONE, scene.node, scene.node_ref, by_value=True), lost())
     (answer,) = scene.outbox.sent_to(scene.node)
@@ -601,14 +601,14 @@ def keep_located(scene: Scene) -> tuple[LocatedFrames, Recorder]:
     return frames, session
 
 
-def test_a_result_has_the_name_of_its_function_also_when_that_is_gone(scene: Scene) -> None:
+def test_a_result_keeps_the_name_of_its_function_when_the_function_is_deleted(scene: Scene) -> None:
     scene.keep(OTHER, is_function=True)
     scene.tell(StoreObject(ONE, ANN, "", located(scene), held=True, function_id=OTHER), DeleteObject(OTHER, ANN))
     stored = scene.table.objects[ONE]
     assert (stored.name, KINDS[stored.kind_for(ANN)]) == ("name", "result")
 
 
-def test_a_result_at_an_agent_is_given_out_as_its_location(scene: Scene) -> None:
+def test_a_request_for_a_result_at_an_agent_is_answered_with_its_location(scene: Scene) -> None:
     frames, _ = keep_located(scene)
     scene.tell(FetchObject(ONE, scene.client, None))
     assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, FOUND, (), frames.location)]
@@ -620,7 +620,7 @@ def part(frames: list[bytes], location: bytes = b"", offset: int = 0) -> ObjectP
     return ObjectPart(ONE, location, offset, sizes, (part_of(frames, offset, PART_BYTES),))
 
 
-def test_who_cannot_open_it_gets_the_bytes_which_are_not_kept(scene: Scene) -> None:
+def test_a_peer_that_cannot_open_a_location_receives_the_bytes_which_are_not_kept(scene: Scene) -> None:
     frames, _ = keep_located(scene)
     scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
     assert scene.host.take(RequestPart) == [RequestPart(ONE, frames.location, 0)]
@@ -629,7 +629,7 @@ def test_who_cannot_open_it_gets_the_bytes_which_are_not_kept(scene: Scene) -> N
     assert scene.table.objects[ONE].frames == ()
 
 
-def test_a_host_that_has_made_what_it_waits_for_is_not_sent_it(scene: Scene) -> None:
+def test_a_host_that_has_computed_the_result_it_requested_is_not_sent_it(scene: Scene) -> None:
     keep_located(scene)
     _, other_ref = scene.bench.recorder()
     scene.tell(*(FetchObject(ONE, *who, by_value=True) for who in ((scene.client, None), (scene.node, other_ref))))
@@ -638,7 +638,7 @@ def test_a_host_that_has_made_what_it_waits_for_is_not_sent_it(scene: Scene) -> 
     assert list(scene.table.objects[ONE].waiting) == [scene.client]
 
 
-def test_a_host_that_waits_for_what_was_lost_and_is_taken_to_have_it_hears_of_the_loss(scene: Scene) -> None:
+def test_a_host_that_requests_a_lost_result_from_itself_is_answered_with_the_loss(scene: Scene) -> None:
     _, session = keep_located(scene)
     other, other_ref = scene.bench.recorder()
     scene.tell(FetchObject(ONE, scene.node, other_ref, by_value=True), HostLeft(scene.node_ref, "why"))
@@ -693,7 +693,7 @@ class Passing:
         return 0 if stream is None else sum(map(len, stream._parts.values()))
 
 
-def test_a_large_value_passes_part_by_part(scene: Scene) -> None:
+def test_a_large_value_is_transferred_part_by_part(scene: Scene) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)
     most = 0
@@ -705,7 +705,7 @@ def test_a_large_value_passes_part_by_part(scene: Scene) -> None:
     assert (most <= AHEAD * PART_BYTES, passing.here()) == (True, 0)
 
 
-def test_nothing_more_is_asked_for_while_a_reader_takes_nothing(scene: Scene) -> None:
+def test_no_further_part_is_requested_while_the_reader_takes_none(scene: Scene) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)
     assert passing.supply()
@@ -714,7 +714,7 @@ def test_nothing_more_is_asked_for_while_a_reader_takes_nothing(scene: Scene) ->
     assert passing.supply()
 
 
-def test_readers_share_the_parts_and_none_waits_for_another(scene: Scene) -> None:
+def test_readers_share_the_parts_and_do_not_wait_for_each_other(scene: Scene) -> None:
     passing, second = Passing(scene), connected_peer(b"second")
     passing.fetch(scene.client)
     passing.fetch(second)
@@ -735,7 +735,7 @@ def test_readers_share_the_parts_and_none_waits_for_another(scene: Scene) -> Non
     assert passing.got[b"second"] == b"".join(LARGE)
 
 
-def test_a_host_that_is_late_waits_and_gets_it_from_one_that_has_it(scene: Scene) -> None:
+def test_a_late_host_waits_and_receives_the_value_from_a_host_that_has_it(scene: Scene) -> None:
     passing, second, third = Passing(scene), connected_peer(b"client"), connected_peer(b"second")
     hosts = [scene.bench.recorder() for _ in range(2)]
 
@@ -764,7 +764,7 @@ def test_a_host_that_is_late_waits_and_gets_it_from_one_that_has_it(scene: Scene
     ]
 
 
-def test_a_host_that_is_late_need_not_wait_for_one_that_is_gone(scene: Scene) -> None:
+def test_a_late_host_does_not_wait_for_a_lost_host(scene: Scene) -> None:
     passing, second, third = Passing(scene), connected_peer(b"client"), connected_peer(b"second")
     _, gone = scene.bench.recorder()
     _, other = scene.bench.recorder()
@@ -814,7 +814,7 @@ class Together:
         return all(self.passing.got[peer.connection] == b"".join(LARGE) for peer in peers)
 
 
-def test_a_maker_sends_a_value_less_than_twice_however_far_hosts_are_apart(
+def test_the_agent_of_a_value_sends_it_less_than_twice_however_late_hosts_request_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = Together(scene, 4, monkeypatch)
@@ -832,7 +832,7 @@ def test_a_maker_sends_a_value_less_than_twice_however_far_hosts_are_apart(
     assert sum(together.sent) >= 2 * n_bytes
 
 
-def test_a_host_waits_for_a_value_until_all_of_it_has_left_for_it(
+def test_a_host_awaits_a_value_until_all_parts_have_been_sent_to_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = Together(scene, 1, monkeypatch)
@@ -847,7 +847,9 @@ def test_a_host_waits_for_a_value_until_all_of_it_has_left_for_it(
     assert scene.table.awaited_by(ref) == {OTHER}
 
 
-def test_hosts_that_wait_for_the_first_go_on_when_that_is_gone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_that_wait_for_the_first_host_continue_when_it_is_lost(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     together = Together(scene, 3, monkeypatch)
     monkeypatch.setattr("scaler.wire.session.streamed.REPEATED_MOST", 0.0)
     first, *others = together.peers
@@ -866,7 +868,7 @@ def test_hosts_that_wait_for_the_first_go_on_when_that_is_gone(scene: Scene, mon
     assert together.got_all(*others)
 
 
-def test_a_client_that_is_behind_a_host_gets_what_was_on_its_way_when_that_had_all(
+def test_a_slower_client_receives_parts_that_were_requested_when_the_host_had_all(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = Together(scene, 1, monkeypatch)
@@ -887,7 +889,7 @@ def test_a_client_that_is_behind_a_host_gets_what_was_on_its_way_when_that_had_a
 
 
 @pytest.mark.parametrize("end", ["deleted", "gone", "other"])
-def test_a_value_that_goes_while_it_passes_ends_its_transfer_and_readers_are_told(scene: Scene, end: str) -> None:
+def test_a_value_removed_during_its_transfer_ends_the_transfer_with_an_answer(scene: Scene, end: str) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)
     passing.supply()
@@ -905,7 +907,7 @@ def test_a_value_that_goes_while_it_passes_ends_its_transfer_and_readers_are_tol
     assert (answer.found, answer.reason, [bytes(frame) for frame in answer.frames]) == expected
 
 
-def test_parts_of_a_value_that_was_there_before_are_not_taken_for_the_new_one(scene: Scene) -> None:
+def test_parts_of_a_replaced_value_are_not_taken_for_the_new_value(scene: Scene) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)
     scene.host.take(RequestPart)
@@ -931,7 +933,7 @@ def test_parts_of_a_value_that_was_there_before_are_not_taken_for_the_new_one(sc
         {"reason": "why", "sizes": b"", "frames": ()},
     ],
 )
-def test_a_part_that_cannot_be_one_is_as_good_as_none(scene: Scene, fault: dict[str, Any]) -> None:
+def test_a_malformed_part_makes_its_value_lost(scene: Scene, fault: dict[str, Any]) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)
     scene.tell(PartCame(scene.node_ref, replace(part(LARGE, passing.frames.location), **fault)))
@@ -939,7 +941,7 @@ def test_a_part_that_cannot_be_one_is_as_good_as_none(scene: Scene, fault: dict[
     assert (answer.found, answer.reason) == (LOST, fault.get("reason") or "its host has sent an invalid part of it")
 
 
-def test_an_agent_that_is_back_is_asked_for_the_parts_again(scene: Scene) -> None:
+def test_parts_are_requested_again_from_an_agent_that_reconnects(scene: Scene) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)
     passing.supply()
@@ -953,7 +955,7 @@ def test_an_agent_that_is_back_is_asked_for_the_parts_again(scene: Scene) -> Non
     assert passing.got[b"client"] == b"".join(LARGE)
 
 
-def test_who_needs_all_bytes_at_once_gets_them(scene: Scene) -> None:
+def test_a_peer_that_requests_a_value_as_a_whole_receives_it_in_one_answer(scene: Scene) -> None:
     passing = Passing(scene)
     passing.fetch(scene.client)
     passing.supply()
@@ -963,7 +965,7 @@ def test_who_needs_all_bytes_at_once_gets_them(scene: Scene) -> None:
     assert scene.outbox.sent_to(scene.node) == [ObjectResponse(ONE, FOUND, LARGE)]
 
 
-def test_nobody_but_its_keeper_says_what_it_is(scene: Scene) -> None:
+def test_only_the_agent_that_keeps_a_value_can_supply_it(scene: Scene) -> None:
     keep_located(scene)
     _, other = scene.bench.recorder()
     scene.tell(FetchObject(ONE, scene.client, None, by_value=True))
@@ -973,13 +975,13 @@ def test_nobody_but_its_keeper_says_what_it_is(scene: Scene) -> None:
     assert scene.table.objects[ONE].frames == ()
 
 
-def test_a_keeper_that_is_back_is_asked_again(scene: Scene) -> None:
+def test_an_agent_that_keeps_a_value_is_requested_again_when_it_reconnects(scene: Scene) -> None:
     keep_located(scene)
     scene.tell(FetchObject(ONE, scene.client, None, by_value=True), HostIsBack(scene.node_ref))
     assert len(scene.host.take(RequestPart)) == 2
 
 
-def test_what_a_leaving_agent_sends_stays_here(scene: Scene) -> None:
+def test_values_that_a_leaving_agent_sends_stay_in_the_scheduler(scene: Scene) -> None:
     keep_located(scene)
     scene.tell(ObjectCame(ONE, scene.node_ref, found=True, frames=[b"bytes"], reason="", stays=True))
     scene.tell(HostLeft(scene.node_ref), FetchObject(ONE, scene.client, None))
@@ -987,9 +989,7 @@ def test_what_a_leaving_agent_sends_stays_here(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("has_answered", [True, False])
-def test_a_result_that_goes_with_its_agent_is_lost_and_all_who_need_it_are_told(
-    scene: Scene, has_answered: bool
-) -> None:
+def test_a_result_lost_with_its_agent_is_announced_to_all_that_need_it(scene: Scene, has_answered: bool) -> None:
     _, session = keep_located(scene)
     graph, graph_ref = scene.bench.recorder()
     scene.tell(UseObjects(ONE, graph_ref), FetchObject(ONE, scene.node, None, by_value=True))
@@ -1006,13 +1006,13 @@ def test_a_result_that_goes_with_its_agent_is_lost_and_all_who_need_it_are_told(
     assert (scene.table.graphs, scene.table.located) == ({}, {})
 
 
-def test_a_graph_that_needs_what_is_lost_already_is_told(scene: Scene) -> None:
+def test_a_graph_that_uses_a_lost_object_is_notified_of_the_loss(scene: Scene) -> None:
     graph, graph_ref = scene.bench.recorder()
     scene.tell(UseObjects(ONE, graph_ref))
     assert len(graph.take(ObjectLost)) == 1
 
 
-def test_who_asks_for_a_result_before_it_hears_of_the_loss_is_told_of_that(scene: Scene) -> None:
+def test_a_request_for_a_recently_lost_result_is_answered_as_lost(scene: Scene) -> None:
     """Otherwise, the client would take the result for deleted, and not have it computed again."""
     keep_located(scene)
     scene.tell(HostLeft(scene.node_ref, "why"), FetchObject(ONE, scene.client, None))
@@ -1023,14 +1023,14 @@ def test_who_asks_for_a_result_before_it_hears_of_the_loss_is_told_of_that(scene
     assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, 0, ())]
 
 
-def test_only_so_many_losses_are_remembered(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_losses_is_limited(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects_module, "LOST_MOST", 0)
     keep_located(scene)
     scene.tell(HostLeft(scene.node_ref, "why"))
     assert scene.table.recently_lost == {}
 
 
-def test_a_result_that_was_lost_on_its_way_here_is_told_as_lost(scene: Scene) -> None:
+def test_a_result_that_was_lost_in_transit_is_announced_as_lost(scene: Scene) -> None:
     frames = located(scene)
     frames.lost = "why"
     session, session_ref = scene.bench.recorder()
@@ -1039,14 +1039,14 @@ def test_a_result_that_was_lost_on_its_way_here_is_told_as_lost(scene: Scene) ->
     assert scene.is_empty()
 
 
-def test_a_lost_result_that_was_made_again_is_there(scene: Scene) -> None:
+def test_a_lost_result_that_was_computed_again_is_found(scene: Scene) -> None:
     keep_located(scene)
     scene.tell(UseObjects(ONE), HostLeft(scene.node_ref, "why"))
     scene.tell(StoreObject(ONE, ANN, "", [b"again"], held=True), FetchObject(ONE, scene.client, None))
     assert scene.outbox.sent_to(scene.client) == [ObjectResponse(ONE, FOUND, [b"again"])]
 
 
-def test_another_host_with_a_copy_keeps_it_when_its_agent_goes(scene: Scene) -> None:
+def test_a_result_survives_its_agent_if_another_host_has_a_copy(scene: Scene) -> None:
     _, session = keep_located(scene)
     other, other_ref = scene.bench.recorder()
     scene.tell(FetchObject(ONE, scene.node, other_ref), HostLeft(scene.node_ref, "why"))
@@ -1059,7 +1059,7 @@ def test_another_host_with_a_copy_keeps_it_when_its_agent_goes(scene: Scene) -> 
     assert session.take(ObjectLost) == [ObjectLost(ONE, "the other too")]
 
 
-def test_a_copy_that_its_host_has_replaced_by_the_result_that_it_made_again_is_not_awaited_there(scene: Scene) -> None:
+def test_a_result_whose_host_has_computed_it_again_is_lost_with_that_host(scene: Scene) -> None:
     _, session = keep_located(scene)
     _, other_ref = scene.bench.recorder()
     scene.tell(FetchObject(ONE, scene.node, other_ref), HostLeft(scene.node_ref, "why"))
@@ -1070,7 +1070,7 @@ def test_a_copy_that_its_host_has_replaced_by_the_result_that_it_made_again_is_n
     assert session.take(ObjectLost) == [ObjectLost(ONE, "the other too")]
 
 
-def test_after_a_restart_of_the_store_nobody_waits_for_an_agent_that_is_gone(scene: Scene) -> None:
+def test_a_restarted_store_reports_objects_of_lost_agents_as_lost(scene: Scene) -> None:
     _, session = keep_located(scene)
     scene.bench.dispatcher.end(scene.node_ref)
     scene.store = scene.bench.dispatcher.spawn(ObjectStore(scene.table, scene.outbox, scene.events, RETENTION_SECONDS))

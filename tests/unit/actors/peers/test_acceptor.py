@@ -20,7 +20,7 @@ from tests.support.configs import scheduler_config
 from tests.support.simulation import Simulation
 
 
-def test_a_hello_is_answered_with_who_the_scheduler_is(simulation: Simulation) -> None:
+def test_a_hello_is_answered_with_the_identity_of_the_scheduler(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent()
     for peer, window in ((client, (250_000, 128 * 1024 * 1024, 500)), (agent, (0, 0, 0))):
         (reply,) = peer.said(HelloReply)
@@ -31,7 +31,7 @@ def test_a_hello_is_answered_with_who_the_scheduler_is(simulation: Simulation) -
     assert len(simulation.proxies()) == 1
 
 
-def test_a_known_peer_gets_its_session_back_and_the_old_connection_is_nobodys(simulation: Simulation) -> None:
+def test_a_known_peer_keeps_its_session_on_a_new_connection_and_the_old_one_is_released(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent()
     before = (*simulation.sessions(ClientSession), *simulation.sessions(AgentSession))
     old = (client.connection, agent.connection)
@@ -44,7 +44,7 @@ def test_a_known_peer_gets_its_session_back_and_the_old_connection_is_nobodys(si
 
 
 @pytest.mark.parametrize("role", ["client", "agent"])
-def test_a_hello_that_was_overtaken_changes_nothing(simulation: Simulation, role: str) -> None:
+def test_a_hello_that_arrives_after_a_later_one_is_ignored(simulation: Simulation, role: str) -> None:
     """A peer without an answer repeats its hello on a second connection and on a third; the second arrives last."""
     peer = getattr(simulation, role)()
     peer.goes_on = True
@@ -63,7 +63,7 @@ def test_a_hello_that_was_overtaken_changes_nothing(simulation: Simulation, role
 
 
 @pytest.mark.parametrize("role", ["client", "agent"])
-def test_a_session_whose_begin_was_not_heard_does_not_go_on(simulation: Simulation, role: str) -> None:
+def test_a_session_whose_first_reply_was_lost_is_not_resumed(simulation: Simulation, role: str) -> None:
     """The first reply of the session is lost with its connection; the peer still refers to the earlier session."""
     peer = getattr(simulation, role)()
     peer.goes_on = True
@@ -79,7 +79,7 @@ def test_a_session_whose_begin_was_not_heard_does_not_go_on(simulation: Simulati
 
 
 @pytest.mark.parametrize(("role", "name"), [("client", "client"), ("agent", "cluster")])
-def test_another_protocol_is_refused_with_a_sentence_that_names_both_sides(
+def test_a_peer_with_another_protocol_is_refused_and_the_reason_names_both_versions(
     simulation: Simulation, role: str, name: str
 ) -> None:
     peer = getattr(simulation, role)()
@@ -118,7 +118,7 @@ def test_an_unprotected_scheduler_sends_the_agents_away_and_shuts_down() -> None
     assert simulation.shut_downs == 1
 
 
-def test_a_peer_that_talks_garbage_says_hello_again_and_keeps_its_session(simulation: Simulation) -> None:
+def test_a_peer_that_sends_garbage_repeats_its_hello_and_keeps_its_session(simulation: Simulation) -> None:
     client = simulation.client()
     (session,) = simulation.sessions(ClientSession)
     simulation.router.deliver(client.connection, b"garbage", [])
@@ -161,7 +161,7 @@ REASON = (
 
 
 @pytest.mark.parametrize(("role", "name"), [("client", "client"), ("agent", "cluster")])
-def test_another_python_than_that_of_the_workers_is_refused(simulation: Simulation, role: str, name: str) -> None:
+def test_a_peer_with_another_python_than_the_workers_is_refused(simulation: Simulation, role: str, name: str) -> None:
     agent = simulation.agent()
     other = newcomer(simulation, role, "3.12.1")
     reply = other.said(HelloReply)[-1]
@@ -174,7 +174,7 @@ def test_another_python_than_that_of_the_workers_is_refused(simulation: Simulati
     assert other.said(HelloReply)[-1].accepted == 1
 
 
-def test_a_client_that_waits_is_no_hindrance_for_workers_of_another_python(simulation: Simulation) -> None:
+def test_a_waiting_client_of_another_python_is_refused_when_workers_join(simulation: Simulation) -> None:
     """The client is refused when workers join, and its tasks do not run there."""
     odd, plain, good = newcomer(simulation, "client", "3.12.1"), newcomer(simulation, "client", ""), simulation.client()
     for client in (odd, good):
@@ -207,7 +207,7 @@ def test_a_client_and_an_agent_with_the_same_id_are_two_peers(simulation: Simula
     assert len(simulation.sessions(AgentSession)) == 2
 
 
-def test_a_client_that_is_back_has_the_account_that_its_tasks_name(simulation: Simulation) -> None:
+def test_a_client_that_reconnects_has_the_account_that_its_tasks_name(simulation: Simulation) -> None:
     first, second = simulation.client(), simulation.client()
     assert [client.said(HelloReply)[-1].account for client in (first, second)] == [0, 1]
     simulation.restart()
@@ -227,7 +227,7 @@ def test_clients_have_accounts_of_their_own_only_if_they_take_turns(policy: str,
     assert [run.account for run in agent.started] == accounts
 
 
-def test_the_bounds_of_all_clients_are_shared_among_them() -> None:
+def test_clients_share_the_limits_of_open_tasks_and_bytes() -> None:
     simulation = Simulation(scheduler_config(client_tasks=100, client_bytes=1000, open_tasks=240, open_bytes=3000))
     replies = [simulation.client().said(HelloReply)[0] for _ in range(4)]
     assert [(reply.window_tasks, reply.window_bytes) for reply in replies] == [
@@ -238,7 +238,7 @@ def test_the_bounds_of_all_clients_are_shared_among_them() -> None:
     ]
 
 
-def test_a_session_goes_on_for_its_owner_alone(simulation: Simulation) -> None:
+def test_only_the_owner_of_a_session_can_resume_it(simulation: Simulation) -> None:
     client = simulation.client(user="alice")
     [session] = simulation.sessions(ClientSession)
     thief = simulation.client(user="bob")
@@ -256,7 +256,7 @@ def test_a_session_goes_on_for_its_owner_alone(simulation: Simulation) -> None:
 
 
 @pytest.mark.parametrize("policy", [FAIR, FIFO])
-def test_an_account_belongs_to_the_user_who_has_connected(policy: str) -> None:
+def test_an_account_belongs_to_the_user_of_the_connection(policy: str) -> None:
     simulation = Simulation(scheduler_config(policy=policy))
     for user in ("alice", "bob", "alice"):
         simulation.client(user=user)

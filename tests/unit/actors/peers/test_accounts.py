@@ -38,7 +38,7 @@ def test_each_owner_has_numbers_of_its_own_and_the_first_is_0() -> None:
     assert scene.accounts.owner_of(scene.accounts.of(b"c")) is scene.eve
 
 
-def test_a_client_has_one_account_however_often_it_is_opened_or_closed() -> None:
+def test_opening_or_closing_an_account_twice_changes_nothing() -> None:
     scene = Scene()
     assert scene.open(b"a", b"a") == [0, 0]
     scene.accounts.close(b"a")
@@ -47,7 +47,7 @@ def test_a_client_has_one_account_however_often_it_is_opened_or_closed() -> None
     assert scene.open(b"b", b"c") == [0, 1]
 
 
-def test_a_number_that_clients_inside_tasks_may_still_name_is_not_given_again() -> None:
+def test_an_account_number_that_nested_clients_may_still_name_is_not_reused() -> None:
     scene = Scene()
     assert scene.open(b"a", b"b") == [0, 1]
     scene.accounts.enter(b"nested")
@@ -58,7 +58,7 @@ def test_a_number_that_clients_inside_tasks_may_still_name_is_not_given_again() 
     assert scene.open(b"d", b"e") == [1, 3]
 
 
-def test_a_client_has_the_number_again_that_it_had_at_the_last_scheduler() -> None:
+def test_a_client_keeps_the_account_number_that_it_had_at_the_last_scheduler() -> None:
     scene = Scene()
     assert [*scene.open(b"a", last=3), *scene.open(b"b"), *scene.open(b"c", last=3)] == [3, 0, 1]
     assert scene.open(b"d", b"e", b"f") == [2, 4, 5]
@@ -67,7 +67,7 @@ def test_a_client_has_the_number_again_that_it_had_at_the_last_scheduler() -> No
     assert [*scene.open(b"g", last=2**32 - 1), *scene.open(b"h", b"i", b"j")] == [2**32 - 1, 0, 3, 6]
 
 
-def test_a_claim_of_another_owner_takes_nothing() -> None:
+def test_an_owner_can_claim_an_account_number_that_another_owner_has_claimed() -> None:
     scene = Scene()
     for number in (0, 5, 2**32 - 1):
         eve = b"eve%d" % number
@@ -77,7 +77,7 @@ def test_a_claim_of_another_owner_takes_nothing() -> None:
         assert scene.accounts.owner_of(account_of(scene.alice.tag, number)) is scene.alice
 
 
-def test_an_account_belongs_to_its_owner_before_the_owner_is_here_and_after_its_client_has_left() -> None:
+def test_an_account_belongs_to_its_owner_before_and_after_its_client_is_connected() -> None:
     scene = Scene()
     early = scene.accounts.owner_of(account_of(tag_of("bob"), 3))
     assert early.name == ""
@@ -90,7 +90,7 @@ def test_an_account_belongs_to_its_owner_before_the_owner_is_here_and_after_its_
     assert scene.accounts.owner_of(account) is bob
 
 
-def test_tags_that_are_made_up_take_no_memory_without_end() -> None:
+def test_memory_for_invented_owner_tags_is_bounded() -> None:
     scene = Scene()
     owners = {scene.accounts.owner_of(account_of(tag, 0)) for tag in range(1, 10 * UNNAMED_MOST)}
     assert len(owners) <= UNNAMED_MOST + 1
@@ -98,13 +98,13 @@ def test_tags_that_are_made_up_take_no_memory_without_end() -> None:
     assert scene.accounts.owner_of(account_of(scene.alice.tag, 0)) is scene.alice
 
 
-def test_where_nobody_needs_a_key_all_are_one_owner() -> None:
+def test_without_keys_all_accounts_have_one_owner() -> None:
     scene = Scene()
     scene.owners.alias_nobody("me")
     assert scene.accounts.owner_of(account_of(tag_of("me"), 0)) is scene.owners.nobody
 
 
-def test_where_clients_take_no_turns_those_of_one_owner_have_one_account() -> None:
+def test_clients_of_one_owner_share_one_account_if_they_do_not_take_turns() -> None:
     scene = Scene(has_turns=False)
     assert [*scene.open(b"a", b"c"), *scene.open(b"b", owner=scene.eve)] == [0, 0, 0]
     accounts = scene.accounts

@@ -67,7 +67,7 @@ def test_a_peer_is_found_by_its_key_its_session_and_its_connection(scene: Scene)
     assert directory.pythons == {("3.11", "client"): 1, ("3.11", "cluster"): 1}
 
 
-def test_a_new_connection_replaces_the_one_before(scene: Scene) -> None:
+def test_a_new_connection_replaces_the_earlier_one(scene: Scene) -> None:
     client, directory = scene.client(), scene.directory
     scene.outbox.put(client, "old")
     scene.outbox.put_unnumbered(client, "echo")
@@ -79,7 +79,7 @@ def test_a_new_connection_replaces_the_one_before(scene: Scene) -> None:
     assert scene.outbox.take_closing() == []
 
 
-def test_a_peer_that_lost_its_connection_has_none(scene: Scene) -> None:
+def test_a_disconnected_peer_has_no_connection_and_stays_known(scene: Scene) -> None:
     client, directory = scene.client(), scene.directory
     directory.disconnect(client)
     directory.disconnect(client)
@@ -90,7 +90,7 @@ def test_a_peer_that_lost_its_connection_has_none(scene: Scene) -> None:
     assert (client.connection, client.connection_number) == (OTHER, 2)
 
 
-def test_nothing_is_left_of_peers_that_were_removed(scene: Scene) -> None:
+def test_removed_peers_leave_no_entries(scene: Scene) -> None:
     client, agent, directory = scene.client(), scene.agent(), scene.directory
     directory.accounts.open(client.key[1], client.owner)
     for peer in (client, agent, client):
@@ -102,7 +102,7 @@ def test_nothing_is_left_of_peers_that_were_removed(scene: Scene) -> None:
     assert directory.is_spent(ONE)
 
 
-def test_the_end_of_an_old_session_does_not_touch_the_new_one_of_the_same_peer(scene: Scene) -> None:
+def test_removing_an_old_session_does_not_affect_the_new_session_of_the_same_peer(scene: Scene) -> None:
     old, directory = scene.client(), scene.directory
     directory.accounts.open(old.key[1], old.owner)
     new = scene.client(OTHER)
@@ -113,13 +113,13 @@ def test_the_end_of_an_old_session_does_not_touch_the_new_one_of_the_same_peer(s
     assert len(directory.accounts) == 1
 
 
-def test_a_peer_that_pickles_nothing_has_no_python(scene: Scene) -> None:
+def test_a_peer_that_does_not_pickle_has_no_python_version(scene: Scene) -> None:
     client = scene.client(python="")
     assert scene.directory.pythons == {}
     scene.directory.remove(client)
 
 
-def test_so_many_former_connections_are_remembered(scene: Scene) -> None:
+def test_the_number_of_remembered_former_connections_is_limited(scene: Scene) -> None:
     client = scene.client()
     for number in range(SPENT_REMEMBERED + 1):
         scene.directory.reconnect(client, Connection(b"%d" % number))
@@ -127,7 +127,7 @@ def test_so_many_former_connections_are_remembered(scene: Scene) -> None:
     assert scene.directory.is_spent(Connection(b"0"))
 
 
-def test_an_attempt_is_older_than_the_first_mark_after_it() -> None:
+def test_the_age_of_an_attempt_is_that_of_the_first_mark_after_it() -> None:
     times, numbers = AttemptTimes(), map((ATTEMPTS - 1).__and__, count(ATTEMPTS - 2))
     times.mark(numbers.__next__, 10.0)
     first, second = next(numbers), next(numbers)
@@ -140,7 +140,7 @@ def test_an_attempt_is_older_than_the_first_mark_after_it() -> None:
     assert [times.seconds_since(each, 20.0) for each in (first, second, third)] == [8.0, 8.0, 5.0]
 
 
-def test_of_old_times_less_is_known() -> None:
+def test_ages_of_old_attempts_are_approximate() -> None:
     times, numbers = AttemptTimes(), count()
     attempts = []
     for second in range(50 * MARKS_MOST):
@@ -158,7 +158,7 @@ def numbered(number: int) -> TaskId:
     return TaskId(number.to_bytes(16, "big"))
 
 
-def test_a_task_is_known_until_it_is_said_again() -> None:
+def test_an_unstarted_task_is_remembered_until_it_is_resubmitted() -> None:
     unstarted = UnstartedRuns()
     unstarted.add(numbered(1))
     assert not unstarted.take(numbered(2))
@@ -166,7 +166,7 @@ def test_a_task_is_known_until_it_is_said_again() -> None:
     assert not unstarted.take(numbered(1)), "it may have been started meanwhile"
 
 
-def test_only_the_last_ones_are_known() -> None:
+def test_only_the_latest_unstarted_tasks_are_remembered() -> None:
     unstarted = UnstartedRuns()
     for number in range(KNOWN_MOST + 1):
         unstarted.add(numbered(number))

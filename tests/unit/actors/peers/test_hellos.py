@@ -25,7 +25,7 @@ def permit(role: str) -> AllowedKey:
     ("role", "good"),
     [("client", [CLIENT]), ("admin", [CLIENT]), ("worker", [AGENT, NESTED]), ("monitor", [])],
 )
-def test_each_role_may_be_what_it_says_and_nothing_else(role: str, good: list[ClientHello | WorkerHello]) -> None:
+def test_a_key_permits_the_connections_of_its_role_only(role: str, good: list[ClientHello | WorkerHello]) -> None:
     """A nested client shows the token of its agent, which is checked afterwards."""
     for hello in (CLIENT, NESTED, AGENT):
         reason = wrong_key(permit(role), hello)
@@ -34,19 +34,19 @@ def test_each_role_may_be_what_it_says_and_nothing_else(role: str, good: list[Cl
             assert f"the key of alice has the role {role}" in reason
 
 
-def test_a_session_goes_on_for_the_owner_who_began_it() -> None:
+def test_only_the_owner_that_started_a_session_may_resume_it() -> None:
     alice, bob = Owner("alice"), Owner("bob")
     assert wrong_owner(alice, None) == wrong_owner(alice, alice) == ""
     assert wrong_owner(bob, alice) == "its id is in use by a peer that does not belong to bob"
 
 
-def test_where_nobody_needs_a_key_all_may_be_all() -> None:
+def test_without_keys_a_peer_may_connect_as_client_or_agent() -> None:
     assert wrong_key(None, CLIENT) == wrong_key(None, AGENT) == ""
 
 
 @pytest.mark.parametrize(
     ("role", "good"), [("client", []), ("admin", [CLIENT]), ("worker", []), ("monitor", []), (None, [CLIENT])]
 )
-def test_an_admin_has_that_key_or_needs_none_and_is_in_no_task(role: str | None, good: list[ClientHello]) -> None:
+def test_an_admin_is_a_root_client_with_an_admin_key_or_without_keys(role: str | None, good: list[ClientHello]) -> None:
     for hello in (CLIENT, NESTED, AGENT):
         assert is_admin(None if role is None else permit(role), hello) == (hello in good), (role, hello)

@@ -26,7 +26,7 @@ def test_peers_are_due_once_in_the_order_of_their_first_items() -> None:
     assert outbox.take_due() == [one]
 
 
-def test_several_items_leave_in_their_order_and_none_says_nothing() -> None:
+def test_several_items_are_sent_in_order_and_an_empty_list_sends_nothing() -> None:
     one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
     outbox.put(one, 1)
     outbox.put_all(one, [2, 3])
@@ -35,7 +35,7 @@ def test_several_items_leave_in_their_order_and_none_says_nothing() -> None:
     assert list(one.pipe.unacknowledged()) == [1, 2, 3]
 
 
-def test_what_is_for_a_peer_without_a_connection_waits_in_its_pipe() -> None:
+def test_items_for_a_disconnected_peer_wait_in_its_pipe() -> None:
     peer, outbox = connected_peer(b"one"), Outbox()
     peer.connection = NO_CONNECTION
     outbox.put(peer, "item")
@@ -45,14 +45,14 @@ def test_what_is_for_a_peer_without_a_connection_waits_in_its_pipe() -> None:
     assert peer.unnumbered == []
 
 
-def test_what_is_out_of_the_count_does_not_enter_the_pipe() -> None:
+def test_uncounted_items_do_not_enter_the_pipe() -> None:
     peer, outbox = connected_peer(b"one"), Outbox()
     outbox.put_unnumbered(peer, "echo")
     assert outbox.take_due() == [peer]
     assert (peer.unnumbered, list(peer.pipe.unacknowledged())) == (["echo"], [])
 
 
-def test_a_peer_parts_with_the_connection_that_it_has() -> None:
+def test_parting_closes_the_present_connection_of_a_peer() -> None:
     one, other, outbox = connected_peer(b"one"), connected_peer(b"other"), Outbox()
     other.connection = NO_CONNECTION
     outbox.close(one)
@@ -61,7 +61,7 @@ def test_a_peer_parts_with_the_connection_that_it_has() -> None:
     assert outbox.take_closing() == []
 
 
-def test_a_stranger_can_be_answered() -> None:
+def test_a_connection_without_a_session_can_be_answered() -> None:
     outbox = Outbox()
     outbox.put_to_stranger(WHO, SCHEDULER_TO_AGENT, "no")
     outbox.put_to_stranger(WHO, SCHEDULER_TO_AGENT, "never")
@@ -70,7 +70,7 @@ def test_a_stranger_can_be_answered() -> None:
     assert outbox.take_parcels() == []
 
 
-def test_a_session_can_wait_for_news_if_its_peer_has_heard_all() -> None:
+def test_a_session_waits_for_new_items_only_if_its_peer_has_received_all() -> None:
     peer, outbox = connected_peer(b"one"), Outbox()
 
     def awaits(heard: int) -> bool:

@@ -13,7 +13,7 @@ from scaler.scheduler.scheduler import SchedulerProcess
 from scaler.settings import SchedulerConfig
 
 
-def test_what_the_user_keeps_can_be_nobodys() -> None:
+def test_the_owner_without_a_key_can_be_named_after_the_user() -> None:
     owners = Owners()
     owners.alias_nobody("tester")
     assert owners.of("tester") is owners.of("") is owners.nobody
@@ -22,7 +22,7 @@ def test_what_the_user_keeps_can_be_nobodys() -> None:
 
 
 @pytest.mark.parametrize("needs_keys", [True, False])
-def test_jobs_and_clients_have_one_owner_where_nobody_needs_a_key(
+def test_without_keys_jobs_and_clients_have_one_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs_keys: bool
 ) -> None:
     monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path / "keys"))

@@ -19,12 +19,12 @@ def make(connection: bytes = b"one") -> Peer:
     return peer
 
 
-def test_a_peer_has_no_connection_before_its_first_one() -> None:
+def test_a_new_peer_has_no_connection() -> None:
     peer = Peer(("client", b"1"), CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, Pipe)
     assert (peer.connection, peer.connection_number) == (NO_CONNECTION, 0)
 
 
-def test_what_was_for_one_connection_alone_does_not_leave_on_the_next() -> None:
+def test_items_for_one_connection_are_not_sent_on_the_next() -> None:
     peer = make()
     peer.unnumbered.append("echo")
     peer.is_awaited = True
@@ -32,7 +32,7 @@ def test_what_was_for_one_connection_alone_does_not_leave_on_the_next() -> None:
     assert (peer.connection, peer.connection_number, peer.unnumbered, peer.is_awaited) == (b"other", 2, [], False)
 
 
-def test_its_session_hears_of_an_order_that_has_left_behind_smaller_ones(bench: Bench) -> None:
+def test_a_session_is_notified_of_an_order_sent_after_smaller_later_ones(bench: Bench) -> None:
     peer = connected_peer(b"agent")
     heard, peer.session = bench.recorder()
     large, small = (RunTask(bytes([size % 7]) * 16, 0, 1, b"f" * 16, bytes(size), b"") for size in (100_000, 10))
@@ -43,7 +43,7 @@ def test_its_session_hears_of_an_order_that_has_left_behind_smaller_ones(bench: 
     assert heard.take() == [[large]]
 
 
-def test_a_session_goes_on_with_what_was_not_heard() -> None:
+def test_a_resumed_session_resends_unacknowledged_items() -> None:
     peer = make()
     peer.put(RESULT)
     (last_sent,) = peer.pipe.take()
@@ -55,12 +55,12 @@ def test_a_session_goes_on_with_what_was_not_heard() -> None:
     assert peer.resends == []
 
 
-def test_a_session_does_not_go_on_with_what_its_peer_cannot_have_heard() -> None:
+def test_a_session_is_not_resumed_if_its_peer_counts_more_items_than_were_sent() -> None:
     peer = make()
     assert not peer.resume(7)
 
 
-def test_nothing_is_left_after_a_reset() -> None:
+def test_a_reset_peer_has_no_unacknowledged_items() -> None:
     peer = make()
     peer.put(RESULT)
     peer.pipe.take()
@@ -70,7 +70,7 @@ def test_nothing_is_left_after_a_reset() -> None:
     assert peer.resume(0)
 
 
-def test_a_spoilt_session_keeps_nothing_and_does_not_go_on() -> None:
+def test_a_spoilt_session_drops_its_items_and_is_not_resumed() -> None:
     peer = make()
     peer.put(RESULT)
     peer.invalidate()

@@ -33,7 +33,7 @@ def test_each_hash_that_differs_from_others_is_logged_once(caplog: pytest.LogCap
     assert len(caplog.messages) == 2
 
 
-def test_an_agent_that_has_gone_is_compared_with_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_hashes_of_agents_that_left_are_not_compared(caplog: pytest.LogCaptureFixture) -> None:
     hashes = TextHashes()
     for number in (1, 2):
         hashes.add(hello(number, 0xABC))

@@ -17,7 +17,7 @@ def hello(number: int, names: str) -> WorkerHello:
     return WorkerHello(PROTOCOL_VERSION, "9.9.9", "3.11.7", "3.1.1", bytes([number]) * 16, names, b"")
 
 
-def test_workers_whose_names_are_taken_get_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_workers_whose_names_are_taken_get_new_names(caplog: pytest.LogCaptureFixture) -> None:
     names = WorkerNames()
     first = hello(1, "a,b")
     assert names.take(first) is first
@@ -28,7 +28,7 @@ def test_workers_whose_names_are_taken_get_others(caplog: pytest.LogCaptureFixtu
     assert "--worker-names" in caplog.text
 
 
-def test_names_are_free_again_when_their_agent_is_gone() -> None:
+def test_worker_names_are_free_again_when_their_agent_left() -> None:
     names = WorkerNames()
     names.take(hello(1, "a"))
     names.take(hello(2, "a"))
@@ -45,7 +45,7 @@ def test_agents_without_a_worker_take_no_name() -> None:
     assert [names.take(hello(number, "")).worker_names for number in (1, 2)] == ["", ""]
 
 
-def test_a_scheduler_tells_workers_of_the_same_name_apart(simulation: Simulation) -> None:
+def test_a_scheduler_renames_workers_of_the_same_name(simulation: Simulation) -> None:
     agents = [simulation.agent(2), simulation.agent(2)]
     other = replace(agents[1].hello(), worker_names=agents[0].hello().worker_names, agent_id=bytes(16))
     simulation.router.deliver(simulation.open_connection(agents[1]), *agents[1].session.hello(other))
@@ -56,7 +56,7 @@ def test_a_scheduler_tells_workers_of_the_same_name_apart(simulation: Simulation
     assert {f"{name}#2" for name in first} < set(names)
 
 
-def test_the_log_has_the_first_names_only() -> None:
+def test_the_log_lists_the_first_worker_names_only() -> None:
     assert listed([str(number) for number in range(NAMES_LISTED)]) == "0, 1, 2, 3, 4, 5, 6, 7"
     assert listed([str(number) for number in range(NAMES_LISTED + 5)]) == "0, 1, 2, 3, 4, 5, 6, 7 and 5 more"
     assert listed([]) == "-"

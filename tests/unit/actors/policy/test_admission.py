@@ -21,18 +21,18 @@ def refused(admission: Admission, most: int) -> list[object]:
     return [ready.task for ready, _ in admission.surplus(most)]
 
 
-def test_the_newest_of_the_largest_is_refused() -> None:
+def test_the_newest_task_of_the_account_with_most_tasks_is_refused() -> None:
     admission = backlog_of(*(task(f"a{n}", 0) for n in range(5)), *(task(f"b{n}", 1) for n in range(3)))
     assert refused(admission, 6) == ["a4", "a3"]
     assert len(admission) == 6
 
 
-def test_of_several_that_have_the_most_the_one_that_has_come_last() -> None:
+def test_among_accounts_with_equally_many_tasks_the_newest_task_is_refused() -> None:
     admission = backlog_of(*(task((n, account), account) for n in range(3) for account in (0, 1)))
     assert refused(admission, 3) == [(2, 1), (2, 0), (1, 1)]
 
 
-def test_a_client_that_has_fewer_gets_the_place_of_one_that_waited() -> None:
+def test_a_task_of_a_client_with_fewer_tasks_takes_the_place_of_a_waiting_task() -> None:
     admission = backlog_of(*(task(f"a{n}", 0) for n in range(4)))
     assert refused(admission, 4) == []
     admission.add(task("b", 1), may_be_refused=True)
@@ -41,7 +41,7 @@ def test_a_client_that_has_fewer_gets_the_place_of_one_that_waited() -> None:
     assert admission.surplus(4) == [(task("more", 0), True)]
 
 
-def test_no_more_are_refused_than_have_come() -> None:
+def test_no_more_tasks_are_refused_than_have_arrived() -> None:
     admission = backlog_of(*map(task, range(10)))
     assert refused(admission, 10) == []
     assert refused(admission, 3) == []
@@ -49,7 +49,7 @@ def test_no_more_are_refused_than_have_come() -> None:
     assert refused(admission, 3) == ["new"]
 
 
-def test_what_may_not_be_refused_counts_and_stays() -> None:
+def test_tasks_that_may_not_be_refused_count_and_stay() -> None:
     admission = backlog_of(task("a"))
     admission.add(task("nested", 1), may_be_refused=False)
     assert len(admission) == 2
@@ -57,14 +57,14 @@ def test_what_may_not_be_refused_counts_and_stays() -> None:
     assert len(admission) == 1
 
 
-def test_a_task_that_is_tried_again_is_not_refused_any_more() -> None:
+def test_a_task_that_is_run_again_is_not_refused() -> None:
     admission = backlog_of(task("a"), task("b"))
     admission.add(task("b", attempt=2), may_be_refused=False)
     assert len(admission) == 2
     assert refused(admission, 0) == ["a"]
 
 
-def test_a_task_that_waits_no_more_is_not_refused() -> None:
+def test_a_removed_task_is_not_refused() -> None:
     admission = backlog_of(task("a"), task("b"), task("c", 1))
     admission.remove("b", 0)
     admission.remove("b", 0)
@@ -73,7 +73,7 @@ def test_a_task_that_waits_no_more_is_not_refused() -> None:
     assert refused(admission, 1) == ["c"]
 
 
-def test_it_keeps_nothing_of_those_that_are_gone() -> None:
+def test_removed_tasks_leave_no_entries_in_the_admission() -> None:
     admission = backlog_of(*(task((n, account), account) for n in range(20) for account in range(n)))
     for n in range(20):
         for account in range(n):
@@ -94,12 +94,12 @@ def test_it_keeps_nothing_of_those_that_are_gone() -> None:
         (0, 0, "0 tasks wait, max_number_of_tasks_waiting is 0, and no worker is connected;"),
     ],
 )
-def test_a_refusal_says_what_was_found_and_what_to_do(waiting: int, workers: int, said: str) -> None:
+def test_a_refusal_gives_the_cause_and_the_remedy(waiting: int, workers: int, said: str) -> None:
     sentence = refusal(waiting, waiting, workers)
     assert said in sentence
     assert sentence.endswith("submit it again later, add workers, or raise that setting")
 
 
-def test_a_task_that_makes_room_for_another_client_hears_so() -> None:
+def test_the_refusal_of_a_waiting_task_says_that_it_makes_room_for_another_client() -> None:
     sentence = refusal(1, 1, 0, was_admitted=True)
     assert "the task was refused in favour of a client with fewer waiting tasks: 1 task waits" in sentence

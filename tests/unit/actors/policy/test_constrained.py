@@ -60,7 +60,7 @@ def scene(request: pytest.FixtureRequest) -> Scene:
     return Scene(request.param)
 
 
-def test_a_task_goes_where_it_is_what_it_asks_for(scene: Scene) -> None:
+def test_a_task_is_placed_on_a_node_with_the_resources_that_it_requests(scene: Scene) -> None:
     scene.node("plain", 2)
     scene.node("big", 2, gpu=2)
     scene.constrained(GPU, task("a"), task("b"), task("c"))
@@ -72,7 +72,7 @@ def test_a_task_goes_where_it_is_what_it_asks_for(scene: Scene) -> None:
     assert scene.placed() == {"c": "big1"}
 
 
-def test_the_amount_is_free_again_when_the_task_has_ended_and_not_before(scene: Scene) -> None:
+def test_resources_of_a_task_are_free_again_when_it_has_ended(scene: Scene) -> None:
     scene.node("big", 3, gpu=1)
     scene.constrained(GPU, task("a"), task("b"))
     (first,) = scene.placed().values()
@@ -83,7 +83,7 @@ def test_the_amount_is_free_again_when_the_task_has_ended_and_not_before(scene: 
     assert list(scene.placed()) == ["b"]
 
 
-def test_what_nobody_can_take_holds_up_nobody(scene: Scene) -> None:
+def test_tasks_that_no_worker_can_take_do_not_delay_other_tasks(scene: Scene) -> None:
     scene.node("big", 2, gpu=1)
     scene.constrained(NOWHERE, *map(task, range(50)))
     scene.constrained(TWO, task("two"))
@@ -95,7 +95,7 @@ def test_what_nobody_can_take_holds_up_nobody(scene: Scene) -> None:
     assert list(scene.placed()) == [0]
 
 
-def test_what_only_has_to_be_there_is_not_used_up() -> None:
+def test_a_resource_requested_with_amount_zero_is_not_used_up() -> None:
     scene = Scene()
     scene.node("plain", 5)
     scene.node("big", 3, gpu=1)
@@ -103,7 +103,7 @@ def test_what_only_has_to_be_there_is_not_used_up() -> None:
     assert set(scene.placed().values()) == {"big0", "big1", "big2"}
 
 
-def test_nodes_take_turns() -> None:
+def test_tasks_with_resource_requests_are_spread_over_the_nodes() -> None:
     scene = Scene()
     for host in ("a", "b", "c"):
         scene.node(host, 2, gpu=9)
@@ -112,7 +112,7 @@ def test_nodes_take_turns() -> None:
     assert sorted(worker[0] for worker in scene.placed().values()) == ["a", "b", "c"]
 
 
-def test_a_task_with_its_data_somewhere_goes_there_if_it_fits() -> None:
+def test_a_task_runs_on_the_node_with_its_data_if_it_fits_there() -> None:
     scene = Scene()
     for host in ("a", "b", "c"):
         scene.node(host, 2, gpu=1)
@@ -125,7 +125,7 @@ def test_a_task_with_its_data_somewhere_goes_there_if_it_fits() -> None:
     assert placed[1][0] != "c"
 
 
-def test_those_that_ask_and_those_that_do_not_take_turns_at_one_worker(scene: Scene) -> None:
+def test_tasks_with_and_without_resource_requests_take_turns_at_one_worker(scene: Scene) -> None:
     scene.node("big", 1, gpu=1)
     scene.constrained(GPU, *(task(f"gpu{number}") for number in range(3)))
     scene.policy.ready([task(f"plain{number}") for number in range(3)])
@@ -138,7 +138,7 @@ def test_those_that_ask_and_those_that_do_not_take_turns_at_one_worker(scene: Sc
     assert sorted(order) == [f"gpu{n}" for n in range(3)] + [f"plain{n}" for n in range(3)]
 
 
-def test_of_one_client_the_greater_priority_goes_first_whatever_it_asks_for(scene: Scene) -> None:
+def test_tasks_of_one_client_run_by_priority_whatever_they_request(scene: Scene) -> None:
     scene.node("big", 1, gpu=1)
     scene.constrained(GPU, task("parent"), task("parent 2"))
     scene.policy.ready([task("child", priority=5), task("child 2", priority=5)])
@@ -150,7 +150,7 @@ def test_of_one_client_the_greater_priority_goes_first_whatever_it_asks_for(scen
     assert order == ["child", "child 2", "parent", "parent 2"]
 
 
-def test_clients_take_turns_among_those_that_ask_for_the_same() -> None:
+def test_clients_take_turns_among_tasks_with_equal_resource_requests() -> None:
     scene = Scene(FAIR)
     scene.node("big", 1, gpu=1)
     scene.constrained(GPU, *(task(f"many{number}", account=1) for number in range(9)), task("one", account=2))
@@ -162,7 +162,7 @@ def test_clients_take_turns_among_those_that_ask_for_the_same() -> None:
     assert "one" in order[:2]
 
 
-def test_a_withdrawn_task_is_gone_and_one_that_reports_again_waits_once(scene: Scene) -> None:
+def test_a_withdrawn_task_is_removed_and_a_task_reported_twice_waits_once(scene: Scene) -> None:
     scene.constrained(GPU, task("a"), task("b"))
     scene.constrained(GPU, task("a", attempt=2))
     assert scene.waiting() == 2
@@ -172,7 +172,7 @@ def test_a_withdrawn_task_is_gone_and_one_that_reports_again_waits_once(scene: S
     assert list(scene.placed()) == ["b"]
 
 
-def test_a_node_with_runs_that_nobody_knows_gets_none_of_them(scene: Scene) -> None:
+def test_a_node_with_unknown_runs_gets_no_task_that_requests_resources(scene: Scene) -> None:
     offer = Offer((("gpu", 1),), 2)
     scene.policy.join("one", 9, 1, LONG_US, "big", offer, (), is_unsure=True)
     scene.policy.join("two", 9, 0, 0, "big", offer)
@@ -186,7 +186,7 @@ def test_a_node_with_runs_that_nobody_knows_gets_none_of_them(scene: Scene) -> N
     assert scene.placed() == {"a": "two"}
 
 
-def test_a_worker_that_comes_back_says_what_its_runs_take(scene: Scene) -> None:
+def test_a_worker_that_joins_again_reports_the_resources_of_its_runs(scene: Scene) -> None:
     scene.node("big", 1, gpu=1)
     scene.constrained(GPU, task("a"), task("b"))
     assert list(scene.placed()) == ["a"]
@@ -197,7 +197,7 @@ def test_a_worker_that_comes_back_says_what_its_runs_take(scene: Scene) -> None:
     assert list(scene.placed()) == ["b"]
 
 
-def test_when_everybody_says_everything_anew_nothing_is_taken(scene: Scene) -> None:
+def test_after_a_restart_of_the_balancer_no_resources_are_taken(scene: Scene) -> None:
     scene.node("big", 1, gpu=1)
     scene.constrained(GPU, task("a"), task("b"))
     scene.placed()
@@ -212,7 +212,7 @@ def test_when_everybody_says_everything_anew_nothing_is_taken(scene: Scene) -> N
 # Tasks with limited patience
 
 
-def test_a_task_without_patience_fails_when_nobody_could_take_it_for_so_long(scene: Scene) -> None:
+def test_a_task_is_refused_if_no_worker_could_take_it_for_its_patience(scene: Scene) -> None:
     needs = Needs((("gpu", 2),), 2_000)
     scene.node("small", 1, gpu=1)
     scene.constrained(needs, task("a"))
@@ -229,7 +229,7 @@ def test_a_task_without_patience_fails_when_nobody_could_take_it_for_so_long(sce
     assert scene.decide(13.0) == Decisions()
 
 
-def test_one_that_could_be_taken_waits_however_long(scene: Scene) -> None:
+def test_a_task_that_a_connected_worker_could_take_waits_without_limit(scene: Scene) -> None:
     needs = Needs((("gpu", 1),), 2_000)
     scene.node("big", 1, gpu=1)
     scene.constrained(needs, task("a"), task("b"))
@@ -248,7 +248,7 @@ def test_one_that_could_be_taken_waits_however_long(scene: Scene) -> None:
     assert "no worker is connected to the scheduler" in sentence
 
 
-def test_when_too_many_wait_the_newest_is_refused_whatever_it_asks_for() -> None:
+def test_the_newest_of_too_many_waiting_tasks_is_refused_whatever_it_requests() -> None:
     scene = Scene(FIFO, scheduler_config(max_number_of_tasks_waiting=1, policy=FIFO))
     scene.node("big", 1, 1, gpu=1)
     scene.constrained(GPU, task("a"))
@@ -261,7 +261,9 @@ def test_when_too_many_wait_the_newest_is_refused_whatever_it_asks_for() -> None
     assert scene.waiting() == 1
 
 
-def test_there_are_so_many_kinds_and_those_of_which_none_waits_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resource_classes_are_limited_and_classes_without_waiting_tasks_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(constrained, "CLASSES_MOST", 2)
     scene = Scene()
     for number in range(3):
@@ -278,7 +280,7 @@ def test_there_are_so_many_kinds_and_those_of_which_none_waits_make_room(monkeyp
 # Reports and limits
 
 
-def test_it_says_what_is_missing_or_what_is_taken() -> None:
+def test_the_capacity_for_a_request_names_missing_or_taken_resources() -> None:
     scene = Scene()
     room = scene.policy.capacity(GPU)
     assert (room.workers, room.able) == (0, 0)
@@ -297,7 +299,7 @@ def test_it_says_what_is_missing_or_what_is_taken() -> None:
     assert not scene.policy.capacity(GPU).has_free
 
 
-def test_those_that_wait_are_counted() -> None:
+def test_waiting_tasks_with_resource_requests_are_counted_by_account_and_group() -> None:
     scene = Scene(FAIR)
     scene.policy.ready([task("plain", account=1)])
     scene.constrained(GPU, task("a", account=1), task("b", account=2))
@@ -312,7 +314,7 @@ def test_those_that_wait_are_counted() -> None:
     ]
 
 
-def test_nothing_is_kept_of_nodes_and_tasks_that_are_gone() -> None:
+def test_nodes_that_left_and_ended_tasks_leave_no_entries() -> None:
     scene = Scene()
     for number in range(5):
         scene.node(f"host{number}-", 1, gpu=1)
@@ -325,7 +327,7 @@ def test_nothing_is_kept_of_nodes_and_tasks_that_are_gone() -> None:
     assert [dict(resource_class.may_fit) for resource_class in queue.classes.values()] == [{}]
 
 
-def test_those_who_watch_hear_what_is_asked_for_how_often_and_for_how_long(scene: Scene) -> None:
+def test_the_backlog_reports_waiting_running_and_duration_by_group(scene: Scene) -> None:
     def asked() -> dict[str, tuple[int, int, int]]:
         backlog = Backlog()
         scene.policy.report_backlog(backlog, functions=False)
@@ -354,7 +356,7 @@ CALL_AREA = Needs((("call:area", 0),))
 AREA = {"call:area": 1}
 
 
-def test_a_worker_that_runs_calls_only_gets_nothing_else(scene: Scene) -> None:
+def test_a_worker_for_named_calls_only_gets_no_other_tasks(scene: Scene) -> None:
     scene.node("other", 2, named_only=True, gpu=1, **AREA)
     scene.policy.ready([task("plain")])
     scene.constrained(GPU, task("gpu"))
@@ -366,7 +368,7 @@ def test_a_worker_that_runs_calls_only_gets_nothing_else(scene: Scene) -> None:
     assert {call: worker[:-1] for call, worker in scene.placed().items()} == {"plain": "python", "gpu": "python"}
 
 
-def test_calls_go_to_those_who_serve_them_in_any_language_and_to_nobody_else(scene: Scene) -> None:
+def test_named_calls_are_placed_only_at_workers_that_serve_them_in_any_language(scene: Scene) -> None:
     scene.node("python", 1)
     scene.constrained(CALL_AREA, *map(task, range(4)))
     assert scene.placed() == {}
@@ -377,7 +379,7 @@ def test_calls_go_to_those_who_serve_them_in_any_language_and_to_nobody_else(sce
     assert set(scene.placed().values()) == {"other0"}
 
 
-def test_calls_are_placed_while_all_other_workers_are_full_and_the_other_way_round(scene: Scene) -> None:
+def test_named_calls_and_other_tasks_are_placed_independently_of_each_other(scene: Scene) -> None:
     scene.node("python", 1, queue_size=1)
     scene.node("other", 1, queue_size=1, named_only=True, **AREA)
     scene.policy.ready([task(number) for number in range(3)])
@@ -394,7 +396,7 @@ def test_calls_are_placed_while_all_other_workers_are_full_and_the_other_way_rou
     assert scene.policy.statistics() == {"ready_tasks": 0, "workers": 1}
 
 
-def test_calls_that_wait_behind_a_long_one_move_to_an_idle_worker_of_their_kind() -> None:
+def test_named_calls_behind_a_long_call_move_to_an_idle_worker_that_serves_them() -> None:
     scene = Scene(rules=scheduler_config(load_balance_trigger_times=1, load_balance_seconds=1))
     scene.node("other", 1, named_only=True, **AREA)
     scene.policy.freed("other0", 0, 0, {SHORT: (1, 1)})
@@ -404,7 +406,7 @@ def test_calls_that_wait_behind_a_long_one_move_to_an_idle_worker_of_their_kind(
     assert scene.decide(5.0).recalled == {"other0": 2}
 
 
-def test_a_call_that_nobody_serves_says_so(scene: Scene) -> None:
+def test_the_capacity_for_a_call_names_the_function_that_no_worker_serves(scene: Scene) -> None:
     scene.node("python", 1)
     scene.constrained(CALL_AREA, task("call"))
     assert scene.placed() == {}
@@ -432,7 +434,7 @@ def play(turns: ClassTurns, classes: list[ResourceClass], steps: int) -> list[ob
     return names
 
 
-def test_kinds_take_turns_and_a_new_one_does_not_go_before_all_others() -> None:
+def test_resource_classes_take_turns_and_a_new_class_gets_no_precedence() -> None:
     plain: FairShare = FairShare()
     plain.put(task(f"plain{number}") for number in range(9))
     turns = ClassTurns(plain)
@@ -443,20 +445,20 @@ def test_kinds_take_turns_and_a_new_one_does_not_go_before_all_others() -> None:
     assert sorted(then) == ["one"] * 2 + ["pla"] * 2 + ["two"] * 2
 
 
-def test_a_kind_steps_back_for_a_greater_priority_of_the_same_account_elsewhere() -> None:
+def test_a_resource_class_yields_to_a_greater_priority_of_its_account_in_another_class() -> None:
     turns: ClassTurns = ClassTurns(FairShare())
     shallow, deep = kind_of("shallow", task("s", 1), task("other", 2)), kind_of("deep", task("d", 1, 5))
     assert play(turns, [shallow, deep], 3) == ["d", "other", "s"]
 
 
-def test_when_each_has_something_greater_than_the_other_the_one_whose_turn_it_is_goes() -> None:
+def test_two_resource_classes_that_yield_to_each_other_are_both_taken() -> None:
     turns: ClassTurns = ClassTurns(FairShare())
     one = kind_of("one", task("a", 1, 0), task("b", 2, 5))
     two = kind_of("two", task("c", 2, 0), task("d", 1, 5))
     assert len(set(play(turns, [one, two], 4))) == 4
 
 
-def test_ranges_beside_tasks_that_ask_for_something_are_placed_and_split_as_elsewhere(scene: Scene) -> None:
+def test_ranges_are_placed_and_split_while_tasks_with_resource_requests_wait(scene: Scene) -> None:
     scene.node("plain", 1, queue_size=10)
     scene.node("big", 1, gpu=1)
     scene.policy.leave("big0")
@@ -474,7 +476,7 @@ def test_ranges_beside_tasks_that_ask_for_something_are_placed_and_split_as_else
     assert (decisions.split, decisions.assigned) == ([long], {})
 
 
-def test_a_range_that_does_not_fit_is_not_overtaken_again_and_again_by_tasks_that_ask_for_little() -> None:
+def test_a_range_that_does_not_fit_is_not_overtaken_forever_by_small_tasks() -> None:
     scene = Scene(FIFO)
     scene.node("big", 1, queue_size=10, gpu=1)
     scene.policy.freed("big0", 0, 0, {SHORT: (2, 1)})

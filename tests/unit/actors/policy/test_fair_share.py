@@ -23,13 +23,13 @@ def tasks_of(account: int, count: int) -> list[Task]:
     return [task(f"{'abc'[account]}{number}", account) for number in range(count)]
 
 
-def test_clients_take_turns_however_much_one_of_them_has() -> None:
+def test_clients_take_turns_however_many_tasks_one_of_them_has() -> None:
     queue = queue_of(*tasks_of(0, 5), *tasks_of(1, 2), *tasks_of(2, 1))
     assert taken(queue) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3", "a4"]
     assert not queue
 
 
-def test_turns_go_on_where_they_were() -> None:
+def test_turns_continue_with_the_next_client() -> None:
     queue = queue_of(*tasks_of(0, 3), *tasks_of(1, 3), *tasks_of(2, 3))
     assert taken(queue, 2) == ["a0", "b0"]
     assert taken(queue, 1) == ["c0"]
@@ -37,7 +37,7 @@ def test_turns_go_on_where_they_were() -> None:
     assert taken(queue) == ["b2", "c2"]
 
 
-def test_one_that_comes_waits_for_one_task_of_each_other() -> None:
+def test_a_new_client_waits_for_one_task_of_each_other_client() -> None:
     queue = queue_of(*tasks_of(0, 1000))
     assert len(taken(queue, 500)) == 500
     queue.put(tasks_of(1, 2))
@@ -45,7 +45,7 @@ def test_one_that_comes_waits_for_one_task_of_each_other() -> None:
     assert taken(queue, 2) == ["a502", "a503"]
 
 
-def test_one_that_had_nothing_left_and_comes_back_is_the_last() -> None:
+def test_a_client_that_submits_again_after_its_last_task_has_the_last_turn() -> None:
     queue = queue_of(*tasks_of(0, 1))
     assert taken(queue, 1) == ["a0"]  # and the queue was not asked for more
     queue = queue_of(*tasks_of(0, 1), *tasks_of(1, 2))
@@ -54,14 +54,14 @@ def test_one_that_had_nothing_left_and_comes_back_is_the_last() -> None:
     assert taken(queue) == ["b0", "again", "b1"]
 
 
-def test_one_that_was_alone_and_had_nothing_left_is_the_last_too() -> None:
+def test_a_sole_client_that_submits_again_after_its_last_task_has_the_last_turn() -> None:
     queue = queue_of(*tasks_of(1, 1))
     assert taken(queue, 1) == ["b0"]
     queue.put([*tasks_of(0, 1), task("again", 1)])
     assert taken(queue) == ["a0", "again"]
 
 
-def test_within_a_client_the_deepest_go_first_and_those_that_are_tried_again() -> None:
+def test_deeper_and_repeated_tasks_of_a_client_run_first() -> None:
     queue = queue_of(
         *tasks_of(0, 2),
         task("child", 0, priority=1),
@@ -79,7 +79,7 @@ def test_a_recursion_has_the_share_of_one_client() -> None:
     assert "single" in taken(queue, 2)
 
 
-def test_a_task_that_waits_can_be_removed_once_and_takes_no_turn() -> None:
+def test_a_waiting_task_can_be_removed_once_and_takes_no_turn() -> None:
     queue = queue_of(*tasks_of(0, 2), *tasks_of(1, 1), *tasks_of(2, 1))
     assert not queue.remove("b0", 0, 0)
     assert not queue.remove("b0", 0, 7)
@@ -90,13 +90,13 @@ def test_a_task_that_waits_can_be_removed_once_and_takes_no_turn() -> None:
     assert taken(queue) == ["a0", "c0", "a1"]
 
 
-def test_a_task_that_says_ready_anew_waits_once() -> None:
+def test_a_task_reported_ready_twice_waits_once_in_the_fair_queue() -> None:
     queue = queue_of(task(1, 0, goes_first=True), task(1, 0, attempt=2), *tasks_of(1, 1))
     assert len(queue) == 2
     assert [each.attempt for each in queue.drain()] == [2, 1]
 
 
-def test_it_is_empty_when_all_is_taken_and_when_it_is_cleared() -> None:
+def test_a_fair_queue_is_empty_when_all_tasks_are_taken_or_it_is_cleared() -> None:
     queue = queue_of(*tasks_of(0, 1))
     assert queue
     assert taken(queue, 1) == ["a0"]
@@ -117,7 +117,7 @@ def test_accounts_without_tasks_leave_nothing_behind() -> None:
     assert len(queue._spare) == MOST_SPARE
 
 
-def test_the_first_one_is_the_one_that_is_taken_next() -> None:
+def test_the_first_task_of_the_fair_queue_is_the_task_taken_next() -> None:
     queue: FairShare = FairShare()
     assert queue.first() is None
     queue.put([task(1, 1)])
@@ -171,7 +171,7 @@ def test_twenty_clients_of_one_owner_have_the_share_of_one() -> None:
     assert Counter(each.account for each in first if each.account) == dict.fromkeys(range(1, 21), 2)
 
 
-def test_an_owner_has_so_many_tasks_placed_in_a_turn_as_its_share_is() -> None:
+def test_the_share_of_an_owner_is_the_number_of_its_tasks_placed_in_a_turn() -> None:
     queue = owned(Someone(2), Someone(1), Someone(3))
     for account in range(3):
         queue.put(tasks_of(account, 60))
@@ -200,7 +200,7 @@ def test_the_number_of_an_account_may_be_given_to_another_owner() -> None:
     assert [str(name)[0] for name in taken(queue)] == [*"aaababbb"]
 
 
-def test_an_owner_may_pass_a_turn_and_then_has_a_whole_one() -> None:
+def test_an_owner_that_passes_its_turn_has_a_whole_turn_next() -> None:
     queue = owned(Someone(2), Someone(1))
     queue.put([*tasks_of(0, 4), *tasks_of(1, 4)])
     assert taken(queue, 1) == ["a0"]
@@ -212,24 +212,24 @@ def of_rows(name: str, account: int, rows: int) -> Task:
     return of_map(name, account, rows=rows)
 
 
-def test_a_turn_is_some_milliseconds_of_expected_work_as_one_range_or_as_many_tasks() -> None:
+def test_a_turn_is_an_amount_of_expected_work_as_one_range_or_many_tasks() -> None:
     queue = queue_of(*(of_rows(f"a{number}", 0, 250) for number in range(3)), *tasks_of(1, 900))
     order = [each.account for each in queue.drain(lambda _function: TURN_US / 250)]
     assert order == [0, *[1] * 250, 0, *[1] * 250, 0, *[1] * 400]
 
 
-def test_of_a_long_or_unknown_function_a_turn_is_one_task() -> None:
+def test_a_turn_is_one_task_of_a_long_or_unknown_function() -> None:
     queue = queue_of(*tasks_of(0, 3), *tasks_of(1, 3))
     assert [each.task for each in queue.drain(lambda _function: 10 * TURN_US)] == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
 
-def test_a_turn_goes_on_where_it_was_when_there_is_room_again() -> None:
+def test_an_interrupted_turn_continues_when_workers_have_capacity_again() -> None:
     queue = queue_of(*tasks_of(0, 4), *tasks_of(1, 4))
     order = [next(queue.drain(lambda _function: TURN_US / 2)).task for _ in range(8)]
     assert order == ["a0", "a1", "b0", "b1", "a2", "a3", "b2", "b3"]
 
 
-def test_rows_are_counted() -> None:
+def test_rows_of_ranges_count_in_the_fair_queue() -> None:
     queue = queue_of(of_rows("a", 0, 8), task("b", 0), of_rows("c", 1, 4))
     assert (len(queue), queue.by_account()) == (13, {0: 9, 1: 4})
     queue.put([of_rows("a", 0, 8)])  # the task reports ready again

@@ -22,7 +22,7 @@ def names(queue: InOrder) -> list[Any]:
     return [waiting.task for waiting in queue]
 
 
-def test_deepest_first_then_those_tried_again_then_first_come() -> None:
+def test_tasks_are_ordered_by_priority_then_repeated_tasks_then_arrival() -> None:
     deep, deeper = {"priority": 1}, {"priority": 3}
     queue = queue_of(
         task(1), task(2, **deeper), task(3, **deep), task(4, goes_first=True), task(5, goes_first=True, **deep)
@@ -32,7 +32,7 @@ def test_deepest_first_then_those_tried_again_then_first_come() -> None:
     assert [each.task for each in queue.drain()] == [2, 5, 3, 4, 1]
 
 
-def test_one_at_a_time_is_the_same_order() -> None:
+def test_tasks_popped_one_at_a_time_have_the_same_order() -> None:
     queue = queue_of(task(1), task(2, priority=2), task(3, priority=1), task(4, goes_first=True))
     assert [each.task for each in iter(queue.pop, None)] == [2, 3, 4, 1]
     assert queue.pop() is None
@@ -40,13 +40,13 @@ def test_one_at_a_time_is_the_same_order() -> None:
     assert queue.pop() == task(5, priority=7)
 
 
-def test_what_nobody_took_stays() -> None:
+def test_tasks_that_were_not_drained_stay() -> None:
     queue = queue_of(*map(task, range(5)))
     assert [each.task for each in islice(queue.drain(), 2)] == [0, 1]
     assert names(queue) == [2, 3, 4]
 
 
-def test_levels_that_were_emptied_are_gone() -> None:
+def test_empty_priority_levels_are_removed() -> None:
     queue = queue_of(task(1))
     for depth in range(1, 50):
         queue.put([task(2, priority=depth)])
@@ -56,7 +56,7 @@ def test_levels_that_were_emptied_are_gone() -> None:
     assert queue._levels.priorities == [0]
 
 
-def test_tasks_behind_all_others_may_be_the_only_ones_left() -> None:
+def test_tasks_of_negative_priority_are_drained_last() -> None:
     queue = queue_of(task(1), task(2, priority=-1))
     assert next(queue.drain()).task == 1
     assert [each.task for each in queue.drain()] == [2]
@@ -65,7 +65,7 @@ def test_tasks_behind_all_others_may_be_the_only_ones_left() -> None:
     assert [each.task for each in queue.drain()] == [3]
 
 
-def test_an_empty_one_is_false() -> None:
+def test_an_empty_queue_is_false() -> None:
     queue = queue_of()
     assert not queue
     queue.put([task(1, goes_first=True)])
@@ -77,7 +77,7 @@ def test_an_empty_one_is_false() -> None:
 
 @pytest.mark.parametrize("priority", [0, 2])
 @pytest.mark.parametrize("goes_first", [False, True])
-def test_a_task_that_waits_can_be_removed_once(priority: int, goes_first: bool) -> None:
+def test_a_waiting_task_can_be_removed_once(priority: int, goes_first: bool) -> None:
     queue = queue_of(task(1, priority=priority, goes_first=goes_first))
     assert not queue.remove(1, 7)
     assert not queue.remove(2, priority)
@@ -86,12 +86,12 @@ def test_a_task_that_waits_can_be_removed_once(priority: int, goes_first: bool) 
     assert not queue
 
 
-def test_a_task_that_says_ready_anew_waits_once() -> None:
+def test_a_task_reported_ready_twice_waits_once_in_the_ordered_queue() -> None:
     queue = queue_of(task(1, goes_first=True), task(2), task(1, attempt=2))
     assert [(waiting.task, waiting.attempt) for waiting in queue] == [(2, 1), (1, 2)]
 
 
-def test_a_range_that_says_ready_anew_and_goes_first_waits_once() -> None:
+def test_a_range_reported_ready_again_as_the_first_waits_once() -> None:
     queue = queue_of(task(1), of_map(2, rows=3))
     queue.put([replace(of_map(2, rows=3), attempt=2, goes_first=True)])
     assert len(queue) == 4
@@ -99,7 +99,7 @@ def test_a_range_that_says_ready_anew_and_goes_first_waits_once() -> None:
     assert len(queue) == 0
 
 
-def test_the_first_one_is_the_one_that_is_taken_next() -> None:
+def test_the_first_task_of_the_ordered_queue_is_the_task_taken_next() -> None:
     queue = queue_of(task(1), task(2, priority=3), task(3, goes_first=True))
     assert queue.greatest() == 3
     for expected in (2, 3, 1):

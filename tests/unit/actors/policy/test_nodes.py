@@ -19,7 +19,7 @@ def full_node() -> NodeResources[str]:
     return node
 
 
-def test_a_node_can_take_what_is_free_there() -> None:
+def test_a_node_can_take_tasks_whose_resources_are_free() -> None:
     node = full_node()
     assert node.can_take(TWO)
     node.change("one", GPU, 1)
@@ -37,7 +37,7 @@ def test_a_node_can_take_what_is_free_there() -> None:
     assert not node.could_take(Needs((("gpu", 3),)))
 
 
-def test_more_may_be_taken_than_there_is_and_then_nothing_is_free() -> None:
+def test_resources_may_be_overcommitted_and_are_not_free_then() -> None:
     node = full_node()
     node.change("one", TWO, 2)
     assert node.free["gpu"] == -2
@@ -45,7 +45,7 @@ def test_more_may_be_taken_than_there_is_and_then_nothing_is_free() -> None:
     assert node.can_take(THERE)
 
 
-def test_no_more_is_given_back_than_was_taken() -> None:
+def test_no_more_resources_are_returned_than_were_taken() -> None:
     node = full_node()
     node.change("one", GPU, 1)
     node.change("two", GPU, -1)
@@ -53,7 +53,7 @@ def test_no_more_is_given_back_than_was_taken() -> None:
     assert node.free == dict(OFFER.amounts)
 
 
-def test_a_worker_that_leaves_takes_its_part_with_it_and_says_it_again() -> None:
+def test_a_worker_that_leaves_frees_its_resources_until_it_joins_again() -> None:
     node = full_node()
     node.change("one", GPU, 1)
     node.change("two", GPU, 1)
@@ -64,7 +64,7 @@ def test_a_worker_that_leaves_takes_its_part_with_it_and_says_it_again() -> None
     assert node.free["gpu"] == 0
 
 
-def test_while_a_worker_does_not_know_what_its_runs_take_the_node_takes_nothing() -> None:
+def test_a_node_takes_no_requests_while_the_runs_of_a_worker_are_unknown() -> None:
     node: NodeResources[str] = NodeResources(Offer((("gpu", 1),), 1), Counter())
     node.join("one", (), is_unsure=True)
     assert not node.can_take(GPU)
@@ -77,13 +77,13 @@ def test_while_a_worker_does_not_know_what_its_runs_take_the_node_takes_nothing(
     assert node.can_take(GPU)
 
 
-def test_what_a_run_takes_that_the_node_has_not_is_not_counted() -> None:
+def test_resources_that_a_node_does_not_have_are_not_counted() -> None:
     node = full_node()
     node.change("one", Needs((("ssd", 1), ("gpu", 1))), 1)
     assert node.free == {"gpu": 1, "memory": 100}
 
 
-def test_a_node_comes_with_its_first_worker_and_goes_with_its_last() -> None:
+def test_a_node_is_added_with_its_first_worker_and_removed_with_its_last() -> None:
     nodes: Nodes = Nodes()
     node = nodes.join("one", "host", OFFER, (), is_unsure=False)
     assert node is not None

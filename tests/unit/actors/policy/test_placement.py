@@ -42,7 +42,7 @@ class Scene:
         return [ready.task for row in self.decide(*tasks).assigned.values() for ready, _ in row]
 
 
-def test_the_settings_say_which_order_it_has() -> None:
+def test_the_policy_setting_determines_the_order() -> None:
     for policy, expected in ((FAIR, ["a", "c", "b"]), (FIFO, ["a", "b", "c"])):
         scene = Scene(scheduler_config(policy=policy))
         scene.policy = make_policy(scheduler_config(policy=policy))  # type: ignore[assignment]
@@ -51,14 +51,14 @@ def test_the_settings_say_which_order_it_has() -> None:
         assert scene.names(task("a"), task("b"), task("c", 1)) == expected
 
 
-def test_an_assignment_says_who_runs_it_and_for_how_much_work_it_counts() -> None:
+def test_an_assignment_names_the_worker_and_the_expected_work() -> None:
     scene = Scene()
     scene.policy.join("worker", 9, 0, 0, None)
     known, unknown = task("a"), task("b", function_id=task("c").spec.function_id[:-1] + b"x")
     assert scene.decide(known, unknown).assigned == {"worker": [(known, 2), (unknown, WORK_AHEAD_US)]}
 
 
-def test_nothing_is_to_be_decided_when_a_place_is_free_and_nothing_waits() -> None:
+def test_a_free_slot_without_waiting_tasks_needs_no_decision() -> None:
     scene = Scene()
     scene.policy.join("worker", 1, 0, 0, None)
     assert scene.names(task("a"), task("b")) == ["a"]
@@ -68,7 +68,7 @@ def test_nothing_is_to_be_decided_when_a_place_is_free_and_nothing_waits() -> No
     assert scene.decide() == Decisions()
 
 
-def test_there_is_something_to_decide_when_a_worker_becomes_idle_beside_a_busy_one() -> None:
+def test_a_worker_that_becomes_idle_beside_a_busy_one_needs_a_decision() -> None:
     scene = Scene()
     for worker in ("one", "two"):
         scene.policy.join(worker, 9, 0, 0, None)
@@ -79,7 +79,7 @@ def test_there_is_something_to_decide_when_a_worker_becomes_idle_beside_a_busy_o
     assert scene.decide(now=5.0 + LOOK_SECONDS).recalled == {"two": 1}
 
 
-def test_a_task_that_waits_can_be_withdrawn_also_if_there_is_a_limit() -> None:
+def test_a_waiting_task_can_be_withdrawn_with_and_without_a_limit() -> None:
     for rules in (scheduler_config(), scheduler_config(max_number_of_tasks_waiting=1)):
         scene = Scene(rules)
         scene.decide(task("a", 3))
@@ -89,7 +89,7 @@ def test_a_task_that_waits_can_be_withdrawn_also_if_there_is_a_limit() -> None:
         assert scene.decide(task("b")).refused == []
 
 
-def test_what_was_given_back_is_of_unknown_functions_until_one_has_ended() -> None:
+def test_functions_of_recalled_tasks_count_as_unknown_until_one_task_has_ended() -> None:
     scene = Scene()
     scene.policy.join("worker", 9, 0, 0, None)
     scene.decide(task("a"), task("b"))
@@ -100,7 +100,7 @@ def test_what_was_given_back_is_of_unknown_functions_until_one_has_ended() -> No
     assert scene.names() == ["c"]
 
 
-def test_a_task_that_goes_on_takes_its_place_again() -> None:
+def test_a_resumed_task_takes_its_slot_again() -> None:
     scene = Scene()
     scene.policy.join("worker", 1, 0, 0, None)
     assert scene.names(task("a")) == ["a"]
@@ -111,7 +111,7 @@ def test_a_task_that_goes_on_takes_its_place_again() -> None:
     assert scene.names() == ["b"]
 
 
-def test_when_everybody_says_everything_anew_nothing_is_known_but_durations() -> None:
+def test_after_a_restart_of_the_balancer_only_durations_are_known() -> None:
     scene = Scene(scheduler_config(max_number_of_tasks_waiting=5))
     scene.policy.join("worker", 9, 0, 0, None)
     scene.decide(task("a"))
@@ -123,7 +123,7 @@ def test_when_everybody_says_everything_anew_nothing_is_known_but_durations() ->
     assert scene.decide(task("b", attempt=2)).assigned == {"worker": [(task("b", attempt=2), 2)]}
 
 
-def test_near_is_where_a_task_goes_if_there_is_room() -> None:
+def test_a_task_is_placed_near_its_data_if_a_worker_has_capacity() -> None:
     scene = Scene()
     scene.policy.join("here", 1, 0, 0, "host")
     scene.policy.join("there", 9, 0, 0, "other host")
@@ -133,7 +133,7 @@ def test_near_is_where_a_task_goes_if_there_is_room() -> None:
     assert scene.decide(*near).assigned == {"here": [(near[0], 2)], "there": [(near[1], 2)]}
 
 
-def test_a_refusal_says_how_many_wait_now_and_whether_the_task_had_been_let_in() -> None:
+def test_a_refusal_gives_the_number_of_waiting_tasks_and_whether_the_task_had_waited() -> None:
     scene = Scene(scheduler_config(max_number_of_tasks_waiting=2))
     assert scene.decide(task("a"), task("b")).refused == []
     ((refused, sentence),) = scene.decide(task("c", 1)).refused
@@ -185,7 +185,7 @@ def test_workers_get_no_more_than_the_work_ahead(waiting: list[Task]) -> None:
         assert sum(expected_us for _, expected_us in tasks) == WORK_AHEAD_US
 
 
-def test_what_is_given_back_because_a_task_takes_long_is_of_an_unknown_function_still() -> None:
+def test_tasks_recalled_from_behind_a_long_task_are_still_of_an_unknown_function() -> None:
     scene = map_scene("one")
     scene.decide(*map_of(1000))
     scene.policy.recalled("one", 9, 9 * TENTH_US, {MAPPED})
@@ -247,7 +247,7 @@ def test_the_counts_by_function_stay_exact_whatever_happens(name: str) -> None:
     assert looks > 300
 
 
-def test_a_task_that_says_ready_twice_is_counted_once() -> None:
+def test_a_task_reported_ready_twice_is_counted_once() -> None:
     policy: Placement = make_policy(scheduler_config())
     assert waiting_by_function(policy) == {}
     policy.ready([task("a"), task("b")])
@@ -290,7 +290,7 @@ def test_a_range_that_does_not_fit_keeps_its_turn() -> None:
 
 
 @pytest.mark.parametrize("known_us", [0, 2 * RANGE_MOST_US])
-def test_a_range_is_split_if_it_is_more_than_a_turn_or_nothing_is_known_of_its_function(known_us: int) -> None:
+def test_a_range_longer_than_a_turn_or_of_an_unknown_function_is_split(known_us: int) -> None:
     scene = Scene()
     scene.policy.join("worker", 100, 0, 0, None)
     if known_us:
@@ -306,7 +306,7 @@ def test_a_range_is_split_if_it_is_more_than_a_turn_or_nothing_is_known_of_its_f
     assert [ready for ready, _ in decisions.assigned["worker"]][:1] == rows[:1]
 
 
-def test_what_somebody_waits_for_goes_to_a_worker_without_room_for_results_if_no_other_has_room() -> None:
+def test_an_awaited_task_is_placed_at_a_paused_worker_if_no_other_has_capacity() -> None:
     scene = Scene(scheduler_config(max_number_of_tasks_waiting=9))
     for worker, host in (("one", "full"), ("two", "full"), ("busy", "other")):
         scene.policy.join(worker, 1, 1, WORK_AHEAD_US, host)

@@ -25,7 +25,7 @@ class Scene:
         return self.rounds.look(self.loads, self.now)
 
 
-def test_two_looks_in_a_row_must_find_it_uneven() -> None:
+def test_tasks_are_recalled_after_two_successive_looks_that_find_uneven_queues() -> None:
     scene = Scene()
     assert scene.rounds.has_to_look(scene.loads)
     assert scene.look() == {}
@@ -34,13 +34,13 @@ def test_two_looks_in_a_row_must_find_it_uneven() -> None:
     assert scene.look(LOOK_SECONDS) == {"busy": 7}
 
 
-def test_a_look_too_early_is_none() -> None:
+def test_a_look_that_is_too_early_does_not_count() -> None:
     scene = Scene()
     assert [scene.look(), scene.look(LOOK_SECONDS / 2), scene.look(LOOK_SECONDS / 4)] == [{}] * 3
     assert scene.look(LOOK_SECONDS / 4) == {"busy": 7}
 
 
-def test_a_look_that_finds_nothing_ends_the_row() -> None:
+def test_a_look_that_finds_even_queues_restarts_the_series() -> None:
     scene = Scene()
     scene.look()
     scene.loads.take(1)
@@ -51,7 +51,7 @@ def test_a_look_that_finds_nothing_ends_the_row() -> None:
     assert scene.look(LOOK_SECONDS) == {"busy": 7}
 
 
-def test_between_two_rounds_is_the_time_that_was_set() -> None:
+def test_two_rounds_are_separated_by_the_configured_time() -> None:
     scene = Scene(scheduler_config(load_balance_seconds=5.0))
     scene.look()
     assert scene.look(LOOK_SECONDS) == {"busy": 7}
@@ -61,7 +61,7 @@ def test_between_two_rounds_is_the_time_that_was_set() -> None:
     assert scene.look(LOOK_SECONDS) == {"busy": 7}
 
 
-def test_where_nothing_ended_for_long_all_that_waits_is_asked_for_even_if_nobody_is_idle() -> None:
+def test_queued_tasks_of_a_stuck_worker_are_recalled_even_without_idle_workers() -> None:
     scene = Scene(idle=3)
     assert not scene.rounds.has_to_look(scene.loads)
     assert scene.look() == {}
@@ -76,14 +76,14 @@ def test_where_nothing_ended_for_long_all_that_waits_is_asked_for_even_if_nobody
     assert scene.rounds.look_at is None
 
 
-def test_without_balancing_there_is_nothing_to_look_at() -> None:
+def test_without_balancing_no_look_is_scheduled() -> None:
     scene = Scene(scheduler_config(load_balance_seconds=0))
     assert not scene.rounds.has_to_look(scene.loads)
     assert [scene.look(), scene.look(10.0)] == [{}, {}]
     assert scene.rounds.look_at is None
 
 
-def test_a_timer_that_is_a_rounding_too_early_is_in_time() -> None:
+def test_a_timer_that_is_early_by_a_rounding_error_is_on_time() -> None:
     scene = Scene()
     scene.look()
     assert scene.rounds.look_at is not None

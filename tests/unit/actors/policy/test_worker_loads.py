@@ -13,7 +13,7 @@ def take(loads: WorkerLoads, work_us: int, near: str | None = None) -> str | Non
     return loads.take(work_us) if near is None else loads.take_near(near, work_us)
 
 
-def test_nobody_has_room_when_there_is_nobody() -> None:
+def test_without_workers_no_worker_has_capacity() -> None:
     assert take(WorkerLoads(), 0) is None
 
 
@@ -33,7 +33,7 @@ def test_the_queue_limits_the_number_of_tasks_however_short_they_are() -> None:
     assert take(loads, 0) == "worker"
 
 
-def test_a_worker_has_room_while_it_has_less_than_the_work_ahead() -> None:
+def test_a_worker_has_capacity_while_it_has_less_than_the_work_ahead() -> None:
     loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 1000)
     half = WORK_AHEAD_US // 2
@@ -52,7 +52,7 @@ def test_an_idle_worker_takes_a_task_of_any_length() -> None:
     assert take(loads, 1) is None
 
 
-def test_a_worker_that_joins_with_work_has_that_much_less_room() -> None:
+def test_a_worker_that_joins_with_work_has_less_capacity() -> None:
     loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 1000, tasks=2, work_us=WORK_AHEAD_US)
     assert take(loads, 1) is None
@@ -60,7 +60,7 @@ def test_a_worker_that_joins_with_work_has_that_much_less_room() -> None:
     assert take(loads, 1) == "worker"
 
 
-def test_a_worker_that_left_gets_nothing_and_its_late_news_are_ignored() -> None:
+def test_a_worker_that_left_gets_no_tasks_and_its_late_reports_are_ignored() -> None:
     loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 5)
     loads.leave("worker")
@@ -71,7 +71,7 @@ def test_a_worker_that_left_gets_nothing_and_its_late_news_are_ignored() -> None
     assert "worker" not in loads
 
 
-def test_a_worker_that_joins_again_is_counted_anew() -> None:
+def test_a_worker_that_joins_again_starts_with_an_empty_load() -> None:
     loads: WorkerLoads = WorkerLoads()
     loads.join("worker", 2)
     take(loads, WORK_AHEAD_US)
@@ -79,7 +79,7 @@ def test_a_worker_that_joins_again_is_counted_anew() -> None:
     assert [take(loads, 1), take(loads, 1), take(loads, 1)] == ["worker", "worker", None]
 
 
-def test_tasks_that_go_on_need_no_room() -> None:
+def test_resumed_tasks_need_no_free_capacity() -> None:
     loads: WorkerLoads = WorkerLoads()
     loads.join("one", 1)
     assert take(loads, 5) == "one"
@@ -122,7 +122,9 @@ def moving(*tasks: int) -> list[tuple[int, bool]]:
         ((), ()),
     ],
 )
-def test_busy_workers_give_back_what_levels_the_work(tasks: tuple[int, ...], given_back: tuple[int, ...]) -> None:
+def test_busy_workers_return_the_number_of_tasks_that_levels_the_queues(
+    tasks: tuple[int, ...], given_back: tuple[int, ...]
+) -> None:
     assert sorted(tasks_to_recall(moving(*tasks))) == sorted(given_back)
 
 
@@ -136,7 +138,7 @@ def test_a_stuck_worker_keeps_the_task_that_it_runs() -> None:
     assert tasks_to_recall([(0, True), (2, True)]) == [0, 1]
 
 
-def test_it_is_uneven_when_a_worker_is_idle_while_tasks_wait_at_another() -> None:
+def test_loads_are_uneven_when_a_worker_is_idle_while_tasks_wait_at_another() -> None:
     loads: WorkerLoads = WorkerLoads()
     loads.join("one", 10)
     take(loads, 1)
@@ -152,7 +154,7 @@ def test_it_is_uneven_when_a_worker_is_idle_while_tasks_wait_at_another() -> Non
     assert not loads.has_waiting()
 
 
-def test_a_worker_that_shall_give_back_gets_nothing_until_one_of_its_tasks_has_ended() -> None:
+def test_a_worker_with_recalled_tasks_gets_none_until_one_of_its_tasks_has_ended() -> None:
     loads: WorkerLoads = WorkerLoads()
     loads.join("busy", 10, tasks=3)
     loads.join("idle", 10)
@@ -164,7 +166,7 @@ def test_a_worker_that_shall_give_back_gets_nothing_until_one_of_its_tasks_has_e
     assert take(loads, 1) == "busy"
 
 
-def test_a_worker_where_nothing_has_ended_since_is_stuck() -> None:
+def test_a_worker_without_an_ended_task_since_the_last_look_is_stuck() -> None:
     loads: WorkerLoads = WorkerLoads()
     for name, tasks in (("stuck", 5), ("moving", 5), ("idle", 0), ("single", 1)):
         loads.join(name, 10, tasks=tasks)
@@ -183,17 +185,17 @@ class TestNear:
             loads.join(worker, 2, host=host)
         return loads
 
-    def test_the_worker_itself_comes_first_then_those_beside_it_then_anybody(self) -> None:
+    def test_the_near_worker_is_preferred_then_workers_of_its_host_then_any_worker(self) -> None:
         loads = self.loads()
         assert [take(loads, 1, "a0") for _ in range(7)] == ["a0", "a1", "a0", "a1", "b0", "b0", None]
 
-    def test_a_worker_that_has_left_is_near_nobody(self) -> None:
+    def test_a_near_worker_that_has_left_is_ignored(self) -> None:
         loads = self.loads()
         loads.leave("a0")
         assert {take(loads, 1, "a0") for _ in range(2)} == {"a1", "b0"}
         assert take(loads, 1, "a1") == "a1"
 
-    def test_it_counts_like_any_other(self) -> None:
+    def test_a_task_at_its_near_worker_counts_as_load(self) -> None:
         loads = self.loads()
         assert take(loads, WORK_AHEAD_US, "a1") == "a1"
         assert loads.load("a1") == (1, WORK_AHEAD_US)

@@ -40,7 +40,7 @@ def test_each_worker_of_an_agent_gets_tasks(simulation: Simulation) -> None:
     assert sorted(run.worker for run in agent.started) == [0, 1, 2]
 
 
-def test_tasks_that_wait_go_to_workers_that_join_and_none_runs_twice(simulation: Simulation) -> None:
+def test_waiting_tasks_move_to_workers_that_join_and_none_runs_twice(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=0.001))
     client.submit(10)
     simulation.advance(1.0)  # now they are known as short
@@ -56,7 +56,7 @@ def test_tasks_that_wait_go_to_workers_that_join_and_none_runs_twice(simulation:
     assert len(agent.started) == 11
 
 
-def test_a_response_that_is_lost_with_the_connection_costs_nothing(simulation: Simulation) -> None:
+def test_recalled_tasks_run_once_although_the_response_to_the_recall_was_lost(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=0.001))
     client.submit(10)
     simulation.advance(1.0)
@@ -85,14 +85,14 @@ def test_results_are_acknowledged(simulation: Simulation) -> None:
     assert client.statuses() == [TaskStatus.SUCCESS] * 8
 
 
-def test_an_agent_that_beats_stays(simulation: Simulation) -> None:
+def test_an_agent_that_sends_heartbeats_keeps_its_session(simulation: Simulation) -> None:
     agent = simulation.agent()
     simulation.advance(300.0)
     assert len(simulation.proxies()) == 1
     assert len(agent.said(WorkerHeartbeatEcho)) >= 300
 
 
-def test_the_tasks_of_a_lost_agent_run_elsewhere_and_only_the_running_one_is_marked(simulation: Simulation) -> None:
+def test_tasks_of_a_lost_agent_run_again_and_only_the_running_task_counts_a_crash(simulation: Simulation) -> None:
     client = simulation.client()
     client.submit(30)
     doomed = [simulation.agent(1, lambda _run: Outcome(seconds=0.001)) for _ in range(1)]
@@ -111,7 +111,7 @@ def test_the_tasks_of_a_lost_agent_run_elsewhere_and_only_the_running_one_is_mar
     assert client.statuses() == [TaskStatus.SUCCESS] * 30
 
 
-def test_a_task_whose_workers_die_ends_at_the_limit(simulation: Simulation) -> None:
+def test_a_task_that_loses_its_workers_fails_at_the_crash_limit(simulation: Simulation) -> None:
     client = simulation.client()
     (task_id,) = client.submit()
     for _ in range(3):
@@ -122,7 +122,7 @@ def test_a_task_whose_workers_die_ends_at_the_limit(simulation: Simulation) -> N
     assert client.results[task_id].payload.endswith(b"was lost (attempt 3 of 3)")
 
 
-def test_a_connection_that_ends_after_a_silence_is_no_goodbye() -> None:
+def test_an_agent_cut_off_after_a_silence_has_its_whole_time_out_to_reconnect() -> None:
     """The network ended the connection. The agent may live, and has its whole time-out to reconnect."""
     simulation = Simulation(scheduler_config(worker_timeout_seconds=60.0))
     client, agent, other = simulation.client(), simulation.agent(1, slow), simulation.agent()
@@ -157,7 +157,7 @@ def test_an_agent_that_is_cut_off_gets_no_new_tasks() -> None:
     assert [len(agent.said(RunTask)) for agent in (lost, other)] == [0, 4]
 
 
-def test_an_agent_that_is_back_gets_tasks_again(simulation: Simulation) -> None:
+def test_an_agent_that_reconnects_gets_tasks_again(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent()
     for _ in range(3):
         agent.cut()
@@ -169,7 +169,7 @@ def test_an_agent_that_is_back_gets_tasks_again(simulation: Simulation) -> None:
         assert client.statuses()[-1] == TaskStatus.SUCCESS
 
 
-def test_a_task_whose_workers_leave_in_good_order_is_never_blamed(simulation: Simulation) -> None:
+def test_a_task_whose_workers_leave_in_order_is_never_counted_as_crashed(simulation: Simulation) -> None:
     client = simulation.client()
     client.submit()
     for _ in range(5):
@@ -183,7 +183,7 @@ def test_a_task_whose_workers_leave_in_good_order_is_never_blamed(simulation: Si
     assert client.statuses() == [TaskStatus.SUCCESS]
 
 
-def test_a_hanging_agent_is_given_up_and_its_late_results_do_not_count() -> None:
+def test_a_hanging_agent_is_lost_and_its_late_results_do_not_count() -> None:
     simulation = Simulation(scheduler_config(worker_timeout_seconds=10.0))
     client = simulation.client()
     hanging = simulation.agent(1, slow)
@@ -204,7 +204,7 @@ def test_a_hanging_agent_is_given_up_and_its_late_results_do_not_count() -> None
     assert len(simulation.proxies()) == 2
 
 
-def test_an_agent_that_comes_back_goes_on_with_what_it_has(simulation: Simulation) -> None:
+def test_an_agent_that_reconnects_continues_its_runs(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2, slow)
     client.submit(2)
     simulation.advance(1.0)
@@ -217,7 +217,7 @@ def test_an_agent_that_comes_back_goes_on_with_what_it_has(simulation: Simulatio
     assert len(simulation.sessions(AgentSession)) == 1
 
 
-def test_results_of_the_time_without_a_connection_arrive_later_and_once(simulation: Simulation) -> None:
+def test_results_from_the_time_without_a_connection_arrive_later_and_once(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.5))
     client.submit()
     simulation.advance(1.0)
@@ -230,7 +230,7 @@ def test_results_of_the_time_without_a_connection_arrive_later_and_once(simulati
     assert len(agent.started) == 1
 
 
-def test_orders_that_were_lost_with_the_connection_are_sent_again(simulation: Simulation) -> None:
+def test_orders_that_were_lost_with_the_connection_are_resent(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     simulation.router.open_connections.discard(agent.connection)  # neither side has noticed yet
     client.submit()
@@ -241,7 +241,7 @@ def test_orders_that_were_lost_with_the_connection_are_sent_again(simulation: Si
     assert len(agent.started) == 1
 
 
-def test_a_cancel_that_was_lost_with_the_connection_is_said_again(simulation: Simulation) -> None:
+def test_a_cancel_that_was_lost_with_the_connection_is_resent(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     (task_id,) = client.submit()
     simulation.run()
@@ -264,7 +264,7 @@ def test_results_for_a_worker_that_the_agent_does_not_have_are_dropped(simulatio
     assert client.results == {}
 
 
-def test_a_proxy_that_fails_ends_its_session_and_the_agent_starts_anew() -> None:
+def test_a_failed_worker_proxy_ends_its_session_and_the_agent_starts_a_new_one() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(2, slow)
     client.submit(4)
@@ -279,7 +279,7 @@ def test_a_proxy_that_fails_ends_its_session_and_the_agent_starts_anew() -> None
     assert client.surplus == []
 
 
-def test_a_session_that_fails_returns_its_tasks_and_the_agent_says_hello_again() -> None:
+def test_a_failed_agent_session_returns_its_tasks_and_the_agent_repeats_its_hello() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(2)
@@ -303,7 +303,7 @@ def test_no_assignment_is_lost_with_a_worker_that_leaves_in_the_same_moment(simu
     assert client.statuses() == [TaskStatus.SUCCESS] * 20
 
 
-def test_what_was_deleted_while_an_agent_was_cut_off_is_deleted_when_it_is_back(simulation: Simulation) -> None:
+def test_objects_deleted_while_an_agent_was_disconnected_are_deleted_when_it_reconnects(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent()
     gone, stays = client.create(b"gone"), client.create(b"stays")
     client.submit(uses=[gone, stays])
@@ -340,7 +340,7 @@ def test_functions_stay_with_the_agent_for_the_retention_time() -> None:
 # Its session is resumed
 
 
-def test_an_agent_that_goes_on_hears_what_was_said_meanwhile_and_runs_nothing_twice(simulation: Simulation) -> None:
+def test_a_resumed_agent_receives_missed_messages_and_runs_no_task_twice(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     agent.goes_on = True
     tasks = client.submit(2)
@@ -360,7 +360,7 @@ def test_an_agent_that_goes_on_hears_what_was_said_meanwhile_and_runs_nothing_tw
     assert agent._kept == []
 
 
-def test_an_order_that_cannot_have_left_goes_to_another_worker_at_once() -> None:
+def test_a_task_whose_order_cannot_have_been_sent_goes_to_another_worker_at_once() -> None:
     simulation = Simulation(scheduler_config(crash_limit=1))
     client, lost = simulation.client(), simulation.agent(1)
     simulation.router.open_connections.discard(lost.connection)  # it is dead, and the scheduler does not know it
@@ -373,7 +373,7 @@ def test_an_order_that_cannot_have_left_goes_to_another_worker_at_once() -> None
     assert len(other.started) == 1
 
 
-def test_a_task_whose_order_may_not_have_arrived_has_no_mark_of_a_crash() -> None:
+def test_a_task_whose_order_may_not_have_arrived_is_not_counted_as_crashed() -> None:
     simulation = Simulation(scheduler_config(crash_limit=1, worker_timeout_seconds=6.0))
     client, lost = simulation.client(), simulation.agent(1)
     lost.hang()
@@ -384,7 +384,7 @@ def test_a_task_whose_order_may_not_have_arrived_has_no_mark_of_a_crash() -> Non
     assert client.statuses() == [TaskStatus.SUCCESS]
 
 
-def test_anything_that_an_agent_says_is_news() -> None:
+def test_any_message_of_an_agent_counts_as_a_heartbeat() -> None:
     """Heartbeats of an agent may be late, behind parts of something large."""
     simulation = Simulation(scheduler_config(worker_timeout_seconds=6.0))
     agent = simulation.agent(1)
@@ -405,7 +405,7 @@ def counted_workers(simulation: Simulation, client: SimulatedClient, workers: in
     return client.said(InfoResponse)[-1].workers, len(client.said(WorkerDetails))
 
 
-def test_closed_workers_are_not_there(simulation: Simulation) -> None:
+def test_closed_workers_get_no_tasks_and_are_not_counted(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(4, slow, closed=3)
     client.submit(6)
     simulation.run()
@@ -426,7 +426,7 @@ def test_workers_that_are_opened_take_tasks_and_are_awaited(simulation: Simulati
     assert client.statuses() == [TaskStatus.SUCCESS] * 6
 
 
-def test_workers_that_are_closed_give_back_what_waits_and_finish_what_runs(simulation: Simulation) -> None:
+def test_workers_that_are_closed_return_queued_tasks_and_finish_running_ones(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(3, lambda _run: Outcome(seconds=0.001))
     client.submit(9)
     simulation.advance(1.0)  # now they are known as short, and are queued at their workers
@@ -451,7 +451,7 @@ def test_workers_that_are_closed_give_back_what_waits_and_finish_what_runs(simul
     assert len({run.task_id for run in agent.started}) == len(agent.started)
 
 
-def test_a_closed_worker_that_is_cut_off_and_back_stays_closed(simulation: Simulation) -> None:
+def test_a_closed_worker_stays_closed_when_its_agent_reconnects(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2, slow)
     agent.close_workers(1)
     simulation.run()
@@ -464,7 +464,7 @@ def test_a_closed_worker_that_is_cut_off_and_back_stays_closed(simulation: Simul
     simulation.advance(300.0)
 
 
-def test_an_agent_with_a_run_at_a_closed_worker_is_taken_over_with_it(simulation: Simulation) -> None:
+def test_the_next_scheduler_adopts_runs_at_closed_workers(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2, slow)
     client.submit(2)
     simulation.run()
@@ -479,7 +479,7 @@ def test_an_agent_with_a_run_at_a_closed_worker_is_taken_over_with_it(simulation
     assert len(agent.started) == 2
 
 
-def test_what_asks_for_an_amount_runs_where_the_number_of_workers_changes(simulation: Simulation) -> None:
+def test_tasks_that_request_resources_run_at_agents_with_closed_workers(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(4, slow, closed=2)
     client.options = RunOptions(capabilities=(("gpu", 1),)).encode()
     client.submit(2)
@@ -487,7 +487,7 @@ def test_what_asks_for_an_amount_runs_where_the_number_of_workers_changes(simula
     assert len(agent.started) == 2
 
 
-def test_very_many_workers_begin_in_slices_and_others_have_their_turn(
+def test_very_many_workers_are_started_in_slices_between_other_turns(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_session, "OPENED_AT_ONCE", 3)
@@ -515,7 +515,7 @@ def test_very_many_workers_begin_in_slices_and_others_have_their_turn(
     simulation.advance(100.0)
 
 
-def test_workers_that_have_not_begun_do_so_when_their_agent_is_back(
+def test_workers_that_were_not_started_are_started_when_their_agent_reconnects(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_session, "OPENED_AT_ONCE", 3)
@@ -535,7 +535,7 @@ def test_workers_that_have_not_begun_do_so_when_their_agent_is_back(
     simulation.advance(100.0)
 
 
-def test_workers_that_have_not_begun_when_they_are_closed_never_do(
+def test_workers_that_are_closed_before_their_start_are_never_started(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_session, "OPENED_AT_ONCE", 3)
@@ -578,7 +578,7 @@ def most_in_a_turn(simulation: Simulation, monkeypatch: pytest.MonkeyPatch, *han
     return most
 
 
-def test_the_cut_the_return_and_the_goodbye_of_very_many_workers_take_many_turns(
+def test_loss_reconnection_and_leave_of_very_many_workers_take_many_turns(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_STEPS", 3)
@@ -604,7 +604,9 @@ def test_the_cut_the_return_and_the_goodbye_of_very_many_workers_take_many_turns
     assert client.statuses() == [TaskStatus.SUCCESS] * 10
 
 
-def test_each_worker_is_told_of_its_own_runs_only(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_worker_proxy_receives_only_its_own_runs_after_a_reconnection(
+    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With all runs for each worker, a reconnection would cost the number of workers times that of runs."""
     heard: list[int] = []
     compare = WorkerProxy._compare
@@ -627,7 +629,7 @@ def test_each_worker_is_told_of_its_own_runs_only(simulation: Simulation, monkey
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_what_an_agent_says_after_its_return_is_behind_the_news_of_it(
+def test_messages_of_an_agent_that_reconnects_are_handled_after_the_reconnection(
     simulation: Simulation, leaves: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_STEPS", 1)
@@ -653,7 +655,7 @@ def test_what_an_agent_says_after_its_return_is_behind_the_news_of_it(
     assert len(agent.started) == 6
 
 
-def test_very_many_workers_with_runs_begin_in_slices_at_another_scheduler(
+def test_very_many_workers_with_runs_join_another_scheduler_in_slices(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_STEPS", 3)
@@ -673,7 +675,7 @@ def test_very_many_workers_with_runs_begin_in_slices_at_another_scheduler(
     assert len(agent.started) == 10
 
 
-def test_results_that_come_before_their_worker_has_begun_wait_for_it(
+def test_results_that_arrive_before_their_worker_is_started_wait_for_it(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_STEPS", 1)
@@ -701,7 +703,7 @@ def start_some_workers(simulation: Simulation, agent: SimulatedAgent) -> None:
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
-def test_an_agent_that_goes_before_its_workers_have_begun_leaves_nothing(
+def test_an_agent_that_leaves_before_its_workers_are_started_leaves_no_entries(
     simulation: Simulation, is_lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_STEPS", 1)
@@ -724,7 +726,7 @@ def test_an_agent_that_goes_before_its_workers_have_begun_leaves_nothing(
     assert client.statuses() == [TaskStatus.SUCCESS] * 6
 
 
-def test_workers_that_close_or_open_while_others_begin_take_tasks_as_said_last(
+def test_workers_closed_or_opened_during_the_start_follow_the_last_request(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_STEPS", 1)
@@ -772,7 +774,7 @@ def test_an_agent_keeps_a_result_until_its_client_has_deleted_it(simulation: Sim
     simulation.check_empty()
 
 
-def test_what_nobody_wants_when_it_comes_is_deleted_where_it_is(simulation: Simulation) -> None:
+def test_an_unwanted_large_result_is_deleted_at_its_agent(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     (task_id,) = client.submit(1)
     simulation.advance(1.0)
@@ -783,7 +785,7 @@ def test_what_nobody_wants_when_it_comes_is_deleted_where_it_is(simulation: Simu
     assert agent.dropped == [(task_id, LOCATION)]
 
 
-def test_a_client_hears_at_once_that_its_result_went_with_the_agent(simulation: Simulation) -> None:
+def test_a_client_is_notified_at_once_of_a_result_that_was_lost_with_its_agent(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, located)
     (task_id,) = client.submit(1)
     simulation.advance(1.0)
@@ -798,14 +800,14 @@ def test_a_client_hears_at_once_that_its_result_went_with_the_agent(simulation: 
 @pytest.mark.parametrize(
     "location", [b"nowhere", SharedBlock.of([b"", b""]).location()], ids=["no location", "no bytes"]
 )
-def test_a_location_that_is_none_fails_the_task(simulation: Simulation, location: bytes) -> None:
+def test_a_result_with_a_malformed_location_fails_its_task(simulation: Simulation, location: bytes) -> None:
     client, _ = simulation.client(), simulation.agent(1, lambda _run: Outcome(payload=b"", location=location))
     (task_id,) = client.submit(1)
     simulation.advance(1.0)
     assert client.results[task_id].status == TaskStatus.INTERNAL_ERROR
 
 
-def test_an_agent_says_the_locations_of_its_own_runs_and_of_no_others(simulation: Simulation) -> None:
+def test_a_location_that_an_agent_reports_for_a_run_of_another_agent_is_ignored(simulation: Simulation) -> None:
     """A location for a result of another agent changes nothing, and the value there is deleted."""
     client, agent = simulation.client(), simulation.agent(1, located)
     (task_id,) = client.submit(1)
@@ -820,7 +822,7 @@ def test_an_agent_says_the_locations_of_its_own_runs_and_of_no_others(simulation
     assert ([part.object_id for part in agent.parts_wanted], other.parts_wanted) == ([task_id], [])
 
 
-def test_who_cannot_open_a_result_gets_it_from_its_agent(simulation: Simulation) -> None:
+def test_a_client_that_cannot_open_a_result_receives_it_from_its_agent(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, located)
     (task_id,) = client.submit(1)
     simulation.advance(1.0)

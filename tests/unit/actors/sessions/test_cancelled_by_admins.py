@@ -43,9 +43,7 @@ def status_of(client: SimulatedClient, task_id: TaskId) -> int | None:
     return None if result is None else result.status
 
 
-def test_tasks_that_run_that_wait_and_that_are_held_by_a_quota(
-    simulation: Simulation, cancels: Callable[..., None]
-) -> None:
+def test_an_admin_cancels_running_waiting_and_held_tasks(simulation: Simulation, cancels: Callable[..., None]) -> None:
     simulation.tree.directory.owners.of("alice", OwnerTerms(tasks=2))
     simulation.agent(1, long)
     client = simulation.client(user="alice")
@@ -57,7 +55,7 @@ def test_tasks_that_run_that_wait_and_that_are_held_by_a_quota(
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_row_takes_those_with_it_that_travel_together_and_no_others(
+def test_an_admin_that_cancels_a_row_cancels_the_range_it_travels_in_and_no_other_task(
     simulation: Simulation, cancels: Callable[..., None], workers: int
 ) -> None:
     """Without workers, all rows wait as one range; agents of older versions take each row alone."""
@@ -79,7 +77,7 @@ def test_a_row_takes_those_with_it_that_travel_together_and_no_others(
     assert session._owner.tasks == N_ROWS + 1 - (ended.rows or 1)
 
 
-def test_a_task_of_a_task(simulation: Simulation, cancels: Callable[..., None]) -> None:
+def test_an_admin_cancels_a_nested_task(simulation: Simulation, cancels: Callable[..., None]) -> None:
     agent = simulation.agent(4, long)
     nested = simulation.nested_client(agent)
     one, other = nested.submit(2)
@@ -89,7 +87,7 @@ def test_a_task_of_a_task(simulation: Simulation, cancels: Callable[..., None]) 
     assert [status_of(nested, each) for each in (one, other)] == [CANCELED, None]
 
 
-def test_a_node_takes_its_graph_with_it(simulation: Simulation, cancels: Callable[..., None]) -> None:
+def test_an_admin_that_cancels_a_node_cancels_its_graph(simulation: Simulation, cancels: Callable[..., None]) -> None:
     simulation.agent(1, long)
     client = simulation.client(user="alice")
     client.submit_graph([(), (0,)], [0, 1])
@@ -102,7 +100,7 @@ def test_a_node_takes_its_graph_with_it(simulation: Simulation, cancels: Callabl
     assert status_of(client, stays) is None
 
 
-def test_among_very_many_it_is_looked_for_a_slice_at_a_time(
+def test_a_task_to_cancel_is_looked_for_among_very_many_in_slices(
     simulation: Simulation, cancels: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = simulation.client(user="alice")

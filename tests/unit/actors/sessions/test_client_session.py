@@ -46,7 +46,7 @@ def slow(_run: RunTask) -> Outcome:
     return Outcome(seconds=30.0)
 
 
-def test_a_batch_of_tasks_is_run_and_each_result_comes_once(simulation: Simulation) -> None:
+def test_a_batch_of_tasks_is_run_and_each_result_arrives_once(simulation: Simulation) -> None:
     client = simulation.client()
     agents = [simulation.agent(2), simulation.agent(1)]
     client.submit(20)
@@ -60,7 +60,7 @@ def test_a_batch_of_tasks_is_run_and_each_result_comes_once(simulation: Simulati
     simulation.check_empty()
 
 
-def test_storms_of_cancels_leave_nothing_behind_and_the_next_tasks_run_as_ever(simulation: Simulation) -> None:
+def test_very_many_cancels_leave_no_entries_and_later_tasks_run(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2, slow)
     for _ in range(3):
         task_ids = client.submit(3_000)
@@ -81,7 +81,7 @@ def test_storms_of_cancels_leave_nothing_behind_and_the_next_tasks_run_as_ever(s
     simulation.check_empty()
 
 
-def test_tasks_wait_for_a_worker_to_come(simulation: Simulation) -> None:
+def test_tasks_wait_for_a_worker_to_join(simulation: Simulation) -> None:
     client = simulation.client()
     client.submit(3)
     simulation.advance(3.0)
@@ -91,7 +91,7 @@ def test_tasks_wait_for_a_worker_to_come(simulation: Simulation) -> None:
     assert client.statuses() == [TaskStatus.SUCCESS] * 3
 
 
-def test_a_client_that_comes_back_submits_again_what_is_open_and_nothing_runs_twice(simulation: Simulation) -> None:
+def test_open_tasks_that_a_reconnected_client_resubmits_do_not_run_twice(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(2)
     simulation.advance(1.0)
@@ -103,7 +103,7 @@ def test_a_client_that_comes_back_submits_again_what_is_open_and_nothing_runs_tw
     assert len(simulation.sessions(ClientSession)) == 1
 
 
-def test_a_client_whose_connection_was_cut_has_some_seconds_to_come_back(simulation: Simulation) -> None:
+def test_a_client_whose_connection_was_closed_has_some_seconds_to_reconnect(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(1)
     client.cut()
@@ -115,7 +115,7 @@ def test_a_client_whose_connection_was_cut_has_some_seconds_to_come_back(simulat
     assert len(agent.started) == 1
 
 
-def test_a_program_that_ends_before_its_hello_is_answered_is_no_news(
+def test_a_program_that_ends_before_its_hello_is_answered_is_not_logged_as_lost(
     simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The program has submitted nothing, and cannot send a goodbye."""
@@ -137,7 +137,7 @@ def test_a_program_that_ends_before_its_hello_is_answered_is_no_news(
     assert [message.endswith("is gone") for message in caplog.messages] == [False, True]
 
 
-def test_a_client_that_does_not_come_back_is_forgotten_with_its_tasks_and_objects(simulation: Simulation) -> None:
+def test_a_client_that_does_not_reconnect_is_forgotten_with_its_tasks_and_objects(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(3, for_task=b"its own")
     simulation.run()
@@ -165,7 +165,7 @@ def test_a_silent_client_is_forgotten_with_its_tasks_and_objects() -> None:
     assert client.statuses() == [TaskStatus.SUCCESS] * 3 or len(client.open) == 2
 
 
-def test_a_silent_client_in_the_process_that_has_started_the_scheduler_stays_until_its_connection_is_lost() -> None:
+def test_a_silent_client_in_the_parent_process_of_the_scheduler_stays_while_connected() -> None:
     simulation = Simulation(scheduler_config(client_timeout_seconds=10.0))
     client, agent = simulation.client(), simulation.agent(1, slow)
     (peer,) = (each for each in simulation.tree.directory.peers.values() if each.key[0] == "client")
@@ -184,7 +184,7 @@ def test_a_silent_client_in_the_process_that_has_started_the_scheduler_stays_unt
     simulation.check_empty()
 
 
-def test_a_hello_counts_that_comes_when_the_time_out_is_just_over(simulation: Simulation) -> None:
+def test_a_hello_that_arrives_just_after_the_time_out_counts(simulation: Simulation) -> None:
     client = simulation.client()
     client.hang()
     before = simulation.sessions(ClientSession)
@@ -199,7 +199,7 @@ def test_a_hello_counts_that_comes_when_the_time_out_is_just_over(simulation: Si
     assert client.statuses() == [TaskStatus.SUCCESS]
 
 
-def test_a_client_that_beats_stays(simulation: Simulation) -> None:
+def test_a_client_that_sends_heartbeats_keeps_its_session(simulation: Simulation) -> None:
     client = simulation.client()
     simulation.advance(300.0)
     assert len(simulation.sessions(ClientSession)) == 1
@@ -257,7 +257,7 @@ def test_a_large_result_is_stored_fetched_and_deleted(simulation: Simulation) ->
     assert client.fetched == {task_id: None}
 
 
-def test_objects_for_a_task_go_with_it_and_nodes_forget_them(simulation: Simulation) -> None:
+def test_objects_for_a_task_are_removed_with_it_also_at_agents(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(1, for_task=b"its own")
     simulation.run()
@@ -280,7 +280,7 @@ def test_a_function_of_two_clients_survives_the_first_that_leaves(simulation: Si
     simulation.check_empty()
 
 
-def test_a_task_that_fails_inside_the_scheduler_is_reported_and_no_other() -> None:
+def test_a_task_whose_actor_fails_is_reported_and_other_tasks_succeed() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(1, slow)
     first, second, third = client.submit(3, for_task=b"its own")
@@ -298,7 +298,7 @@ def test_a_task_that_fails_inside_the_scheduler_is_reported_and_no_other() -> No
     simulation.check_empty()
 
 
-def test_a_session_that_fails_sends_its_client_to_say_hello_again_and_the_tasks_run_anew() -> None:
+def test_a_failed_client_session_makes_its_client_repeat_its_hello_and_resubmit_its_tasks() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(2)
@@ -323,7 +323,7 @@ def test_a_task_that_crashes_below_the_limit_succeeds_in_the_end(simulation: Sim
     assert len(agent.started) == crashes + 1
 
 
-def test_a_task_that_always_crashes_ends_at_the_limit_and_harms_no_other(simulation: Simulation) -> None:
+def test_a_task_that_always_crashes_fails_at_the_limit_and_other_tasks_succeed(simulation: Simulation) -> None:
     client = simulation.client()
     poison = TaskId(b"")
     simulation.agent(
@@ -335,7 +335,7 @@ def test_a_task_that_always_crashes_ends_at_the_limit_and_harms_no_other(simulat
     assert client.results[poison].payload == b"exit 1 (attempt 3 of 3)"
 
 
-def test_tasks_of_two_clients_do_not_meet(simulation: Simulation) -> None:
+def test_two_clients_each_receive_the_results_of_their_own_tasks(simulation: Simulation) -> None:
     clients = [simulation.client(), simulation.client()]
     simulation.agent(3)
     for client in clients:
@@ -346,7 +346,7 @@ def test_tasks_of_two_clients_do_not_meet(simulation: Simulation) -> None:
         assert set(client.results) == set(client.submitted)
 
 
-def test_a_function_with_the_id_of_another_one_is_not_kept(
+def test_a_function_with_the_id_of_another_function_is_not_stored(
     simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = simulation.client()
@@ -361,7 +361,7 @@ def test_a_function_with_the_id_of_another_one_is_not_kept(
 # Its session is resumed
 
 
-def test_results_that_end_while_a_client_is_away_are_delivered_when_it_is_back(simulation: Simulation) -> None:
+def test_results_that_arrive_while_a_client_is_disconnected_are_sent_when_it_reconnects(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     client.goes_on = True
     client.submit(8)
@@ -378,7 +378,7 @@ def test_results_that_end_while_a_client_is_away_are_delivered_when_it_is_back(s
     assert client.surplus == []
 
 
-def test_a_result_that_was_lost_with_its_connection_is_said_again(simulation: Simulation) -> None:
+def test_a_result_that_was_lost_with_its_connection_is_resent(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     client.goes_on = True
     client.submit(8)
@@ -393,7 +393,7 @@ def test_a_result_that_was_lost_with_its_connection_is_said_again(simulation: Si
     assert len(agent.started) == 8
 
 
-def test_what_a_client_says_while_it_is_away_is_heard_once(simulation: Simulation) -> None:
+def test_tasks_submitted_while_a_client_is_disconnected_run_once(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     client.goes_on = True
     simulation.close_connection(client.connection)
@@ -407,7 +407,7 @@ def test_what_a_client_says_while_it_is_away_is_heard_once(simulation: Simulatio
     assert len(agent.started) == 3
 
 
-def test_beyond_the_bound_what_waits_for_a_client_is_dropped_and_its_tasks_run_again(
+def test_pending_results_above_the_limit_are_dropped_and_their_tasks_run_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     simulation = Simulation(scheduler_config(kept_bytes=1000))
@@ -426,7 +426,7 @@ def test_beyond_the_bound_what_waits_for_a_client_is_dropped_and_its_tasks_run_a
     assert len(agent.started) == 8
 
 
-def test_what_ends_before_a_client_has_said_all_again_does_not_run_again(simulation: Simulation) -> None:
+def test_tasks_that_end_before_their_client_has_resubmitted_them_do_not_run_again(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
     client.submit(2)
     client.submit_graph([(), (0,), (0,)], {0, 2})
@@ -446,7 +446,7 @@ def test_what_ends_before_a_client_has_said_all_again_does_not_run_again(simulat
     assert client.statuses() == [TaskStatus.SUCCESS] * 7
 
 
-def test_so_it_is_if_what_a_client_says_again_takes_longer_than_to_its_next_heartbeat(simulation: Simulation) -> None:
+def test_ended_tasks_do_not_run_again_if_the_resubmission_outlasts_a_heartbeat(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
     client.submit(2)
     simulation.advance(0.5)
@@ -461,7 +461,9 @@ def test_so_it_is_if_what_a_client_says_again_takes_longer_than_to_its_next_hear
 
 
 @pytest.mark.parametrize("begun_twice", [False, True])
-def test_so_it_is_for_results_that_were_lost_with_a_welcome(simulation: Simulation, *, begun_twice: bool) -> None:
+def test_tasks_whose_results_were_lost_with_a_hello_reply_do_not_run_again(
+    simulation: Simulation, *, begun_twice: bool
+) -> None:
     """A new session starts, and its hello reply is lost with all messages behind it."""
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=1.0))
     client.submit(2)
@@ -483,7 +485,7 @@ def test_so_it_is_for_results_that_were_lost_with_a_welcome(simulation: Simulati
     simulation.check_empty()
 
 
-def test_a_large_object_goes_on_where_it_was_cut(simulation: Simulation) -> None:
+def test_the_transfer_of_a_large_object_continues_after_a_lost_connection(simulation: Simulation) -> None:
     client = simulation.client()
     content = bytes(range(256)) * 20_000
     object_id = client.create(content)
@@ -521,7 +523,7 @@ def test_five_unreadable_messages_in_a_row_end_a_session(caplog: pytest.LogCaptu
     assert simulation.sessions(ClientSession) == []
 
 
-def test_an_unreadable_message_now_and_then_is_forgiven(simulation: Simulation) -> None:
+def test_a_client_with_occasional_unreadable_messages_is_accepted_again(simulation: Simulation) -> None:
     client = simulation.client()
     client.goes_on = True
     for _ in range(2 * TRIES_MOST):
@@ -552,9 +554,7 @@ def test_a_client_that_does_not_keep_to_its_window_has_tasks_refused() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 2**64 - 1])
-def test_a_range_that_is_none_is_refused_as_one_task_and_begins_no_list_anew(
-    simulation: Simulation, number: int
-) -> None:
+def test_a_malformed_range_is_refused_as_one_task_and_leaves_no_open_rows(simulation: Simulation, number: int) -> None:
     client = simulation.client()
     first = TaskId(b"prefix--" + number.to_bytes(8, "big"))
     client.say(Task(first, FUNCTION_ID, b"no table of lengths", b"", rows=ROWS_MOST))
@@ -581,7 +581,7 @@ def test_rows_that_are_not_open_are_looked_for_in_slices() -> None:
     assert simulation.dispatcher.messages_handled - handled >= 10 * ROWS_MOST // SLICE_STEPS
 
 
-def test_what_is_larger_than_the_scheduler_takes_is_missing_and_what_another_client_has_sent_is_not() -> None:
+def test_a_value_above_the_size_limit_is_missing_until_it_is_accepted_from_another_client() -> None:
     limit = 80_000
     simulation = Simulation(value_bytes=lambda: limit)
     client, other, agent = simulation.client(), simulation.client(), simulation.agent()
@@ -624,7 +624,7 @@ def nodes(*numbers: int) -> Batch[GraphNode]:
     return Batch[GraphNode](each)
 
 
-def test_no_more_results_are_noted_than_a_client_may_have_tasks() -> None:
+def test_the_results_remembered_for_a_resubmission_are_limited_by_the_tasks_of_a_client() -> None:
     """A client that acknowledges nothing may have been sent the ends of any number of rows."""
     said = [TaskResult(TaskId(number.to_bytes(8, "big") + bytes(8)), 2, b"", 0, rows=ROWS_MOST) for number in range(9)]
     again = Resubmission((), said, 2 * ROWS_MOST)
@@ -632,20 +632,20 @@ def test_no_more_results_are_noted_than_a_client_may_have_tasks() -> None:
     assert len(again.still_to_run(known, ())) == 7
 
 
-def test_what_was_open_and_is_not_any_more_has_ended() -> None:
+def test_resubmitted_tasks_that_were_open_before_and_have_ended_do_not_run() -> None:
     again = Resubmission([task_id(1), task_id(2)], [TaskResult(task_id(3), 0, b"", 0), "something else"], MANY)
     batch = [task(number) for number in (1, 2, 3, 4)]
     assert again.still_to_run(batch, {task_id(2)}) == [task(2), task(4)]
 
 
-def test_what_is_said_once_more_is_to_run_since_no_agent_has_its_result() -> None:
+def test_a_task_that_is_resubmitted_twice_runs_because_no_agent_has_its_result() -> None:
     claimed, refused = task(1), task(2)
     again = Resubmission([task_id(1)], [TaskResult(task_id(2), TaskStatus.NOT_FOUND, b"", 0)], MANY)
     assert again.still_to_run([claimed, refused], ()) == [refused]
     assert again.still_to_run([claimed], ()) == [claimed]
 
 
-def test_what_made_a_result_that_was_lost_is_said_again_to_run() -> None:
+def test_resubmitted_tasks_whose_results_were_lost_run_again() -> None:
     said = [TaskResult(task_id(number), 0, b"", 100_000) for number in range(3)]
     again = Resubmission((), [*said, ObjectResponse(ObjectId(task_id(0)), LOST, (), reason="its agent is gone")], MANY)
     again.lose(ObjectId(task_id(1)))
@@ -654,7 +654,7 @@ def test_what_made_a_result_that_was_lost_is_said_again_to_run() -> None:
 
 
 @pytest.mark.parametrize(("told", "runs"), [((1, 2), False), ((1,), True), ((), True)])
-def test_a_graph_runs_unless_all_its_results_are_on_their_way(told: tuple[int, ...], runs: bool) -> None:
+def test_a_resubmitted_graph_runs_unless_all_its_results_are_being_sent(told: tuple[int, ...], runs: bool) -> None:
     again = Resubmission((), [TaskResult(task_id(1), 0, b"", 0)] if told else (), MANY)
     for number in told[1:]:
         again.tell(task_id(number))
@@ -666,14 +666,14 @@ def test_a_graph_runs_unless_all_its_results_are_on_their_way(told: tuple[int, .
     assert again.is_over(BEAT, 0)
 
 
-def test_it_is_not_over_while_something_is_on_its_way() -> None:
+def test_a_resubmission_does_not_end_while_messages_are_pending() -> None:
     again = Resubmission((), (), MANY)
     assert not again.is_over(BEAT, 1)
     assert not again.is_over(ClientHeartbeat(1, has_unsaid=1), 0)
     assert again.is_over(BEAT, 0)
 
 
-def test_the_inputs_of_a_graph_count_as_its_nodes() -> None:
+def test_inputs_of_a_resubmitted_graph_count_as_its_nodes() -> None:
     again = Resubmission((), (), MANY)
     again.announce(SPEC)
     inputs = [GraphInput(GRAPH_ID, position, task_id(9), GraphId(NO_ID)) for position in range(2)]
@@ -681,7 +681,7 @@ def test_the_inputs_of_a_graph_count_as_its_nodes() -> None:
     assert again.add_nodes(GRAPH_ID, nodes(1)) == (SPEC, inputs, nodes(1))
 
 
-def test_a_graph_that_is_cancelled_is_not_awaited() -> None:
+def test_a_cancelled_graph_is_not_awaited_by_a_resubmission() -> None:
     again = Resubmission((), (), MANY)
     again.announce(SPEC)
     again.forget(GRAPH_ID)

@@ -48,7 +48,7 @@ def scene(simulation: Simulation) -> Scene:
     return Scene(simulation, alice, also_alice, bob, alice.create(b"secret"))
 
 
-def test_whoever_belongs_to_the_owner_reads_an_object_and_nobody_else(scene: Scene) -> None:
+def test_only_clients_of_its_owner_and_admins_can_read_an_object(scene: Scene) -> None:
     assert scene.fetched(scene.also_alice, scene.object_id).found == FOUND
     refused = scene.fetched(scene.bob, scene.object_id)
     assert (refused.found, refused.frames, refused.reason) == (NOT_FOUND, (), "it does not belong to bob")
@@ -56,7 +56,7 @@ def test_whoever_belongs_to_the_owner_reads_an_object_and_nobody_else(scene: Sce
     assert scene.fetched(scene.bob, scene.object_id).found == FOUND
 
 
-def test_a_result_is_its_owners(scene: Scene) -> None:
+def test_a_result_belongs_to_the_owner_of_its_task(scene: Scene) -> None:
     scene.simulation.agent(1, lambda _run: Outcome(frames=(b"result",)))
     (task_id,) = scene.alice.submit(1)
     scene.simulation.advance(1.0)
@@ -64,7 +64,7 @@ def test_a_result_is_its_owners(scene: Scene) -> None:
     assert scene.fetched(scene.bob, ObjectId(task_id)).found == NOT_FOUND
 
 
-def test_of_graphs_with_objects_of_others_no_more_are_remembered_than_of_those_over_a_quota(
+def test_the_number_of_remembered_graphs_refused_for_foreign_objects_is_limited(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.actors.sessions.client_graphs.REFUSED_MOST", 3)
@@ -79,7 +79,7 @@ def test_of_graphs_with_objects_of_others_no_more_are_remembered_than_of_those_o
     assert [len(each._graphs._refused) for each in sessions] == [3]
 
 
-def test_a_task_gets_no_object_of_another_owner(scene: Scene) -> None:
+def test_a_task_that_names_an_object_of_another_owner_does_not_receive_it(scene: Scene) -> None:
     agent = scene.simulation.agent(2)
     (own,) = scene.also_alice.submit(1, uses=[scene.object_id])
     (stolen,) = scene.bob.submit(1, uses=[scene.object_id])
@@ -90,7 +90,7 @@ def test_a_task_gets_no_object_of_another_owner(scene: Scene) -> None:
     assert len(agent.started) == 1
 
 
-def test_an_admin_hears_of_the_tasks_of_others_and_of_what_they_have_written(scene: Scene) -> None:
+def test_an_admin_receives_states_and_output_of_tasks_of_other_owners(scene: Scene) -> None:
     agent = scene.simulation.agent(1, lambda _run: Outcome(seconds=1000.0))
     running, waiting = scene.alice.submit(2)
     scene.simulation.advance(1.0)
@@ -113,13 +113,13 @@ def test_an_admin_hears_of_the_tasks_of_others_and_of_what_they_have_written(sce
     assert scene.bob.said(ExplainResponse)[-1].state == ""
 
 
-def test_a_nested_client_reads_for_the_task_that_it_is_in(scene: Scene) -> None:
+def test_a_nested_client_can_read_objects_of_the_owner_of_its_task(scene: Scene) -> None:
     agent = scene.simulation.agent(1)
     nested = scene.simulation.nested_client(agent)
     assert scene.fetched(nested, scene.object_id).found == FOUND
 
 
-def test_functions_are_shared(scene: Scene) -> None:
+def test_functions_are_shared_by_all_owners(scene: Scene) -> None:
     scene.simulation.agent(1)
     (first,), (second,) = scene.alice.submit(1), scene.bob.submit(1)
     scene.simulation.advance(1.0)

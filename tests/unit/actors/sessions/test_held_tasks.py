@@ -40,7 +40,7 @@ def explanation_of(simulation: Simulation, client: SimulatedClient, task_id: Tas
     return found
 
 
-def test_no_more_tasks_of_an_owner_begin_than_it_may_have_and_all_end(simulation: Simulation) -> None:
+def test_tasks_of_an_owner_start_within_its_quota_and_all_end(simulation: Simulation) -> None:
     owner, agent = alice(simulation, tasks=3), simulation.agent(8)
     clients = [simulation.client(user="alice") for _ in range(2)]
     for client in clients:
@@ -62,7 +62,7 @@ def test_no_more_tasks_of_an_owner_begin_than_it_may_have_and_all_end(simulation
     simulation.check_empty()
 
 
-def test_each_session_of_an_owner_gets_a_part_of_what_there_is_room_for(simulation: Simulation) -> None:
+def test_sessions_of_an_owner_share_its_quota(simulation: Simulation) -> None:
     alice(simulation, tasks=2)
     simulation.agent(2)
     first, second = (simulation.client(user="alice") for _ in range(2))
@@ -74,7 +74,7 @@ def test_each_session_of_an_owner_gets_a_part_of_what_there_is_room_for(simulati
     assert None in first.statuses()
 
 
-def test_the_owner_of_a_task_that_waits_is_told_why(simulation: Simulation) -> None:
+def test_the_explanation_of_a_held_task_names_the_quota(simulation: Simulation) -> None:
     alice(simulation, tasks=1)
     simulation.agent(1, long)
     client = simulation.client(user="alice")
@@ -111,7 +111,7 @@ def test_clients_of_one_owner_share_the_bytes_and_each_may_use_the_whole_quota_o
     assert clients[1].said(HelloReply)[-1].window_bytes == 450
 
 
-def test_what_waits_can_be_cancelled_and_takes_its_arguments_along(simulation: Simulation) -> None:
+def test_a_held_task_can_be_cancelled_and_its_arguments_are_removed(simulation: Simulation) -> None:
     owner = alice(simulation, tasks=1)
     simulation.agent(1, long)
     client = simulation.client(user="alice")
@@ -142,7 +142,7 @@ def test_a_larger_quota_holds_at_once(simulation: Simulation) -> None:
     assert len(agent.started) == 6
 
 
-def test_said_again_what_waits_runs_once(simulation: Simulation) -> None:
+def test_a_held_task_that_is_resubmitted_runs_once(simulation: Simulation) -> None:
     alice(simulation, tasks=1)
     agent = simulation.agent(1)
     client = simulation.client(user="alice")
@@ -154,7 +154,7 @@ def test_said_again_what_waits_runs_once(simulation: Simulation) -> None:
     assert len(agent.started) == 2
 
 
-def test_after_a_restart_all_goes_on_that_was_open(simulation: Simulation) -> None:
+def test_after_a_restart_all_open_tasks_continue_within_the_quota(simulation: Simulation) -> None:
     """Tasks with runs at agents do not wait; otherwise, the runs would be cancelled."""
     owner, agent = alice(simulation, tasks=2), simulation.agent(2, long)
     client = simulation.client(user="alice")
@@ -172,7 +172,7 @@ def test_after_a_restart_all_goes_on_that_was_open(simulation: Simulation) -> No
     assert len(agent.started) == 3
 
 
-def test_what_a_client_claims_of_its_past_changes_no_quota(simulation: Simulation) -> None:
+def test_false_claims_of_a_client_about_its_past_do_not_exceed_the_quota(simulation: Simulation) -> None:
     """Checked before a restart, in the minute after it, and later, with several new sessions each."""
     owner, agent = alice(simulation, tasks=5), simulation.agent(20, long)
     for seconds in (0.0, 3.0, 10.0, 100.0, 100.0):
@@ -187,7 +187,7 @@ def test_what_a_client_claims_of_its_past_changes_no_quota(simulation: Simulatio
 
 
 @pytest.mark.parametrize("n_others", [0, 3])
-def test_after_a_restart_runs_at_agents_go_on_whoever_of_the_owner_comes_first(
+def test_after_a_restart_runs_at_agents_continue_in_whatever_order_clients_reconnect(
     simulation: Simulation, n_others: int
 ) -> None:
     owner, agent = alice(simulation, tasks=3), simulation.agent(3, long)
@@ -216,7 +216,7 @@ def test_after_a_restart_runs_at_agents_go_on_whoever_of_the_owner_comes_first(
         assert set(client.statuses()) == {TaskStatus.SUCCESS}
 
 
-def test_of_a_run_at_an_agent_one_task_begins_however_many_sessions_claim_it(simulation: Simulation) -> None:
+def test_only_one_task_starts_for_a_run_that_several_sessions_claim(simulation: Simulation) -> None:
     owner, agent = alice(simulation, tasks=2), simulation.agent(2, long)
     client = simulation.client(user="alice")
     client.submit(2)
@@ -234,7 +234,7 @@ def test_of_a_run_at_an_agent_one_task_begins_however_many_sessions_claim_it(sim
     assert len(agent.started) == 2
 
 
-def test_after_a_restart_a_graph_within_the_quota_goes_on_though_others_came_first(simulation: Simulation) -> None:
+def test_after_a_restart_a_graph_within_the_quota_continues_after_earlier_clients(simulation: Simulation) -> None:
     owner, agent = alice(simulation, tasks=5), simulation.agent(2, long)
     first, other = simulation.client(user="alice"), simulation.client(user="alice")
     first.submit_graph([(), (), ()], [0, 1, 2])
@@ -265,7 +265,7 @@ def test_a_graph_over_the_quota_is_refused_whatever_its_client_claims(simulation
     assert liar.statuses() == [TaskStatus.NO_WORKER] * 3
 
 
-def test_a_value_over_the_quota_is_refused_and_whoever_wants_it_hears_why(simulation: Simulation) -> None:
+def test_a_value_over_the_quota_is_refused_and_requests_for_it_name_the_reason(simulation: Simulation) -> None:
     owner = alice(simulation, n_bytes=1000)
     client = simulation.client(user="alice")
     fits, too_large = client.create(bytes(600)), client.create(bytes(401))
@@ -290,7 +290,7 @@ def test_a_value_over_the_quota_is_refused_and_whoever_wants_it_hears_why(simula
     assert owner.n_bytes == 0
 
 
-def test_results_that_fill_the_quota_hold_the_tasks_behind_them(simulation: Simulation) -> None:
+def test_results_that_fill_the_quota_hold_later_tasks(simulation: Simulation) -> None:
     owner = alice(simulation, n_bytes=1000)
     agent = simulation.agent(1, lambda _run: Outcome(frames=(bytes(1000),)))
     client = simulation.client(user="alice")
@@ -330,7 +330,7 @@ def test_a_graph_is_taken_as_a_whole_or_refused(simulation: Simulation) -> None:
     assert client.results[client.submitted[-1]].status == TaskStatus.SUCCESS
 
 
-def test_tasks_of_tasks_are_not_held_for_their_parents_wait_for_them(simulation: Simulation) -> None:
+def test_nested_tasks_are_not_held_by_a_quota(simulation: Simulation) -> None:
     owner, agent = alice(simulation, tasks=1), simulation.agent(2, long)
     client = simulation.client(user="alice")
     client.submit(1)
@@ -342,7 +342,7 @@ def test_tasks_of_tasks_are_not_held_for_their_parents_wait_for_them(simulation:
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_nothing_is_left_of_an_owner_who_leaves_while_tasks_wait(simulation: Simulation, leaves: bool) -> None:
+def test_a_client_that_leaves_while_its_tasks_are_held_leaves_no_entries(simulation: Simulation, leaves: bool) -> None:
     owner = alice(simulation, tasks=1)
     client, other = simulation.client(user="alice"), simulation.client(user="alice")
     client.submit(2)

@@ -27,7 +27,7 @@ def nested(simulation: Simulation, agent: SimulatedAgent) -> SimulatedClient:
     return simulation.nested_client(agent, processor=7)
 
 
-def test_a_silent_client_in_a_task_keeps_its_tasks(
+def test_a_silent_nested_client_keeps_its_tasks(
     simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
 ) -> None:
     tasks = nested.submit(2)
@@ -37,7 +37,7 @@ def test_a_silent_client_in_a_task_keeps_its_tasks(
     assert set(agent.queued) == set(tasks)
 
 
-def test_a_client_in_a_task_whose_connection_was_cut_has_all_the_time_to_come_back(
+def test_a_disconnected_nested_client_may_reconnect_while_its_processor_lives(
     simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     tasks = nested.submit(2)
@@ -55,7 +55,7 @@ def test_a_client_in_a_task_whose_connection_was_cut_has_all_the_time_to_come_ba
     assert sorted(run.task_id for run in agent.started) == sorted(tasks)
 
 
-def test_when_its_processor_ends_its_tasks_are_cancelled(
+def test_nested_tasks_are_cancelled_when_the_processor_of_their_client_ends(
     simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
 ) -> None:
     other = simulation.nested_client(agent, processor=8)
@@ -69,7 +69,7 @@ def test_when_its_processor_ends_its_tasks_are_cancelled(
     assert len(simulation.sessions(NestedSession)) == 1
 
 
-def test_when_its_agent_is_lost_its_tasks_are_cancelled(
+def test_nested_tasks_are_cancelled_when_the_agent_of_their_client_is_lost(
     simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
 ) -> None:
     other_agent = simulation.agent(1, execute=lambda _run: LONG)
@@ -83,7 +83,7 @@ def test_when_its_agent_is_lost_its_tasks_are_cancelled(
 
 
 @pytest.mark.parametrize(("away_seconds", "times"), [(1.5, 1), (2.5, 2)])
-def test_unread_results_of_children_last_as_long_as_the_session_of_their_agent(
+def test_unread_results_of_nested_tasks_last_as_long_as_the_session_of_their_agent(
     simulation: Simulation, away_seconds: float, times: int
 ) -> None:
     client, agent = simulation.client(), simulation.agent(1, execute=lambda _run: LONG)
@@ -107,7 +107,7 @@ def test_unread_results_of_children_last_as_long_as_the_session_of_their_agent(
     assert [run.task_id for each in (agent, elsewhere) for run in each.started].count(child) == times
 
 
-def test_a_hello_that_is_slower_than_the_news_of_the_end_gets_no_session(
+def test_a_nested_hello_that_arrives_after_the_end_of_its_processor_gets_no_session(
     simulation: Simulation, agent: SimulatedAgent
 ) -> None:
     agent.say(ProcessorGone(9))
@@ -116,7 +116,7 @@ def test_a_hello_that_is_slower_than_the_news_of_the_end_gets_no_session(
     assert simulation.sessions(NestedSession) == []
 
 
-def test_a_client_in_a_task_of_nobody_waits_for_its_agent(simulation: Simulation) -> None:
+def test_a_nested_client_whose_agent_is_not_connected_waits_for_it(simulation: Simulation) -> None:
     elsewhere = Simulation()
     agent = elsewhere.agent()
     early = simulation.nested_client(agent, comes_back=False)
@@ -127,7 +127,7 @@ def test_a_client_in_a_task_of_nobody_waits_for_its_agent(simulation: Simulation
     assert simulation.sessions(ClientSession) == simulation.sessions(NestedSession) == []
 
 
-def test_with_one_place_a_child_runs_while_its_parent_waits() -> None:
+def test_a_nested_task_runs_in_the_only_slot_while_its_parent_is_blocked() -> None:
     simulation = Simulation(scheduler_config(per_worker_queue_size=1))
     agent = simulation.agent(1, execute=lambda _run: LONG)
     client, nested = simulation.client(), simulation.nested_client(agent)
@@ -155,7 +155,7 @@ def news(agent: SimulatedAgent) -> list[tuple[int, int, int]]:
     return [(item.processor, item.wait, item.has_news) for item in agent.said(ProcessorNews)]
 
 
-def test_the_agent_hears_when_a_client_in_a_task_only_waits_and_when_something_is_said_to_it(
+def test_the_agent_is_notified_when_a_nested_client_rests_and_when_it_is_sent_a_message(
     simulation: Simulation,
 ) -> None:
     agent = simulation.agent(1, execute=lambda _run: Outcome(seconds=10.0))
@@ -173,7 +173,7 @@ def test_the_agent_hears_when_a_client_in_a_task_only_waits_and_when_something_i
     assert len(nested.said(TaskResult)) == 1
 
 
-def test_a_client_to_which_something_is_on_the_way_is_not_yet_at_rest(simulation: Simulation) -> None:
+def test_a_nested_client_with_messages_in_transit_does_not_rest_yet(simulation: Simulation) -> None:
     agent = simulation.agent(1)
     nested = simulation.nested_client(agent, processor=7)
     heard = nested.session.pipe.heard
@@ -188,7 +188,9 @@ def test_a_client_to_which_something_is_on_the_way_is_not_yet_at_rest(simulation
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_client_that_is_back_may_rest_again(simulation: Simulation, agent: SimulatedAgent, goes_on: bool) -> None:
+def test_a_nested_client_that_reconnects_may_rest_again(
+    simulation: Simulation, agent: SimulatedAgent, goes_on: bool
+) -> None:
     nested = simulation.nested_client(agent, processor=7)
     nested.fetch(ObjectId(b"o" * 16))
     simulation.run()
@@ -202,7 +204,7 @@ def test_a_client_that_is_back_may_rest_again(simulation: Simulation, agent: Sim
     assert news(agent) == [(7, 1, 0)]
 
 
-def test_it_does_not_matter_of_any_other_client(simulation: Simulation, agent: SimulatedAgent) -> None:
+def test_a_root_client_that_reports_rest_is_ignored(simulation: Simulation, agent: SimulatedAgent) -> None:
     client = simulation.client()
     client.say(ClientResting(1, len(client.heard)))
     simulation.run()
@@ -214,7 +216,7 @@ def accounts(agent: SimulatedAgent) -> list[int]:
     return [run.account for slot in agent.slots for run in slot.queue]
 
 
-def test_what_a_task_submits_is_on_the_account_that_the_task_names_however_often_it_changes(
+def test_nested_tasks_are_charged_to_the_account_that_their_parent_names(
     simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
 ) -> None:
     agent.execute = lambda _run: Outcome(seconds=5.0)
@@ -236,7 +238,7 @@ def test_what_a_task_submits_is_on_the_account_that_the_task_names_however_often
     assert [run.account for run in agent.started if run.task_id == node.task_id] == [3]
 
 
-def test_a_client_that_is_in_no_task_has_its_own_account_whatever_it_says(
+def test_a_root_client_has_its_own_account_whatever_its_tasks_name(
     simulation: Simulation, agent: SimulatedAgent
 ) -> None:
     first, second = simulation.client(), simulation.client()
@@ -256,7 +258,7 @@ def test_a_client_that_is_in_no_task_has_its_own_account_whatever_it_says(
     assert sorted(run.account for run in agent.started) == [0, 0, 1, 1]
 
 
-def test_what_a_client_has_left_behind_in_tasks_is_not_on_the_account_of_the_next_one(
+def test_nested_tasks_left_by_a_client_are_not_charged_to_the_next_client(
     simulation: Simulation, agent: SimulatedAgent, nested: SimulatedClient
 ) -> None:
     first = simulation.client()

@@ -75,7 +75,9 @@ def stop_and_cut(simulation: Simulation, peer: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "seconds"), [("client", 5.0), ("agent", 2.0)])
-def test_a_closed_connection_has_some_seconds_to_come_back(simulation: Simulation, kind: str, seconds: float) -> None:
+def test_a_peer_whose_connection_was_closed_has_some_seconds_to_reconnect(
+    simulation: Simulation, kind: str, seconds: float
+) -> None:
     peer_of(simulation, kind).die()
     assert is_awaited_until(simulation, kind, seconds - 0.5, more=1.0)
 
@@ -90,7 +92,9 @@ def test_a_connection_that_was_given_up_after_silence_is_not_closed(simulation: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_so_it_is_for_one_that_has_just_come_back(simulation: Simulation, kind: str) -> None:
+def test_a_connection_given_up_after_silence_is_not_closed_for_a_reconnected_peer(
+    simulation: Simulation, kind: str
+) -> None:
     peer = peer_of(simulation, kind)
     peer.cut()
     simulation.advance(1.0)
@@ -103,7 +107,7 @@ def test_so_it_is_for_one_that_has_just_come_back(simulation: Simulation, kind: 
 
 
 @pytest.mark.parametrize(("kind", "seconds"), [("client", 5.0), ("agent", 2.0)])
-def test_one_that_nothing_else_could_end_was_closed_however_long_the_silence(
+def test_an_ipc_connection_that_ends_was_closed_however_long_the_silence(
     simulation: Simulation, kind: str, seconds: float
 ) -> None:
     simulation.router.endpoint = Endpoint.parse("ipc:///run/scaler.sock")
@@ -115,7 +119,7 @@ def test_one_that_nothing_else_could_end_was_closed_however_long_the_silence(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_wait_is_longer_than_the_time_out(kind: str) -> None:
+def test_no_wait_for_a_peer_is_longer_than_the_time_out(kind: str) -> None:
     simulation = Simulation(scheduler_config(client_timeout_seconds=1.0, worker_timeout_seconds=1.0))
     peer = simulation.client() if kind == "client" else simulation.agent(1)
     simulation.advance(0.5)
@@ -125,7 +129,7 @@ def test_no_wait_is_longer_than_the_time_out(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_said_while_the_scheduler_was_stopped_counts_though_it_is_late(
+def test_messages_sent_while_the_scheduler_was_stopped_count_though_they_are_late(
     simulation: Simulation, kind: str
 ) -> None:
     peer = peer_of(simulation, kind)
@@ -138,7 +142,7 @@ def test_what_was_said_while_the_scheduler_was_stopped_counts_though_it_is_late(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_ended_while_the_scheduler_was_stopped_may_have_been_silent_before(
+def test_a_connection_that_ended_while_the_scheduler_was_stopped_counts_as_silent(
     simulation: Simulation, kind: str
 ) -> None:
     """The last message may be as old as the stop, and a peer that is silent for so long may have been cut off."""
@@ -149,7 +153,7 @@ def test_what_ended_while_the_scheduler_was_stopped_may_have_been_silent_before(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_peer_that_was_stopped_has_no_rarer_heartbeats(simulation: Simulation, kind: str) -> None:
+def test_a_stop_of_a_peer_does_not_lengthen_its_heartbeat_interval(simulation: Simulation, kind: str) -> None:
     """The peer counts as silent after five seconds, as before, although its last two heartbeats are far apart."""
     peer = peer_of(simulation, kind)
     stop_and_cut(simulation, peer)
@@ -158,7 +162,9 @@ def test_a_peer_that_was_stopped_has_no_rarer_heartbeats(simulation: Simulation,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_so_it_is_if_it_was_stopped_after_its_first_heartbeat(simulation: Simulation, kind: str) -> None:
+def test_a_stop_after_the_first_heartbeat_does_not_lengthen_the_heartbeat_interval(
+    simulation: Simulation, kind: str
+) -> None:
     peer = simulation.client() if kind == "client" else simulation.agent(1)
     peer._beat()
     stop_and_cut(simulation, peer)
@@ -166,7 +172,7 @@ def test_so_it_is_if_it_was_stopped_after_its_first_heartbeat(simulation: Simula
     assert len(simulation.sessions(KINDS[kind])) == 1
 
 
-def test_everybody_is_told_and_then_it_ends(bench: Bench) -> None:
+def test_a_session_teardown_notifies_all_actors_and_then_ends(bench: Bench) -> None:
     recorders = [bench.recorder() for _ in range(2 * SLICE_STEPS + 1)]
     farewell = bench.dispatcher.spawn(SessionTeardown([(ref, CancelTask()) for _, ref in recorders]))
     while not farewell.is_stopped():
@@ -210,7 +216,7 @@ def fail(*_arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("part", [*SHARED])
-def test_what_a_shared_actor_cannot_handle_is_answered_and_ends_its_peer_alone(
+def test_requests_that_a_shared_actor_cannot_handle_are_answered_and_end_only_their_peer(
     simulation: Simulation, part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     where, request, answer = SHARED[part]
@@ -237,7 +243,7 @@ def test_what_a_shared_actor_cannot_handle_is_answered_and_ends_its_peer_alone(
     assert simulation.dispatcher.failures == 0
 
 
-def test_lines_of_an_agent_that_cannot_be_handled_end_its_session_alone(
+def test_lines_that_cannot_be_handled_end_only_the_session_of_their_agent(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, hostile = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=5.0))
@@ -258,7 +264,7 @@ def test_lines_of_an_agent_that_cannot_be_handled_end_its_session_alone(
     assert simulation.dispatcher.failures == 0
 
 
-def test_a_task_whose_message_cannot_be_handled_fails_and_others_go_on(
+def test_a_task_whose_message_cannot_be_handled_fails_and_other_tasks_succeed(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = simulation.client()
@@ -279,7 +285,7 @@ def test_a_task_whose_message_cannot_be_handled_fails_and_others_go_on(
 
 
 @pytest.mark.parametrize("role", ["client", "agent"])
-def test_a_hello_that_cannot_be_handled_is_refused_and_others_are_let_in(
+def test_a_hello_that_cannot_be_handled_is_refused_and_later_ones_are_accepted(
     simulation: Simulation, role: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as patch:

@@ -55,19 +55,19 @@ def scene(bench: Bench) -> Scene:
     return Scene(bench)
 
 
-def test_a_task_finds_the_run_that_came_before_it(scene: Scene) -> None:
+def test_a_task_finds_the_run_that_was_reported_before_it(scene: Scene) -> None:
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]), FindRun(OWNER, ONE, scene.task_ref))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
     scene.wait(OFFER_SECONDS)  # the proxy may have ended, so that the task gets no other answer
     assert scene.task.take() == [NotHeld()]
 
 
-def test_a_run_finds_the_task_that_came_before_it(scene: Scene) -> None:
+def test_a_run_finds_the_task_that_was_submitted_before_it(scene: Scene) -> None:
     scene.tell(FindRun(OWNER, ONE, scene.task_ref), RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
 
 
-def test_a_task_without_a_run_waits_for_the_agents_to_come_back(scene: Scene) -> None:
+def test_a_task_without_a_run_waits_for_the_agents_to_reconnect(scene: Scene) -> None:
     scene.tell(FindRun(OWNER, ONE, scene.task_ref))
     scene.wait(HOLD_SECONDS - 0.01)
     assert scene.task.take() == []
@@ -77,7 +77,7 @@ def test_a_task_without_a_run_waits_for_the_agents_to_come_back(scene: Scene) ->
     assert scene.other.take() == [NotHeld()]
 
 
-def test_when_as_many_agents_are_back_as_there_were_no_task_waits_for_more(scene: Scene) -> None:
+def test_no_task_waits_for_runs_when_as_many_agents_as_before_have_reconnected(scene: Scene) -> None:
     scene.tell(FindRun(OWNER, ONE, scene.task_ref), RunsHeld([], agents=2))
     assert scene.task.take() == []
     scene.tell(RunsHeld([], agents=2))
@@ -86,7 +86,7 @@ def test_when_as_many_agents_are_back_as_there_were_no_task_waits_for_more(scene
     assert scene.other.take() == [NotHeld()]
 
 
-def test_a_task_that_must_not_begin_again_waits_as_long_as_an_agent_may_come(scene: Scene) -> None:
+def test_an_at_most_once_task_waits_as_long_as_an_agent_may_reconnect(scene: Scene) -> None:
     scene.tell(FindRun(OWNER, ONE, scene.task_ref, patient=True))
     scene.wait(KEEP_SECONDS - 0.01)
     assert scene.task.take() == []
@@ -94,7 +94,7 @@ def test_a_task_that_must_not_begin_again_waits_as_long_as_an_agent_may_come(sce
     assert scene.task.take() == [NotHeld()]
 
 
-def test_an_agent_that_comes_late_finds_the_task_that_has_lost_its_run(scene: Scene) -> None:
+def test_an_agent_that_reconnects_late_finds_the_task_that_has_lost_its_run(scene: Scene) -> None:
     scene.wait(1000.0)
     scene.tell(RunsLost([(OWNER, ONE, scene.task_ref)]))
     scene.wait(KEEP_SECONDS - 0.01)
@@ -102,7 +102,7 @@ def test_an_agent_that_comes_late_finds_the_task_that_has_lost_its_run(scene: Sc
     assert scene.task.take() == [RunFound(scene.worker_ref, 7)]
 
 
-def test_an_agent_that_is_back_at_once_finds_the_task_that_loses_its_run_after_that(scene: Scene) -> None:
+def test_an_agent_that_reconnects_before_the_loss_is_reported_finds_its_task(scene: Scene) -> None:
     scene.wait(1000.0)
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     scene.tell(RunsLost([(OWNER, ONE, scene.task_ref)]))
@@ -117,7 +117,7 @@ def test_a_task_that_lost_its_run_is_forgotten_after_a_while(scene: Scene) -> No
     assert scene.table.known == {}
 
 
-def test_only_so_many_tasks_are_remembered(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_tasks_without_runs_is_limited(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.actors.tasks.adoption.KNOWN_MOST", 1)
     scene.tell(RunsLost([(OWNER, ONE, scene.task_ref), (OWNER, TWO, scene.other_ref)]))
     scene.tell(RunsHeld([(OWNER, TWO, scene.later_ref, 8), (OWNER, ONE, scene.worker_ref, 7)]))
@@ -140,14 +140,14 @@ def test_a_run_whose_task_has_ended_is_cancelled_at_once(scene: Scene) -> None:
     assert scene.worker.take() == [CancelRun(ONE, 7)]
 
 
-def test_of_two_runs_of_a_task_one_is_cancelled(scene: Scene) -> None:
+def test_one_of_two_runs_of_a_task_is_cancelled(scene: Scene) -> None:
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]), RunsHeld([(OWNER, ONE, scene.later_ref, 9)]))
     assert scene.worker.take() == [CancelRun(ONE, 7)]
     scene.tell(FindRun(OWNER, ONE, scene.task_ref))
     assert scene.task.take() == [RunFound(scene.later_ref, 9)]
 
 
-def test_a_run_of_another_owner_is_not_found_whichever_comes_first(scene: Scene) -> None:
+def test_a_task_does_not_find_a_run_of_another_owner(scene: Scene) -> None:
     scene.tell(FindRun(OTHER_OWNER, ONE, scene.other_ref), RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     scene.tell(FindRun(OTHER_OWNER, ONE, scene.other_ref))
     assert scene.other.take() == []
@@ -156,7 +156,7 @@ def test_a_run_of_another_owner_is_not_found_whichever_comes_first(scene: Scene)
     assert scene.worker.take() == []
 
 
-def test_who_waits_for_room_in_a_quota_hears_which_runs_agents_have_and_when_they_are_back(scene: Scene) -> None:
+def test_a_session_over_its_quota_is_notified_of_runs_that_agents_report(scene: Scene) -> None:
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7), (OTHER_OWNER, TWO, scene.worker_ref, 8)]))
     scene.tell(FindRuns(OWNER, scene.task_ref, [ONE, TWO]))
     scene.tell(RunsHeld([(OTHER_OWNER, ONE, scene.worker_ref, 9), (OWNER, TWO, scene.worker_ref, 10)]))
@@ -171,7 +171,7 @@ def test_who_waits_for_room_in_a_quota_hears_which_runs_agents_have_and_when_the
     assert (scene.table.asked, scene.table.promised) == ({}, {})
 
 
-def test_of_several_sessions_that_wait_for_a_run_one_hears_of_it(scene: Scene) -> None:
+def test_only_one_of_several_sessions_that_wait_for_a_run_is_notified_of_it(scene: Scene) -> None:
     """Otherwise, each session would start a task over its quota."""
     scene.tell(RunsHeld([(OWNER, ONE, scene.worker_ref, 7)]))
     for asker in (scene.task_ref, scene.other_ref, scene.task_ref):
@@ -184,7 +184,7 @@ def test_of_several_sessions_that_wait_for_a_run_one_hears_of_it(scene: Scene) -
     assert scene.other.take() == [RunsAreHeld([ONE])], "the first session has ended without it"
 
 
-def test_a_job_hears_of_the_runs_of_its_rows(scene: Scene) -> None:
+def test_a_job_is_notified_of_the_runs_of_its_rows(scene: Scene) -> None:
     rows = [TaskId(b"prefix--" + row.to_bytes(8, "big")) for row in range(4)]
     runs = [(OWNER, row, scene.worker_ref, 7) for row in rows]
     scene.tell(RunsHeld([*runs[:2], (OTHER_OWNER, rows[2], scene.worker_ref, 8), (OWNER, ONE, scene.worker_ref, 9)]))
@@ -214,7 +214,7 @@ def leave_and_check(simulation: Simulation, client: SimulatedClient) -> None:
 
 
 @pytest.mark.parametrize("agent_first", [True, False])
-def test_a_running_task_goes_on_under_the_next_scheduler(simulation: Simulation, agent_first: bool) -> None:
+def test_a_running_task_continues_under_the_next_scheduler(simulation: Simulation, agent_first: bool) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(3)
     simulation.advance(20.0)
@@ -228,7 +228,7 @@ def test_a_running_task_goes_on_under_the_next_scheduler(simulation: Simulation,
     leave_and_check(simulation, client)
 
 
-def test_nothing_is_given_to_others_before_the_agents_are_back(simulation: Simulation) -> None:
+def test_no_task_is_assigned_again_before_all_agents_have_reconnected(simulation: Simulation) -> None:
     client, agents = simulation.client(), [simulation.agent(1, slow), simulation.agent(1, slow)]
     client.submit(4)
     simulation.advance(5.0)
@@ -241,13 +241,13 @@ def test_nothing_is_given_to_others_before_the_agents_are_back(simulation: Simul
     leave_and_check(simulation, client)
 
 
-def test_the_agent_that_came_before_another_one_hears_of_it_at_once(simulation: Simulation) -> None:
+def test_agents_are_notified_at_once_of_the_number_of_agents(simulation: Simulation) -> None:
     agents = [simulation.agent(1, slow) for _ in range(3)]
     simulation.run()
     assert [agent.agents for agent in agents] == [2, 3, 3]
 
 
-def test_an_agent_that_does_not_come_back_counts_for_a_moment_only(simulation: Simulation) -> None:
+def test_an_agent_that_does_not_reconnect_counts_for_a_limited_time_only(simulation: Simulation) -> None:
     agents = [simulation.agent(1, slow), simulation.agent(1, slow)]
     restart(simulation, agents[0])
     assert agents[0].agents == 2
@@ -255,7 +255,7 @@ def test_an_agent_that_does_not_come_back_counts_for_a_moment_only(simulation: S
     assert agents[0].agents == 1
 
 
-def test_when_all_agents_are_back_the_others_start_at_once(simulation: Simulation) -> None:
+def test_tasks_without_runs_start_at_once_when_all_agents_have_reconnected(simulation: Simulation) -> None:
     client, agents = simulation.client(), [simulation.agent(1, slow), simulation.agent(1, slow)]
     simulation.advance(3.0)
     assert [agent.agents for agent in agents] == [2, 2]
@@ -266,7 +266,7 @@ def test_when_all_agents_are_back_the_others_start_at_once(simulation: Simulatio
 
 
 @pytest.mark.parametrize("cuts", [0, 1])
-def test_a_task_that_began_elsewhere_goes_on_there_and_its_first_run_is_cancelled(
+def test_a_task_started_again_at_another_agent_continues_and_its_first_run_is_cancelled(
     simulation: Simulation, cuts: int
 ) -> None:
     client, late = simulation.client(), simulation.agent(1, slow)
@@ -286,7 +286,7 @@ def test_a_task_that_began_elsewhere_goes_on_there_and_its_first_run_is_cancelle
     leave_and_check(simulation, client)
 
 
-def test_a_result_that_was_not_heard_is_taken_by_the_next_scheduler(simulation: Simulation) -> None:
+def test_an_unacknowledged_result_is_taken_by_the_next_scheduler(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(1, lambda _run: Outcome(payload=b"", frames=(b"large", b"result"), seconds=1.0))
     client.submit(1)
@@ -305,7 +305,7 @@ def test_a_result_that_was_not_heard_is_taken_by_the_next_scheduler(simulation: 
     leave_and_check(simulation, client)
 
 
-def test_a_waiting_parent_and_its_child_go_on(simulation: Simulation) -> None:
+def test_a_blocked_task_and_its_nested_task_continue_under_the_next_scheduler(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     (parent,) = client.submit(1)
     simulation.advance(1.0)
@@ -327,7 +327,7 @@ def test_a_waiting_parent_and_its_child_go_on(simulation: Simulation) -> None:
     leave_and_check(simulation, client)
 
 
-def test_a_node_of_a_graph_goes_on_when_the_graph_is_back_where_it_was(simulation: Simulation) -> None:
+def test_a_running_node_continues_after_the_nodes_that_it_needs_have_run_again(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(1, lambda run: Outcome(seconds=30.0 if run.payload else 0.1))
     graph_id = client.submit_graph([(), (0,)], [1])
@@ -357,7 +357,7 @@ def test_the_run_of_a_node_is_held_until_the_nodes_that_it_needs_have_run_again(
     leave_and_check(simulation, client)
 
 
-def test_the_run_of_a_node_is_no_longer_held_than_its_graph_lives(simulation: Simulation) -> None:
+def test_the_run_of_a_node_is_held_only_while_its_graph_is_open(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(2, lambda run: Outcome(seconds=1000.0 if run.payload or agent.started[1:] else 0.1))
     graph_id = client.submit_graph([(), (0,)], [1])
@@ -372,7 +372,7 @@ def test_the_run_of_a_node_is_no_longer_held_than_its_graph_lives(simulation: Si
     leave_and_check(simulation, client)
 
 
-def test_the_tasks_of_a_client_that_does_not_come_back_are_stopped(simulation: Simulation) -> None:
+def test_the_runs_of_a_client_that_does_not_reconnect_are_stopped(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     agent.execute = lambda _run: Outcome(seconds=1000.0)
     client.submit(1)
@@ -386,7 +386,7 @@ def test_the_tasks_of_a_client_that_does_not_come_back_are_stopped(simulation: S
     assert simulation.proxies()[0].load == (0, 0)
 
 
-def test_a_worker_with_a_run_that_no_task_has_claimed_gets_nothing_behind_it(simulation: Simulation) -> None:
+def test_a_worker_with_an_orphaned_run_gets_no_tasks_behind_it(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(1)
     simulation.advance(1.0)
@@ -401,7 +401,7 @@ def test_a_worker_with_a_run_that_no_task_has_claimed_gets_nothing_behind_it(sim
 
 
 @pytest.mark.parametrize("times", [1, 4])
-def test_an_agent_that_was_away_for_longer_than_its_time_out_goes_on_without_a_mark(times: int) -> None:
+def test_runs_of_an_agent_away_for_longer_than_its_time_out_continue_without_a_crash(times: int) -> None:
     simulation = Simulation(scheduler_config(worker_timeout_seconds=5.0, client_timeout_seconds=50.0, crash_limit=3))
     client, agent = simulation.client(), simulation.agent(1, lambda _run: Outcome(seconds=100.0))
     client.submit(1)
@@ -435,7 +435,7 @@ def test_a_cancelled_task_is_stopped_wherever_its_run_is(simulation: Simulation)
     leave_and_check(simulation, client)
 
 
-def test_parts_that_fail_in_between_change_nothing() -> None:
+def test_failures_of_the_adoption_and_the_balancer_lose_no_task() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.submit(2)
@@ -461,7 +461,7 @@ def with_options(task: Any, options: bytes) -> Any:
     return replace(task, options=options)
 
 
-def test_a_task_that_may_run_once_is_not_run_again_after_its_worker_was_lost(simulation: Simulation) -> None:
+def test_an_at_most_once_task_is_not_run_again_after_its_worker_was_lost(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.options = at_most_once()
     client.submit(1)
@@ -475,7 +475,7 @@ def test_a_task_that_may_run_once_is_not_run_again_after_its_worker_was_lost(sim
     leave_and_check(simulation, client)
 
 
-def test_a_task_that_may_run_once_is_not_run_again_after_its_processor_died(simulation: Simulation) -> None:
+def test_an_at_most_once_task_is_not_run_again_after_its_processor_died(simulation: Simulation) -> None:
     client = simulation.client()
     agent = simulation.agent(1, lambda _run: Outcome(TaskStatus.PROCESSOR_DIED, b"it died by signal 9"))
     client.options = at_most_once()
@@ -487,7 +487,7 @@ def test_a_task_that_may_run_once_is_not_run_again_after_its_processor_died(simu
 
 
 @pytest.mark.parametrize("was_submitted", [True, False])
-def test_after_a_restart_a_task_that_may_run_once_goes_on_or_ends(simulation: Simulation, was_submitted: bool) -> None:
+def test_after_a_restart_an_at_most_once_task_continues_or_fails(simulation: Simulation, was_submitted: bool) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.options = at_most_once()
     client.submit(1)
@@ -509,7 +509,7 @@ def test_after_a_restart_a_task_that_may_run_once_goes_on_or_ends(simulation: Si
     leave_and_check(simulation, client)
 
 
-def test_a_task_that_may_run_once_is_not_run_again_in_another_session_at_the_same_scheduler() -> None:
+def test_an_at_most_once_task_is_not_run_again_in_another_session_of_its_client() -> None:
     simulation = Simulation(scheduler_config(kept_bytes=1000))
     client, agent = simulation.client(), simulation.agent(2, lambda _run: Outcome(payload=bytes(500)))
     client.options, client.goes_on = at_most_once(), True
@@ -527,7 +527,7 @@ def test_a_task_that_may_run_once_is_not_run_again_in_another_session_at_the_sam
     leave_and_check(simulation, client)
 
 
-def test_a_task_whose_order_never_left_has_not_been_started(simulation: Simulation) -> None:
+def test_an_at_most_once_task_whose_order_was_never_sent_runs_at_another_worker(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.options = at_most_once()
     simulation.router.open_connections.discard(agent.connection)
@@ -552,7 +552,7 @@ def reconnect_too_late(simulation: Simulation, client: SimulatedClient) -> None:
     simulation.advance(1.0)
 
 
-def test_tasks_that_may_run_once_and_only_waited_run_when_their_client_is_back(simulation: Simulation) -> None:
+def test_at_most_once_tasks_that_only_waited_run_when_their_client_is_back(simulation: Simulation) -> None:
     simulation.advance(simulation.limits.client_timeout_seconds)
     client, agent = simulation.client(), simulation.agent(1, slow)
     client.options = at_most_once()
@@ -571,7 +571,7 @@ def test_tasks_that_may_run_once_and_only_waited_run_when_their_client_is_back(s
     leave_and_check(simulation, client)
 
 
-def test_nodes_that_may_run_once_and_have_run_do_not_run_again(simulation: Simulation) -> None:
+def test_at_most_once_nodes_that_have_run_do_not_run_again(simulation: Simulation) -> None:
     simulation.advance(simulation.limits.client_timeout_seconds)
     client, agent = simulation.client(), simulation.agent(1, lambda run: Outcome(seconds=30.0 if run.payload else 0.1))
     client.options = at_most_once()

@@ -7,7 +7,7 @@ from scaler.actors.tasks.open_tasks import OpenTasks
 from tests.support.bench import Bench
 
 
-def test_their_owner_has_each_row_open_until_it_ends(bench: Bench) -> None:
+def test_each_row_of_open_tasks_counts_for_their_owner_until_it_ends(bench: Bench) -> None:
     owner = Owner("alice")
     tasks = OpenTasks[int](owner)
     refs = [bench.recorder()[1] for _ in range(5)]
@@ -25,7 +25,7 @@ def test_their_owner_has_each_row_open_until_it_ends(bench: Bench) -> None:
     assert (len(tasks), owner.tasks) == (0, 0)
 
 
-def test_a_task_that_has_ended_wakes_who_waits_for_room_in_the_quota(bench: Bench) -> None:
+def test_an_ended_task_wakes_a_session_that_waits_for_the_quota(bench: Bench) -> None:
     recorder, session = bench.recorder()
     owner = Owner("alice")
     tasks = OpenTasks[int](owner)

@@ -94,7 +94,7 @@ def test_a_new_task_is_ready_at_once(scene: Scene) -> None:
     assert scene.store.take() == []
 
 
-def test_a_task_that_finishes_tells_its_session_and_ends(scene: Scene) -> None:
+def test_a_task_that_finishes_reports_to_its_session_and_ends(scene: Scene) -> None:
     scene.run_and(1, result(1))
     assert scene.end() == TaskResult(TASK_ID, TaskStatus.SUCCESS, b"42", 0, duration_us=1000)
 
@@ -110,13 +110,13 @@ def test_a_large_result_is_announced_by_its_size(scene: Scene) -> None:
     )
 
 
-def test_a_task_that_raised_fails_with_what_the_processor_says(scene: Scene) -> None:
+def test_a_task_that_raised_fails_with_the_exception_from_the_processor(scene: Scene) -> None:
     scene.run_and(1, result(1, TaskStatus.FAILED, b"ValueError"))
     assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, b"ValueError", 0)
 
 
 @pytest.mark.parametrize("status", [TaskStatus.SUCCESS, TaskStatus.FAILED])
-def test_what_a_task_took_goes_with_its_end(scene: Scene, status: TaskStatus) -> None:
+def test_profile_and_duration_of_a_task_are_reported_with_its_end(scene: Scene, status: TaskStatus) -> None:
     scene.run_and(1, RunResult(TASK_ID, 0, 1, status, b"42", 1000, (), b"profile"))
     duration_us = 0 if status else 1000
     assert scene.end() == TaskResult(TASK_ID, status, b"42", 0, b"profile", duration_us=duration_us)
@@ -129,7 +129,7 @@ def test_a_task_uses_its_objects_until_its_end(bench: Bench) -> None:
     assert scene.store.take() == [ReleaseObjects(OBJECT_IDS)]
 
 
-def test_a_task_that_is_given_back_is_ready_again_without_a_mark(scene: Scene) -> None:
+def test_a_recalled_task_is_ready_again_and_not_counted_as_crashed(scene: Scene) -> None:
     for attempt in range(1, 9):
         scene.balancer.take()
         scene.run_and(attempt, RunRecalled(attempt))
@@ -138,17 +138,17 @@ def test_a_task_that_is_given_back_is_ready_again_without_a_mark(scene: Scene) -
     assert scene.end().status == TaskStatus.SUCCESS
 
 
-def test_a_task_that_is_given_back_while_it_is_being_cancelled_is_cancelled(scene: Scene) -> None:
+def test_a_task_recalled_while_it_is_being_cancelled_is_cancelled(scene: Scene) -> None:
     scene.run_and(1, CancelTask(), RunRecalled(1))
     assert scene.end().status == TaskStatus.CANCELED
 
 
-def test_a_refused_task_fails_with_the_sentence_of_the_balancer(scene: Scene) -> None:
+def test_a_refused_task_fails_with_the_reason_of_the_balancer(scene: Scene) -> None:
     scene.tell(TaskRefused(1, "too many wait"))
     assert scene.end() == TaskResult(TASK_ID, TaskStatus.NO_WORKER, b"too many wait", 0)
 
 
-def test_a_task_that_is_refused_while_it_is_being_cancelled_is_cancelled(scene: Scene) -> None:
+def test_a_task_refused_while_it_is_being_cancelled_is_cancelled(scene: Scene) -> None:
     scene.tell(CancelTask(), TaskRefused(1, "too many wait"), TaskNotWaiting())
     assert scene.end().status == TaskStatus.CANCELED
 
@@ -158,7 +158,7 @@ def test_a_refusal_of_an_older_attempt_is_dropped(scene: Scene) -> None:
     assert scene.actor.state is READY
 
 
-def test_a_crashed_task_is_tried_again_before_others(scene: Scene) -> None:
+def test_a_crashed_task_is_ready_again_before_other_tasks(scene: Scene) -> None:
     scene.balancer.take()
     scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED))
     assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, goes_first=True)]
@@ -179,7 +179,7 @@ def test_a_worker_that_is_lost_while_the_task_runs_counts_as_a_crash(scene: Scen
     assert ended.payload == b"its worker alpha was lost (attempt 3 of 3)"
 
 
-def test_a_task_that_only_waited_at_lost_workers_gets_no_mark(scene: Scene) -> None:
+def test_a_task_that_was_only_queued_at_lost_workers_is_not_counted_as_crashed(scene: Scene) -> None:
     for attempt in range(1, 20):
         scene.run_and(attempt, RunLost(attempt, "alpha", was_running=False))
     assert scene.actor.state is READY
@@ -189,7 +189,7 @@ def in_transit(attempt: int) -> RunLost:
     return RunLost(attempt, "alpha", was_running=False, was_unacknowledged=True)
 
 
-def test_a_task_whose_order_was_on_its_way_to_five_lost_agents_fails(scene: Scene) -> None:
+def test_a_task_that_was_in_transit_to_five_lost_agents_fails(scene: Scene) -> None:
     for attempt in range(1, 6):
         scene.run_and(attempt, in_transit(attempt))
     assert scene.end().payload == (
@@ -197,7 +197,7 @@ def test_a_task_whose_order_was_on_its_way_to_five_lost_agents_fails(scene: Scen
     )
 
 
-def test_it_is_tried_again_if_one_of_them_had_it(scene: Scene) -> None:
+def test_a_task_is_ready_again_if_one_of_the_lost_agents_had_received_it(scene: Scene) -> None:
     for attempt in range(1, 5):
         scene.run_and(attempt, in_transit(attempt))
     scene.run_and(5, RunLost(5, "alpha", was_running=False))
@@ -207,7 +207,7 @@ def test_it_is_tried_again_if_one_of_them_had_it(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("status", [TaskStatus.CANCELED, TaskStatus.NOT_FOUND, TaskStatus.NO_WORKER])
-def test_a_task_that_the_worker_dropped_is_ready_again(scene: Scene, status: TaskStatus) -> None:
+def test_a_task_that_its_worker_dropped_is_ready_again(scene: Scene, status: TaskStatus) -> None:
     scene.run_and(1, result(1, status))
     assert scene.actor.state is READY
 
@@ -220,7 +220,7 @@ def test_results_of_an_older_attempt_are_dropped(scene: Scene) -> None:
     assert scene.end().payload == b"right"
 
 
-def test_news_of_a_run_that_has_ended_already_are_dropped(scene: Scene) -> None:
+def test_a_late_result_of_an_ended_run_is_dropped(scene: Scene) -> None:
     scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED))
     scene.tell(result(2, payload=b"of a run that never began"))
     assert scene.actor.state is READY
@@ -234,14 +234,14 @@ def is_known_as_unstarted(scene: Scene) -> bool:
     return scene.actor._context.directory.unstarted.take(TASK_ID)
 
 
-def test_a_cancelled_task_that_may_run_once_and_only_waited_is_known_as_such(bench: Bench) -> None:
+def test_a_cancelled_at_most_once_task_that_only_waited_is_recorded_as_unstarted(bench: Bench) -> None:
     scene = Scene(bench, ONCE)
     scene.run_and(1, RunRecalled(1))
     scene.tell(CancelTask(), TaskWithdrawn())
     assert is_known_as_unstarted(scene)
 
 
-def test_one_that_runs_or_may_be_on_its_way_to_a_worker_is_not(bench: Bench) -> None:
+def test_a_cancelled_at_most_once_task_that_may_run_is_not_recorded_as_unstarted(bench: Bench) -> None:
     scene = Scene(bench, ONCE)
     scene.run_and(1, CancelTask(), result(1, TaskStatus.CANCELED))
     assert not is_known_as_unstarted(scene)
@@ -250,7 +250,7 @@ def test_one_that_runs_or_may_be_on_its_way_to_a_worker_is_not(bench: Bench) -> 
     assert not is_known_as_unstarted(scene)
 
 
-def test_one_that_ran_out_of_memory_is_not_run_again_and_counted_as_that(bench: Bench) -> None:
+def test_an_at_most_once_task_that_ran_out_of_memory_fails_as_such(bench: Bench) -> None:
     scene = Scene(bench, ONCE)
     scene.run_and(1, result(1, TaskStatus.OUT_OF_MEMORY, b"killed"))
     assert scene.end() == TaskResult(TASK_ID, TaskStatus.OUT_OF_MEMORY, b"killed" + NOT_RETRIED.encode(), 0)
@@ -263,13 +263,13 @@ def test_a_stale_assignment_is_cancelled_at_the_worker(scene: Scene) -> None:
     assert scene.actor.state is READY
 
 
-def test_a_restarted_balancer_is_told_that_the_task_waits(scene: Scene) -> None:
+def test_a_waiting_task_reports_ready_again_to_a_restarted_balancer(scene: Scene) -> None:
     scene.balancer.take()
     scene.tell(BalancerRestarted(9))
     assert scene.balancer.take() == [TaskReady(scene.task, PLAIN, 2, goes_first=False)]
 
 
-def test_what_a_restarted_balancer_was_told_already_is_not_said_again(scene: Scene) -> None:
+def test_a_task_does_not_report_ready_twice_to_a_restarted_balancer(scene: Scene) -> None:
     scene.balancer.take()
     scene.tell(BalancerRestarted(0))  # before the task had its number
     assert scene.balancer.take() == []
@@ -294,7 +294,7 @@ def test_a_waiting_task_is_cancelled_when_the_balancer_has_withdrawn_it(scene: S
     assert scene.end().status == TaskStatus.CANCELED
 
 
-def test_a_task_assigned_while_it_is_withdrawn_is_cancelled_at_the_worker(scene: Scene) -> None:
+def test_a_task_that_is_assigned_while_it_is_withdrawn_is_cancelled_at_the_worker(scene: Scene) -> None:
     scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, {scene.task: 1}))
     assert scene.worker.take() == [CancelRun(TASK_ID, 1)]
     assert scene.actor.state is CANCELING
@@ -303,7 +303,9 @@ def test_a_task_assigned_while_it_is_withdrawn_is_cancelled_at_the_worker(scene:
 
 
 @pytest.mark.parametrize("news", [TaskNotWaiting(), BalancerRestarted(9)])
-def test_a_task_that_the_balancer_has_forgotten_makes_itself_known_to_be_withdrawn(scene: Scene, news: Any) -> None:
+def test_a_cancelled_task_that_the_balancer_has_forgotten_reports_ready_to_be_withdrawn(
+    scene: Scene, news: Any
+) -> None:
     scene.tell(CancelTask())
     scene.balancer.take()
     scene.tell(news)
@@ -314,7 +316,7 @@ def test_a_task_that_the_balancer_has_forgotten_makes_itself_known_to_be_withdra
     assert scene.end().status == TaskStatus.CANCELED
 
 
-def test_a_task_that_hears_of_its_assignment_first_is_cancelled_at_the_worker(scene: Scene) -> None:
+def test_a_task_assigned_before_its_failed_withdrawal_is_cancelled_at_the_worker(scene: Scene) -> None:
     scene.tell(CancelTask(), TaskAssigned(scene.worker_ref, {scene.task: 1}), TaskNotWaiting())
     assert scene.actor.state is CANCELING
 
@@ -338,7 +340,7 @@ def test_a_running_task_is_cancelled_however_its_run_ends(scene: Scene, news: An
     assert scene.end() == TaskResult(TASK_ID, TaskStatus.CANCELED, b"", 0)
 
 
-def test_a_task_that_fails_inside_leaves_no_run_and_no_use_behind() -> None:
+def test_a_task_actor_that_fails_cancels_its_run_and_releases_its_objects() -> None:
     bench = Bench()
     scene = Scene(bench, WITH_OBJECTS)
     scene.store.take()
@@ -349,7 +351,7 @@ def test_a_task_that_fails_inside_leaves_no_run_and_no_use_behind() -> None:
     assert bench.dispatcher.failures == 1
 
 
-def test_a_waiting_task_that_fails_inside_leaves_the_queue() -> None:
+def test_a_waiting_task_whose_actor_fails_leaves_the_queue() -> None:
     scene = Scene(Bench())
     scene.balancer.take()
     scene.tell("nobody handles this")
@@ -383,7 +385,7 @@ class TestRetries:
         scene.run_and(3, result(3, TaskStatus.FAILED, RESET))
         assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, RESET, 0)
 
-    def test_it_may_succeed_at_last(self, bench: Bench) -> None:
+    def test_a_retried_task_may_succeed(self, bench: Bench) -> None:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
         bench.advance(0.5)
@@ -391,23 +393,23 @@ class TestRetries:
         assert scene.end().status == TaskStatus.SUCCESS
 
     @pytest.mark.parametrize("payload", [OTHER, b"no failure at all", b""])
-    def test_what_was_not_asked_for_is_not_tried_again(self, bench: Bench, payload: bytes) -> None:
+    def test_a_failure_that_the_options_do_not_name_is_not_retried(self, bench: Bench, payload: bytes) -> None:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, result(1, TaskStatus.FAILED, payload))
         assert scene.end() == TaskResult(TASK_ID, TaskStatus.FAILED, payload, 0)
 
-    def test_a_time_out_is_an_os_error(self, bench: Bench) -> None:
+    def test_retry_on_os_error_matches_a_time_out(self, bench: Bench) -> None:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, result(1, TaskStatus.TIMED_OUT, b"too long"))
         assert scene.actor.state is DELAYED
 
-    def test_a_crash_is_no_retry(self, bench: Bench) -> None:
+    def test_a_crash_does_not_count_as_a_retry(self, bench: Bench) -> None:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, result(1, TaskStatus.PROCESSOR_DIED, b"killed"))
         assert scene.actor.state is READY
         assert scene.actor._retries == 0
 
-    def test_it_can_be_cancelled_while_it_waits_for_the_retry(self, bench: Bench) -> None:
+    def test_a_task_that_waits_for_its_retry_can_be_cancelled(self, bench: Bench) -> None:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
         scene.balancer.take()
@@ -417,12 +419,12 @@ class TestRetries:
         bench.advance(5)
         assert scene.balancer.take() == []
 
-    def test_a_cancelled_one_is_not_tried_again(self, bench: Bench) -> None:
+    def test_a_cancelled_task_that_raised_is_not_retried(self, bench: Bench) -> None:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, CancelTask(), result(1, TaskStatus.FAILED, RESET))
         assert scene.end().status == TaskStatus.CANCELED
 
-    def test_it_says_what_it_waits_for(self, bench: Bench) -> None:
+    def test_the_explanation_of_a_task_that_waits_for_its_retry_says_so(self, bench: Bench) -> None:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
         asker, ref = bench.recorder()
@@ -431,7 +433,7 @@ class TestRetries:
         assert (told.state, told.waits_for) == ("inactive", "retry")
         assert (told.tries, told.past) == (2, "try 1 retried 90 s ago: ConnectionResetError: by peer")
 
-    def test_a_balancer_that_restarts_meanwhile_does_not_get_it_early(self, bench: Bench) -> None:
+    def test_a_task_that_waits_for_its_retry_is_not_ready_early_for_a_restarted_balancer(self, bench: Bench) -> None:
         scene = Scene(bench, RETRIED)
         scene.run_and(1, result(1, TaskStatus.FAILED, RESET))
         scene.balancer.take()
@@ -440,7 +442,7 @@ class TestRetries:
         bench.advance(0.5)
         assert len(scene.balancer.take()) == 1
 
-    def test_a_listener_hears_why(self, bench: Bench) -> None:
+    def test_a_retry_is_reported_to_a_listener_with_its_reason(self, bench: Bench) -> None:
         scene = Scene(bench, RETRIED)
         listener, ref = bench.recorder()
         scene.events.listen(ref)
@@ -455,14 +457,14 @@ class TestRetries:
         )
 
 
-def test_a_cancel_of_what_waits_takes_a_task_out_of_the_queue(scene: Scene) -> None:
+def test_a_cancel_of_waiting_tasks_withdraws_a_ready_task(scene: Scene) -> None:
     scene.tell(CancelTask(waiting=True))
     assert scene.actor.state is WITHDRAWING
     scene.tell(TaskWithdrawn())
     assert scene.end().status == TaskStatus.CANCELED
 
 
-def test_a_cancel_of_what_waits_asks_the_worker_for_it_and_changes_nothing_if_it_has_begun(scene: Scene) -> None:
+def test_a_cancel_of_waiting_tasks_recalls_an_assigned_task_unless_it_has_started(scene: Scene) -> None:
     scene.run_and(1, CancelTask(waiting=True))
     assert scene.worker.take() == [RecallRun(TASK_ID, 1)]
     assert scene.actor.state is RUNNING
@@ -470,32 +472,34 @@ def test_a_cancel_of_what_waits_asks_the_worker_for_it_and_changes_nothing_if_it
     assert scene.end().status == TaskStatus.SUCCESS
 
 
-def test_what_comes_back_after_a_cancel_of_what_waits_is_cancelled(scene: Scene) -> None:
+def test_a_task_recalled_after_a_cancel_of_waiting_tasks_is_cancelled(scene: Scene) -> None:
     scene.run_and(1, CancelTask(waiting=True), RunRecalled(1), TaskWithdrawn())
     assert scene.end().status == TaskStatus.CANCELED
 
 
-def test_a_later_attempt_may_come_back_and_is_not_cancelled_for_it(scene: Scene) -> None:
+def test_a_later_attempt_recalled_after_a_cancel_of_waiting_tasks_is_not_cancelled(scene: Scene) -> None:
     scene.run_and(1, CancelTask(waiting=True), RunLost(1, "w", was_running=True, was_ordered=True))
     assert scene.actor.state is READY
     scene.run_and(2, RunRecalled(2))
     assert scene.actor.state is READY
 
 
-def test_a_cancel_of_what_waits_leaves_a_task_that_may_have_begun_at_another_scheduler(bench: Bench) -> None:
+def test_a_cancel_of_waiting_tasks_spares_a_task_that_another_scheduler_may_have_started(bench: Bench) -> None:
     scene = Scene(bench, is_back=True)
     scene.tell(CancelTask(waiting=True))
     assert scene.session.take() == []
     assert not scene.task.is_stopped()
 
 
-def test_it_does_not_begin_when_no_agent_has_it(bench: Bench) -> None:
+def test_a_task_without_a_run_ends_after_a_cancel_of_waiting_tasks(bench: Bench) -> None:
     scene = Scene(bench, is_back=True)
     scene.tell(CancelTask(waiting=True), NotHeld(), TaskWithdrawn())
     assert scene.end().status == TaskStatus.CANCELED
 
 
-def test_one_that_somebody_waits_for_says_so_again_when_it_is_ready_again(bench: Bench, scene: Scene) -> None:
+def test_an_awaited_task_that_is_ready_again_notifies_the_balancer_that_it_is_awaited(
+    bench: Bench, scene: Scene
+) -> None:
     scene.run_and(1)
     scene.balancer.take()
     question = ExplainTask(bench.recorder()[1], TASK_ID, is_wanted=True)

@@ -44,7 +44,7 @@ def test_a_task_that_its_worker_did_not_finish_is_ready_again_unless_it_is_cance
     assert next_state(CANCELING, event) is CANCELED
 
 
-def test_only_a_task_that_waits_is_refused() -> None:
+def test_only_a_waiting_task_can_be_refused() -> None:
     assert next_state(READY, REFUSED) is FAILED
     assert next_state(WITHDRAWING, REFUSED) is CANCELED
     with pytest.raises(IllegalTaskTransitionError):
@@ -61,7 +61,7 @@ def test_a_task_that_succeeds_while_it_is_being_cancelled_is_cancelled() -> None
     assert next_state(CANCELING, FINISHED) is CANCELED
 
 
-def test_an_event_that_is_late_but_lawful_is_ignored() -> None:
+def test_a_late_event_that_the_table_allows_is_ignored() -> None:
     assert next_state(CANCELING, CANCEL) is None
     assert next_state(RUNNING, BALANCER_RESTARTED) is None
 
@@ -71,7 +71,7 @@ def test_an_impossible_event_raises_and_names_state_and_event() -> None:
         next_state(RUNNING, ASSIGNED)
 
 
-def test_nothing_is_both_ignored_and_a_transition() -> None:
+def test_no_event_is_both_ignored_and_a_transition() -> None:
     assert not [pair for pair in IGNORED if pair[1] in TRANSITIONS[pair[0]]]
 
 
@@ -94,7 +94,7 @@ def test_every_status_of_a_run_is_an_event_for_a_running_task() -> None:
         assert TRANSITIONS[CANCELING][EVENT_OF_STATUS[status]] is CANCELED
 
 
-def test_users_see_what_each_state_means_for_them_and_each_failure_too() -> None:
+def test_each_state_and_each_failure_has_a_name_that_users_see() -> None:
     states = [shown_state(state) for state in (*TRANSITIONS, SUCCEEDED, FAILED, CANCELED)]
     assert states == [
         "inactive",

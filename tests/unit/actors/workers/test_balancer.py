@@ -121,7 +121,7 @@ def scene(bench: Bench) -> Scene:
     return Scene(bench)
 
 
-def test_places_of_recalled_tasks_that_were_cancelled_meanwhile_go_to_those_that_wait(scene: Scene) -> None:
+def test_capacity_of_recalled_tasks_that_were_cancelled_goes_to_waiting_tasks(scene: Scene) -> None:
     scene.join(queue_size=10, tasks=2, expected_us=2 * WORK_AHEAD_US)
     scene.ready(1)
     assert scene.placed() == []
@@ -129,11 +129,11 @@ def test_places_of_recalled_tasks_that_were_cancelled_meanwhile_go_to_those_that
     assert scene.placed() == [1]
 
 
-def test_it_starts_by_asking_everybody(scene: Scene) -> None:
+def test_a_balancer_starts_by_requesting_all_states(scene: Scene) -> None:
     assert scene.acceptor.take() == [BalancerRestarted(1)]
 
 
-def test_first_come_first_served(scene: Scene) -> None:
+def test_tasks_are_placed_in_the_order_of_their_arrival(scene: Scene) -> None:
     scene.ready(3, 1, 2)
     scene.join(queue_size=2)
     assert scene.placed() == [3, 1]
@@ -141,21 +141,21 @@ def test_first_come_first_served(scene: Scene) -> None:
     assert scene.placed() == [2]
 
 
-def test_a_task_that_comes_to_a_free_worker_is_placed_at_once(scene: Scene) -> None:
+def test_a_task_is_placed_at_once_if_a_worker_is_free(scene: Scene) -> None:
     scene.join()
     scene.ready(1)
     assert scene.placed() == [1]
     assert scene.actor.statistics() == {"ready_tasks": 0, "workers": 1}
 
 
-def test_tasks_that_are_tried_again_go_first_and_keep_their_order(scene: Scene) -> None:
+def test_repeated_tasks_are_placed_first_and_keep_their_order(scene: Scene) -> None:
     scene.ready(1, 2)
     scene.ready(7, 8, attempt=2, goes_first=True)
     scene.join(queue_size=4)
     assert scene.placed() == [7, 8, 1, 2]
 
 
-def test_the_deepest_go_first_and_those_that_are_tried_again_first_within_their_priority(scene: Scene) -> None:
+def test_tasks_are_placed_by_priority_and_repeated_tasks_first_within_one(scene: Scene) -> None:
     scene.ready(1, 2)
     scene.ready(3, priority=2)
     scene.ready(4, 5, priority=1)
@@ -168,14 +168,14 @@ def test_the_deepest_go_first_and_those_that_are_tried_again_first_within_their_
     assert scene.placed() == [8, 1, 2]
 
 
-def test_tasks_that_say_ready_anew_when_asked_keep_their_order(scene: Scene) -> None:
+def test_tasks_that_report_ready_again_on_request_keep_their_order(scene: Scene) -> None:
     scene.ready(1, 2, 3)
     scene.ready(1, 2, 3, attempt=2)
     scene.join(queue_size=9)
     assert scene.placed() == [1, 2, 3]
 
 
-def test_a_task_tried_again_that_is_asked_waits_once(scene: Scene) -> None:
+def test_a_repeated_task_that_reports_ready_again_on_request_waits_once(scene: Scene) -> None:
     scene.ready(1, attempt=2, goes_first=True)
     scene.ready(1, attempt=3)
     scene.join(queue_size=9)
@@ -190,13 +190,13 @@ def test_tasks_are_spread_over_the_workers(scene: Scene, bench: Bench) -> None:
     assert (len(scene.placed()), len(scene.placed(other))) == (2, 2)
 
 
-def test_a_worker_that_joins_with_tasks_gets_only_what_it_has_places_for(scene: Scene) -> None:
+def test_a_worker_that_joins_with_tasks_gets_tasks_for_its_free_queue_only(scene: Scene) -> None:
     scene.ready(1, 2, 3)
     scene.join(queue_size=3, tasks=2)
     assert scene.placed() == [1]
 
 
-def test_a_worker_that_joined_while_it_was_asked_is_counted_once(scene: Scene) -> None:
+def test_a_worker_that_joins_twice_is_counted_once(scene: Scene) -> None:
     scene.ready(1, 2)
     scene.join(queue_size=1)
     scene.join(queue_size=1)  # sent before the assignment reached it
@@ -212,14 +212,14 @@ def test_a_waiting_task_can_be_withdrawn(scene: Scene, goes_first: bool) -> None
     assert scene.placed() == []
 
 
-def test_a_task_that_does_not_wait_is_told_so(scene: Scene) -> None:
+def test_withdrawing_a_task_that_does_not_wait_is_answered_so(scene: Scene) -> None:
     scene.join()
     scene.ready(1)
     scene.withdraw(1)
     assert scene.received() == [TaskNotWaiting()]
 
 
-def test_rows_that_have_no_room_hold_nobody_up_when_they_are_cancelled(scene: Scene, bench: Bench) -> None:
+def test_a_cancelled_range_without_capacity_does_not_delay_the_next_task(scene: Scene, bench: Bench) -> None:
     scene.join(queue_size=4, tasks=1)
     scene.learn(SHORT, 10)
     together = Task(TaskId(bytes([1]) * 16), SHORT, b"", b"", rows=4)
@@ -230,7 +230,7 @@ def test_rows_that_have_no_room_hold_nobody_up_when_they_are_cancelled(scene: Sc
     assert scene.placed() == [2]
 
 
-def test_tasks_of_two_clients_that_have_the_same_id_are_two(scene: Scene, bench: Bench) -> None:
+def test_tasks_of_two_clients_with_the_same_id_are_separate(scene: Scene, bench: Bench) -> None:
     other, other_ref = bench.recorder()
     scene.ready(1)
     bench.tell(scene.balancer, WithdrawTask(other_ref, 0))
@@ -253,7 +253,7 @@ def test_clients_take_turns(scene: Scene) -> None:
     assert scene.placed() == [4]
 
 
-def test_first_come_first_served_whose_task_it_may_be_if_the_settings_say_so(bench: Bench) -> None:
+def test_the_fifo_policy_places_tasks_of_all_clients_in_the_order_of_arrival(bench: Bench) -> None:
     scene = Scene(bench, scheduler_config(policy=FIFO))
     scene.ready(1, 2, 3)
     scene.ready(4, account=1)
@@ -263,7 +263,7 @@ def test_first_come_first_served_whose_task_it_may_be_if_the_settings_say_so(ben
     assert scene.placed() == [5, 1, 3, 4]
 
 
-def test_a_worker_that_leaves_gets_nothing_after_the_answer(scene: Scene) -> None:
+def test_a_worker_that_leaves_gets_no_tasks_after_the_answer(scene: Scene) -> None:
     scene.join(queue_size=5)
     scene.ready(1)
     scene.bench.tell(scene.balancer, WorkerLeft(scene.worker_ref))
@@ -272,7 +272,7 @@ def test_a_worker_that_leaves_gets_nothing_after_the_answer(scene: Scene) -> Non
     assert scene.actor.statistics() == {"ready_tasks": 1, "workers": 0}
 
 
-def test_after_the_failure_of_a_worker_it_asks_everybody_again(scene: Scene) -> None:
+def test_the_balancer_requests_all_states_again_after_the_failure_of_a_worker(scene: Scene) -> None:
     scene.join()
     scene.ready(1, 2)
     scene.acceptor.take()
@@ -281,7 +281,7 @@ def test_after_the_failure_of_a_worker_it_asks_everybody_again(scene: Scene) -> 
     assert scene.actor.statistics() == {"ready_tasks": 0, "workers": 0}
 
 
-def test_what_tasks_said_before_it_asked_them_does_not_count(scene: Scene) -> None:
+def test_ready_reports_from_before_the_request_of_the_balancer_are_ignored(scene: Scene) -> None:
     spec = Task(TaskId(bytes([1]) * 16), SHORT, b"", b"")
     earlier = TaskReady(scene.task(1), spec, 1, goes_first=False, account=0)
     pinned = replace(TaskReady(scene.task(2), spec, 1, False, None, 0), needs=Needs(worker=""))
@@ -318,7 +318,7 @@ class RecordingPolicy:
         return decisions
 
 
-def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
+def test_messages_of_a_turn_become_calls_of_the_policy_and_one_decision(bench: Bench) -> None:
     policy = RecordingPolicy()
     balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy, count(1).__next__))
     (task, task_ref), (_, worker), (_, host) = bench.recorder(), bench.recorder(), bench.recorder()
@@ -359,7 +359,7 @@ def test_mail_becomes_calls_and_one_question_for_a_turn(bench: Bench) -> None:
     assert policy.calls[1:] == [("forget",), ("decide", 100.0)]
 
 
-def test_decisions_become_mail_and_a_time_becomes_a_question(bench: Bench) -> None:
+def test_decisions_become_messages_and_a_look_time_becomes_a_timer(bench: Bench) -> None:
     policy = RecordingPolicy()
     balancer = bench.dispatcher.spawn(Balancer(bench.recorder()[1], policy, count(1).__next__))
     (task, task_ref), (worker, worker_ref) = bench.recorder(), bench.recorder()
@@ -405,7 +405,7 @@ class Uneven(Scene):
         self.ready(*numbers, attempt=2, goes_first=True)
 
 
-def test_a_worker_that_seems_stuck_is_asked_for_all_that_waits_when_the_second_look_finds_another_idle(
+def test_all_queued_tasks_of_a_stuck_worker_are_recalled_if_a_second_look_finds_idle_ones(
     bench: Bench,
 ) -> None:
     scene = Uneven(bench)
@@ -414,14 +414,14 @@ def test_a_worker_that_seems_stuck_is_asked_for_all_that_waits_when_the_second_l
     assert scene.asked() == [7]
 
 
-def test_a_worker_that_goes_on_is_asked_for_half(bench: Bench) -> None:
+def test_half_of_the_tasks_of_a_busy_worker_that_makes_progress_are_recalled(bench: Bench) -> None:
     scene = Uneven(bench)
     scene.free(2, 4)
     bench.advance(LOOK_SECONDS)
     assert scene.asked() == [3]
 
 
-def test_what_comes_back_goes_to_idle_workers_one_by_one_and_ahead_again_when_it_was_short(bench: Bench) -> None:
+def test_recalled_tasks_are_placed_one_by_one_until_one_has_proved_short(bench: Bench) -> None:
     scene = Uneven(bench)
     bench.advance(LOOK_SECONDS)
     scene.give_back(2, 3, 4, 5, 6, 7, 8)
@@ -436,7 +436,7 @@ def test_what_comes_back_goes_to_idle_workers_one_by_one_and_ahead_again_when_it
     assert scene.placed() == [10]
 
 
-def test_a_look_that_finds_nothing_ends_the_row(bench: Bench) -> None:
+def test_a_look_of_the_balancer_that_finds_even_queues_restarts_the_series(bench: Bench) -> None:
     scene = Uneven(bench, scheduler_config(load_balance_trigger_times=3))
     bench.advance(LOOK_SECONDS)
     scene.ready(9)  # the other is not idle now
@@ -448,7 +448,7 @@ def test_a_look_that_finds_nothing_ends_the_row(bench: Bench) -> None:
     assert scene.asked() == [7]
 
 
-def test_between_two_rounds_is_the_time_that_was_set(bench: Bench) -> None:
+def test_two_rounds_of_the_balancer_are_separated_by_the_configured_time(bench: Bench) -> None:
     scene = Uneven(bench, scheduler_config(load_balance_seconds=5.0))
     bench.advance(LOOK_SECONDS)
     assert scene.asked() == [7]  # and it returns none: its processor has them
@@ -460,17 +460,17 @@ def test_between_two_rounds_is_the_time_that_was_set(bench: Bench) -> None:
     assert scene.asked() == [7]
 
 
-def test_with_one_look_it_acts_at_once_and_levels(bench: Bench) -> None:
+def test_a_balancer_configured_for_one_look_levels_the_queues_at_once(bench: Bench) -> None:
     assert Uneven(bench, scheduler_config(load_balance_trigger_times=1)).asked() == [4]
 
 
-def test_without_balancing_nobody_is_asked_and_no_timer_is_set(bench: Bench) -> None:
+def test_without_balancing_no_task_is_recalled_and_no_timer_is_set(bench: Bench) -> None:
     scene = Uneven(bench, scheduler_config(load_balance_seconds=0.0))
     assert bench.dispatcher.next_deadline() is None
     assert scene.asked() == []
 
 
-def test_a_worker_where_nothing_ends_is_asked_for_what_waits_even_if_nobody_is_idle(bench: Bench) -> None:
+def test_the_balancer_recalls_tasks_queued_at_a_stuck_worker_even_without_idle_workers(bench: Bench) -> None:
     """Otherwise, later tasks would overtake the queued ones for ever."""
     scene = Scene(bench)
     scene.learn(OTHER, WORK_AHEAD_US // 2)
@@ -486,7 +486,7 @@ def test_a_worker_where_nothing_ends_is_asked_for_what_waits_even_if_nobody_is_i
     assert [type(mail) for mail in other.take()] == [AssignTasks]
 
 
-def test_no_timer_is_set_when_nothing_waits_at_a_worker(scene: Scene) -> None:
+def test_no_timer_is_set_when_no_task_is_queued_at_a_worker(scene: Scene) -> None:
     scene.join(queue_size=1000)
     scene.ready(1, 2, 3, function_id=OTHER)
     assert scene.bench.dispatcher.next_deadline() is None
@@ -509,7 +509,7 @@ def waiting(scene: Scene) -> list[int]:
     return [ready.spec.task_id[0] for ready in scene.policy._queue]
 
 
-def test_the_newest_are_refused_when_so_many_wait_and_no_place_is_free(bench: Bench) -> None:
+def test_the_newest_tasks_above_the_limit_are_refused_if_no_worker_has_capacity(bench: Bench) -> None:
     scene = limited(bench, 2)
     scene.join(queue_size=1)
     scene.ready(1, 2, 3, 4, 5)
@@ -524,7 +524,7 @@ def test_the_newest_are_refused_when_so_many_wait_and_no_place_is_free(bench: Be
     assert refused(scene) == 1
 
 
-def test_a_free_place_is_one_in_the_queue_of_a_worker_however_long_the_tasks(bench: Bench) -> None:
+def test_free_queue_places_count_for_the_limit_however_long_the_tasks(bench: Bench) -> None:
     scene = limited(bench, 0)
     scene.join(queue_size=3)
     scene.ready(1, 2, 3, 4, function_id=OTHER)
@@ -533,7 +533,7 @@ def test_a_free_place_is_one_in_the_queue_of_a_worker_however_long_the_tasks(ben
     assert refused(scene) == 1
 
 
-def test_without_a_worker_and_without_room_to_wait_tasks_are_refused_at_once(bench: Bench) -> None:
+def test_without_workers_and_with_a_limit_of_0_tasks_are_refused_at_once(bench: Bench) -> None:
     scene = limited(bench, 0)
     scene.ready(1)
     (message,) = scene.received()
@@ -542,7 +542,7 @@ def test_without_a_worker_and_without_room_to_wait_tasks_are_refused_at_once(ben
     assert "max_number_of_tasks_waiting is 0" in message.sentence
 
 
-def test_tasks_that_waited_or_ran_before_and_nested_ones_are_never_refused(bench: Bench) -> None:
+def test_nested_tasks_and_tasks_that_waited_or_ran_before_are_never_refused(bench: Bench) -> None:
     scene = limited(bench, 0)
     scene.ready(1, attempt=2, goes_first=True)
     scene.ready(2, attempt=2)  # reported on request of a restarted balancer
@@ -551,7 +551,7 @@ def test_tasks_that_waited_or_ran_before_and_nested_ones_are_never_refused(bench
     assert waiting(scene) == [3, 1, 2]
 
 
-def test_the_wish_of_a_user_makes_no_task_nested(bench: Bench) -> None:
+def test_a_task_with_a_user_priority_is_not_taken_for_a_nested_task(bench: Bench) -> None:
     scene = limited(bench, 0)
     scene.ready(1, priority=with_user_priority(0, 9))
     assert refused(scene) == 1
@@ -567,7 +567,7 @@ def test_a_task_that_may_wait_is_not_refused_when_its_worker_leaves(bench: Bench
     assert waiting(scene) == [2]
 
 
-def test_a_task_that_was_withdrawn_in_the_same_turn_is_not_refused_as_well(bench: Bench) -> None:
+def test_a_task_that_is_withdrawn_in_the_same_turn_is_not_refused(bench: Bench) -> None:
     scene = limited(bench, 0)
     for message in (
         TaskReady(scene.task(1), Task(TaskId(b"\x01" * 16), SHORT, b"", b""), 1, goes_first=False),
@@ -578,7 +578,7 @@ def test_a_task_that_was_withdrawn_in_the_same_turn_is_not_refused_as_well(bench
     assert scene.received() == [TaskWithdrawn()]
 
 
-def test_the_newest_of_the_largest_client_makes_room_for_one_that_has_fewer(bench: Bench) -> None:
+def test_the_newest_task_of_the_largest_client_is_refused_for_a_smaller_client(bench: Bench) -> None:
     scene = limited(bench, 3)
     scene.ready(1, 2, 3)
     scene.ready(4, account=1)
@@ -591,7 +591,7 @@ def test_the_newest_of_the_largest_client_makes_room_for_one_that_has_fewer(benc
     assert waiting(scene) == [1, 2, 4]
 
 
-def test_without_a_limit_any_number_waits(scene: Scene) -> None:
+def test_without_a_limit_any_number_of_tasks_waits(scene: Scene) -> None:
     scene.ready(*range(100))
     assert refused(scene) == 0
 
@@ -599,7 +599,7 @@ def test_without_a_limit_any_number_waits(scene: Scene) -> None:
 # Work
 
 
-def test_tasks_of_an_unknown_function_are_given_one_by_one(scene: Scene) -> None:
+def test_tasks_of_an_unknown_function_are_assigned_one_by_one(scene: Scene) -> None:
     scene.join(queue_size=1000)
     scene.ready(1, 2, 3, function_id=OTHER)
     assert scene.placed() == [1]
@@ -607,7 +607,7 @@ def test_tasks_of_an_unknown_function_are_given_one_by_one(scene: Scene) -> None
     assert scene.placed() == [2]
 
 
-def test_tasks_are_given_ahead_by_what_their_function_took_last(scene: Scene) -> None:
+def test_tasks_are_assigned_ahead_by_the_last_duration_of_their_function(scene: Scene) -> None:
     scene.join(queue_size=1000)
     scene.ready(*range(1, 10), function_id=OTHER)
     assert scene.placed() == [1]
@@ -615,7 +615,7 @@ def test_tasks_are_given_ahead_by_what_their_function_took_last(scene: Scene) ->
     assert scene.placed() == [2, 3, 4, 5]
 
 
-def test_an_assignment_says_how_much_work_it_counts_for(scene: Scene) -> None:
+def test_an_assignment_carries_its_expected_work(scene: Scene) -> None:
     scene.join(queue_size=1000)
     scene.ready(1)
     scene.ready(2, function_id=OTHER)
@@ -623,7 +623,7 @@ def test_an_assignment_says_how_much_work_it_counts_for(scene: Scene) -> None:
     assert [expected_us for assign in mail for _, expected_us in assign.tasks] == [2, WORK_AHEAD_US]
 
 
-def test_a_task_that_finds_no_room_stays_the_first(scene: Scene) -> None:
+def test_a_task_that_does_not_fit_stays_the_first(scene: Scene) -> None:
     scene.join(queue_size=1000)
     scene.ready(1, 2, function_id=OTHER)
     scene.ready(3)
@@ -635,7 +635,7 @@ def test_a_task_that_finds_no_room_stays_the_first(scene: Scene) -> None:
     assert scene.placed() == [3]
 
 
-def test_a_worker_that_joins_with_work_gets_no_more_than_it_has_room_for(scene: Scene) -> None:
+def test_a_worker_that_joins_with_work_gets_tasks_up_to_the_work_ahead(scene: Scene) -> None:
     scene.learn(OTHER, WORK_AHEAD_US // 5)
     scene.ready(*range(1, 10), function_id=OTHER)
     scene.join(queue_size=1000, tasks=2, expected_us=WORK_AHEAD_US // 2)
@@ -668,7 +668,7 @@ def test_long_tasks_after_a_thousand_short_ones_of_another_function_are_spread(s
     assert other.open == {}
 
 
-def test_with_all_queues_full_tasks_start_in_the_order_in_which_they_came() -> None:
+def test_with_all_queues_full_tasks_start_in_the_order_of_their_arrival() -> None:
     simulation = Simulation(scheduler_config(per_worker_queue_size=2))
     agent, client = simulation.agent(3, by_payload), simulation.client()
     submit(client, [0.003, 0.005, 0.009] * 60)
@@ -679,7 +679,7 @@ def test_with_all_queues_full_tasks_start_in_the_order_in_which_they_came() -> N
     assert max(moved) <= 3  # the second place of each queue
 
 
-def test_a_function_that_takes_longer_than_before_is_given_one_by_one_soon_and_ahead_again_later(
+def test_tasks_of_a_slower_function_are_soon_assigned_one_by_one_and_ahead_again_later(
     simulation: Simulation,
 ) -> None:
     agent, client = simulation.agent(2, by_payload), simulation.client()
@@ -702,7 +702,7 @@ def test_a_function_that_takes_longer_than_before_is_given_one_by_one_soon_and_a
     assert client.open == {}
 
 
-def test_what_a_restarted_balancer_forgot_it_learns_again() -> None:
+def test_a_restarted_balancer_learns_durations_again() -> None:
     simulation = Simulation()
     agent, client = simulation.agent(2, by_payload), simulation.client()
     submit(client, [0.01] * 40)
@@ -732,7 +732,7 @@ def single_task(simulation: Simulation, client: SimulatedClient) -> None:
     assert client.statuses([task_id]) == [TaskStatus.SUCCESS]
 
 
-def test_a_single_task_starts_when_those_have_run_that_lie_at_workers_also_after_a_restart() -> None:
+def test_a_single_task_starts_after_the_queued_tasks_also_after_a_restart_of_the_balancer() -> None:
     simulation = Simulation(audited=False)
     simulation.agent(2, by_payload)
     client, other = simulation.client(), simulation.client()
@@ -747,7 +747,7 @@ def test_a_single_task_starts_when_those_have_run_that_lie_at_workers_also_after
     assert other.statuses(waiting) == [TaskStatus.SUCCESS]
 
 
-def test_a_single_task_starts_as_soon_when_another_client_has_a_map() -> None:
+def test_a_single_task_starts_as_soon_if_another_client_has_a_map() -> None:
     simulation = Simulation(audited=False)
     agent = simulation.agent(2, by_payload)
     client, other = simulation.client(), simulation.client()
@@ -783,7 +783,7 @@ def test_a_recursion_in_a_task_has_the_turns_of_its_client() -> None:
     single_tasks(simulation, nested, other)
 
 
-def test_a_task_goes_to_the_node_where_most_of_what_it_needs_is_if_there_is_room(bench: Bench) -> None:
+def test_a_task_is_placed_at_the_node_with_most_of_its_data_if_a_worker_has_capacity(bench: Bench) -> None:
     scene = Scene(bench)
     far, far_ref = bench.recorder()
     _, far_node = bench.recorder()
@@ -798,7 +798,7 @@ def test_a_task_goes_to_the_node_where_most_of_what_it_needs_is_if_there_is_room
     assert scene.placed(far) == [3, 4, 5]
 
 
-def test_a_task_for_one_worker_goes_there_whatever_waits() -> None:
+def test_a_task_for_one_worker_is_placed_there_before_waiting_tasks() -> None:
     bench = Bench()
     scene = Scene(bench)
     scene.bench.tell(scene.balancer, WorkerJoined(scene.worker_ref, 1, 0, 0, scene.host, name="w-1"))
@@ -812,7 +812,7 @@ def test_a_task_for_one_worker_goes_there_whatever_waits() -> None:
     assert scene.policy._loads.tasks == before - 1
 
 
-def test_a_task_for_a_worker_that_is_not_there_is_refused() -> None:
+def test_a_task_for_a_worker_that_is_not_connected_is_refused() -> None:
     bench = Bench()
     scene = Scene(bench)
     scene.ready_for("w-1", 1)
@@ -837,7 +837,7 @@ def test_a_task_for_one_worker_can_be_withdrawn_before_it_is_placed() -> None:
     assert scene.worker.take(AssignTasks) == []
 
 
-def test_a_task_that_somebody_waits_for_begins_where_there_is_no_room_for_results(bench: Bench) -> None:
+def test_an_awaited_task_is_assigned_to_a_paused_worker(bench: Bench) -> None:
     scene = Scene(bench)
     scene.join(tasks=1, expected_us=WORK_AHEAD_US)
     scene.ready(1, 2)
@@ -861,7 +861,7 @@ def test_a_task_that_somebody_waits_for_begins_where_there_is_no_room_for_result
     assert {answer.waits_for for answer in asker.take()} == {"no room"}
 
 
-def test_of_a_range_that_somebody_waits_for_the_rows_become_tasks(bench: Bench) -> None:
+def test_an_awaited_range_at_a_paused_worker_is_split(bench: Bench) -> None:
     scene = Scene(bench)
     scene.join(tasks=1, expected_us=WORK_AHEAD_US)
     spec = Task(TaskId(b"r" * 16), SHORT, b"", b"", 0, rows=3)

@@ -23,7 +23,7 @@ def orphans() -> Orphans:
     return Orphans([(ONE, 7), (TWO, 8)])
 
 
-def test_nothing_goes_behind_the_first_run(orphans: Orphans) -> None:
+def test_an_orphaned_run_fills_the_work_ahead_of_its_worker(orphans: Orphans) -> None:
     assert orphans.load == (2, WORK_AHEAD_US)
 
 
@@ -34,7 +34,7 @@ def test_a_run_is_claimed_once_and_only_in_its_attempt(orphans: Orphans) -> None
     assert orphans.load == (1, 0)
 
 
-def test_a_run_that_has_ended_takes_no_place_and_keeps_its_result(orphans: Orphans) -> None:
+def test_an_ended_orphan_takes_no_capacity_and_keeps_its_result(orphans: Orphans) -> None:
     assert orphans.finish(result(ONE, 6)) == (0, 0)
     assert orphans.finish(result(ONE, 7)) == (1, WORK_AHEAD_US)
     assert orphans.finish(result(ONE, 7)) == (0, 0)
@@ -44,7 +44,7 @@ def test_a_run_that_has_ended_takes_no_place_and_keeps_its_result(orphans: Orpha
     assert claimed.result == result(ONE, 7)
 
 
-def test_a_run_that_is_blocked_takes_no_place(orphans: Orphans) -> None:
+def test_a_blocked_orphan_takes_no_capacity(orphans: Orphans) -> None:
     blocked = orphans.find(ONE, 7)
     assert blocked is not None
     blocked.is_blocked = True
@@ -52,7 +52,7 @@ def test_a_run_that_is_blocked_takes_no_place(orphans: Orphans) -> None:
     assert orphans.finish(result(ONE, 7)) == (0, 0)
 
 
-def test_a_cancelled_run_keeps_its_place_until_it_has_ended(orphans: Orphans) -> None:
+def test_a_cancelled_orphan_takes_capacity_until_it_has_ended(orphans: Orphans) -> None:
     assert orphans.cancel(ONE, 7)
     assert not orphans.cancel(ONE, 6)
     assert orphans.claim(ONE, 7) is None
@@ -61,19 +61,21 @@ def test_a_cancelled_run_keeps_its_place_until_it_has_ended(orphans: Orphans) ->
     assert len(orphans) == 1
 
 
-def test_a_result_that_nobody_wants_is_dropped(orphans: Orphans) -> None:
+def test_the_result_of_a_cancelled_orphan_is_dropped(orphans: Orphans) -> None:
     orphans.finish(result(ONE, 7))
     assert not orphans.cancel(ONE, 7)
     assert len(orphans) == 1
 
 
-def test_what_the_agent_does_not_have_any_more_is_forgotten_but_for_results(orphans: Orphans) -> None:
+def test_orphans_that_the_agent_no_longer_has_are_forgotten_except_results(orphans: Orphans) -> None:
     orphans.finish(result(TWO, 8))
     assert orphans.keep_only({}) == (1, WORK_AHEAD_US)
     assert orphans.claim(TWO, 8) is not None
 
 
-def test_results_that_wait_for_their_tasks_have_a_bound(orphans: Orphans, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_orphans_that_wait_for_their_tasks_are_bounded(
+    orphans: Orphans, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runs, "RESULT_BYTES_MOST", 100)
     orphans.finish(result(ONE, 7, 60))
     assert orphans.finish(result(TWO, 8, 60)) == (1, 0)
@@ -94,7 +96,7 @@ def run() -> RunRecord:
     return RunRecord(nothing, nothing, 1, 7, 0, 1)
 
 
-def test_an_assignment_is_counted_already_and_its_end_is_told_once() -> None:
+def test_the_resources_of_an_assignment_are_reported_as_free_once() -> None:
     allocations, runs = Allocations(), {ONE: run(), TWO: run()}
     assert not allocations
     allocations.add(ONE, GPU, 1)
@@ -110,7 +112,7 @@ def test_an_assignment_is_counted_already_and_its_end_is_told_once() -> None:
     assert not allocations
 
 
-def test_a_run_that_waits_for_others_lends_what_it_takes() -> None:
+def test_a_blocked_run_lends_its_resources() -> None:
     allocations, runs = Allocations(), {ONE: run()}
     allocations.add(ONE, GPU, 1)
     runs[ONE].released = 1
@@ -124,7 +126,7 @@ def test_a_run_that_waits_for_others_lends_what_it_takes() -> None:
     assert allocations.changes(runs) == ()
 
 
-def test_a_run_that_was_taken_over_is_told_and_a_second_assignment_of_it_counts_too() -> None:
+def test_an_adopted_run_is_reported_and_a_second_assignment_of_it_counts_again() -> None:
     allocations, runs = Allocations(), {ONE: run()}
     allocations.add(ONE, GPU, 0)
     assert allocations.changes(runs) == ((GPU, 1),)

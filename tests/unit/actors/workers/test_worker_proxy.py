@@ -163,14 +163,14 @@ def test_a_new_worker_joins_the_balancer(scene: Scene) -> None:
     assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 0, 0, scene.host, name="alpha")]
 
 
-def test_an_assigned_task_is_ordered_and_told(scene: Scene) -> None:
+def test_an_assigned_task_is_sent_to_the_agent_and_notified(scene: Scene) -> None:
     scene.assign(0)
     assert scene.outbox.sent_to(scene.peer) == [order(0)]
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 1})]
     assert scene.actor.statistics()["tasks"] == 1
 
 
-def test_an_order_has_all_that_its_task_says(scene: Scene) -> None:
+def test_an_order_has_all_fields_of_its_task(scene: Scene) -> None:
     spec = Task(task_id(0), SHORT, b"arguments", bytes(SHORT), -3, "name", b"options", 0, (b"frame",), 2)
     scene.actor._takes_rows = True
     scene.tell(AssignTasks([(TaskReady(scene.refs[0], spec, 1, goes_first=False, account=account_of(9, 4)), 7)]))
@@ -200,7 +200,7 @@ def test_a_result_that_does_not_have_the_rows_of_its_task_is_a_failure(
     assert (told.status, told.rows, told.statuses) == (TaskStatus.INTERNAL_ERROR, rows, b"")
 
 
-def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:
+def test_a_result_is_sent_to_its_task_and_frees_capacity(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.finish(0, duration_us=1000)
@@ -209,14 +209,14 @@ def test_a_result_goes_to_its_task_and_frees_the_place(scene: Scene) -> None:
     assert scene.actor.statistics()["tasks"] == 0
 
 
-def test_who_ran_a_task_is_remembered_when_it_has_ended(scene: Scene) -> None:
+def test_the_worker_of_an_ended_task_is_remembered(scene: Scene) -> None:
     scene.assign(0)
     assert scene.recent_runs.worker_of(task_id(0)) == ""
     scene.finish(0)
     assert scene.recent_runs.worker_of(task_id(0)) == "alpha"
 
 
-def test_results_twice_unknown_or_of_another_attempt_are_dropped(scene: Scene) -> None:
+def test_repeated_unknown_and_outdated_results_are_dropped(scene: Scene) -> None:
     scene.assign(0, attempt=2)
     scene.finish(0, attempt=2)
     scene.forget()
@@ -228,7 +228,7 @@ def test_results_twice_unknown_or_of_another_attempt_are_dropped(scene: Scene) -
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 4})]
 
 
-def test_a_batch_of_results_is_told_at_once_with_what_each_function_took(scene: Scene) -> None:
+def test_a_batch_of_results_is_reported_at_once_with_the_durations_of_functions(scene: Scene) -> None:
     scene.assign(0, expected_us=10)
     scene.assign(1, expected_us=300, function_id=OTHER)
     scene.assign(2, expected_us=50)
@@ -239,7 +239,7 @@ def test_a_batch_of_results_is_told_at_once_with_what_each_function_took(scene: 
 
 
 @pytest.mark.parametrize("status", [TaskStatus.CANCELED, TaskStatus.PROCESSOR_DIED, TaskStatus.MISSING_OBJECTS])
-def test_tasks_that_did_not_run_to_their_end_say_nothing_about_durations(scene: Scene, status: TaskStatus) -> None:
+def test_tasks_that_did_not_run_to_their_end_do_not_count_for_durations(scene: Scene, status: TaskStatus) -> None:
     scene.assign(0, 1)
     scene.forget()
     results = [
@@ -250,14 +250,14 @@ def test_tasks_that_did_not_run_to_their_end_say_nothing_about_durations(scene: 
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 2, 14, {SHORT: (1000, 1)})]
 
 
-def test_a_cancel_of_the_current_attempt_goes_to_the_agent(scene: Scene) -> None:
+def test_a_cancel_of_the_current_attempt_is_sent_to_the_agent(scene: Scene) -> None:
     scene.assign(0, attempt=2)
     scene.forget()
     scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1), CancelRun(task_id(0), 2))
     assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 2)]
 
 
-def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_place_till_then(scene: Scene) -> None:
+def test_a_second_attempt_is_refused_and_takes_capacity_until_the_first_is_stopped(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.assign(0, attempt=2, expected_us=20)
@@ -273,7 +273,7 @@ def test_a_second_attempt_while_the_first_is_stopped_is_refused_and_keeps_its_pl
     assert scene.actor.load == (0, 0)
 
 
-def test_a_task_that_has_ended_meanwhile_is_not_run(scene: Scene) -> None:
+def test_an_assigned_task_that_has_ended_is_not_run(scene: Scene) -> None:
     scene.bench.dispatcher.end(scene.refs[0])
     scene.forget()
     scene.assign(0)
@@ -281,7 +281,7 @@ def test_a_task_that_has_ended_meanwhile_is_not_run(scene: Scene) -> None:
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
 
 
-def test_a_lost_worker_gives_its_tasks_back_and_only_the_oldest_was_running(scene: Scene) -> None:
+def test_a_lost_worker_returns_its_tasks_and_only_the_oldest_counts_as_running(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.finish(0)
     scene.forget()
@@ -292,7 +292,7 @@ def test_a_lost_worker_gives_its_tasks_back_and_only_the_oldest_was_running(scen
     assert scene.tasks[2].take() == [RunLost(1, "alpha", was_running=False)]
 
 
-def test_at_a_lost_worker_the_oldest_or_the_deepest_task_was_running(scene: Scene) -> None:
+def test_at_a_lost_worker_the_oldest_and_the_deepest_task_count_as_running(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.assign(2, priority=1)
     scene.forget()
@@ -301,7 +301,7 @@ def test_at_a_lost_worker_the_oldest_or_the_deepest_task_was_running(scene: Scen
     assert was_running == [[RunLost(1, "alpha", flag)] for flag in (True, False, True)]
 
 
-def test_so_was_the_oldest_of_those_that_do_not_wait_for_others(scene: Scene) -> None:
+def test_at_a_lost_worker_the_oldest_unblocked_task_counts_as_running(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.suspend(0)
     scene.forget()
@@ -310,14 +310,14 @@ def test_so_was_the_oldest_of_those_that_do_not_wait_for_others(scene: Scene) ->
     assert was_running == [[RunLost(1, "alpha", flag)] for flag in (True, True, False)]
 
 
-def test_a_worker_that_leaves_in_good_order_gives_its_tasks_back_without_a_mark(scene: Scene) -> None:
+def test_a_worker_that_leaves_in_order_returns_its_tasks_as_not_running(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.tell(StopWorker(was_lost=False))
     assert scene.tasks[0].take() == [RunLost(1, "alpha", was_running=False)]
 
 
-def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scene) -> None:
+def test_an_assignment_to_a_leaving_worker_is_returned(scene: Scene) -> None:
     scene.tell(StopWorker(was_lost=True))
     scene.forget()
     scene.assign(0)
@@ -330,7 +330,7 @@ def test_an_assignment_that_crosses_the_leaving_worker_is_given_back(scene: Scen
     assert scene.proxy.is_stopped()
 
 
-def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has_and_how_much_work_they_are(scene: Scene) -> None:
+def test_a_restarted_balancer_is_sent_the_load_of_a_worker(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.forget()
     scene.tell(BalancerRestarted(9))
@@ -341,7 +341,7 @@ def test_a_restarted_balancer_hears_how_many_tasks_the_worker_has_and_how_much_w
     assert scene.balancer.take() == []
 
 
-def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_not_have(scene: Scene) -> None:
+def test_lost_orders_are_resent_and_unknown_runs_cancelled_when_an_agent_reconnects(scene: Scene) -> None:
     scene.assign(0, 1, 2, attempt=2)
     scene.forget()
     held = (
@@ -361,7 +361,7 @@ def test_an_agent_that_is_back_gets_lost_orders_again_and_hears_what_it_should_n
     assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(1), INDEX, 2)]
 
 
-def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the_order(scene: Scene) -> None:
+def test_a_lost_cancel_is_resent_instead_of_the_order(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.tell(CancelRun(task_id(0), 1), CancelRun(task_id(1), 1))
     scene.forget()
@@ -369,7 +369,7 @@ def test_a_cancel_that_was_lost_with_the_connection_is_said_again_instead_of_the
     assert scene.outbox.sent_to(scene.peer) == [RunCancel(task_id(0), INDEX, 1), RunCancel(task_id(1), INDEX, 1)]
 
 
-def test_an_order_that_left_on_the_new_connection_already_is_not_said_again(scene: Scene) -> None:
+def test_an_order_that_was_sent_on_the_new_connection_is_not_resent(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.peer.connect(Connection(b"new link"))
@@ -379,7 +379,7 @@ def test_an_order_that_left_on_the_new_connection_already_is_not_said_again(scen
     assert scene.outbox.sent_to(scene.peer) == [order(0)]
 
 
-def test_what_it_hears_of_former_connections_means_nothing(scene: Scene) -> None:
+def test_reports_about_former_connections_are_ignored(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.peer.connect(Connection(b"new link"))
@@ -388,7 +388,7 @@ def test_what_it_hears_of_former_connections_means_nothing(scene: Scene) -> None
     assert scene.outbox.sent_to(scene.peer) == scene.balancer.take() == scene.tasks[0].take() == []
 
 
-def test_orders_that_were_taken_back_go_elsewhere_also_when_the_agent_is_back_already(scene: Scene) -> None:
+def test_tasks_of_unsent_orders_are_returned_also_if_the_agent_has_reconnected(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.forget()
     scene.peer.connect(Connection(b"new link"))
@@ -398,7 +398,7 @@ def test_orders_that_were_taken_back_go_elsewhere_also_when_the_agent_is_back_al
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
 
 
-def test_a_session_that_goes_on_says_nothing_again(scene: Scene) -> None:
+def test_in_a_resumed_session_no_order_is_resent(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.peer.connection = NO_CONNECTION
     scene.tell(CancelRun(task_id(1), 1), ConnectionLost(1, "lost"), WorkerForgotten())
@@ -417,7 +417,7 @@ def test_orders_that_may_not_have_arrived_are_not_suspect(scene: Scene) -> None:
     assert lost == [[RunLost(1, "alpha", heard, was_unacknowledged=not heard)] for heard in (False, True, False)]
 
 
-def test_if_a_large_value_was_on_its_way_only_what_needs_it_is_suspect(scene: Scene) -> None:
+def test_if_a_large_value_was_in_transit_only_the_task_that_needs_it_is_suspect(scene: Scene) -> None:
     scene.assign(0, 2)
     scene.assign(1, object_ids=SHORT + OTHER)
     scene.forget()
@@ -426,7 +426,7 @@ def test_if_a_large_value_was_on_its_way_only_what_needs_it_is_suspect(scene: Sc
     assert lost == [[RunLost(1, "alpha", False, was_unacknowledged=needs)] for needs in (False, True, False)]
 
 
-def test_what_waits_for_an_object_was_overtaken_and_the_next_one_is_suspect(scene: Scene) -> None:
+def test_at_a_lost_worker_the_first_task_that_does_not_wait_for_an_object_is_suspect(scene: Scene) -> None:
     scene.assign(0, object_ids=SHORT + OTHER)
     scene.assign(1, 2)
     scene.forget()
@@ -435,7 +435,7 @@ def test_what_waits_for_an_object_was_overtaken_and_the_next_one_is_suspect(scen
     assert lost == [[RunLost(1, "alpha", was_running)] for was_running in (False, True, False)]
 
 
-def test_nothing_is_assigned_to_a_worker_whose_connection_was_lost_just_now(scene: Scene) -> None:
+def test_an_assignment_to_a_disconnected_worker_is_returned(scene: Scene) -> None:
     scene.forget()
     scene.peer.connection = NO_CONNECTION
     scene.assign(0)
@@ -454,7 +454,7 @@ def asked(scene: Scene) -> list[int]:
     return [item.task_id[0] for item in scene.outbox.sent_to(scene.peer) if type(item) is RecallRequest]
 
 
-def test_it_asks_for_the_tasks_that_the_worker_would_take_last(scene: Scene) -> None:
+def test_tasks_that_the_worker_would_start_last_are_recalled_first(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.forget()
     scene.tell(RecallTasks(1))
@@ -463,7 +463,7 @@ def test_it_asks_for_the_tasks_that_the_worker_would_take_last(scene: Scene) -> 
     assert asked(scene) == [1, 2]
 
 
-def test_when_none_of_these_comes_the_first_one_is_asked_for_as_well(scene: Scene) -> None:
+def test_if_no_recalled_task_returns_the_first_task_is_recalled_as_well(scene: Scene) -> None:
     """The first task had to wait for its objects, and another task that started meanwhile takes long."""
     scene.assign(0, 1, 2)
     scene.forget()
@@ -477,7 +477,7 @@ def test_when_none_of_these_comes_the_first_one_is_asked_for_as_well(scene: Scen
     assert asked(scene) == [2]
 
 
-def test_deeper_tasks_are_asked_for_last_and_cancelled_ones_never(scene: Scene) -> None:
+def test_deeper_tasks_are_recalled_last_and_cancelled_tasks_never(scene: Scene) -> None:
     scene.assign(0)
     scene.assign(1)
     scene.assign(2, priority=1)
@@ -490,7 +490,7 @@ def test_deeper_tasks_are_asked_for_last_and_cancelled_ones_never(scene: Scene) 
     assert asked(scene) == [2]
 
 
-def test_one_that_has_not_begun_can_be_asked_for_alone(scene: Scene) -> None:
+def test_a_single_task_that_has_not_started_can_be_recalled(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.forget()
     scene.tell(RecallRun(task_id(1), 9), RecallRun(task_id(4), 1))
@@ -506,7 +506,7 @@ def test_one_that_has_not_begun_can_be_asked_for_alone(scene: Scene) -> None:
     assert asked(scene) == [], "it is blocked, so it has started"
 
 
-def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
+def test_a_recalled_task_counts_for_its_worker_until_it_is_returned(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.tell(RecallTasks(1))
     scene.forget()
@@ -519,7 +519,7 @@ def test_a_task_is_the_workers_until_it_is_given_back(scene: Scene) -> None:
     assert scene.outbox.sent_to(scene.peer) == []
 
 
-def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: Scene) -> None:
+def test_a_task_whose_return_was_lost_is_ordered_again(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.tell(RecallTasks(1))
     scene.forget()
@@ -527,7 +527,7 @@ def test_a_task_that_was_given_back_with_a_lost_message_is_ordered_again(scene: 
     assert scene.outbox.sent_to(scene.peer) == [order(1)]
 
 
-def test_what_it_does_not_have_or_only_in_another_attempt_cannot_be_given_back(scene: Scene) -> None:
+def test_responses_to_a_recall_of_unknown_tasks_or_attempts_are_ignored(scene: Scene) -> None:
     scene.assign(0, attempt=2)
     scene.forget()
     scene.tell(Batch[RecallResponse]([RecallResponse(task_id(0), INDEX, 1), RecallResponse(task_id(2), INDEX, 1)]))
@@ -535,14 +535,14 @@ def test_what_it_does_not_have_or_only_in_another_attempt_cannot_be_given_back(s
     assert scene.actor.statistics()["tasks"] == 1
 
 
-def test_nothing_is_asked_of_a_worker_with_one_task(scene: Scene) -> None:
+def test_the_only_task_of_a_worker_is_not_recalled(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.tell(RecallTasks(3))
     assert scene.outbox.sent_to(scene.peer) == []
 
 
-def test_a_proxy_that_fails_gives_its_tasks_back_and_has_the_balancer_ask_everybody() -> None:
+def test_a_failed_worker_proxy_returns_its_tasks_and_reports_to_the_balancer() -> None:
     scene = Scene(Bench())
     scene.assign(0, 1)
     scene.forget()
@@ -555,7 +555,7 @@ def test_a_proxy_that_fails_gives_its_tasks_back_and_has_the_balancer_ask_everyb
 # Blocked tasks
 
 
-def test_a_task_that_waits_gives_up_its_place_until_it_goes_on(scene: Scene) -> None:
+def test_a_blocked_task_gives_up_its_slot_until_it_resumes(scene: Scene) -> None:
     scene.assign(0)
     scene.forget()
     scene.suspend(0)
@@ -570,7 +570,7 @@ def test_a_task_that_waits_gives_up_its_place_until_it_goes_on(scene: Scene) -> 
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {SHORT: (5, 1)})]
 
 
-def test_one_that_ends_while_it_waits_has_no_place_to_give_back(scene: Scene) -> None:
+def test_a_task_that_ends_while_blocked_frees_no_slot(scene: Scene) -> None:
     scene.assign(0)
     scene.suspend(0)
     scene.forget()
@@ -579,7 +579,7 @@ def test_one_that_ends_while_it_waits_has_no_place_to_give_back(scene: Scene) ->
     assert [type(mail) for mail in scene.tasks[0].take()] == [RunResult]
 
 
-def test_one_that_is_given_back_while_it_waits_has_no_place_to_give_back(scene: Scene) -> None:
+def test_a_task_that_is_returned_while_blocked_frees_no_slot(scene: Scene) -> None:
     """An agent that keeps to the protocol does not return a blocked task."""
     scene.assign(0)
     scene.assign(1)
@@ -591,7 +591,7 @@ def test_one_that_is_given_back_while_it_waits_has_no_place_to_give_back(scene: 
     assert scene.actor.load == (1, 7)
 
 
-def test_news_of_waits_of_other_attempts_means_nothing(scene: Scene) -> None:
+def test_reports_of_blocked_runs_of_other_attempts_are_ignored(scene: Scene) -> None:
     scene.assign(0, attempt=2)
     scene.forget()
     scene.suspend(0, attempt=1)
@@ -600,7 +600,7 @@ def test_news_of_waits_of_other_attempts_means_nothing(scene: Scene) -> None:
     assert scene.balancer.take() == []
 
 
-def test_an_agent_that_is_back_says_anew_who_waits(scene: Scene) -> None:
+def test_blocked_tasks_take_their_slots_when_the_agent_reconnects_until_reported_again(scene: Scene) -> None:
     scene.assign(0)
     scene.suspend(0)
     scene.forget()
@@ -610,7 +610,7 @@ def test_an_agent_that_is_back_says_anew_who_waits(scene: Scene) -> None:
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {})]
 
 
-def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) -> None:
+def test_a_restarted_balancer_is_sent_the_load_without_blocked_tasks(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.suspend(0)
     scene.forget()
@@ -618,7 +618,7 @@ def test_a_new_balancer_hears_of_the_load_without_those_that_wait(scene: Scene) 
     assert scene.balancer.take() == [WorkerJoined(scene.proxy, 100, 1, 7, scene.host, name="alpha")]
 
 
-def test_an_order_that_smaller_ones_have_overtaken_is_not_what_ran(scene: Scene) -> None:
+def test_an_order_that_smaller_orders_have_overtaken_does_not_count_as_running(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.tell(Batch[RunTask]([order(0)]))
     scene.assign(2)
@@ -628,7 +628,7 @@ def test_an_order_that_smaller_ones_have_overtaken_is_not_what_ran(scene: Scene)
     assert [mail.was_running for mail in lost] == [False, True, False]
 
 
-def test_a_lost_worker_makes_all_that_wait_suspect(scene: Scene) -> None:
+def test_at_a_lost_worker_all_blocked_tasks_are_suspect(scene: Scene) -> None:
     scene.assign(0, 1, 2)
     scene.suspend(1)
     scene.forget()
@@ -637,7 +637,7 @@ def test_a_lost_worker_makes_all_that_wait_suspect(scene: Scene) -> None:
     assert [mail.was_running for mail in lost] == [True, True, False]
 
 
-def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Scene) -> None:
+def test_a_draining_worker_gets_no_new_tasks_and_does_not_join_again(scene: Scene) -> None:
     scene.assign(0, 1)
     scene.forget()
     scene.tell(DrainWorker())
@@ -654,7 +654,7 @@ def test_a_worker_that_drains_gets_nothing_new_and_does_not_join_again(scene: Sc
     assert not [each for each in scene.balancer.take() if type(each) is WorkerJoined]
 
 
-def test_lines_of_its_runs_go_on_with_their_tasks_and_others_are_ignored(scene: Scene) -> None:
+def test_output_of_runs_is_passed_on_with_their_tasks_and_other_output_is_ignored(scene: Scene) -> None:
     scene.assign(0, 1)
     lines = [
         RunOutput(task_id(number), INDEX, attempt, OutputStream.LOGGING, 7, 0, "text")
@@ -678,7 +678,7 @@ def assign_with_needs(scene: Scene, number: int, attempt: int = 1) -> None:
     scene.tell(AssignTasks([(replace(ready, needs=GPU), 7)]))
 
 
-def test_what_a_run_takes_is_given_back_with_its_result_once(scene: Scene) -> None:
+def test_resources_of_a_run_are_freed_once_with_its_result(scene: Scene) -> None:
     assign_with_needs(scene, 0)
     scene.assign(1)
     scene.forget()
@@ -691,7 +691,7 @@ def test_what_a_run_takes_is_given_back_with_its_result_once(scene: Scene) -> No
     assert scene.balancer.take() == []
 
 
-def test_what_a_run_takes_is_lent_while_it_waits_and_given_back_when_it_is_recalled(scene: Scene) -> None:
+def test_resources_of_a_run_are_lent_while_blocked_and_freed_when_recalled(scene: Scene) -> None:
     assign_with_needs(scene, 0)
     assign_with_needs(scene, 1)
     scene.forget()
@@ -703,14 +703,14 @@ def test_what_a_run_takes_is_lent_while_it_waits_and_given_back_when_it_is_recal
     assert AmountsChanged(scene.proxy, ((GPU, -1),)) in scene.balancer.take()
 
 
-def test_what_was_assigned_to_a_worker_that_is_gone_is_given_back_at_once(scene: Scene) -> None:
+def test_resources_of_an_assignment_to_a_drained_worker_are_freed_at_once(scene: Scene) -> None:
     scene.tell(DrainWorker())
     scene.forget()
     assign_with_needs(scene, 0)
     assert scene.balancer.take() == [LoadFreed(scene.proxy, 1, 7, {}), AmountsChanged(scene.proxy, ((GPU, -1),))]
 
 
-def test_orders_that_never_left_take_nothing_and_the_others_are_said_again(scene: Scene) -> None:
+def test_unsent_orders_free_their_resources_and_other_runs_report_theirs_again(scene: Scene) -> None:
     assign_with_needs(scene, 0)
     assign_with_needs(scene, 1)
     scene.forget()
@@ -723,7 +723,7 @@ def test_orders_that_never_left_take_nothing_and_the_others_are_said_again(scene
     assert joined.taken == ((GPU, 1),)
 
 
-def test_runs_of_which_nobody_knows_what_they_take_are_unsure_until_their_tasks_have_come(bench: Bench) -> None:
+def test_resources_of_orphaned_runs_are_unsure_until_their_tasks_have_claimed_them(bench: Bench) -> None:
     scene = Scene(bench, held=[(task_id(0), 4), (task_id(1), 4)])
     (joined,) = scene.balancer.take()
     assert joined.is_unsure
@@ -776,7 +776,7 @@ def asking(simulation: Simulation) -> Asking:
     return Asking(simulation)
 
 
-def test_each_who_has_asked_hears_the_answer_once(asking: Asking) -> None:
+def test_each_request_to_explain_a_run_is_answered_once(asking: Asking) -> None:
     asking.ask(times=2)
     assert asking.answers() == []
     asking.say(RunState.RUNS, 61_000, task=TaskId(b"other---" * 2))
@@ -786,7 +786,7 @@ def test_each_who_has_asked_hears_the_answer_once(asking: Asking) -> None:
     assert [sentence.partition("process ")[2] for sentence in asking.answers()] == ["17, and has run for 61 s"] * 2
 
 
-def test_without_an_answer_the_client_hears_what_is_known(asking: Asking) -> None:
+def test_a_run_is_explained_without_its_agent_if_that_does_not_answer(asking: Asking) -> None:
     asking.ask()
     asking.simulation.advance(2 * ANSWER_SECONDS)
     (sentence,) = asking.answers()
@@ -795,14 +795,14 @@ def test_without_an_answer_the_client_hears_what_is_known(asking: Asking) -> Non
     assert len(asking.answers()) == 1
 
 
-def test_an_answer_about_another_attempt_says_nothing(asking: Asking) -> None:
+def test_an_answer_of_the_agent_about_another_attempt_is_ignored(asking: Asking) -> None:
     asking.ask()
     asking.say(RunState.RUNS, 61_000, attempt=asking.run.attempt + 1)
     (sentence,) = asking.answers()
     assert "61 s" not in sentence
 
 
-def test_a_run_that_waits_for_its_own_says_so_whatever_the_agent_says(asking: Asking) -> None:
+def test_a_blocked_run_is_explained_as_blocked_whatever_the_agent_reports(asking: Asking) -> None:
     asking.agent.wake()
     asking.agent.suspend(asking.task_id)
     asking.simulation.run()
@@ -810,7 +810,7 @@ def test_a_run_that_waits_for_its_own_says_so_whatever_the_agent_says(asking: As
     assert [answer.waits_for for answer in asking.client.said(ExplainResponse)] == [CHILDREN]
 
 
-def test_a_run_that_somebody_waits_for_is_asked_back_if_it_does_not_begin_for_lack_of_room(asking: Asking) -> None:
+def test_an_awaited_run_that_a_paused_worker_does_not_start_is_recalled(asking: Asking) -> None:
     for wanted, state in ((0, RunState.NO_ROOM), (1, RunState.QUEUED)):
         asking.ask(wanted=wanted)
         asking.say(state)
@@ -823,7 +823,9 @@ def test_a_run_that_somebody_waits_for_is_asked_back_if_it_does_not_begin_for_la
     assert asking.agent.said(RecallRequest) == [RecallRequest(asking.task_id, 0, asking.run.attempt)]
 
 
-def test_only_so_many_questions_wait(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pending_requests_to_explain_runs_is_limited(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(worker_proxy, "QUESTIONS_MOST", 3)
     asking.ask(times=5)
     assert len(asking.answers()) == 2
@@ -841,7 +843,7 @@ def held(scene: Scene) -> Recorder:
     return session
 
 
-def test_an_order_is_held_until_it_is_noted_that_it_may_begin(scene: Scene, held: Recorder) -> None:
+def test_an_at_most_once_order_is_held_until_its_start_is_recorded(scene: Scene, held: Recorder) -> None:
     assert held.take() == [StartRequested(scene.proxy, task_id(0), 1)]
     assert scene.tasks[0].take() == [TaskAssigned(scene.proxy, {scene.refs[0]: 1})]
     scene.assign(1)
@@ -852,7 +854,7 @@ def test_an_order_is_held_until_it_is_noted_that_it_may_begin(scene: Scene, held
 
 
 @pytest.mark.parametrize("news", [CancelRun(task_id(0), 1), RecallRun(task_id(0), 1), CloseWorker()])
-def test_a_held_run_that_is_not_wanted_comes_back_at_once(scene: Scene, held: Recorder, news: Any) -> None:
+def test_a_held_run_that_is_not_wanted_is_returned_at_once(scene: Scene, held: Recorder, news: Any) -> None:
     scene.balancer.take()
     scene.tell(news, StartRun(task_id(0), 1))
     assert scene.tasks[0].take()[1:] == [RunRecalled(1)]
@@ -861,7 +863,7 @@ def test_a_held_run_that_is_not_wanted_comes_back_at_once(scene: Scene, held: Re
     assert held.take() == [StartRequested(scene.proxy, task_id(0), 1)]
 
 
-def test_a_held_run_that_may_begin_while_its_agent_is_cut_off_comes_back(scene: Scene, held: Recorder) -> None:
+def test_a_held_run_released_while_its_agent_is_disconnected_is_returned(scene: Scene, held: Recorder) -> None:
     assert held.take()
     scene.peer.connection = NO_CONNECTION
     scene.tell(ConnectionLost(scene.peer.connection_number, []))
@@ -871,7 +873,7 @@ def test_a_held_run_that_may_begin_while_its_agent_is_cut_off_comes_back(scene: 
     assert scene.outbox.sent_to(scene.peer) == []
 
 
-def test_a_held_run_is_not_said_to_an_agent_that_begins_anew(scene: Scene, held: Recorder) -> None:
+def test_a_held_run_is_not_sent_to_an_agent_in_a_new_session(scene: Scene, held: Recorder) -> None:
     assert held.take()
     scene.peer.connection_number += 1
     scene.tell(Resumed(scene.peer.connection_number, b"", goes_on=False))
@@ -880,7 +882,7 @@ def test_a_held_run_is_not_said_to_an_agent_that_begins_anew(scene: Scene, held:
     assert scene.outbox.sent_to(scene.peer) == [order(0)]
 
 
-def test_a_held_run_of_a_lost_agent_has_not_begun(scene: Scene, held: Recorder) -> None:
+def test_a_held_run_of_a_lost_agent_has_not_started(scene: Scene, held: Recorder) -> None:
     assert held.take()
     scene.tell(StopWorker(was_lost=True))
     assert scene.tasks[0].take()[1:] == [never_sent(1)]

@@ -1,7 +1,7 @@
 """Meters: processor time and memory of processes and of this machine, as the system reports them.
 
-Used by the scheduler and the agents, only while somebody watches them. Everything is 0 where the system does not report
-it (not Linux), or if the process has ended.
+Used by the scheduler and the agents, only while viewers are subscribed. Values are 0 where the system does not report
+them (not Linux), or if the process has ended.
 """
 
 from __future__ import annotations

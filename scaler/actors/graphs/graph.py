@@ -1,16 +1,14 @@
 """Graph: one graph of a client: its nodes, and the results that other nodes still need.
 
-Written to by its client session (nodes, cancel) and its tasks (done). Spawns a task for each node whose arguments are
-there; sends wanted results to the session. What becomes of the results that other nodes need is in `graph_values.py`.
+Receives nodes and cancels from its client session, and results from its tasks. Spawns a task for each node whose
+arguments have arrived; sends wanted results to the session. `graph_values.py` keeps the results that other nodes need.
 
     GraphNode --> waiting --all dependencies finished--> a task --TaskDone--> its consumers
                      |                                     |
                      +--<-- a dependency failed <----------+
 
-A node starts as soon as it can, even before all nodes have arrived. Until the last node is there, the consumers of a
+A node starts as soon as it can, even before all nodes have arrived. Until the last node has arrived, the consumers of a
 result are unknown, so no result is dropped before.
-
-Must never: read a value, or keep an unneeded result.
 """
 
 from __future__ import annotations

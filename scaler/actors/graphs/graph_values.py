@@ -1,9 +1,8 @@
 """GraphValues: the values that the nodes of a graph need, for as long as they need them.
 
-Kept by its graph; sends to the object store. A small result becomes a part of the arguments of its consumers, as bytes.
-A large result is an object under the task's id while a node needs it, and so are the objects among the arguments.
-
-Must never: read a value, or decide which node ends.
+Owned by its graph; sends to the object store. A small result becomes a part of the arguments of its consumers, as
+bytes. A large result is an object under the task's id while a node needs it, and so are the objects among the
+arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JobCatalog: the jobs of a scheduler: their folder, their writer, their summaries and the space left for them.
 
-Made by the scheduler process; used by the job keeper and the jobs. Must never: wait for the disk.
+Created by the scheduler process; used by the job keeper and the jobs. It never waits for the disk.
 """
 
 from __future__ import annotations

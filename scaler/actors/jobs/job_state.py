@@ -1,6 +1,6 @@
-"""JobState: what is known of one job in memory: its state, how many rows have ended, and what it takes.
+"""JobState: the summary of one job in memory: its state, how many rows have ended, and its size.
 
-Made by the job keeper, changed by the job, read by whoever is told of it. Must never: touch the disk.
+Created by the job keeper, changed by the job, and read by the handlers of requests. It does not access the disk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """RowSizes: how many rows of a job travel as one task, a range, and how the results of a range are stored.
 
-Used by the job. The rules are those of the maps of clients: while nothing is known of a row it travels alone, then as
-many together as take some milliseconds. Must never: keep a row that has failed together with others.
+Used by the job. The rules are those of maps: a row of unknown duration travels alone, and later rows in ranges of some
+milliseconds. A failed row is stored by itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SubmittedRows: submits rows of a job as tasks.
 
-Owned by the job. Must never: know what becomes of a row.
+Owned by the job.
 """
 
 from __future__ import annotations

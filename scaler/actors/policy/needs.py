@@ -15,7 +15,7 @@ Amounts = tuple[tuple[str, int], ...]
 """Pairs of name and amount, sorted by name."""
 
 ASKED_MOST = 64
-"""The most resources of a task. This client asks for no more; of other clients' requests the rest is ignored."""
+"""The most resources of a task. Further ones in the requests of other clients are ignored."""
 
 _KEPT = 1024
 _SHOWN_MOST = 8

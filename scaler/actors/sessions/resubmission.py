@@ -1,6 +1,6 @@
 """Resubmission: what a client submits again after its session was reset, so that no ended task runs twice.
 
-Owned by the client session, until its client has said all. Must never: take a call for unknown that was open before.
+Owned by the client session, until its client has resubmitted everything.
 """
 
 from __future__ import annotations

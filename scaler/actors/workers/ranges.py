@@ -1,6 +1,6 @@
 """Ranges: how a worker proxy splits a range into one run for each of its rows, and checks the results of ranges.
 
-Used by the worker proxy only. Must never: send.
+Used by the worker proxy only. It sends nothing.
 """
 
 from __future__ import annotations

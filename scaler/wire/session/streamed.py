@@ -23,7 +23,7 @@ PART_BYTES = 512 * 1024
 Source: TypeAlias = tuple[Any, bytes]
 """A host, and the location of the value there; an empty location means that the host has a copy."""
 FRAMES_MOST = 1 << 16
-"""the most frames of a value; a transfer has no more"""
+"""the most frames of a value, and of a transfer"""
 SIZE_MOST = 2**62
 """The most bytes of a value; greater announced sizes are refused."""
 _SIZE_BYTES = 8

@@ -1,4 +1,4 @@
-"""Rows of jobs in files: what becomes of each kind of value, and that no half file has the name of a whole one."""
+"""Exports of jobs: how each kind of value is written, and that an incomplete file never has the final name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands' options become: settings, each under its name, with the same defaults."""
+"""Options of commands: each sets the setting of its name, with the same default."""
 
 from __future__ import annotations
 

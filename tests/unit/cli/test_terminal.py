@@ -1,4 +1,4 @@
-"""Lines that commands print: nothing in them that a terminal obeys."""
+"""Lines that commands print: they contain no control sequences."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def address(tmp_path: Path) -> str:
 
 
 def run(*arguments: str) -> object:
-    """Return what the command says at its end: an exit code, or a text on the way to exit code 1."""
+    """Return the exit code of the command, or its error message (exit code 1)."""
     with pytest.raises(SystemExit) as end:
         main(list(arguments))
     return end.value.code

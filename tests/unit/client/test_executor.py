@@ -176,7 +176,7 @@ def test_there_must_be_room_for_one(client: Client, max_workers: Any) -> None:
 
 
 def python_calls_of(act: Callable[[], object]) -> int:
-    """Return how many Python functions this thread calls for it, the second time."""
+    """Return the number of Python functions that this thread calls in the second call of `act`."""
     calls: list[str] = []
     act()
     sys.setprofile(lambda _frame, event, _argument: calls.append(event))

@@ -1,4 +1,4 @@
-"""Foreign words: what users of other systems type is answered with ours, and is no attribute."""
+"""Foreign words: names of other systems raise an error that names those of Scaler, and are no attributes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_word_of_another_system_names_ours_and_is_no_attribute(client: Client)
     check(client.options(priority=1), OF_CLIENTS)
     check(client.submit(abs, -1), OF_FUTURES)
     with pytest.raises(AttributeError, match=r"write \[future\.result\(\) for future in futures\]$"):
-        client.gather([])  # type: ignore[attr-defined]  # type checkers do not know it, either
+        client.gather([])  # type: ignore[attr-defined]  # type checkers do not know it
 
 
 def test_so_do_those_of_asyncio(scheduler: FakeScheduler) -> None:

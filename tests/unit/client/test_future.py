@@ -147,7 +147,7 @@ def test_a_late_result_of_a_cancelled_task_is_ignored(client: Client, scheduler:
     future.cancel()
     scheduler.wait_for(TaskCancel)
     scheduler.run(task)
-    scheduler.wait_for(ObjectInstruction, 1, is_delete)  # nobody will ever ask for it
+    scheduler.wait_for(ObjectInstruction, 1, is_delete)  # no future can read it
     assert future.cancelled()
 
 
@@ -393,7 +393,7 @@ def test_a_wait_has_an_end() -> None:
 
 def test_the_lock_is_that_of_its_owner() -> None:
     condition = LeanCondition()
-    with condition, condition:  # as often as the owner likes
+    with condition, condition:  # the lock is reentrant
         others = []
         thread = threading.Thread(target=lambda: others.append(condition.acquire(blocking=False)))
         thread.start()

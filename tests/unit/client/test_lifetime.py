@@ -1,4 +1,4 @@
-"""What begins with a client, and ends with it."""
+"""What starts with a client, and ends with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.fake_scheduler import FakeScheduler
 
 
 class Cluster:
-    """Where the fake scheduler is; counts how often it is ended."""
+    """A local cluster at the address of the fake scheduler; it counts its shutdowns."""
 
     def __init__(self, scheduler: FakeScheduler) -> None:
         self.scheduler = scheduler

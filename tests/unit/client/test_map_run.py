@@ -47,7 +47,7 @@ def test_results_come_in_the_order_of_the_items(client: Client) -> None:
 
 @pytest.fixture
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows were handed over at a time, but for those that were alone."""
+    """Return the sizes of the groups of rows that were sent together, without single rows."""
     counts: list[int] = []
     hand_over = MapRun._submit_drawn
 
@@ -117,7 +117,7 @@ def first_and(data: bytes, number: int, _ballast: bytes = b"") -> int:
 
 
 def objects_said(scheduler: FakeScheduler, least: int) -> list[ObjectInstruction]:
-    """Return what was stored and is larger than a function."""
+    """Return the stored objects that are larger than `least` bytes."""
     return [each for each in scheduler.of(ObjectInstruction) if size_of(each.frames) > least]
 
 
@@ -314,7 +314,7 @@ class TestMapUnordered:
         results = client.map_unordered(bytes, ((300_000 + n,) for n in range(20)))
         first = next(results)
         scheduler.wait_until(lambda: len(scheduler.objects) >= 19 - 5)
-        assert client.submit(abs, -1).result(10) == 1  # what was asked for before has been heard
+        assert client.submit(abs, -1).result(10) == 1  # earlier requests have arrived
         assert len(scheduler.of(ObjectRequest)) <= 1 + 4
         rest = [next(results) for _ in range(9)]
         assert len(scheduler.of(ObjectRequest)) <= 10 + 4

@@ -1,4 +1,4 @@
-"""Kept: a client that the outputs of a notebook still hold is said, and no other."""
+"""Notebook hint: a warning about clients that only the outputs of a notebook still hold."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scaler.client import notebook_hint
 
 
 class Owner:
-    """Has a cluster."""
+    """An object that stands for a client with a cluster."""
 
 
 class Unwilling:
-    """Cannot be compared."""
+    """A value that cannot be compared."""
 
     def __eq__(self, other: object) -> bool:
         raise ValueError("the truth value of an array is ambiguous")
@@ -73,7 +73,7 @@ def test_only_a_client_that_an_output_keeps_is_said(shell: Shell, caplog: pytest
         assert caplog.messages == []
         shell.outputs[7] = first
         noted()
-        assert caplog.messages == []  # the cell may have given the variable another value before it ends
+        assert caplog.messages == []  # the cell may still assign another value to the variable
         shell.end_cell()
         (said,) = caplog.messages
         assert "the one of Out[7] still runs" in said

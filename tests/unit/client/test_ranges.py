@@ -1,4 +1,4 @@
-"""Ranges: what a client does when the scheduler has split one, or there is another scheduler."""
+"""Ranges: what a client does when a scheduler has split one, or was replaced."""
 
 from __future__ import annotations
 

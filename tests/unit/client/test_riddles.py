@@ -1,4 +1,4 @@
-"""What goes wrong says so in a way that a newcomer understands."""
+"""Error messages that a newcomer understands."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_map_names_the_item_that_cannot_be_sent(scheduler: FakeScheduler, clie
 
 
 class Returned:
-    """Its module is missing where it is read."""
+    """A value whose module is missing where it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return importlib.import_module, ("left_at_the_worker",)
@@ -165,7 +165,7 @@ def test_a_result_that_cannot_be_read_names_its_task(scheduler: FakeScheduler, c
 
 
 class Leaves:
-    """Ends the program where it is read."""
+    """A value that ends the program where it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return sys.exit, (3,)

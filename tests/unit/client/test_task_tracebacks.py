@@ -1,4 +1,4 @@
-"""Tracebacks of tasks: what pytest shows of them, and what they say of lists in graphs."""
+"""Tracebacks of tasks: what pytest shows of them, and their hint about lists in graphs."""
 
 from __future__ import annotations
 

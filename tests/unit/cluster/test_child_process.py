@@ -1,4 +1,4 @@
-"""Child processes: what is reported of a program that cannot be one, and which signals each child hears."""
+"""Child processes: errors of programs that cannot be one, and the signals that children do not block."""
 
 from __future__ import annotations
 

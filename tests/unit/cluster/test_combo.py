@@ -1,4 +1,4 @@
-"""What is said to schedulers and clusters in code is what their processes are told."""
+"""Arguments of schedulers and clusters in code become the settings of their processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def defaults(function: Any) -> dict[str, Any]:
 
 
 def literal(text: str) -> list[tuple[str, Any]]:
-    """Return the parameters of a signature as it is written in the contract with users."""
+    """Return the parameters of a signature that is given as text."""
     (function,) = ast.parse(f"def f({text}): ...").body
     assert isinstance(function, ast.FunctionDef)
     values = [ast.literal_eval(value) for value in function.args.defaults]
@@ -82,7 +82,7 @@ def test_arguments_are_described_in_the_words_of_the_table(part: Any, kind: Any)
 
 
 def other(value: Any) -> Any:
-    """Return another value that is as good."""
+    """Return another valid value."""
     if isinstance(value, str):
         return {"fair": "fifo", "": "os:getcwd"}.get(value, "uvloop")
     if isinstance(value, tuple):
@@ -147,7 +147,7 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
             if name in given:
                 assert getattr(config, field.name) == given[name], name
     assert cluster.key_file == "/keys/worker.json"
-    serves = SchedulerClusterCombo(3, ADDRESS, functions={"area": "shapes:area"})  # not with each engine
+    serves = SchedulerClusterCombo(3, ADDRESS, functions={"area": "shapes:area"})  # not available with every engine
     assert serves._cluster._config.functions == ("area=shapes:area",)
 
 

@@ -1,4 +1,4 @@
-"""Keeper: the agent of a local cluster is started again when it dies, and those who wait hear when it is not."""
+"""Keeper: a dead process of a local cluster is restarted, and futures fail when it is given up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kill(pid: int | None) -> None:
 
 
 def kill_until_it_is_given_up(child: Scheduler | Cluster) -> int | None:
-    """Return the id of its last process."""
+    """Kill the process and its replacements until none is started. Return the id of the last one."""
     killed = None
     for _ in range(RESTARTS + 1):
         wait_until(lambda last=killed: child.pid != last, "another process is there")
@@ -176,7 +176,9 @@ def test_the_next_local_cluster_removes_the_folder_of_a_program_and_scheduler_th
         said = Path(folder, "said")
 
         def run(program: str) -> int:
-            """Return its exit code. What it says goes to a file: a pipe would stay open with its scheduler."""
+            """Return the exit code of a program. Its output is written to a file: its scheduler would keep a pipe
+            open.
+            """
             with said.open("w") as file:
                 words, environment = [sys.executable, "-c", program], os.environ | {"TMPDIR": folder}
                 return subprocess.run(words, check=False, stdout=file, timeout=120, env=environment).returncode

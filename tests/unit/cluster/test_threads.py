@@ -1,4 +1,4 @@
-"""ThreadCluster: what it leaves behind is nothing, and a failure of its own leaves no future without an end."""
+"""ThreadCluster: it leaves no threads or descriptors, and its failure fails all open futures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cluster() -> Iterator[ThreadCluster]:
 
 
 def ask_around(client: Client) -> int:
-    """Have a client in the task, and a thread of its own."""
+    """Use a client in the task, which has a thread of its own."""
     return int(client.submit(pow, 2, 10).result())
 
 
@@ -38,7 +38,7 @@ def held() -> tuple[int, int, int]:
 
 
 def held_at_rest() -> tuple[int, int, int]:
-    """Return what is held as soon as it stays so: ZeroMQ closes descriptors a moment after their sockets."""
+    """Return what is held once it is stable: ZeroMQ closes descriptors a moment after their sockets."""
     seen: list[tuple[int, int, int]] = []
 
     def is_at_rest() -> bool:
@@ -51,7 +51,7 @@ def held_at_rest() -> tuple[int, int, int]:
 
 def test_it_leaves_no_thread_and_no_descriptor() -> None:
     for link, _ in [*lifetime._shared_links.values()]:
-        link.close()  # of other tests: it would open and close descriptors, as long as it looks for its scheduler
+        link.close()  # of other tests: it would open and close descriptors while it looks for its scheduler
 
     def run() -> None:
         cluster = ThreadCluster({"n_workers": 2})
@@ -61,7 +61,7 @@ def test_it_leaves_no_thread_and_no_descriptor() -> None:
         cluster.shutdown()
         cluster.shutdown()
 
-    run()  # what ZeroMQ keeps for good
+    run()  # ZeroMQ keeps some descriptors for good
     signals = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     before = held_at_rest()
     run()

@@ -1,4 +1,4 @@
-"""GatheringCall: what is inside of containers is taken out of them, and put back."""
+"""GatheringCall: values inside containers are taken out of them, and put back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scaler.graph.gathering import GatheringCall, all_inside, has_inside, identi
 
 
 class Mark:
-    """What is taken out."""
+    """A value that is taken out of containers."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -27,7 +27,7 @@ def seen(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def together(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return what the function gets, if each mark has become its value; all of it has been pickled on the way."""
+    """Return the arguments that the function gets after a pickle round trip, with each mark replaced by its value."""
     separated = separate_arguments(args, kwargs, Mark)
     values = [each.value if isinstance(each, Mark) else each for each in separated.arguments]
     sent = pickle.loads(pickle.dumps((GatheringCall(seen, "seen"), separated.positional, separated.keywords, values)))

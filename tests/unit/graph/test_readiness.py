@@ -51,7 +51,7 @@ def test_a_failure_goes_on_between_other_news() -> None:
     nodes = graph((), (), (0,), (0, 1), (2,))
     failing = nodes.fail(0)
     assert next(failing) == 2
-    assert nodes.finish(1) == []  # not even what is still to fail
+    assert nodes.finish(1) == []  # nor a node that is about to fail
     assert nodes.add((2,)) == FAILED
     assert nodes.add((4,)) == WAITING
     assert list(failing) == [3, 4, 6]

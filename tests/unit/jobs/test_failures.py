@@ -1,4 +1,4 @@
-"""How many rows or tasks may fail."""
+"""The number of rows or tasks that may fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scaler.jobs.failures import exceeds, is_too_many, too_many
         (0, 1, 1, True),
         (5, 5, 5, False),
         (5, 6, 1_000_000, True),
-        (5.0, 5, 5, False),  # as the scheduler has it
+        (5.0, 5, 5, False),  # as the scheduler stores it
         (5.0, 6, 7, True),
         (0.0, 1, 2, True),
         (0.25, 25, 100, False),

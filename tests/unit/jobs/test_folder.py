@@ -1,4 +1,4 @@
-"""The folder of jobs: whose it is, who else uses it, and what is in it."""
+"""The folder of jobs: its owner, its other users, and its content."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_owner_may_have_the_name_of_the_lock_file_also_after_an_earlier_versi
     is_shared: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "keep").mkdir(mode=0o700)
-    (tmp_path / "keep" / "lock").touch(mode=0o600)  # its lock file
+    (tmp_path / "keep" / "lock").touch(mode=0o600)  # the lock file of the earlier version
     keep = JobFolder(tmp_path / "keep", is_shared=is_shared)
     keep.create(replace(TERMS, owner="lock", name="lock")).close()
     keep.close()
@@ -197,7 +197,7 @@ def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) 
     old = replace(record.summary(), is_sealed=True)
     assert not is_expired(old)  # it runs
     assert not is_expired(replace(old, state="done", changed=0.0)), "the time of its last change is damaged"
-    assert is_expired(replace(old, is_sealed=False))  # its program has died: it never goes on by itself
+    assert is_expired(replace(old, is_sealed=False))  # its program has died: it never resumes by itself
     assert is_expired(replace(old, state="done"))
     assert is_expired(replace(old, terms=replace(TERMS, is_attended=True)))
     assert not is_expired(replace(old, state="done", changed=time.time()))

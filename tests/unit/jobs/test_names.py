@@ -1,4 +1,4 @@
-"""What a job may be called."""
+"""Names of jobs."""
 
 from __future__ import annotations
 

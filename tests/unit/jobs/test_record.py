@@ -307,7 +307,7 @@ def test_marks_of_rows_come_back_until_these_have_ended(record: JobRecord) -> No
     assert record.reopen_failed() == [1]
     record.commit()
     record = reopened(record)
-    assert record.marked == {0, 2, 4}  # row 1 may run again: somebody has asked for it
+    assert record.marked == {0, 2, 4}  # row 1 may run again: its retry was requested
     record.close()
 
 

@@ -1,4 +1,4 @@
-"""Frames of users as they lie in a record."""
+"""Arguments of users, as a record stores them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The witness, and what else says that something is missing which was acknowledged."""
+"""The witness, and other signs that an acknowledged change is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clerk: orders in groups, answered when they are on disk."""
+"""JobWriter: orders are executed in groups, and answered when they are on disk."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_pat
     record.add_range(0, 10, b"", bytes(80), pack_rows([RowArguments(b"")] * 10))
     blocks = [b"%d" % row * 30_000 for row in range(9)]
     record.add_results([RowResult(row, 0, (block,)) for row, block in enumerate(blocks)])
-    record._connection.execute("UPDATE results SET count = ? WHERE row = 4", (count,))  # as another damage may leave it
+    record._connection.execute("UPDATE results SET count = ? WHERE row = 4", (count,))  # as other damage may leave it
     record.commit()
     record.close()
     file = record.folder / DATABASE

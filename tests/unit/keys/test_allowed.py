@@ -1,4 +1,4 @@
-"""The list of those who are let in, as people write it."""
+"""The list of allowed keys, as people write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of one scheduler: its key, the list, and the files to hand over."""
+"""The folder of keys of one scheduler: its own key, the list, and the files to distribute."""
 
 from __future__ import annotations
 

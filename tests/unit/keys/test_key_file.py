@@ -1,4 +1,4 @@
-"""A file of a key is read as it was written, or refused; it never shows its secret."""
+"""A key file is read as it was written, or refused; it never shows its secret."""
 
 from __future__ import annotations
 

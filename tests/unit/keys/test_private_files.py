@@ -1,4 +1,4 @@
-"""Files of keys are read only if nobody else could have read or written them."""
+"""Files of keys are read only if no other user could have read or written them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
     folder, link = tmp_path / "above" / "keys", tmp_path / "link"
     make_private_folder(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
-    make_private_folder(folder)  # which is there
+    make_private_folder(folder)  # it exists
     link.symlink_to(folder)
     with pytest.raises(ConfigError, match="it is a link"):
         make_private_folder(link)

@@ -34,7 +34,7 @@ def test_a_socket_at_which_another_user_listens_is_refused_unless_that_user_is_t
     file = shared / "scheduler_monitor"
     stranger = Stranger(file)
     try:
-        os.chown(file, 0, 0)  # whoever may do that, the file tells nothing
+        os.chown(file, 0, 0)  # the owner of the file proves nothing
         for address in (f"ipc://{shared}/scheduler", f"ipc://{file}"):
             with pytest.raises(ConfigError, match=r"another user, uid 65534 \(nobody\), listens at"):
                 find(address)
@@ -75,7 +75,7 @@ def test_a_scheduler_of_this_machine_may_have_been_told_another_host(
         listener.bind(str(file))
         listener.listen()
         assert find("tcp://127.0.0.1:61999") == f"ipc://{file}"
-        assert find("tcp://192.0.2.1:61999") == "tcp://192.0.2.1:61999"  # another machine's
+        assert find("tcp://192.0.2.1:61999") == "tcp://192.0.2.1:61999"  # of another machine
         with socket.socket(socket.AF_UNIX) as another:
             another.bind(str(tmp_path / "127.0.0.2_61999_monitor"))
             another.listen()

@@ -1,4 +1,4 @@
-"""What Prometheus reads, parsed by the official parser."""
+"""Metrics for Prometheus, parsed by the official parser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABELS = tuple[tuple[str, str], ...]
 
 
 def expressions() -> list[str]:
-    """Return what the panels of the dashboard ask for, for one job."""
+    """Return the queries of the panels of the dashboard, for one job."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
     asked = [target["expr"] for panel in panels for target in panel["targets"]]
     return [each.replace("$__rate_interval", "5s").replace("$job", "scaler") for each in asked]

@@ -69,7 +69,7 @@ def test_gaps_are_counted_for_each_topic(address: str, publisher: Publisher) -> 
     try:
         publisher.await_topic("events")
         publisher.await_topic("clients")
-        publisher.skip("events", 7)  # before its first message: nobody listened
+        publisher.skip("events", 7)  # before its first message: there was no subscriber
         publisher.say("events", StateEvent(1))
         publisher.skip("events", 2)
         publisher.say("clients")

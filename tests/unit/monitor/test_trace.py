@@ -1,4 +1,4 @@
-"""The file that Perfetto and Chrome show, read again by the rules of its format."""
+"""Trace files for Perfetto and Chrome, checked by the rules of their format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MS = 1000
 
 
 def task(number: int, start: int, end: int, worker: str = "a", submitted: int = 0, **fields: Any) -> StateTask:
-    """A task that ran from one millisecond after noon to another; 0: not yet."""
+    """Return a task that ran from `start` to `end`, in milliseconds after noon; 0: not yet."""
     times = [NOON_US + at * MS if at else 0 for at in (submitted, start, end)]
     usual: dict[str, Any] = {"state": "success" if end else "running", "function_name": "price"}
     return StateTask(number.to_bytes(8, "big"), worker=worker, submitted_us=times[0], started_us=times[1],

@@ -26,7 +26,7 @@ OTHER = "scale-0123abcd"
 
 
 class Owner:
-    """Notes what it is told."""
+    """A scaler that records which workers it is to drain."""
 
     name = "scale-89abcdef"
 
@@ -53,7 +53,7 @@ def clusters(tmp_path: Path, owner: Owner) -> Iterator[Clusters]:
 
 
 def wait_for_end(clusters: Clusters, now: float = 0.0) -> list[tuple[str, int, bool]]:
-    """Return how they have ended."""
+    """Wait until all clusters have ended. Return how they ended."""
     ended: list[tuple[str, int, bool]] = []
     wait_until(lambda: ended.extend(clusters.ended(now)) or not len(clusters), "all have ended")
     return ended

@@ -1,4 +1,4 @@
-"""What the clusters of one command could be used for, of all that is asked for."""
+"""ClusterPool: which waiting tasks the clusters of one command could run."""
 
 from __future__ import annotations
 

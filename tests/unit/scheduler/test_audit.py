@@ -1,4 +1,4 @@
-"""What is kept of those who come: a line of JSON each, and not more of those who knock more often."""
+"""The audit log: a line of JSON for each event, with limits for each source and in total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The edge counts what crosses it; and one bad peer costs one peer, whatever it sends or is to be sent."""
+"""The edge counts messages; a bad peer loses only its own connection."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def simulation() -> Simulation:
 
 
 def say(simulation: Simulation, client: SimulatedClient, hello: ClientHello | WorkerHello) -> None:
-    """Say another hello on the connection that the client has."""
+    """Send another hello on the connection of a client."""
     direction = CLIENT_TO_SCHEDULER if isinstance(hello, ClientHello) else AGENT_TO_SCHEDULER
     ((header, frames),) = encode(direction, [hello])
     simulation.router.deliver(client.connection, header, frames)
@@ -142,7 +142,7 @@ def test_a_broken_connection_is_told_of_while_others_go_on_to_speak(simulation: 
     for _ in range(3):
         for _ in range(2 * edge.MESSAGES_PER_RECEIVE):
             router.deliver(busy.connection, header, frames)
-        assert listener.receive()  # there is more
+        assert listener.receive()  # more messages wait
         simulation.clock.advance(edge.UNREAD_SECONDS)
     assert gone.connection not in connected
     assert busy.connection in connected
@@ -166,7 +166,7 @@ def test_a_goodbye_that_has_arrived_counts_before_the_end_of_its_connection(
 
 @pytest.mark.parametrize("direction", [CLIENT_TO_SCHEDULER, AGENT_TO_SCHEDULER])
 def test_so_it_does_when_it_is_read_long_after_that(simulation: Simulation, direction: Direction) -> None:
-    """Others have said so much that the scheduler had given the connection up."""
+    """Other peers have sent so many messages that the scheduler has already closed the connection."""
     agent, busy = simulation.agent(), simulation.client()
     nested = simulation.nested_client(agent)
     is_client = direction is CLIENT_TO_SCHEDULER
@@ -188,7 +188,7 @@ def test_so_it_does_when_it_is_read_long_after_that(simulation: Simulation, dire
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "ipc://*"])
 def test_so_it_does_on_a_real_socket(simulation: Simulation, address: str) -> None:
-    """A client in a task says much at once, and leaves. Streams hear of the end behind all that was said."""
+    """A client in a task sends many messages at once, and disconnects. Streams report the end after the last one."""
     token = simulation.agent().agent_token
     transport = open_transport(Endpoint.parse(address))
     listener = transport.listen(60)
@@ -204,7 +204,7 @@ def test_so_it_does_on_a_real_socket(simulation: Simulation, address: str) -> No
     hello = ClientHello(PROTOCOL_VERSION, "9.9.9", "3.11.1", "3.1.1", ClientId(b"c" * 16), token, 1)
     dialer.send(*encode_message(CLIENT_TO_SCHEDULER, [hello]))
     wait_until(turn, "a session")
-    wait_until(dialer.receive, "its answer")  # TCP drops what was said before by whom closes with something unread
+    wait_until(dialer.receive, "its answer")  # TCP drops sent bytes if the sender closes with unread ones
     for number in range(edge.MESSAGES_PER_RECEIVE + 9):
         dialer.send(*encode_message(CLIENT_TO_SCHEDULER, [ObjectRequest(ObjectId(b"o" * 16))], number + 1))
     dialer.send(*encode_message(CLIENT_TO_SCHEDULER, [ClientDisconnect(GoodbyeKind.DISCONNECT)], number + 2))
@@ -236,9 +236,9 @@ def test_a_second_hello_ends_a_connection(simulation: Simulation) -> None:
 
 
 def test_a_connection_that_was_a_client_is_never_an_agent(simulation: Simulation) -> None:
-    """What is said to the client would reach the agent, in a language that it does not speak."""
+    """Otherwise messages for the client would reach the agent, which cannot read them."""
     client = simulation.client()
-    client.is_gone = True  # it hears nothing of what follows
+    client.is_gone = True  # it receives nothing from here on
     own = (client.protocol_version, "9.9.9", client.python_version, "3.1.1", b"a" * 16, "worker", b"")
     for _ in range(2):
         simulation.router.deliver(client.connection, b"garbage", [])
@@ -258,7 +258,9 @@ def test_two_hellos_in_one_turn_are_one_peer(simulation: Simulation) -> None:
     client.cut()
     simulation.run()
     connection = simulation.open_connection(client)
-    simulation.router.deliver(Connection(b"stranger"), b"garbage", [])  # while all is calm, it is taken alone
+    simulation.router.deliver(
+        Connection(b"stranger"), b"garbage", []
+    )  # while there is little traffic, messages are taken one at a time
     for identity in (b"1" * 16, b"2" * 16):
         own = (client.protocol_version, "9.9.9", client.python_version, "3.1.1", identity)
         ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientHello(*own)])
@@ -297,7 +299,7 @@ def test_messages_and_bytes_are_those_of_the_socket() -> None:
 
 
 def test_nothing_is_remembered_of_a_client_that_was_sent_away(simulation: Simulation) -> None:
-    """Its Python must not be what others are measured by."""
+    """Its Python version must not become the one that other peers are compared with."""
     stranger = simulation.client()
     stranger.die()
     simulation.advance(20.0)
@@ -355,7 +357,7 @@ def test_a_turn_is_bounded_in_items(simulation: Simulation, monkeypatch: pytest.
     for _ in range(5):
         simulation.router.deliver(client.connection, *encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)] * 4)[0])
     assert simulation.edge.receive()
-    assert len(simulation.router._incoming) == 4  # until now, all came one by one
+    assert len(simulation.router._incoming) == 4  # until now, messages were taken one at a time
     assert simulation.edge.receive()
     assert len(simulation.router._incoming) == 1
 
@@ -397,7 +399,7 @@ def test_what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_however_live
 
 
 def test_what_waits_for_a_slow_peer_is_not_dropped() -> None:
-    """As long as it acknowledges anything."""
+    """A slow peer acknowledges some messages."""
     simulation = Simulation(scheduler_config(kept_bytes=1_000_000))
     slow = simulation.client()
     object_id = slow.create(bytes(5_000_000))
@@ -416,7 +418,7 @@ def test_what_waits_for_a_slow_peer_is_not_dropped() -> None:
 def test_chunks_that_come_while_others_are_answered_are_acknowledged_in_the_same_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise the window of a large value stays closed until somebody else says something."""
+    """Otherwise the window of a large value stays closed until another peer sends a message."""
     monkeypatch.setattr(shell_module, "TURNS_SECONDS", 60.0)
     simulation = Simulation(scheduler_config())
     client, other = simulation.client(), simulation.client()
@@ -429,7 +431,7 @@ def test_chunks_that_come_while_others_are_answered_are_acknowledged_in_the_same
     assert sum(len(frame) for _, frames in waiting for frame in frames) == WINDOW_BYTES
 
     def answer() -> bool:
-        """While the scheduler answers somebody, all that the window allows arrives."""
+        """Deliver all that the window allows while the scheduler answers another peer."""
         for header, frames in waiting:
             simulation.router.deliver(client.connection, header, frames)
         waiting.clear()

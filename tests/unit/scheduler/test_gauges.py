@@ -1,4 +1,4 @@
-"""How late the loop of the scheduler is, while somebody watches."""
+"""The lag of the event loop of the scheduler, while a viewer watches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def be_late(loop: asyncio.AbstractEventLoop) -> None:
-    """Hold up the loop while the gauges want to look, and let them look then."""
+    """Block the loop beyond the next measurement of the gauges, and run that."""
     ends_at = time.monotonic() + LOOK_SECONDS + LATE_SECONDS
     while time.monotonic() < ends_at:
         pass

@@ -1,4 +1,4 @@
-"""Who is let in now, while the list changes."""
+"""KeyRegistry: which keys are accepted while the list changes."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_line_with_another_role_or_owner_ends_its_key_and_other_terms_do_not(
 
 
 def test_a_key_that_is_used_between_a_change_of_its_line_and_the_next_look_ends_too(folder: KeyFolder) -> None:
-    """Its earlier sessions have the role of before."""
+    """Its earlier sessions have the old role."""
     keeper, client = KeyRegistry(folder), KeyFile.read(folder.path / "client.json")
     folder.list_path.write_text(folder.list_path.read_text().replace("client client ", "admin client "))
     folder.allow("alice", CLIENT, None, TODAY)

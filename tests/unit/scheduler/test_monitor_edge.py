@@ -1,4 +1,4 @@
-"""Where the monitor stream is, and what its messages begin with."""
+"""The address of the monitor stream, and the head of its messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def edge(tmp_path: Path) -> Iterator[MonitorEdge]:
 
 
 def hear(edge: MonitorEdge, *prefixes: str) -> list[bool]:
-    """Hear until these are wanted. Return what the monitor is told meanwhile."""
+    """Receive until exactly these prefixes are subscribed to. Return the changes that the monitor receives."""
     dispatcher, heard = Dispatcher(time.monotonic), Heard()
     edge.monitor = dispatcher.spawn(heard)
     deadline = time.monotonic() + 5

@@ -1,4 +1,4 @@
-"""The keys of a scheduler that starts: told, found or made, and never none on TCP unless it is told so."""
+"""The keys of a starting scheduler: given, found or made; on TCP it needs keys unless told otherwise."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_those_that_are_named_are_the_only_ones(tmp_path: Path, home: Path) -> N
     folder = KeyFolder.make(tmp_path / "keys", ["tcp://scheduler:2345"])
     keys = keys_at("tcp://*:2345", keys=str(folder.path))
     assert folder_of(keys) == folder.path
-    assert addresses_in(folder.path) == ["tcp://scheduler:2345"]  # others know better than this host
+    assert addresses_in(folder.path) == ["tcp://scheduler:2345"]  # the addresses were given
     assert not home.exists()
     with pytest.raises(ConfigError, match="cannot be read"):
         keys_at("tcp://*:2345", keys=str(tmp_path / "none"))

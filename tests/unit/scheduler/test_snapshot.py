@@ -1,4 +1,4 @@
-"""The page that a scheduler writes into its log when it is asked what it does."""
+"""The snapshot that a scheduler logs on request."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_part_that_is_being_restarted_says_nothing_and_the_others_do(part: str
     for _ in range(3):
         simulation.fail(simulation.tree.supervisor.children[part])
         simulation.run()
-    assert simulation.actor(part) is None  # it is backing off
+    assert simulation.actor(part) is None  # its restart is delayed
     told = lines(simulation)
     assert told[line] == sentence
     assert told["clients"].startswith("1, ")

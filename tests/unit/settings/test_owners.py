@@ -1,4 +1,4 @@
-"""Settings in the working directory count only if nobody but the user and root could have written them."""
+"""Settings in the working directory count only if no user but this one and root could have written them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STRANGER = 4711
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A working directory with settings, which only this user can write."""
+    """Return a working directory with settings, which only this user can write."""
     for name in list(os.environ):
         if name.startswith("SCALER_"):
             monkeypatch.delenv(name)
@@ -38,7 +38,7 @@ def write(file: Path, text: str = "client.timeout_seconds = 9\n", mode: int = 0o
 
 
 def as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on this process is of another user than its files; root is nobody special in this."""
+    """Make the files of this process appear to belong to another user, even if it runs as root."""
     me = os.geteuid()
     for name in ("stat", "lstat", "fstat"):
         seen = getattr(os, name)
@@ -129,7 +129,7 @@ def test_a_group_may_write_if_it_is_the_owners_own(folder: Path, monkeypatch: py
     assert timeout() == 9
     for group.gr_name, group.gr_mem in (("team", []), (user.pw_name, ["eve"])):
         file.chmod(0o600)
-        file.chmod(0o664)  # its status has changed, so it is looked at again
+        file.chmod(0o664)  # its status has changed, so it is checked again
         assert "scaler.toml" in refusal()
     if os.geteuid() == 0:
         group.gr_name, group.gr_mem = "root", []

@@ -1,4 +1,4 @@
-"""The tables of settings: what their values may be, and that each is said everywhere in the same words."""
+"""The tables of settings: valid values, and one description of each setting for all uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLUSTER = ClusterConfig("tcp://127.0.0.1:2345", 4)
 
 
 def bad(config: Any, **values: Any) -> str:
-    """Why these values are refused; each name must be in it."""
+    """Return the error for these values."""
     with pytest.raises(ConfigError) as refusal:
         dataclasses.replace(config, **values)
     return str(refusal.value)
@@ -121,7 +121,7 @@ def test_missing_logging_configuration_is_refused_by_name(tmp_path: Path) -> Non
         LoggingConfig(config_file=str(tmp_path / "missing.ini"))
 
 
-# On their way to a child process
+# Settings sent to a child process
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_each_setting_says_what_it_does_and_what_its_default_is(kind: type[Setti
 
 @pytest.mark.parametrize("kind", PROCESSES)
 def test_each_field_is_in_the_table(kind: type[Settings]) -> None:
-    others = ("logging", "authentication_key")  # the latter is said by the program that starts a cluster, not by people
+    others = ("logging", "authentication_key")  # the latter is set by the program that starts a cluster
     names = [field.name for field in dataclasses.fields(kind) if field.name not in others]
     assert [row.name for row in kind.own_rows()] == names
 

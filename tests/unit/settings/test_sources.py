@@ -1,4 +1,4 @@
-"""Where values come from: a file, the environment, the program. The later wins, and a bad one says where it is."""
+"""Sources of settings: a file, the environment, the program. A later source wins, and errors name the source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADDRESS = "tcp://127.0.0.1:2345"
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty working directory, and an environment that says nothing."""
+    """Return an empty working directory; no environment variable sets a setting."""
     for name in list(os.environ):
         if name.startswith("SCALER_"):
             monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""The settings of a cluster in front of Symphony, and those of a cluster that they become."""
+"""The settings of a Symphony cluster, and the settings of a cluster that they become."""
 
 from __future__ import annotations
 

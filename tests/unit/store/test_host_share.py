@@ -1,4 +1,4 @@
-"""HostShare: what others hold counts as long as their processes live."""
+"""HostShare: memory of other stores counts as long as their processes live."""
 
 from __future__ import annotations
 

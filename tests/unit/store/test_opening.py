@@ -1,4 +1,4 @@
-"""Opening a store: limits from settings or from what there is, and folders that cannot be used."""
+"""Opening a store: limits from settings or from free memory and disk, and folders that cannot be used."""
 
 from __future__ import annotations
 

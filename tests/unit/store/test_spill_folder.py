@@ -1,4 +1,4 @@
-"""SpillFolder: private files, what killed stores have left, and what nobody but its maker may remove."""
+"""SpillFolder: private files, files of killed stores, and files that only their owner may remove."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_a_killed_store_has_left_is_removed_and_what_a_living_one_has_is_no
 
 @pytest.mark.parametrize("strange", ["notes.txt", "lock", "folder"])
 def test_what_cannot_be_told_stays(tmp_path: Path, strange: str) -> None:
-    """A file of somebody else in the folder; no lock; a folder in it."""
+    """The folder contains a file of another program, has no lock, or contains a folder."""
     folder, _, _ = written(tmp_path)
     (made,) = tmp_path.iterdir()
     os.close(folder._lock)

@@ -1,4 +1,4 @@
-"""ValueStore: what goes to the disk and comes back, what counts, what is never lost, and errors of the disk."""
+"""ValueStore: spilling and reading back, accounting, and errors of the disk."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Bench:
             pass
 
     def files(self) -> list[int]:
-        """The numbers of the values that are on disk."""
+        """Return the numbers of the values that are on disk."""
         return sorted(int(file.name, 16) for file in self.base.glob("*/*") if file.name != "lock")
 
     def check(self, number: int, size: int) -> None:
@@ -74,7 +74,7 @@ def bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
 
 
 def memory_of(store: ValueStore) -> int:
-    """The pages that the system has given to the memory of a store."""
+    """Return the bytes of memory that the system has given to a store."""
     return sum(os.fstat(memory.descriptor).st_blocks * 512 for memory in store._memories)
 
 
@@ -316,7 +316,7 @@ def test_value_that_is_spilled_again_before_its_old_file_is_unlinked_is_the_new_
 
 
 def with_three_on_disk(bench: Callable[..., Bench]) -> Bench:
-    """A store with values 0 to 2 on disk and value 3 in memory."""
+    """Return a store with values 0 to 2 on disk and value 3 in memory."""
     b = bench(hot=OWN)
     for number in range(4):
         b.take(number, OWN - 64)
@@ -327,7 +327,7 @@ def with_three_on_disk(bench: Callable[..., Bench]) -> Bench:
 def test_file_that_cannot_be_unlinked_counts_is_logged_once_and_is_tried_again(
     bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A folder in the place of the file, since root may write to any folder."""
+    """A folder replaces the file, since root may write to any folder."""
     b = with_three_on_disk(bench)
     (file,) = b.base.glob(f"*/{name(0).hex()}")
     file.unlink()
@@ -381,7 +381,7 @@ def test_value_whose_file_is_removed_while_it_is_written_stays_in_memory(bench: 
 
 
 def test_after_an_error_of_the_disk_values_stay_and_it_is_tried_again_later(bench: Callable[..., Bench]) -> None:
-    """A limit of the size of files, as a disk that is full."""
+    """A limit of the size of files stands for a full disk."""
     b = bench(hot=OWN)
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     b.take(0, OWN - 64)
@@ -434,7 +434,7 @@ def test_file_that_is_gone_or_short_is_an_error(bench: Callable[..., Bench], spo
     assert b.store.ids() == [name(1)]
 
 
-# Values of others
+# Values of other processes
 
 
 def test_memory_of_a_client_does_not_count_and_never_goes_to_disk(bench: Callable[..., Bench]) -> None:

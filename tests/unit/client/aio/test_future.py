@@ -17,7 +17,7 @@ LARGE = 3_000_000
 
 
 class OnlyHere:
-    """Notes the threads that unpickle it."""
+    """A value that records the threads that unpickle it."""
 
     threads: list[int] = []  # noqa: RUF012 - the same for all, as threads are
 

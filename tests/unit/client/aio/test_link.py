@@ -46,14 +46,14 @@ def test_no_turn_takes_long_with_ten_thousand_open_tasks(use: Use, monkeypatch: 
     async def test(client: AsyncClient) -> None:
         assert await client.submit(abs, -1) == 1
         gc.collect()
-        gc.disable()  # a collection of the whole program would count for the turn in which it begins
+        gc.disable()  # a collection of the whole program would count for the turn in which it starts
         try:
             futures = [client.submit(abs, n) for n in range(10_000)]
             assert await asyncio.gather(*futures) == list(range(10_000))
         finally:
             gc.enable()
         assert len(turns) > 10_000 / 128
-        # Beside other programs, one turn may be interrupted often enough to cost twice as much.
+        # On a busy machine, interruptions may make one turn take twice as long.
         assert sorted(turns)[-3] < TURN_SECONDS
 
     use(test)

@@ -1,4 +1,4 @@
-"""What the two clients and their futures have in common for users: their names and arguments, but for a few."""
+"""The names and arguments that both clients and both kinds of futures have in common."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_large_results_wait_at_the_scheduler_for_a_slow_reader(
         async with aclosing(results) as values:  # type: ignore[type-var]
             sizes = {len(await anext(values))}
             await asyncio.to_thread(scheduler.wait_until, lambda: len(scheduler.objects) >= 19 - 5)
-            assert await client.submit(abs, -1) == 1  # what was asked for before has been heard
+            assert await client.submit(abs, -1) == 1  # earlier requests have arrived
             assert len(scheduler.of(ObjectRequest)) <= 1 + 4
             sizes |= {len(await anext(values)) for _ in range(9)}
             assert len(scheduler.of(ObjectRequest)) <= 10 + 4

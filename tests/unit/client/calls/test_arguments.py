@@ -43,7 +43,7 @@ def reference(object_id: ObjectId = STORED) -> ObjectReference:
 
 
 def read(block: bytes, frames: Frames = ()) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments; an object by its id."""
+    """Return the arguments in a block, with the id in place of each object."""
     value = partial(from_frames, DefaultSerializer())
     return read_arguments(block, lambda *taken: value(taken), lambda object_id, _is_own: object_id, frames)
 

@@ -1,4 +1,4 @@
-"""Clients that travel: what they take along, and whose connection they have where they arrive."""
+"""Pickled clients: what they contain, and which connection their copies use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ELSEWHERE = "tcp://127.0.0.1:1"
 
 
 class Shouting(Serializer):
-    """A serializer that can be told from the default one."""
+    """A serializer whose output differs from that of the default one."""
 
     def serialize(self, obj: Any) -> bytes:
         return b"!" + cloudpickle.dumps(obj)

@@ -28,7 +28,7 @@ def ended(number: int) -> GraphNode:
 
 
 def entry(*sinks: Any) -> GraphEntry:
-    """One node for each sink, wanted unless that is None."""
+    """Return a graph with one node for each sink; a node without a sink (None) is not requested."""
     nodes = [node(number, int(sink is not None)) for number, sink in enumerate(sinks)]
     made = GraphEntry(GraphTask(GraphId(b"g" * 16), len(nodes)), nodes, (), (), ())
     made.sinks = {each.task_id: sink for each, sink in zip(nodes, sinks, strict=True) if sink is not None}

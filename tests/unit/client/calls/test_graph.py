@@ -35,7 +35,7 @@ def packed(graph: dict[str, Any], *keys: str) -> GraphEntry:
 
 
 def arguments(node: GraphNode, results: dict[int, Any] | None = None) -> list[Any]:
-    """The arguments of a node; an object by its id."""
+    """Return the arguments of a node, with the id in place of each object."""
     serializer = DefaultSerializer()
     known = {position: (VALUE, serializer.serialize(value)) for position, value in (results or {}).items()}
     block, _ = put_results(node.payload, known.__getitem__)

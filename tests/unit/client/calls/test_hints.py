@@ -1,4 +1,4 @@
-"""Hints: said once in a program, and only for what is worth it."""
+"""Hints: logged once in a program, and only for large values, generators and repeated seeds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 
 
 def in_main(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A function as if the main script had it."""
+    """Return a function as if the main script had defined it."""
     function.__module__, function.__qualname__ = "__main__", name
     return function
 

@@ -19,7 +19,7 @@ NAMES = ("inst_a", "inst_a.inner", "inst_b", "inst_c", "own_of_user")
 
 
 class Written:
-    """What a client has said at a private address."""
+    """The modules that a client has written at a private address."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         place = Place.at(endpoint)

@@ -18,7 +18,7 @@ SIZE = OUT_OF_BAND_BYTES + 1
 
 
 class Scene:
-    """The items of a map, and what was sent for them."""
+    """The items of a map, and the values sent for them."""
 
     def __init__(self, items: Any) -> None:
         self.items = items

@@ -1,4 +1,4 @@
-"""Stale modules: a module that was edited and loaded anew travels from then on, and this is said once."""
+"""Stale modules: a module that was edited and reloaded is sent from then on, which is logged once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Write = Callable[[str, str], Path]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Write a module; each has another time."""
+    """Write a module; each has a different modification time."""
     monkeypatch.syspath_prepend(tmp_path)
     seconds = iter(range(1_700_000_000, 1_800_000_000, 10))
     written = set()
@@ -50,7 +50,7 @@ def client(scheduler: FakeScheduler, caplog: pytest.LogCaptureFixture) -> Iterat
 
 
 def sent_with(client: Client, function: Any) -> dict[str, str]:
-    """Return the modules that travel with a function, and their source."""
+    """Return the modules that are sent with a function, and their source."""
     own = bytes(client._core.functions.get(function).instruction.frames[0])
     if not own:
         return {}
@@ -88,7 +88,7 @@ def test_an_edited_module_travels_and_that_is_said_once(
 def test_a_function_that_stays_the_same_object_gets_its_new_code_and_its_new_helper(
     client: Client, write: Write, sends: bool
 ) -> None:
-    """As with `%autoreload` of IPython, which changes functions in place, in the module that stays as it is."""
+    """As with `%autoreload` of IPython, which changes functions in place in the same module object."""
     before = "def _h(x): return x\ndef price(x): return _h(x)\n"
     write("patched_for_a_test", before)
     patched = importlib.import_module("patched_for_a_test")

@@ -1,4 +1,4 @@
-"""What users are told about one task."""
+"""What users can read about one task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENTENCE = "no worker is connected to the scheduler"
 
 
 class Answers:
-    """Answers the first question of the client that is not only said because somebody waits."""
+    """A thread that answers the first request of the client that does not only report a waiting thread."""
 
     def __init__(self, scheduler: FakeScheduler) -> None:
         self._scheduler = scheduler

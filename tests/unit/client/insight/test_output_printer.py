@@ -1,4 +1,4 @@
-"""What tasks write is printed by a thread of its own."""
+"""OutputPrinter: a thread of its own prints the output of tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def line(text: str, stream: OutputStream = OutputStream.STANDARD_OUTPUT, dropped
 
 
 class Stuck(io.StringIO):
-    """A terminal that takes nothing until it may."""
+    """A terminal that blocks writes until `may_go_on` is set."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a task has written, as users see it."""
+"""The output of a task, as users see it."""
 
 from __future__ import annotations
 

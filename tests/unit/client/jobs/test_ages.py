@@ -1,4 +1,4 @@
-"""How long something is kept."""
+"""Ages, as users write them for `keep_for`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def make(row: int, item: Any) -> Any:
 
 
 def no_block(_item: Any) -> None:
-    """All need a pickler."""
+    """Return None: no row has a plain block, so all need a pickler."""
 
 
 def maker(make: Any = make) -> RangeMaker:
@@ -78,7 +78,7 @@ def test_a_source_may_change_what_it_has_yielded() -> None:
             yield row
 
     class Reused(Sequence[Any]):
-        """Fills one buffer for each row."""
+        """A sequence that fills one buffer for each row."""
 
         def __len__(self) -> int:
             return 3

@@ -1,4 +1,4 @@
-"""ClientConnection: batches over a real socket, wake-ups, and cuts."""
+"""ClientConnection: batches over a real socket, wake-ups, and lost connections."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_items_go_out_and_batches_come_in(ends: Ends) -> None:
 
 def test_another_thread_ends_a_wait(ends: Ends) -> None:
     os.write(ends.wake_write, b"x")
-    assert set(ends.connection.wait(SECONDS)) == {ends.wake_read}  # also while there is no connection
+    assert set(ends.connection.wait(SECONDS)) == {ends.wake_read}  # also without a connection
     ends.connection.open()
     assert ends.wake_read in ends.connection.wait(SECONDS)
 

@@ -1,4 +1,4 @@
-"""EndWarnings: the end of a client says what it has thrown away and what nobody has read, and nothing else."""
+"""EndWarnings: the end of a client warns about cancelled tasks and unread errors only."""
 
 from __future__ import annotations
 

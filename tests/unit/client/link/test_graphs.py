@@ -36,7 +36,7 @@ LARGE = 100_000
 
 
 class Future(Sink):
-    """A sink whose result is an argument of others, as a future is."""
+    """A sink whose result is an argument of other calls, as that of a future."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Future(Sink):
 
 
 def needs(number: int, *futures: Future, options: bytes = b"") -> tuple[GraphEntry, Future]:
-    """Return a call of a function whose arguments are the results of others, and its future."""
+    """Return a call whose arguments are the results of `futures`, and its own future."""
     graph_id, ours = GraphId(task_id(number)), Future(number)
     node = GraphNode(graph_id, task_id(number), function().object_id, b"arguments", b"", b"positions", 1)
     spec = GraphTask(graph_id, len(futures) + 1, 0, "", options)
@@ -65,7 +65,7 @@ def needs(number: int, *futures: Future, options: bytes = b"") -> tuple[GraphEnt
 
 
 def refuse(work: OpenWork, *numbers: int) -> None:
-    """No agent has these results."""
+    """Report for each claim that no agent has the result."""
     work.on_results([TaskResult(task_id(number), TaskStatus.NOT_FOUND, b"", 0) for number in numbers])
 
 
@@ -74,7 +74,7 @@ def awaited(number: int, of: int, source: bytes = NO_ID) -> GraphInput:
 
 
 def said(work: OpenWork) -> list[Any]:
-    """Take what is said of tasks and graphs."""
+    """Take the pending items about tasks and graphs."""
     out, work.out = work.out, []
     return [item for item in out if isinstance(item, (Task, GraphTask, GraphInput, GraphNode, GraphTaskCancel))]
 
@@ -159,7 +159,7 @@ def test_a_task_that_failed_here_fails_what_needs_it(error: Any, status: TaskSta
 class TestWhileTasksWaitForRoom:
     @staticmethod
     def full() -> tuple[OpenWork, Future]:
-        """Return work with one task that was said, and one that waits for room."""
+        """Return work with one task that was sent, and one that waits for the window."""
         work = OpenWork()
         work.window.resize(1, 0)
         add(work, 1)
@@ -222,7 +222,7 @@ class TestLargeResults:
         said(work)
         work.large.on_other_scheduler()
         work.resend()
-        assert [type(item) for item in said(work)] == [Task]  # it is not known yet if an agent has it
+        assert [type(item) for item in said(work)] == [Task]  # an agent may still have it
         refuse(work, 1)
         items = said(work)
         assert [type(item) for item in items] == [Task, GraphTask, GraphInput, GraphNode]
@@ -255,7 +255,7 @@ class TestLargeResults:
     @pytest.mark.parametrize("was_cancelled", [False, True])
     def test_those_of_one_graph_are_made_again_by_one_run_of_it(self, was_cancelled: bool) -> None:
         work, graph, (first, _, _) = self.of_a_graph()
-        if was_cancelled:  # while the two are made again
+        if was_cancelled:  # while the two are recomputed
             work.large.on_other_scheduler()
             work.resend()
             work.cancel(task_id(3))
@@ -269,7 +269,7 @@ class TestLargeResults:
         assert set(graph.sinks) == {task_id(1), task_id(2)}
 
     def of_a_graph(self) -> tuple[OpenWork, GraphEntry, list[Future]]:
-        """Return work with a graph of three results, of which two have come."""
+        """Return work with a graph of three results, two of which have arrived."""
         work, graph_id = OpenWork(), GraphId(b"g" * 16)
         futures = [Future(number) for number in (1, 2, 3)]
         nodes = [GraphNode(graph_id, task_id(n), function().object_id, b"", b"", b"", 1) for n in (1, 2, 3)]
@@ -300,7 +300,7 @@ class TestLargeResults:
         lost = [ObjectResponse(ObjectId(task_id(number)), LOST, (), reason="its host left") for number in (2, 1, 2)]
         work.large.on_objects(lost[:2])
         assert graph.spec in said(work)
-        work.large.on_objects(lost[2:])  # the scheduler says so of the graph, which has the id of its call
+        work.large.on_objects(lost[2:])  # the scheduler reports it for the graph, which has the id of its call
         assert [type(item) for item in said(work)] == [Task, GraphTask, GraphInput, GraphNode]
 
     def test_while_what_makes_it_again_waits_for_room_the_scheduler_is_told_nothing_of_it(self) -> None:
@@ -325,7 +325,7 @@ class TestLargeResults:
             work.large.request(ObjectId(task_id(number)), reader)
         said(work)
         refuse(work, 1, 2)
-        assert said(work) == []  # it is not known yet if an agent has the third one
+        assert said(work) == []  # an agent may still have the third one
         work.on_results([result(3, size=LARGE)])
         assert graph.spec in said(work)
         assert set(graph.sinks) == {task_id(1), task_id(2)}

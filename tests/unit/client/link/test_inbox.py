@@ -19,8 +19,9 @@ def is_roused(inbox: Inbox[int]) -> bool:
 
 
 def has_run_with(run: Callable[[], Any], meanwhile: Callable[[], Any], step: int) -> bool:
-    """Run something of the inbox, and at this instruction of it something else, as another thread may. Return whether
-    it has so many instructions.
+    """Call `run`, and `meanwhile` before instruction number `step` of the inbox, as another thread may.
+
+    Return whether `run` executes more than `step` instructions of the inbox.
     """
     steps = itertools.count()
 
@@ -111,7 +112,7 @@ def test_no_item_is_lost_between_many_threads_and_the_end() -> None:
 
 @pytest.mark.parametrize("is_put_meanwhile", [True, False])
 def test_nobody_sleeps_on_an_item_whenever_it_is_put(is_put_meanwhile: bool) -> None:
-    """At whichever instruction of the look for items and of the flag, or of the put, the other thread takes over."""
+    """The other thread runs before each instruction of `fall_asleep`, or of `put`."""
     for step in itertools.count():
         inbox: Inbox[int] = Inbox(lambda item: None)
         sleeps: list[bool] = []

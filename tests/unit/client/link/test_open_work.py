@@ -1,4 +1,4 @@
-"""What a client has open: no socket, no thread, no clock, and so none here."""
+"""OpenWork: tested without a socket, a thread or a clock, as it has none."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SAID = RunOptions(at_most_once=True, was_submitted=True).encode()
 
 
 class Leaving:
-    """A lane from which so many bytes are to leave before an item."""
+    """A lane in which `bytes_before` bytes are sent before an item."""
 
     def __init__(self, bytes_before: int = 0) -> None:
         self._bytes = bytes_before
@@ -66,7 +66,7 @@ class Leaving:
 
 
 class Sink:
-    """A future, a map, and whoever waits for an object."""
+    """A receiver of results, as a future, a map, or a reader of an object."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[str, Any]] = []
@@ -121,7 +121,7 @@ def entry(number: int, sink: Any = None, objects: Sequence[ObjectInstruction] = 
 
 
 def first(task: Task) -> Task:
-    """Return a task as it is said when its result was lost: it goes before all others of its client."""
+    """Return a task as it is sent when its result was lost: before all other tasks of its client."""
     return replace(task, priority=MOST - 1)
 
 
@@ -142,7 +142,7 @@ def result(number: int, status: int = 0, size: int = 0, payload: bytes = b"") ->
 
 
 def graph(sinks: dict[int, Any], objects: Sequence[ObjectInstruction] = ()) -> GraphEntry:
-    """Three nodes, of which those with a sink are wanted."""
+    """Return a graph of three nodes; the results of those with a sink are requested."""
     graph_id, instruction = GraphId(b"g" * 16), function(9)
     nodes = [
         GraphNode(graph_id, task_id(n), instruction.object_id, b"", b"", b"", int(n in sinks)) for n in (100, 101, 102)
@@ -548,7 +548,7 @@ class TestNewConnection:
 
 
 class Reader(Sink):
-    """Whoever asks for a large result, and again when it is large again."""
+    """A receiver that requests a large result, and again when the recomputed one is large."""
 
     def __init__(self, work: OpenWork, number: int) -> None:
         super().__init__()
@@ -564,7 +564,7 @@ def is_claim(item: object) -> bool:
 
 
 def next_scheduler(work: OpenWork) -> list[Any]:
-    """Another scheduler answers, whose agents have none of the results that are claimed. Return all else."""
+    """Connect to another scheduler, whose agents have none of the claimed results. Return all items but the claims."""
     work.large.on_other_scheduler()
     work.resend()
     heard = said(work)
@@ -593,7 +593,7 @@ def test_what_must_not_be_started_twice_is_said_again_as_such_and_never_made_aga
 class TestLostResults:
     @pytest.fixture
     def work(self) -> OpenWork:
-        """Two large results are with the scheduler, and one open task."""
+        """Return work with two large results at the scheduler, and one open task."""
         work = OpenWork()
         for number in (1, 2, 3):
             work.add(entry(number, objects=[brought(number)], of=number))
@@ -737,11 +737,11 @@ class TestLostResults:
 
 
 class TestClaims:
-    """Results that agents have kept while another scheduler began."""
+    """Results that agents have kept while another scheduler started."""
 
     @pytest.fixture
     def work(self) -> OpenWork:
-        """Two large results were told, one of them of a call with at_most_once; a third task is open."""
+        """Return work with two large results, the first of an at-most-once task, and one open task."""
         work = OpenWork()
         task, *rest = entry(1, objects=[brought(1)])
         work.add((replace(task, options=ONCE), *rest))
@@ -793,7 +793,7 @@ class TestClaims:
         said(work)
         work.forget_result(ObjectId(task_id(2)))
         assert said(work) == [TaskCancel(task_id(2))]
-        work.on_results([result(2, size=80_000)])  # it was on its way
+        work.on_results([result(2, size=80_000)])  # it was in transfer
         assert said(work) == [delete(task_id(2))]
 
     def test_the_next_scheduler_is_asked_once_more(self, work: OpenWork) -> None:
@@ -917,7 +917,7 @@ class TestLostResultsOfGraphs:
 
 
 class Model:
-    """A scheduler that runs all at once, and remembers what it stores."""
+    """A scheduler that runs all tasks at once, and remembers the results that it stores."""
 
     def __init__(self) -> None:
         self.stored: set[ObjectId] = set()
@@ -940,7 +940,7 @@ class Model:
 @examples(100)
 @given(st.lists(st.tuples(st.sampled_from(["task", "read", "drop", "answer", "restart", "cut"]), st.integers(0, 7))))
 def test_each_result_that_is_read_arrives_whenever_the_scheduler_is_replaced(story: list[tuple[str, int]]) -> None:
-    """Nobody answers until "answer", so that anything may be lost at any time; and in the end nothing is left."""
+    """The scheduler answers only at a step "answer", so results may be lost at any time. No state is left."""
     work, model = OpenWork(), Model()
     added: dict[int, Sink] = {}
     readers: dict[int, Reader] = {}
@@ -995,7 +995,7 @@ ACTIONS: list[Callable[[OpenWork, int], object]] = [
 def test_each_task_ends_once_whatever_is_asked_and_answered(
     story: list[tuple[Callable[[OpenWork, int], object], int] | None],
 ) -> None:
-    """None: the next task, and an object."""
+    """A step None adds the next task, and an object."""
     work = OpenWork()
     sinks: list[Sink] = []
     for step in story:
@@ -1167,7 +1167,7 @@ def test_a_value_of_which_five_schedulers_have_died_is_given_up_with_all_that_ne
     assert held(1) not in said(work)
 
 
-# Results that go with their agent
+# Results that are lost with their agent
 
 
 def lost(of: bytes, why: str = "its agent is gone") -> ObjectResponse:
@@ -1195,7 +1195,7 @@ def test_a_result_that_went_with_its_agent_while_it_was_asked_for_is_made_again_
     for _ in range(TRIES_MOST - 1):
         said(work)
         work.large.on_objects([lost(task_id(1))])
-        work.large.on_objects([lost(task_id(1))])  # as who waits, and as who owns it
+        work.large.on_objects([lost(task_id(1))])  # once for the waiting reader, and once for the owner
         assert said(work) == [first(entry(1)[0])]
         work.on_results([result(1, size=80_000)])
         assert said(work) == [ObjectRequest(reader.object_id)]

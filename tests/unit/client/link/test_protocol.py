@@ -227,7 +227,7 @@ class TestReconnect:
 
 
 class TestLostResults:
-    """Large results that a scheduler took along; the next one at its address runs their tasks again."""
+    """Large results that were lost with a scheduler; the next one at its address runs their tasks again."""
 
     LARGE = 100_000
 
@@ -344,7 +344,7 @@ class TestLostResults:
         first.answers_requests = False
         with ThreadPoolExecutor(1) as readers:
             read = readers.submit(futures["a"].result, 10)
-            first.wait_for(ObjectRequest)  # asked before the next scheduler: else an agent may still have "b"
+            first.wait_for(ObjectRequest)  # requested before the next scheduler: otherwise an agent may still have "b"
             first.close()
             second = FakeScheduler(first.address)
         with second:
@@ -369,7 +369,7 @@ class TestLostResults:
 
 class TestTimeout:
     def welcome_client(self, new_client: Callable[..., Client], scheduler: FakeScheduler) -> Client:
-        """Return a client with a time-out of a second that has an answer: on a starved machine that may take longer."""
+        """Return a connected client with a time-out of a second: on a busy machine a connection may take longer."""
         client = new_client(scheduler.address, timeout_seconds=1)
         scheduler.wait_for(ClientHeartbeat)
         return client
@@ -435,7 +435,7 @@ class TestHeartbeats:
             client.submit(len, bytes(3_000_000))
             scheduler.wait_for(ClientHeartbeat, where=lambda beat: beat.has_unsaid == 1)
             assert not scheduler.of(Task)
-            scheduler.answers_heartbeats = True  # with what was heard
+            scheduler.answers_heartbeats = True  # echoes acknowledge messages
             scheduler.wait_for(Task)
             scheduler.wait_until(lambda: not scheduler.of(ClientHeartbeat)[-1].has_unsaid)
 
@@ -563,11 +563,13 @@ class TestRest:
                 assert scheduler.wait_for(ClientResting, 3)[-1] == ClientResting(5, 1)
                 future.cancel()
                 scheduler.wait_for(TaskCancel)
-                scheduler.say(TaskResult(TaskId(b"u" * 16), 0, b"", 0))  # the wait is over: nothing is said of it
+                scheduler.say(
+                    TaskResult(TaskId(b"u" * 16), 0, b"", 0)
+                )  # the wait is over: nothing is reported about it
                 client._core.link.rest(6, bool)
                 scheduler.wait_for(ClientResting, where=lambda item: item.wait == 6)
                 assert [item.wait for item in scheduler.of(ClientResting) if item.wait != 6] == [5, 5, 5]
-            client._core.link.close(10)  # a client in a task leaves its connection to the next one of the process
+            client._core.link.close(10)  # the next client in a task of this process would use the connection
 
     def test_any_other_client_says_nothing(self) -> None:
         with FakeScheduler() as scheduler, Client(scheduler.address) as client:
@@ -588,13 +590,15 @@ def test_what_has_failed_is_not_said_to_go_on(
         client.submit(abs, -1).result(60)
     watched = client._core.link._protocol.watch
     wait_until(lambda: watched.due_at == math.inf, "it has seen that nothing is open")
-    client.disconnect()  # which waits for the thread that says it
+    client.disconnect()  # this waits for the thread that would log it
     assert "1 task waits: no scheduler answers" in caplog.text
     assert "go on" not in caplog.text
 
 
 class TestLargestValue:
-    """What is too large for the scheduler is not sent: known before, or since its reply to the hello."""
+    """Values above the limit of the scheduler are not sent, whether the limit is known before or arrives with the
+    hello.
+    """
 
     def test_it_is_refused_where_it_is_submitted_and_the_client_goes_on(
         self, new_client: Callable[..., Client]

@@ -23,7 +23,7 @@ from scaler.wire.messages.common import OutputStream
 
 
 class Asked(Inquiry[list[str]]):
-    """Notes each answer."""
+    """An inquiry that records each answer."""
 
     def __init__(self, detailed: int = 0, workers: int = 0, restart: bool = False) -> None:
         super().__init__(lambda _, described: [each.name for each in described], detailed, workers, restart)

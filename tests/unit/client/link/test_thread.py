@@ -43,7 +43,7 @@ class TestThread:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=60)
             assert client.submit(abs, -1).result(10) == 1
-            scheduler.answers_tasks = False  # an answer that is there before the submit has ended may wake the thread
+            scheduler.answers_tasks = False  # an answer that arrives before the submit has ended may wake the thread
             roused = []
             inbox = client._core.link._inbox
             monkeypatch.setattr(inbox, "rouse", lambda: roused.append(1))
@@ -81,7 +81,7 @@ class TestThread:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=60)
             assert client.submit(abs, -1).result(10) == 1
-            scheduler.answers_tasks = False  # an answer that is there before the submit has ended wakes the thread
+            scheduler.answers_tasks = False  # an answer that arrives before the submit has ended wakes the thread
             protocol, inbox = client._core.link._protocol, client._core.link._inbox
             acts: list[float] = []
             act = protocol.act
@@ -120,10 +120,10 @@ class TestThread:
             [is_needed] = needs
             link = client._core.link
             wait_until(lambda: not is_needed(), "nothing is open and the link sleeps")
-            with link._turn:  # the thread cannot do anything
+            with link._turn:  # the thread is blocked
                 link._put(lambda: None)
                 assert is_needed()
-            link.close(10)  # a client in a task leaves its connection to the next one of the process
+            link.close(10)  # the next client in a task of this process would use the connection
 
     def test_lone_submits_of_many_threads_do_not_get_into_each_others_way(
         self, new_client: Callable[..., Client]
@@ -206,7 +206,7 @@ class TestThread:
             future = client.submit(abs, -1)
             scheduler.wait_for(Task, 1)
             link = client._core.link
-            with link._turn:  # both are there when the thread looks
+            with link._turn:  # both are in the inbox when the thread looks
                 link._inbox.put(fail)
                 link._inbox.put(fail)
             with pytest.raises(DisconnectedError, match="bug"):

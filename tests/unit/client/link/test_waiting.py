@@ -70,7 +70,7 @@ except ValueError as error:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_what_belongs_to_another_user_is_named() -> None:
-    with tempfile.TemporaryDirectory() as place:  # that of pytest is for its user alone
+    with tempfile.TemporaryDirectory() as place:  # other users cannot enter the folder of pytest
         Path(place).chmod(0o755)
         folder = Path(place, "private")
         folder.mkdir(mode=0o700)
@@ -245,7 +245,7 @@ RUNS = ("running", WORKER, "worker a has it")
 
 
 class WatchScene:
-    """A watch that is looked at every second, and a scheduler that answers at once."""
+    """A watch that is checked every second, and a scheduler that answers at once."""
 
     def __init__(self, is_off: bool = False) -> None:
         self.work = OpenWork()
@@ -364,7 +364,7 @@ def test_a_long_task_is_asked_about_ever_more_seldom(watched: WatchScene, caplog
 
 
 def test_there_is_always_something_to_do_when_it_says_so(watched: WatchScene) -> None:
-    """Else the thread of the client would turn without an end until there is."""
+    """Otherwise the thread of the client would spin."""
     watched.add(1)
     for pause in (0.3, 0.9, 0.95, 0.7) * 20:
         watched.now += pause

@@ -1,4 +1,4 @@
-"""Which tasks the scheduler has, and which ones wait."""
+"""Window: which tasks the scheduler has, and which ones wait."""
 
 from __future__ import annotations
 

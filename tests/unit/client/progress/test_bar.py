@@ -1,4 +1,4 @@
-"""How fast tasks end, and when that is shown."""
+"""Progress: the rate of ended tasks, and when it is shown."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ REPORT = OutputLine(1, TaskId(b"t" * 16), OutputStream.REPORT, 7, 0, "train", "w
 def test_it_asks_now_and_then_and_shows_the_latest_answer() -> None:
     clock, asked = VirtualClock(100.0), list[OnOutput]()
     reports = Reports(asked.append, clock)
-    assert (reports.text(), asked) == ("", [])  # most tasks are over before
+    assert (reports.text(), asked) == ("", [])  # most tasks have ended by then
     clock.advance(ASK_SECONDS)
     assert [reports.text() for _ in range(3)] == ["", "", ""]
     assert len(asked) == 1

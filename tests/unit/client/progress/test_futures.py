@@ -19,7 +19,7 @@ from tests.support.fake_scheduler import FakeScheduler
 
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no tqdm."""
+    """Hide tqdm."""
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
 
 

@@ -1,4 +1,4 @@
-"""Differences: the lines about another place, and none about an equal one."""
+"""Differences: a line for each fact in which two processes differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The failed call of a future: what is kept, for how long, and what a call without it is told."""
+"""The failed call of a future: what is kept, for how long, and the error without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places: the facts that many failures have in common are kept once, and come back."""
+"""Places: facts that many failures have in common are stored once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of rows: compared when they come again, replaced, cut, and damaged."""
+"""The arguments of rows: compared when they are submitted again, replaced, truncated, and damaged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TERMS = JobTerms("prices", "alice", b"12345678", b"f" * 16, "price")
 LARGE = os.urandom(IN_DATABASE_BYTES)
 
 Values = Sequence[bytes | None]
-"""The argument of each row; None: one that cannot be compared, with other bytes each time."""
+"""The argument of each row; None: one that cannot be compared, with different bytes each time."""
 
 
 def digest_of(value: bytes | None) -> bytes:
@@ -104,7 +104,7 @@ def test_the_first_row_that_differs_is_named(record: JobRecord, first: int, valu
 
 
 def test_what_cannot_be_compared_is_known_if_it_has_the_same_bytes(record: JobRecord) -> None:
-    """So it is if a request is sent again whose answer was lost."""
+    """This happens if a request whose answer was lost is resent."""
     rows = [RowArguments(b"1", b"i" * 16, (b"frame",)), RowArguments(b"2")]
     for n_new in (2, 0):
         record.begin()
@@ -209,7 +209,7 @@ def test_what_replaces_a_large_block_never_harms_it_before_it_is_on_disk(record:
     record.begin()
     other = pack_rows([LARGE[::-1], b"x"])
     record.replace_range(6, b"", b"7" * 16, other, keep_uncompared=False, at_most_once=False)
-    record.close()  # as if the power went
+    record.close()  # as after a power failure
     again = JobRecord.open(record.folder)
     assert again.rows_of(6).one(0) == RowArguments(LARGE)
     again.begin()

@@ -1,4 +1,4 @@
-"""Results that are damaged or missing on disk: each costs its row, and no other one."""
+"""Results that are damaged or missing on disk: each fails its own row only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def block_of(row: int) -> bytes:
 
 @pytest.fixture
 def record(tmp_path: Path) -> Iterator[JobRecord]:
-    """Rows 0 and 1 in files, 2 and 3 alone, 4 to 15 together, 16 has failed, 17 to 19 are open."""
+    """Return a record: rows 0 and 1 in files, 2 and 3 alone, 4 to 15 packed, 16 failed, 17 to 19 open."""
     record = JobRecord.create(tmp_path / "job", TERMS)
     record.begin()
     record.add_range(0, ROWS - 3, b"", bytes(8 * (ROWS - 3)), pack_rows([b"%d" % row for row in range(ROWS - 3)]))
@@ -43,7 +43,7 @@ def record(tmp_path: Path) -> Iterator[JobRecord]:
 
 
 def change(record: JobRecord, statement: str, *values: object) -> JobRecord:
-    """Damage the database, and open the record again."""
+    """Damage the database, and reopen the record."""
     record.close()
     connection = sqlite3.connect(record.folder / DATABASE)
     connection.execute(statement, values)
@@ -53,7 +53,7 @@ def change(record: JobRecord, statement: str, *values: object) -> JobRecord:
 
 
 def read(record: JobRecord, first: int = 0, count: int = ROWS) -> dict[int, bytes | None]:
-    """Return the result of each row; None: it has failed for the damage."""
+    """Return the result of each row; None: it is damaged."""
     record.begin()
     found: dict[int, bytes | None] = {}
     for each in record.results(first, count, 2**40):
@@ -70,7 +70,7 @@ TRUTH: dict[int, bytes | None] = {**{row: block_of(row) for row in range(16)}, 1
 
 
 def check_lost(record: JobRecord, lost: set[int]) -> None:
-    """Compare what is read, twice, and after the record was opened again."""
+    """Check that exactly the rows in `lost` are damaged, twice, and after the record was reopened."""
     expected = {row: None if row in lost else block for row, block in TRUTH.items()}
     assert read(record) == expected
     assert {each.row for each in record.take_damaged()} == lost - {16}
@@ -255,7 +255,7 @@ def test_neighbours_whose_results_came_damaged_fail_and_harm_no_others(record: J
 def test_without_the_checksum_a_damaged_value_would_be_returned(
     record: JobRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other tests can fail: only checksums tell that a value of the same length is another one."""
+    """This shows that the other tests can fail: only a checksum detects a different value of the same length."""
     record = change(record, "UPDATE results SET value = x'323A31' || substr(value, 4) WHERE row = 2")
     monkeypatch.setattr(results, "_whole", lambda line, first, end: RowResult(line[0], 0, (line[5],)))
     assert read(record, 2, 1)[2] != TRUTH[2]

@@ -1,4 +1,4 @@
-"""Databases of jobs: what is opened, and how much work their content can cause."""
+"""Databases of jobs: which ones are opened, and how much work their content can cause."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from scaler.monitor.model.model import Model
 from tests.support.monitored import NOON_US, agent, news, row, scheduler
 
 NOON = 1_795_000_020
-"""The beginning of a minute."""
+"""The start of a minute."""
 
 
 def sample(**values: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""How fast jobs go, from snapshots."""
+"""Rates and remaining times of jobs, from snapshots."""
 
 from __future__ import annotations
 

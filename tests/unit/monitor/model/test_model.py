@@ -107,7 +107,7 @@ def test_another_scheduler_is_a_restart_that_keeps_history_and_events() -> None:
     assert len(model.events) == 1
     assert model.restarts == [NOON_US // SECOND + 5]
     assert model.history.read(("workers",), NOON_US // SECOND, 1, 6)["workers"].count(None) == 2
-    assert model.rates.tasks is None  # counters that began anew are no rate
+    assert model.rates.tasks is None  # counters that restarted give no rate
 
 
 def test_silence_and_gaps_are_noticed() -> None:

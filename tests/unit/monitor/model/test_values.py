@@ -1,4 +1,4 @@
-"""What hosts keep: added up over their agents, which share one budget."""
+"""Stored bytes of hosts: added over their agents, which share one budget."""
 
 from __future__ import annotations
 

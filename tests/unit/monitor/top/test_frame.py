@@ -1,4 +1,4 @@
-"""Frames against kept pictures, through a terminal: `python -m tests.support.pictures` writes the pictures again."""
+"""Frames against stored pictures, through a terminal: `python -m tests.support.pictures` writes the pictures again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state that has heard what the tests say."""
+"""A feed state that takes the news of the tests."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_connection_that_makes_half_a_request_is_closed_and_one_that_was_answe
 
 @contextlib.asynccontextmanager
 async def served() -> AsyncIterator[tuple[PageSite, socket.socket]]:
-    """Where it is, and what ends it when it is closed."""
+    """Yield the site of a running server, and the socket that ends it when it is closed."""
     config = UiConfig(SOMEWHERE, port=0)
     site = open_site(config)
     is_ready, (ours, theirs) = asyncio.Event(), socket.socketpair()
@@ -139,7 +139,7 @@ async def half_and_whole_requests() -> None:
 
 
 async def come_as_it_ends() -> socket.socket:
-    """Connect when the server has not yet heard that it ends."""
+    """Connect while the server has not yet noticed that it is to end."""
     late = socket.socket()
     late.setblocking(False)
     async with served() as (site, lifeline):
@@ -149,7 +149,7 @@ async def come_as_it_ends() -> socket.socket:
 
 
 async def ask_and_never_read() -> socket.socket:
-    """Ask for more than fits into the buffers of the system, until the server takes no more questions."""
+    """Send requests without reading answers until the server reads no further ones."""
     deaf = socket.socket()
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     deaf.setblocking(False)

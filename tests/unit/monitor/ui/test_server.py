@@ -1,4 +1,4 @@
-"""The real server on a real port, asked by a real client; a made-up scheduler speaks on a real socket."""
+"""The real server on a real port, with a real client; a fake scheduler publishes on a real socket."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def publisher(address: str) -> Iterator[Publisher]:
 
 @pytest.fixture
 def play(address: str) -> Play:
-    """Run a story with a client that knows no token."""
+    """Run a story with a client that does not have the token."""
 
     def run(story: Story) -> None:
         async def main() -> None:

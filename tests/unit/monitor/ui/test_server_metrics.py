@@ -1,4 +1,4 @@
-"""The metrics of the server: behind the token, also without a page."""
+"""The metrics of the server: they need the token, and are served even without a page."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes |
         content = file.read_bytes()
     else:
         file.write_bytes(content)
-    with pytest.raises(ConfigError, match="not a store of scaler_ui") as caught:  # whose traceback keeps the store
+    with pytest.raises(ConfigError, match="not a store of scaler_ui") as caught:  # its traceback keeps the store
         HistoryStore(file)
     assert not [what for what in held() if str(file) in what], caught
     assert file.read_bytes() == content
@@ -102,7 +102,7 @@ def test_the_state_begins_with_what_was_kept(tmp_path: Path) -> None:
     file = tmp_path / "night.db"
     state = FeedState("tcp://127.0.0.1:1", HistoryStore(file))
     state.take(monitored.news("failures", failure(1)), 1.0)
-    for _ in range(3):  # the scheduler says the last ones each second
+    for _ in range(3):  # the scheduler sends the latest ones each second
         state.take(monitored.news("events", StateEvent(1, "came", "rome07", "")), 1.0)
     state.close()
     state = FeedState("tcp://127.0.0.1:1", HistoryStore(file))

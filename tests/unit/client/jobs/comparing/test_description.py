@@ -1,4 +1,4 @@
-"""Descriptions: the same for equal values in each process, and others for other values."""
+"""Descriptions: the same for equal values in each process, and different for different values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRAM = Path(__file__).with_name("described_rows.py")
 
 @functools.cache
 def described(seed: str, folder: str) -> Any:
-    """Return the descriptions that a process of its own makes."""
+    """Return the descriptions that a new process makes."""
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
     program = [sys.executable, "-W", "ignore", str(PROGRAM)]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The same function is known again in another process, and another one is not."""
+"""Fingerprints: equal for the same function in another process, and different for another function."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ NOON = NOON_US // 1_000_000
 def frame(
     now_state: FeedState, page: str, sent: SentState | None = None, now: float = 1.0, **arguments: Any
 ) -> dict[str, Any]:
-    """The frame as the page gets it."""
+    """Return the frame as the page receives it."""
     shown = views.frame(now_state, PageRequest(1, page, arguments), sent or SentState(), now)
     again: dict[str, Any] = json.loads(json.dumps(shown))
     return again
@@ -245,7 +245,7 @@ def test_a_task_has_its_history_and_its_traceback(hear: Hear) -> None:
 def test_a_failed_task_keeps_the_traceback_of_its_kind_when_another_failed_later(
     hear: Hear, kind: tuple[str, str, str], end: str, reason: str
 ) -> None:
-    """Its message has other numbers, or another worker, than that of the latest example."""
+    """Its message has other numbers, or another worker, than the latest example."""
     type_name, message, worker = kind
     said = {"function": b"function", "task": b"another.", "worker": worker, "traceback": "Trace"}
     other = StateFailure(b"other", type_name, f"{message}, which is another kind", **said)

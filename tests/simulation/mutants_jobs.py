@@ -1,7 +1,7 @@
 """Jobs: mutants of what a scheduler keeps, chosen from the how-to, the guarantees and decision 23.
 
 Each breaks one sentence about rows that are kept. That a changed constant is a conflict, the unit tests of fingerprints
-see (`test_what_counts_and_what_does_not`).
+see (`test_edits_change_the_fingerprint_only_if_they_change_behaviour`).
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ with ExportFile.of(sys.argv[1], None, replaces=False).open() as file:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_an_export_that_is_ended_leaves_no_file(tmp_path: Path, number: int) -> None:
+def test_an_export_ended_by_a_signal_leaves_no_file(tmp_path: Path, number: int) -> None:
     line = [sys.executable, "-c", IS_ENDED, "a.csv", str(int(number))]
     assert subprocess.run(line, cwd=tmp_path, check=False, timeout=60).returncode == 128 + number
     assert not list(tmp_path.iterdir())
@@ -190,7 +190,7 @@ def test_an_export_that_is_ended_leaves_no_file(tmp_path: Path, number: int) -> 
         ("", None, "ends"),
     ],
 )
-def test_a_target_that_cannot_be_is_refused(name: str, kind: str | None, reason: str) -> None:
+def test_a_target_that_cannot_be_written_is_refused(name: str, kind: str | None, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         ExportFile.of(name, kind, replaces=True)
     assert ExportFile.of("-", None, replaces=False) == ExportFile(None, "jsonl")

@@ -38,11 +38,11 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[object, str
     return end.value.code, capsys.readouterr().out
 
 
-def test_check_reads_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reads_all_jobs_of_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--file", folder, "check") == (0, "2 jobs, no problems; nothing was changed\n")
 
 
-def test_check_names_a_value_that_is_damaged_and_a_job_whose_database_is_gone(
+def test_check_names_a_damaged_value_and_a_job_without_a_database(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = folder / "alice" / "prices"
@@ -56,9 +56,7 @@ def test_check_names_a_value_that_is_damaged_and_a_job_whose_database_is_gone(
     assert "2 jobs, 2 problems" in printed
 
 
-def test_give_takes_a_job_over_in_a_folder_that_no_scheduler_has(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_give_transfers_a_job_in_a_folder_without_a_scheduler(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--file", folder, "give", "alice/prices", "bob") == (0, "prices: transferred to bob\n")
     assert (folder / "bob" / "prices" / DATABASE).is_file()
     assert not (folder / "alice" / "prices").exists()
@@ -71,7 +69,9 @@ def test_give_takes_a_job_over_in_a_folder_that_no_scheduler_has(
     assert "bob has a job 'prices' already" in str(run(capsys, "--file", folder, "give", "bob/prices", "bob")[0])
 
 
-def test_what_needs_a_scheduler_is_refused_in_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_need_a_scheduler_are_refused_for_a_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         main(["--file", str(folder), "show", "prices"])
     assert "show needs a scheduler: name its address before it" in capsys.readouterr().err
@@ -81,7 +81,7 @@ def test_what_needs_a_scheduler_is_refused_in_a_folder(folder: Path, capsys: pyt
     assert not (folder.parent / "nowhere").exists(), "nothing is made"
 
 
-def test_an_address_alone_lists_its_jobs_and_says_so_if_no_scheduler_answers(
+def test_an_address_without_a_command_lists_its_jobs_or_reports_that_no_scheduler_answers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "NO_SCHEDULER_SECONDS", 0.2)
@@ -91,7 +91,7 @@ def test_an_address_alone_lists_its_jobs_and_says_so_if_no_scheduler_answers(
     assert f"no scheduler answered at {address}" in str(code)
 
 
-def test_a_folder_alone_lists_its_jobs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_a_command_lists_its_jobs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listed = run(capsys, "--file", folder, "list")
     assert run(capsys, "--file", folder) == listed
     assert [line.split()[0] for line in listed[1].splitlines()] == ["JOB", "other", "prices"]
@@ -108,7 +108,7 @@ ADDRESS = "tcp://127.0.0.1:1"
         [ADDRESS, "results", "prices", "--start=7", "--key-file", "f"],
     ],
 )
-def test_options_may_stand_anywhere(words: list[str]) -> None:
+def test_options_may_be_anywhere_on_the_command_line(words: list[str]) -> None:
     found = jobs.read_arguments(jobs.make_parser(), words)
     assert (found.address, found.command, found.name, found.start, found.key_file) == (
         ADDRESS, "results", "prices", 7, "f",
@@ -134,7 +134,9 @@ def test_options_may_stand_anywhere(words: list[str]) -> None:
         ([ADDRESS, "export", "a", "b", "--format", "cvs"], "did you mean 'csv'?"),
     ],
 )
-def test_wrong_words_are_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_refused_in_one_sentence(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2

@@ -40,7 +40,7 @@ def test_the_defaults_of_the_commands_are_those_of_the_settings() -> None:
     assert cluster_of(ADDRESS, "-n", "3") == ClusterConfig(ADDRESS, 3)
 
 
-def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
+def test_each_option_of_a_cluster_sets_the_setting_of_its_name() -> None:
     line = ["-n", "2", "-hi", "1", "-ds", "9", "-tts", "7.5", "-gc", "3", "-tm", "5", "-it", "4", "-hps"]
     assert cluster_of(*line, ADDRESS, "-wn", "a,b", "-el", "uvloop", "--engine", "own") == ClusterConfig(
         ADDRESS,
@@ -58,7 +58,7 @@ def test_each_option_of_a_cluster_is_the_setting_of_its_name() -> None:
     )
 
 
-def test_without_an_address_that_of_the_key_file_counts(
+def test_without_an_address_commands_use_that_of_the_key_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("SCALER_ADDRESS", "SCALER_KEY_FILE"):
@@ -78,7 +78,7 @@ def test_without_an_address_that_of_the_key_file_counts(
         assert "nope.json" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_each_option_of_a_scheduler_is_the_setting_of_its_name() -> None:
+def test_each_option_of_a_scheduler_sets_the_setting_of_its_name() -> None:
     numbers = ["-ct", "7.5", "-qs", "9", "-mt", "-1", "-ls", "0", "-lbt", "3", "--crash-limit", "2", "-wt", "8"]
     numbers += ["--policy", "FIFO", "--transfer-window-bytes", "300000"]
     more = ["-ot", "4", "--io-threads", "2", "-e", "uvloop", "-p", "False", "-ll", "Debug", "-lp", "/a", "/b"]
@@ -100,7 +100,7 @@ def test_each_option_of_a_scheduler_is_the_setting_of_its_name() -> None:
     )
 
 
-def test_what_is_on_or_off_has_an_option_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_has_an_option_for_on_and_one_for_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [scheduler_of(ADDRESS, *line).protected for line in (["-p"], ["-p", "no"], ["--no-protected"])] == [
         True,
         False,
@@ -111,7 +111,7 @@ def test_what_is_on_or_off_has_an_option_for_each(monkeypatch: pytest.MonkeyPatc
     assert not cluster_of(ADDRESS, "--no-hard-processor-suspend").hard_processor_suspend
 
 
-def test_the_command_line_comes_before_the_environment_and_that_before_the_file(
+def test_the_command_line_overrides_the_environment_which_overrides_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -169,7 +169,7 @@ def test_help_shows_each_setting_with_its_default(
 
 
 @COMMANDS
-def test_each_command_says_its_version(
+def test_each_command_prints_its_version(
     command: ModuleType, kind: type[Settings], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as exit_info:
@@ -181,7 +181,7 @@ def test_each_command_says_its_version(
 @pytest.mark.parametrize(
     ("command", "line"), [(top, []), (jobs, ["list"]), (scale, ["--max", "1", "--up", "scaler_cluster"])]
 )
-def test_commands_without_a_table_trust_the_users_of_the_option_else_of_the_variable(
+def test_commands_without_a_table_read_trusted_users_from_the_option_or_the_variable(
     command: ModuleType, line: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed = command.make_parser().parse_args([ADDRESS, *line])
@@ -220,7 +220,7 @@ SIMILAR = [
 
 
 @pytest.mark.parametrize(("command", "line", "message", "meant"), SIMILAR)
-def test_an_unknown_word_is_answered_with_the_most_similar_one(
+def test_the_error_for_an_unknown_word_suggests_the_most_similar_one(
     command: ModuleType, line: list[str], message: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -231,5 +231,5 @@ def test_an_unknown_word_is_answered_with_the_most_similar_one(
     assert error.endswith(f"; did you mean {meant!r}?")
 
 
-def test_a_word_that_is_like_no_other_gets_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_for_a_word_without_similar_ones_has_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(capsys, ADDRESS, "--zzz", "1").endswith("unrecognized arguments: --zzz")

@@ -17,7 +17,7 @@ HOSTILE = "a\x1b[2J\r\n[ERROR] forged\x9b\u202e\0"
 SHOWN = r"a\x1b[2J\r\n[ERROR] forged\x9b\u202e\x00"
 
 
-def test_a_line_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_printed_line_stays_one_line_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     stream = io.StringIO()
     say(HOSTILE)
     say(HOSTILE, stream)
@@ -25,18 +25,18 @@ def test_a_line_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert (capsys.readouterr().out, stream.getvalue()) == (f"{SHOWN}\ngröße 数\n", f"{SHOWN}\n")
 
 
-def test_a_text_of_several_lines_keeps_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_printed_text_keeps_its_line_breaks(capsys: pytest.CaptureFixture[str]) -> None:
     say_lines("one\n\x1b[1mtwo")
     assert capsys.readouterr().out == "one\n\\x1b[1mtwo\n"
 
 
-def test_an_error_is_one_line() -> None:
+def test_an_error_is_printed_as_one_line() -> None:
     with pytest.raises(SystemExit) as ended:
         fail("scaler_jobs", ValueError(HOSTILE))
     assert ended.value.code == f"scaler_jobs: {SHOWN}"
 
 
-def test_what_is_wrong_with_an_option_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_about_an_option_is_printed_as_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         options.new_parser("scaler_jobs", "", "").error(HOSTILE)
     assert capsys.readouterr().err.endswith(f"scaler_jobs: error: {SHOWN}\n")
@@ -76,7 +76,7 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(width: int, monkeypatch: 
     assert "\x1b" not in "".join(lines)
 
 
-def test_long_texts_are_shortened_and_then_columns_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_table_shortens_long_texts_and_then_leaves_out_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table_at(40, monkeypatch) == [
         "JOB                    OWNER   ROWS  AT",
         f"{'n' * 20}\u2026  alice  1,000  2m",
@@ -87,7 +87,7 @@ def test_long_texts_are_shortened_and_then_columns_are_left_out(monkeypatch: pyt
     assert table_at(26, monkeypatch)[:2] == ["JOB                   ROWS", "nnnnnnnnnnnnnnnnnn\u2026  1,000"]
 
 
-def test_nothing_is_left_out_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_in_a_pipe_is_complete(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     say_table(COLUMNS, LINES)
     lines = capsys.readouterr().out.splitlines()
@@ -111,14 +111,14 @@ main()
 """
 
 
-def test_a_command_that_is_interrupted_cleans_up_and_dies_of_the_signal() -> None:
+def test_an_interrupted_command_cleans_up_and_dies_of_the_signal() -> None:
     program = [sys.executable, "-c", ENDS.format("os.kill(os.getpid(), signal.SIGINT)"), ""]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "begun\ncleaned up\n", "")
 
 
 @pytest.mark.parametrize("when", ["flush", "end"])
-def test_a_command_whose_reader_has_gone_ends_without_an_error(when: str) -> None:
+def test_a_command_whose_output_pipe_was_closed_ends_without_an_error(when: str) -> None:
     wait = "sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", ENDS.format(wait), when],

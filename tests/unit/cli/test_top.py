@@ -27,7 +27,7 @@ def run(*arguments: str) -> object:
     return end.value.code
 
 
-def test_a_pipe_gets_one_plain_page(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scaler_top_writes_one_plain_page_to_a_pipe(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with publishing(address):
         assert run(address) == 0
     page = capsys.readouterr().out
@@ -38,7 +38,7 @@ def test_a_pipe_gets_one_plain_page(address: str, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.processes
-def test_a_reader_that_has_read_enough_is_no_error(address: str) -> None:
+def test_scaler_top_with_a_closed_output_pipe_ends_without_an_error(address: str) -> None:
     read, write = os.pipe()
     os.close(read)
     with publishing(address):
@@ -48,7 +48,7 @@ def test_a_reader_that_has_read_enough_is_no_error(address: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def test_the_address_may_come_from_the_environment(
+def test_the_address_may_be_read_from_the_environment(
     address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
@@ -59,14 +59,14 @@ def test_the_address_may_come_from_the_environment(
         assert run("--once") == 0
 
 
-def test_programs_get_json(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scaler_top_prints_json_for_programs(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with publishing(address):
         assert run(address, "--once", "--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["workers_total"], len(said["workers"]), said["tasks"]["canceled"]) == (16, 16, 40)
 
 
-def test_where_nothing_is_heard_it_fails_with_advice(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scaler_top_without_news_fails_with_advice(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     def ask() -> float:
         began = time.monotonic()
         run(address, "--once", "--json", "-t", "0.2")
@@ -80,7 +80,7 @@ def test_where_nothing_is_heard_it_fails_with_advice(address: str, capsys: pytes
 
 
 @pytest.mark.parametrize("how", [["--once"], ["--trace", "unwritten.json"]])
-def test_a_host_name_that_nobody_knows_is_said_at_once(how: list[str]) -> None:
+def test_scaler_top_reports_an_unknown_host_name_at_once(how: list[str]) -> None:
     seconds = ["--seconds", "3600"] if "--trace" in how else ["-t", "3600"]  # longer than this test may take
     said = str(run(f"tcp://{UNKNOWN}:6000", *how, *seconds))
     assert said.startswith(f"scaler_top: no message from tcp://{UNKNOWN}:6000.")
@@ -97,7 +97,7 @@ def test_a_host_name_that_nobody_knows_is_said_at_once(how: list[str]) -> None:
         (["ipc:///x", "--json"], "--once"),
     ],
 )
-def test_bad_arguments_are_one_sentence(
+def test_bad_arguments_are_refused_in_one_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*arguments) == 2

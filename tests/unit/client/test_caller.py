@@ -35,13 +35,13 @@ def test_tasks_of_submit_map_and_get_have_the_options(client: Client, scheduler:
     ] * 4
 
 
-def test_the_client_itself_does_not_change(client: Client, scheduler: FakeScheduler) -> None:
+def test_options_do_not_change_the_client_itself(client: Client, scheduler: FakeScheduler) -> None:
     client.options(priority=3, profiling=True)
     client.submit(abs, -1).result(10)
     assert [(task.priority, task.options) for task in scheduler.of(Task)] == [(0, b"")]
 
 
-def test_every_keyword_argument_is_the_functions_own(client: Client) -> None:
+def test_every_keyword_argument_goes_to_the_function(client: Client) -> None:
     given = {"name": "n", "priority": 1, "profiling": "yes", "fn": abs, "self": 5}
     assert client.options(name="load").submit(keywords, **given).result(10) == given
 
@@ -54,7 +54,7 @@ def test_options_can_be_kept_and_changed(client: Client) -> None:
     )
 
 
-def test_what_is_not_said_is_as_the_client_has_it(scheduler: FakeScheduler) -> None:
+def test_options_that_are_not_given_are_those_of_the_client(scheduler: FakeScheduler) -> None:
     with Client(scheduler.address, profiling=True) as client:
         client.options(priority=1).submit(abs, -1).result(10)
         client.options(profiling=False).submit(abs, -1).result(10)
@@ -75,7 +75,7 @@ class InATask(TaskContext):
     child_priority = of_child(with_user_priority(0, -7))  # type: ignore[assignment]
 
 
-def test_in_a_task_the_depth_stays_and_only_the_wish_is_the_users(
+def test_options_in_a_task_change_its_priority_and_not_its_depth(
     client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_context, "current", InATask())
@@ -86,7 +86,7 @@ def test_in_a_task_the_depth_stays_and_only_the_wish_is_the_users(
     assert [task.priority for task in scheduler.of(Task)] == [one_deep - 7, one_deep + 9, one_deep]
 
 
-def test_it_keeps_its_client_alive_and_travels_as_it_does(scheduler: FakeScheduler) -> None:
+def test_a_client_with_options_keeps_its_client_alive_and_can_be_pickled(scheduler: FakeScheduler) -> None:
     lazy = Client(scheduler.address).options(priority=-1)
     assert lazy.submit(abs, -1).result(10) == 1
     copy = pickle.loads(pickle.dumps(lazy))

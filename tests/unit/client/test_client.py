@@ -59,7 +59,7 @@ def boom(text: str) -> None:
 
 
 class TestSettings:
-    def test_the_signature_is_the_one_that_users_know_with_the_defaults_of_the_table(self) -> None:
+    def test_the_signature_of_a_client_is_stable_and_has_the_defaults_of_the_table(self) -> None:
         parameters = list(inspect.signature(Client).parameters.values())
         assert [(parameter.name, parameter.default) for parameter in parameters] == [
             ("address", None),
@@ -87,7 +87,7 @@ class TestSettings:
         }
 
     @pytest.mark.parametrize("name", ["", " ", "x" * 65, "two\nlines", 5])
-    def test_a_name_that_cannot_be_shown_is_refused(self, name: Any) -> None:
+    def test_a_client_name_that_cannot_be_shown_is_refused(self, name: Any) -> None:
         with pytest.raises(ConfigError, match="name must be a str of 1 to 64 printable characters"):
             Client("ipc:///nobody", name=name)
 
@@ -105,7 +105,7 @@ class TestSettings:
         for row in ClientConfig.rows():
             assert f"{row.name}: {row.text}." in text, row.name
 
-    def test_an_argument_that_is_not_given_is_what_the_environment_or_the_file_says(
+    def test_an_argument_that_is_not_given_is_read_from_the_environment_or_the_file(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         monkeypatch.chdir(tmp_path)
@@ -168,7 +168,7 @@ class TestMemory:
 
 
 class TestProfiling:
-    def test_it_is_off_unless_the_client_or_the_submit_asks_for_it(
+    def test_profiling_is_off_unless_the_client_or_the_submit_requests_it(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
         def flags(one: Client) -> list[bool]:
@@ -183,13 +183,13 @@ class TestProfiling:
         with Client(scheduler.address, profiling=True) as profiled:
             assert flags(profiled) == [1, 1, 0, 1, 1, 1]
 
-    def test_a_graph_is_measured_as_its_client_says(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_a_graph_is_profiled_if_its_client_is(self, client: Client, scheduler: FakeScheduler) -> None:
         client.get({"a": (abs, -1)}, ["a"])
         with Client(scheduler.address, profiling=True) as profiled:
             profiled.get({"a": (abs, -1)}, ["a"])
         assert [RunOptions.decode(graph.options).profiling for graph in scheduler.of(GraphTask)] == [False, True]
 
-    def test_it_is_never_an_argument_of_the_function(self, client: Client) -> None:
+    def test_profiling_is_never_an_argument_of_the_function(self, client: Client) -> None:
         assert client.submit(keywords, 1, profiling=False).result(10) == (1, (), 2, {})
         with pytest.raises(TypeError, match="profiling must be a bool, not 'yes'"):
             client.submit(keywords, 1, profiling="yes")  # type: ignore[arg-type]
@@ -211,13 +211,13 @@ class TestSubmit:
         assert client.submit(abs, -1).result(10) == 1
         assert len(scheduler.of(Task)) == 1
 
-    def test_what_has_no_signature_works(self, client: Client) -> None:
+    def test_functions_without_a_signature_can_be_submitted(self, client: Client) -> None:
         assert client.submit(max, 1, 2).result(10) == 2
         assert client.submit(int, "7").result(10) == 7
         assert client.submit(functools.partial(pow, 2), 3).result(10) == 8
         assert client.submit([1, 1, 2].count, 1).result(10) == 2
 
-    def test_a_task_has_the_name_of_its_function_and_says_no_other(
+    def test_a_task_has_the_name_of_its_function_and_sends_no_other(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
         futures = [client.submit(only_keyword, 1, b=2), client.submit(functools.partial(functools.partial(pow, 2)), 3)]
@@ -250,7 +250,7 @@ class TestSubmit:
         assert future.name in ("dict", "TestSubmit.<lambda>")
         assert scheduler.of(Task)[0].name == ""
 
-    def test_a_positional_argument_called_name_is_none_of_its_business(self, client: Client) -> None:
+    def test_a_positional_only_parameter_called_name_leaves_the_name_to_the_task(self, client: Client) -> None:
         def greet(name: str, /) -> str:
             return name
 
@@ -262,11 +262,11 @@ class TestSubmit:
             client.submit(only_keyword, 1, b=2, name=3)
         assert scheduler.of(Task) == []
 
-    def test_what_cannot_be_called_is_a_type_error(self, client: Client) -> None:
+    def test_a_submitted_value_that_is_not_callable_is_a_type_error(self, client: Client) -> None:
         with pytest.raises(TypeError, match="call"):
             client.submit(3)  # type: ignore[arg-type]
 
-    def test_arguments_are_those_of_the_moment(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_arguments_are_copied_when_the_task_is_submitted(self, client: Client, scheduler: FakeScheduler) -> None:
         scheduler.answers_tasks = False
         small, large = [1], bytearray(b"a" * 200_000)
         futures = [client.submit(list, small), client.submit(bytes, large)]
@@ -293,7 +293,9 @@ class TestSubmit:
         assert kinds == [InstructionKind.CREATE_FUNCTION, InstructionKind.CREATE_FOR_TASK]
         assert len(scheduler.of(Task)[0].object_ids) == 16
 
-    def test_many_inline_arguments_do_not_blow_a_message_up(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_many_inline_arguments_do_not_make_a_message_too_large(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
         values = [bytes([index]) * 10_000 for index in range(50)]
         assert client.submit(keywords, *values).result(10) == (values[0], tuple(values[1:]), 2, {})
         assert len(scheduler.of(Task)[0].payload) < 100_000
@@ -303,7 +305,7 @@ class TestSubmit:
         assert client.map(keywords, [(1,)]) == [(1, (), 2, {})]
         assert len(scheduler.of(ObjectInstruction)) == 1
 
-    def test_a_closure_is_serialised_each_time(self, client: Client) -> None:
+    def test_a_closure_is_serialised_at_each_submit(self, client: Client) -> None:
         cell = 1
 
         def read() -> int:
@@ -313,7 +315,7 @@ class TestSubmit:
         cell = 2
         assert client.submit(read).result(10) == 2
 
-    def test_what_cannot_be_serialised_says_so_and_hurts_nothing_else(self, client: Client) -> None:
+    def test_an_argument_that_cannot_be_serialised_is_an_error_and_later_tasks_run(self, client: Client) -> None:
         with pytest.raises(SerializeObjectError):
             client.submit(abs, threading.Lock())
         assert client.submit(abs, -1).result(10) == 1
@@ -364,18 +366,18 @@ class TestGet:
         "t": (boom, "text"), "text": "why", "u": (max, "t", "a"),
     }  # fmt: skip
 
-    def test_values_come_in_the_order_of_the_keys(self, client: Client) -> None:
+    def test_values_of_a_graph_have_the_order_of_the_keys(self, client: Client) -> None:
         values = client.get(self.GRAPH, ["d", "a", "n", "f", "e"])
         assert list(values.items()) == [("d", 8), ("a", 2), ("n", None), ("f", abs), ("e", 1)]
         assert client.get(self.GRAPH, []) == {}
         assert client.get(self.GRAPH, ["a"]) == {"a": 2}
 
-    def test_only_what_is_needed_is_sent(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_only_nodes_that_are_needed_are_sent(self, client: Client, scheduler: FakeScheduler) -> None:
         assert client.get(self.GRAPH, ["d"]) == {"d": 8}
         assert len(scheduler.of(GraphNode)) == 2
         assert scheduler.of(GraphTask)[0].node_count == 2
 
-    def test_futures_come_at_once_in_the_order_of_the_keys(self, client: Client) -> None:
+    def test_futures_of_a_graph_are_returned_at_once_in_the_order_of_the_keys(self, client: Client) -> None:
         futures = client.get(self.GRAPH, ["d", "a", "t"], block=False)
         assert list(futures) == ["d", "a", "t"]
         assert futures["a"].done()
@@ -383,13 +385,13 @@ class TestGet:
         assert futures["d"].result(10) == 8
         assert isinstance(futures["t"].exception(10), ValueError)
 
-    def test_a_failure_is_the_same_for_all_that_need_it(self, client: Client) -> None:
+    def test_nodes_that_depend_on_a_failed_node_have_its_error(self, client: Client) -> None:
         with pytest.raises(ValueError, match="why"):
             client.get(self.GRAPH, ["d", "u"])
         futures = client.get(self.GRAPH, ["u", "t"], block=False)
         assert [str(future.exception(10)) for future in futures.values()] == ["why", "why"]
 
-    def test_objects_and_large_values_and_results(self, client: Client) -> None:
+    def test_a_graph_takes_objects_large_values_and_large_results(self, client: Client) -> None:
         reference = client.send_object([1, 2, 3])
         big = bytes(100_000)
         graph = {"r": reference, "big": big, "s": (sum, "r"), "twice": (operator.mul, "big", 2), "l": (len, "twice")}
@@ -442,7 +444,7 @@ class TestGet:
             with pytest.raises(CancelledError):
                 future.result(10)
 
-    def test_after_a_cut_the_whole_graph_is_said_again_and_only_open_results_are_wanted(
+    def test_after_a_lost_connection_the_whole_graph_is_resent_and_only_open_results_are_requested(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_tasks = False
@@ -470,7 +472,7 @@ class TestGet:
         thread.join()
         scheduler.wait_for(GraphTaskCancel)
 
-    def test_a_scheduler_that_stays_away_is_a_timeout_error(self) -> None:
+    def test_a_graph_without_a_scheduler_is_a_timeout_error(self) -> None:
         with Client("tcp://127.0.0.1:1", timeout_seconds=0.2) as client, pytest.raises(TimeoutError):
             client.get(self.GRAPH, ["d"])
 
@@ -488,7 +490,7 @@ class TestObjects:
         created = [item for item in scheduler.of(ObjectInstruction) if item.name == "numbers"]
         assert len(created) == 1
 
-    def test_an_object_goes_with_its_last_reference_and_not_before_its_tasks(
+    def test_an_object_is_deleted_after_its_last_reference_and_its_tasks(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_tasks = False
@@ -517,7 +519,7 @@ class TestObjects:
         assert client.submit(abs, -1).result(10) == 1
         assert client.submit(len, client.send_object("xyz")).result(10) == 3
 
-    def test_a_reference_inside_of_anything_but_a_container_is_refused(self, client: Client) -> None:
+    def test_a_reference_inside_a_value_that_is_no_container_is_refused(self, client: Client) -> None:
         reference = client.send_object(1)
         with pytest.raises(
             SerializeObjectError, match="on its own or in a list, tuple, set or dict, or pass its as_is"
@@ -526,7 +528,7 @@ class TestObjects:
 
 
 class TestEnd:
-    def test_disconnect_cancels_says_goodbye_and_may_be_repeated(
+    def test_disconnect_cancels_tasks_sends_a_goodbye_and_may_be_repeated(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_tasks = False
@@ -540,7 +542,7 @@ class TestEnd:
         (goodbye,) = scheduler.wait_for(ClientDisconnect)
         assert goodbye.kind == GoodbyeKind.DISCONNECT
 
-    def test_a_disconnected_client_says_so(self, scheduler: FakeScheduler) -> None:
+    def test_a_disconnected_client_raises_an_error_that_says_so(self, scheduler: FakeScheduler) -> None:
         client = Client(scheduler.address)
         reference = client.send_object(1)
         client.disconnect()
@@ -557,7 +559,9 @@ class TestEnd:
                 use()
 
     @pytest.mark.thorough
-    def test_no_future_is_left_when_threads_submit_while_the_client_leaves(self, scheduler: FakeScheduler) -> None:
+    def test_no_future_stays_open_when_threads_submit_while_the_client_disconnects(
+        self, scheduler: FakeScheduler
+    ) -> None:
         scheduler.answers_tasks = False
         for _ in range(4):
             client = Client(scheduler.address)
@@ -588,7 +592,7 @@ class TestEnd:
 
         assert at_best(seconds, 0.5) < 0.5  # 0.01 in fact
 
-    def test_nothing_is_left_of_a_client(self, scheduler: FakeScheduler) -> None:
+    def test_a_client_leaves_no_descriptor_and_no_thread(self, scheduler: FakeScheduler) -> None:
         def descriptors() -> int:
             return len(list(Path("/dev/fd").iterdir()))
 

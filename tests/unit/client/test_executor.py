@@ -18,7 +18,7 @@ def keywords(**given: object) -> dict[str, object]:
     return given
 
 
-def test_it_is_an_executor_of_the_standard_library_with_the_options_of_its_client(
+def test_an_executor_has_the_interface_of_the_standard_library_and_the_options_of_its_client(
     client: Client, scheduler: FakeScheduler
 ) -> None:
     with client.options(name="load").as_executor() as executor:
@@ -33,7 +33,7 @@ def test_it_is_an_executor_of_the_standard_library_with_the_options_of_its_clien
     assert client.submit(abs, -2).result(10) == 2  # the client stays connected
 
 
-def test_map_is_that_of_the_standard_library(client: Client, scheduler: FakeScheduler) -> None:
+def test_map_of_an_executor_behaves_as_that_of_the_standard_library(client: Client, scheduler: FakeScheduler) -> None:
     executor = client.as_executor()
     assert list(executor.map(pow, [2, 3, 4], [2, 2])) == [4, 9]
     before = len(scheduler.of(Task))
@@ -47,7 +47,7 @@ def test_map_is_that_of_the_standard_library(client: Client, scheduler: FakeSche
         executor.map(abs, [1], chunksize=0)
 
 
-def test_a_future_is_pending_and_can_be_cancelled_until_its_task_begins(
+def test_a_future_is_pending_and_can_be_cancelled_until_its_task_starts(
     client: Client, scheduler: FakeScheduler
 ) -> None:
     scheduler.answers_tasks = False
@@ -75,7 +75,7 @@ def test_a_future_is_pending_and_can_be_cancelled_until_its_task_begins(
     assert len(scheduler.of(Task)) == 3, "the others were never handed over"
 
 
-def test_a_callback_may_cancel_others(
+def test_a_callback_may_cancel_other_futures(
     client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.client.future.ANSWER_SECONDS", 600.0)
@@ -89,7 +89,9 @@ def test_a_callback_may_cancel_others(
     executor.shutdown()
 
 
-def test_shutdown_cancels_what_has_not_begun_and_waits_for_the_rest(client: Client, scheduler: FakeScheduler) -> None:
+def test_shutdown_cancels_tasks_that_have_not_started_and_waits_for_running_ones(
+    client: Client, scheduler: FakeScheduler
+) -> None:
     scheduler.answers_tasks = False
     executor = client.as_executor(max_workers=2)
     futures = [executor.submit(abs, -n) for n in range(4)]
@@ -117,7 +119,7 @@ def test_a_future_that_its_client_cancels_is_cancelled(client: Client, scheduler
     executor.shutdown()
 
 
-def test_without_a_scheduler_nobody_knows_what_has_begun(new_client: Callable[..., Client]) -> None:
+def test_without_a_scheduler_a_sent_task_cannot_be_cancelled(new_client: Callable[..., Client]) -> None:
     with FakeScheduler(answers_tasks=False) as scheduler:
         client = new_client(scheduler.address, timeout_seconds=30)
         executor = client.as_executor()
@@ -129,13 +131,13 @@ def test_without_a_scheduler_nobody_knows_what_has_begun(new_client: Callable[..
     assert future.cancelled()
 
 
-def test_others_are_told_how_many_tasks_run_at_once(client: Client) -> None:
+def test_other_libraries_can_read_how_many_tasks_run_at_once(client: Client) -> None:
     """Dask, for one, asks every executor for `_max_workers`."""
     assert client.as_executor(7)._max_workers == 7
     assert client.as_executor()._max_workers == 2, "as many as there are workers"
 
 
-def test_the_next_one_is_handed_over_when_one_has_ended(client: Client) -> None:
+def test_the_next_task_is_submitted_when_one_has_ended(client: Client) -> None:
     executor = client.as_executor(max_workers=1)
     futures = [executor.submit(abs, -n) for n in range(20)]
     assert not wait(futures, 10).not_done
@@ -156,7 +158,7 @@ def test_a_callback_may_submit(client: Client) -> None:
     assert second[0].result(10) == 2
 
 
-def test_a_call_that_cannot_be_made_fails_and_frees_its_place(client: Client) -> None:
+def test_a_call_that_cannot_be_sent_fails_and_frees_its_slot(client: Client) -> None:
     executor = client.as_executor(max_workers=1)
     with pytest.raises(SerializeObjectError):
         executor.submit(print, threading.Lock()).result(10)
@@ -165,12 +167,12 @@ def test_a_call_that_cannot_be_made_fails_and_frees_its_place(client: Client) ->
     assert executor.submit(abs, -1).result(10) == 1
 
 
-def test_large_results_arrive(client: Client) -> None:
+def test_an_executor_returns_large_results(client: Client) -> None:
     assert client.as_executor().submit(bytes, 300_000).result(10) == bytes(300_000)
 
 
 @pytest.mark.parametrize("max_workers", [0, -1, 2.5, "4"])
-def test_there_must_be_room_for_one(client: Client, max_workers: Any) -> None:
+def test_an_executor_without_a_worker_is_refused(client: Client, max_workers: Any) -> None:
     with pytest.raises(ValueError, match=r"max_workers must be (greater than 0|a number|a whole number)"):
         client.as_executor(max_workers)
 
@@ -187,7 +189,7 @@ def python_calls_of(act: Callable[[], object]) -> int:
     return calls.count("call")
 
 
-def test_a_call_costs_few_calls_more_than_a_submit(client: Client) -> None:
+def test_submit_of_an_executor_makes_few_calls_more_than_that_of_a_client(client: Client) -> None:
     executor = client.as_executor()
     kept: list[object] = []
     of_executor, of_client = (

@@ -27,7 +27,7 @@ def check(answering: object, words: dict[str, str]) -> None:
         assert str(caught.value) == f"'{type(answering).__name__}' object has no attribute '{word}': write {ours}"
 
 
-def test_a_word_of_another_system_names_ours_and_is_no_attribute(client: Client) -> None:
+def test_the_error_for_a_word_of_another_system_names_the_word_of_scaler(client: Client) -> None:
     check(client, OF_CLIENTS)
     check(client.options(priority=1), OF_CLIENTS)
     check(client.submit(abs, -1), OF_FUTURES)
@@ -35,7 +35,7 @@ def test_a_word_of_another_system_names_ours_and_is_no_attribute(client: Client)
         client.gather([])  # type: ignore[attr-defined]  # type checkers do not know it
 
 
-def test_so_do_those_of_asyncio(scheduler: FakeScheduler) -> None:
+def test_the_error_for_a_word_of_another_system_names_the_word_of_scaler_with_asyncio(scheduler: FakeScheduler) -> None:
     async def look() -> None:
         async with AsyncClient(scheduler.address) as client:
             check(client, OF_ASYNC_CLIENTS)
@@ -63,7 +63,9 @@ USES: list[Callable[[Any], Any]] = [
 ]
 
 
-def test_a_future_that_is_used_as_its_value_says_how_to_get_that(client: Client, scheduler: FakeScheduler) -> None:
+def test_the_error_for_a_future_used_as_its_value_says_how_to_get_the_value(
+    client: Client, scheduler: FakeScheduler
+) -> None:
     async def use() -> None:
         async with AsyncClient(scheduler.address) as other:
             future = other.submit(abs, -1)
@@ -82,7 +84,7 @@ def test_a_future_that_is_used_as_its_value_says_how_to_get_that(client: Client,
     asyncio.run(use())
 
 
-def test_what_cannot_be_iterated_over_is_shown_with_what_can(client: Client, scheduler: FakeScheduler) -> None:
+def test_the_error_for_items_that_are_not_iterable_shows_an_example(client: Client, scheduler: FakeScheduler) -> None:
     wrong: Any = client
 
     async def use(call: str, items: Any) -> None:
@@ -106,12 +108,12 @@ def test_what_cannot_be_iterated_over_is_shown_with_what_can(client: Client, sch
             scaler.progress(futures)  # type: ignore[arg-type]
 
 
-def test_a_word_that_nobody_uses_is_refused_by_python(client: Client) -> None:
+def test_an_unknown_word_is_the_usual_attribute_error(client: Client) -> None:
     with pytest.raises(AttributeError, match=r"^'Client' object has no attribute 'fetch'$"):
         client.fetch()  # type: ignore[attr-defined]
 
 
-def test_a_class_derived_from_a_client_may_have_such_a_method(scheduler: FakeScheduler) -> None:
+def test_a_class_derived_from_a_client_may_have_a_method_named_as_in_another_system(scheduler: FakeScheduler) -> None:
     class Gathering(Client):
         def gather(self) -> int:
             return 3
@@ -120,7 +122,7 @@ def test_a_class_derived_from_a_client_may_have_such_a_method(scheduler: FakeSch
         assert client.gather() == 3
 
 
-def test_a_number_in_the_place_of_the_address_is_that_of_workers() -> None:
+def test_a_number_in_place_of_the_address_is_refused_with_n_workers_as_a_hint() -> None:
     wrong: Any = 8
     for make in (Client, AsyncClient):
         with pytest.raises(ConfigError, match=r"the address of a scheduler, not 8; .* write n_workers=8$"):
@@ -151,7 +153,9 @@ def test_a_misspelt_option_has_a_suggestion(client: Client, scheduler: FakeSched
         asyncio.run(of_asyncio())
 
 
-def test_a_keyword_argument_of_a_map_says_where_it_belongs(client: Client, scheduler: FakeScheduler) -> None:
+def test_the_error_for_a_keyword_argument_of_a_map_says_where_it_belongs(
+    client: Client, scheduler: FakeScheduler
+) -> None:
     wrong: Any = client
 
     async def of_asyncio(method: str) -> None:
@@ -180,13 +184,13 @@ def test_a_keyword_argument_of_a_map_says_where_it_belongs(client: Client, sched
             call()
 
 
-def test_a_misspelt_option_among_the_arguments_of_a_task_is_said_to_be_one(client: Client) -> None:
+def test_a_misspelt_option_among_the_arguments_of_a_task_has_a_suggestion(client: Client) -> None:
     text = r"'max_retries'; as an option of the task: client\.options\(retries=\.\.\.\)\.submit"
     with pytest.raises(TypeError, match=text):
         client.submit(abs, -1, max_retries=3)  # type: ignore[call-arg]
 
 
-def test_a_timeout_that_is_no_number_is_said(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_timeout_that_is_no_number_is_a_type_error(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future, wrong = client.submit(abs, -1), "3"
     for method in (future.result, future.exception):

@@ -49,7 +49,7 @@ def test_a_future_runs_from_submit_to_end(client: Client, scheduler: FakeSchedul
     assert not future.cancel()
 
 
-def test_who_waits_for_a_result_says_so_from_time_to_time(
+def test_a_thread_that_waits_for_a_result_reports_that_from_time_to_time(
     client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.client.future.WANTED_SECONDS", 0.01)
@@ -77,7 +77,9 @@ class TestProfilingInfo:
     @pytest.mark.parametrize(
         ("status", "size"), [(TaskStatus.SUCCESS, 0), (TaskStatus.SUCCESS, LARGE), (TaskStatus.FAILED, 0)]
     )
-    def test_it_says_what_the_task_took(self, client: Client, scheduler: FakeScheduler, status: int, size: int) -> None:
+    def test_profiling_info_has_the_time_and_memory_of_the_task(
+        self, client: Client, scheduler: FakeScheduler, status: int, size: int
+    ) -> None:
         future = self.future(
             client, scheduler, profile=PROFILE.pack(1_500_000, 250_000, 4096), status=status, size=size
         )
@@ -89,11 +91,13 @@ class TestProfilingInfo:
             assert future.result() == 1
             assert future.profiling_info() == info
 
-    def test_it_is_a_value_error_without_profiling(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_profiling_info_of_a_task_without_profiling_is_a_value_error(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
         with pytest.raises(ValueError, match="task abs was not measured: ask for it with"):
             self.future(client, scheduler, profile=b"").profiling_info()
 
-    def test_it_is_a_value_error_before_the_end_and_after_a_cancel(
+    def test_profiling_info_of_an_open_or_cancelled_task_is_a_value_error(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_tasks = False
@@ -105,12 +109,12 @@ class TestProfilingInfo:
             future.profiling_info()
 
 
-def test_a_result_is_read_once(client: Client) -> None:
+def test_a_result_is_deserialised_once(client: Client) -> None:
     future = client.submit(list, (1, 2))
     assert future.result(10) is future.result()
 
 
-def test_cancel_wakes_everybody_and_tells_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
+def test_cancel_wakes_all_waiters_and_is_sent_to_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     futures = [client.submit(abs, n) for n in range(3)]
     scheduler.wait_for(Task, 3)
@@ -125,7 +129,7 @@ def test_cancel_wakes_everybody_and_tells_the_scheduler(client: Client, schedule
     assert cancelled == {future.task_id for future in futures}
 
 
-def test_a_thread_that_waits_is_woken_by_cancel(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_waiting_thread_is_woken_by_cancel(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(abs, 1)
     waits = [
@@ -151,14 +155,14 @@ def test_a_late_result_of_a_cancelled_task_is_ignored(client: Client, scheduler:
     assert future.cancelled()
 
 
-def test_wait_sees_the_first_exception(client: Client, scheduler: FakeScheduler) -> None:
+def test_wait_returns_at_the_first_exception(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     futures = [client.submit(abs, 1), client.submit(boom)]
     scheduler.run(scheduler.wait_for(Task, 2)[1])
     assert wait(futures, timeout=10, return_when=FIRST_EXCEPTION).done == {futures[1]}
 
 
-def test_callbacks_run_outside_the_links_thread(client: Client, scheduler: FakeScheduler) -> None:
+def test_callbacks_run_outside_the_thread_of_the_link(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(abs, -7)
     tasks = scheduler.wait_for(Task)
@@ -180,7 +184,7 @@ def test_callbacks_run_outside_the_links_thread(client: Client, scheduler: FakeS
     assert seen[-1] == "at once"
 
 
-def test_a_callback_finds_a_large_result_there(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_callback_runs_after_a_large_result_has_arrived(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(bytes, LARGE)
     sizes: list[int] = []
@@ -192,7 +196,7 @@ def test_a_callback_finds_a_large_result_there(client: Client, scheduler: FakeSc
 
 
 class TestLargeResults:
-    def test_they_are_fetched_once_when_asked_for(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_a_large_result_is_fetched_once_when_it_is_read(self, client: Client, scheduler: FakeScheduler) -> None:
         future = client.submit(bytes, LARGE)
         wait([future], timeout=10)
         assert future.exception() is None
@@ -203,7 +207,7 @@ class TestLargeResults:
         scheduler.wait_for(ObjectInstruction, 1, is_delete)
         assert len(scheduler.of(ObjectRequest)) == 1
 
-    def test_a_timeout_is_honoured_and_the_next_one_who_asks_gets_it(
+    def test_a_fetch_can_time_out_and_the_next_read_gets_the_large_result(
         self, client: Client, scheduler: FakeScheduler
     ) -> None:
         scheduler.answers_requests = False
@@ -216,14 +220,16 @@ class TestLargeResults:
         assert len(future.result(10)) == LARGE
         assert len(scheduler.of(ObjectRequest)) == 1
 
-    def test_one_that_nobody_can_ask_for_is_deleted(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_a_large_result_without_a_future_is_deleted(self, client: Client, scheduler: FakeScheduler) -> None:
         future = client.submit(bytes, LARGE)
         wait([future], timeout=10)
         del future
         gc.collect()
         scheduler.wait_for(ObjectInstruction, 1, is_delete)
 
-    def test_so_is_one_whose_request_has_failed(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_a_future_is_collected_after_its_large_result_could_not_be_fetched(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
         gc.disable()  # an error must not keep its future alive until a collection
         try:
             future = client.submit(bytes, LARGE)
@@ -238,21 +244,23 @@ class TestLargeResults:
         finally:
             gc.enable()
 
-    def test_one_that_is_gone_is_missing(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_a_lost_large_result_is_a_missing_objects_error(self, client: Client, scheduler: FakeScheduler) -> None:
         future = client.submit(bytes, LARGE)
         wait([future], timeout=10)
         scheduler.objects.clear()
         with pytest.raises(MissingObjects):
             future.result(10)
 
-    def test_after_disconnect_they_are_out_of_reach(self, client: Client) -> None:
+    def test_after_disconnect_a_large_result_cannot_be_read(self, client: Client) -> None:
         future = client.submit(bytes, LARGE)
         wait([future], timeout=10)
         client.disconnect()
         with pytest.raises(DisconnectedError):
             future.result(10)
 
-    def test_a_request_that_disconnect_cuts_off_ends(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_disconnect_ends_a_pending_request_for_a_large_result(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
         scheduler.answers_requests = False
         future = client.submit(bytes, LARGE)
         wait([future], timeout=10)
@@ -281,7 +289,7 @@ class TestAsyncio:
 
         assert asyncio.run(main()) == (1, LARGE, LARGE)
 
-    def test_wrap_future_and_exceptions(self, client: Client) -> None:
+    def test_asyncio_can_wrap_a_future_and_raises_its_error(self, client: Client) -> None:
         async def main() -> None:
             assert await asyncio.wrap_future(client.submit(abs, -1)) == 1
             with pytest.raises(ValueError, match="boom"):
@@ -301,7 +309,7 @@ class TestAsyncio:
         assert future.cancelled()
 
 
-def test_a_result_that_says_nothing_new_is_ignored(client: Client, scheduler: FakeScheduler) -> None:
+def test_results_of_ended_and_unknown_tasks_are_ignored(client: Client, scheduler: FakeScheduler) -> None:
     future = client.submit(abs, -1)
     assert future.result(10) == 1
     scheduler.say(TaskResult(future.task_id, 1, b"", 0), TaskResult(b"?" * 16, 0, b"", 0))
@@ -327,7 +335,7 @@ def test_a_future_shows_its_name_and_its_state(client: Client, scheduler: FakeSc
     assert bad._repr_html_().endswith(": failed: ValueError: boom &lt;at&gt;</div>")
 
 
-def test_an_error_that_nobody_has_read_is_shown_and_stays_unread(client: Client, scheduler: FakeScheduler) -> None:
+def test_repr_shows_an_unread_error_and_does_not_read_it(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(boom_with, -1)
     [task] = scheduler.wait_for(Task)
@@ -363,7 +371,7 @@ def boom_with(_number: int) -> None:
     raise ValueError("boom <at>")
 
 
-def test_a_thread_that_waits_is_woken() -> None:
+def test_threads_that_wait_for_a_lean_condition_are_woken() -> None:
     condition, woken = LeanCondition(), []
 
     def wait() -> None:
@@ -381,7 +389,7 @@ def test_a_thread_that_waits_is_woken() -> None:
     assert woken == [True, True]
 
 
-def test_a_wait_has_an_end() -> None:
+def test_a_wait_for_a_lean_condition_can_time_out() -> None:
     condition = LeanCondition()
     with condition:
         assert not condition.wait(0.001)
@@ -391,7 +399,7 @@ def test_a_wait_has_an_end() -> None:
         condition.notify_all()
 
 
-def test_the_lock_is_that_of_its_owner() -> None:
+def test_only_the_owner_of_a_lean_condition_can_release_its_lock() -> None:
     condition = LeanCondition()
     with condition, condition:  # the lock is reentrant
         others = []
@@ -405,7 +413,7 @@ def test_the_lock_is_that_of_its_owner() -> None:
         condition.release()
 
 
-def test_a_wait_gives_the_lock_away_however_often_it_is_held() -> None:
+def test_a_wait_releases_a_lock_that_is_held_twice_and_takes_it_back() -> None:
     condition = LeanCondition()
 
     def wake() -> None:
@@ -425,7 +433,7 @@ def test_a_wait_gives_the_lock_away_however_often_it_is_held() -> None:
         assert others == [False]
 
 
-def test_an_interrupted_wait_has_the_lock_again_and_wants_no_wake_up() -> None:
+def test_an_interrupted_wait_takes_the_lock_back_and_leaves_no_waiter() -> None:
     condition = LeanCondition()
 
     def interrupt() -> None:
@@ -444,12 +452,12 @@ def test_an_interrupted_wait_has_the_lock_again_and_wants_no_wake_up() -> None:
         condition.release()
 
 
-def test_nobody_waits_without_the_lock() -> None:
+def test_a_wait_without_the_lock_is_a_runtime_error() -> None:
     with pytest.raises(RuntimeError, match="un-acquired"):
         LeanCondition().wait()
 
 
-def test_it_is_far_fewer_objects_than_that_of_the_standard_library() -> None:
+def test_a_lean_condition_has_far_fewer_objects_than_a_future_of_the_standard_library() -> None:
     def objects(make: type) -> float:
         gc.collect()
         before = len(gc.get_objects())

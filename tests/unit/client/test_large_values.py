@@ -11,7 +11,7 @@ def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large_values, "UNREAD_BYTES", 100)
 
 
-def test_what_is_more_waits_until_others_were_read() -> None:
+def test_large_values_above_the_limit_are_fetched_after_earlier_ones_were_read() -> None:
     large: LargeValues[int] = LargeValues()
     assert [large.add(number, 60) for number in range(4)] == [[0], [1], [], []]
     assert large.fetched == {0: 60, 1: 60}
@@ -20,13 +20,13 @@ def test_what_is_more_waits_until_others_were_read() -> None:
     assert large.read(0) == [3]
 
 
-def test_one_that_is_larger_than_all_is_fetched_alone() -> None:
+def test_a_value_larger_than_the_limit_is_fetched_alone() -> None:
     large: LargeValues[int] = LargeValues()
     assert [large.add(number, 1000) for number in range(2)] == [[0], []]
     assert large.read(0) == [1]
 
 
-def test_one_that_was_lost_and_is_there_again_counts_once() -> None:
+def test_a_value_that_was_lost_and_added_again_counts_once() -> None:
     large: LargeValues[int] = LargeValues()
     assert [large.add(0, 80), large.add(0, 90), large.add(1, 10)] == [[0], [0], [1]]
     assert large.read(0) == []
@@ -34,7 +34,7 @@ def test_one_that_was_lost_and_is_there_again_counts_once() -> None:
     assert large.fetched == {}
 
 
-def test_at_the_end_the_others_are_forgotten() -> None:
+def test_at_the_end_values_that_were_not_fetched_are_returned_and_forgotten() -> None:
     large: LargeValues[int] = LargeValues()
     for number in range(4):
         large.add(number, 60)

@@ -59,7 +59,7 @@ def test_without_an_address_a_local_cluster_lives_as_long_as_the_client(cluster:
     assert (cluster.shutdowns, cluster.had_goodbyes) == (1, 1)
 
 
-def test_a_number_of_workers_is_that_of_a_local_cluster_whatever_the_environment_says(
+def test_n_workers_starts_a_local_cluster_despite_an_address_in_the_environment(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCALER_ADDRESS", "tcp://127.0.0.1:1")
@@ -107,7 +107,7 @@ def test_a_key_file_that_cannot_be_used_is_an_error(cluster: Cluster, key_file: 
         make(key_file=tmp_path / "others" / "client.json")
 
 
-def test_of_a_client_that_prints_output_the_local_cluster_does_not_log_it(cluster: Cluster) -> None:
+def test_the_local_cluster_of_a_client_that_prints_output_does_not_log_it(cluster: Cluster) -> None:
     with Client(stream_output=True) as client:
         assert client.submit(abs, -1).result(10) == 1
     assert not cluster.logs_output
@@ -123,7 +123,7 @@ def test_a_number_of_workers_that_cannot_be_started_is_refused(cluster: Cluster,
     assert cluster.shutdowns == 0
 
 
-def test_a_setting_of_a_cluster_is_that_of_a_local_cluster_whatever_the_environment_says(
+def test_a_setting_of_a_cluster_starts_a_local_one_despite_an_address_in_the_environment(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCALER_ADDRESS", "tcp://127.0.0.1:1")
@@ -147,7 +147,7 @@ def test_settings_of_a_local_cluster_that_cannot_work_are_refused(cluster: Clust
     assert cluster.shutdowns == 0
 
 
-def test_the_local_cluster_of_a_client_that_nobody_holds_ends(cluster: Cluster) -> None:
+def test_the_local_cluster_of_a_client_without_references_ends(cluster: Cluster) -> None:
     assert Client().submit(abs, -1).result(10) == 1
     gc.collect()
     assert cluster.shutdowns == 1
@@ -159,14 +159,14 @@ def test_an_address_needs_no_local_cluster(cluster: Cluster, scheduler: FakeSche
     assert cluster.shutdowns == 0
 
 
-def test_where_nobody_can_start_a_cluster_a_client_needs_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_needs_an_address_where_no_local_cluster_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
     monkeypatch.setattr(starters, "local_cluster", None)
     with pytest.raises(ConfigError, match="needs an address: pass one, or set SCALER_ADDRESS"):
         Client()
 
 
-def test_a_client_that_nobody_holds_leaves(scheduler: FakeScheduler) -> None:
+def test_a_client_without_references_disconnects(scheduler: FakeScheduler) -> None:
     future = Client(scheduler.address).submit(abs, -3)
     assert future.result(10) == 3
     del future
@@ -193,7 +193,7 @@ def test_a_forked_process_does_not_end_the_cluster_of_its_parent(cluster: Cluste
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a working directory is not deleted, or is found again")
 @pytest.mark.parametrize("address", [None, "tcp://127.0.0.1:1"])
-def test_without_a_working_directory_it_says_so(
+def test_a_client_without_a_working_directory_is_an_error_that_says_so(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str | None
 ) -> None:
     """The library that reads the schemas would abort the program."""

@@ -39,7 +39,7 @@ def boom_named(value: object) -> None:
     raise ValueError(type(value).__name__)
 
 
-def test_results_come_in_the_order_of_the_items(client: Client) -> None:
+def test_results_of_a_map_have_the_order_of_its_items(client: Client) -> None:
     assert client.map(abs, [(n,) for n in range(-5, 5)]) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
     assert client.map(pow, ([n, 2] for n in range(3))) == [0, 1, 4]
     assert client.map(abs, []) == []
@@ -61,7 +61,7 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", [list, tuple, iter])
-def test_the_items_of_a_list_are_said_together_and_those_of_others_at_once(
+def test_items_of_a_list_are_sent_together_and_items_of_an_iterator_at_once(
     client: Client, together: list[int], kind: Callable[[list[Any]], Any]
 ) -> None:
     large = b"1" * 100_000
@@ -70,7 +70,7 @@ def test_the_items_of_a_list_are_said_together_and_those_of_others_at_once(
     assert together == ([] if kind is iter else [64, 11])
 
 
-def test_calls_that_use_stored_objects_travel_together_and_those_that_bring_one_after_it(
+def test_calls_that_use_stored_objects_travel_together_and_calls_that_store_one_after_it(
     client: Client, scheduler: FakeScheduler, together: list[int]
 ) -> None:
     reference = client.send_object(b"\1")
@@ -101,12 +101,12 @@ def test_an_object_that_an_iterator_stores_is_sent_before_the_row_that_uses_it(
 
 
 @pytest.mark.thorough
-def test_more_items_than_the_window_holds(client: Client) -> None:
+def test_a_map_may_have_more_items_than_its_window(client: Client) -> None:
     count = 2 * WINDOW_TASKS + 7
     assert client.map(abs, ((n,) for n in range(count))) == list(range(count))
 
 
-def test_large_arguments_and_results(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_map_takes_and_returns_large_values(client: Client, scheduler: FakeScheduler) -> None:
     items = [(bytes([n]) * 30_000,) for n in range(10)]
     assert client.map(bytes, items) == [item for (item,) in items]
     scheduler.wait_for(ObjectInstruction, 10, lambda instruction: instruction.kind == InstructionKind.DELETE)
@@ -141,7 +141,7 @@ def test_a_large_value_of_many_items_is_sent_once(
 
 
 @pytest.mark.parametrize("run", MAPS)
-def test_a_generator_may_fill_one_buffer_again_and_again(
+def test_a_generator_may_reuse_one_buffer_for_all_items(
     client: Client, scheduler: FakeScheduler, run: Callable[[Client, Any], list[int]]
 ) -> None:
     buffer = bytearray(100_000)
@@ -155,7 +155,7 @@ def test_a_generator_may_fill_one_buffer_again_and_again(
     assert [size_of(task.frames) > 99_999 for task in scheduler.of(Task)] == [True] * 10
 
 
-def test_tasks_with_larger_arguments_travel_together_as_far_as_they_fill_a_message(
+def test_tasks_with_larger_arguments_travel_together_up_to_the_size_of_a_message(
     client: Client, scheduler: FakeScheduler, together: list[int]
 ) -> None:
     items = [(bytes([number]) * 60_000, number) for number in range(20)]
@@ -188,7 +188,7 @@ def test_an_item_that_is_no_tuple_leaves_nothing_running(client: Client, schedul
     scheduler.wait_for(TaskCancel)
 
 
-def test_an_item_that_does_not_fit_is_a_type_error(client: Client) -> None:
+def test_an_item_that_does_not_fit_the_signature_is_a_type_error(client: Client) -> None:
     with pytest.raises(TypeError):
         client.map(only_keyword, [(1,)])
 
@@ -214,7 +214,7 @@ def test_the_first_failure_is_raised_and_the_rest_cancelled(client: Client, sche
     assert client.map(abs, [(-1,)]) == [1]
 
 
-def test_a_timeout_cancels(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_timeout_of_a_map_cancels_its_tasks(client: Client, scheduler: FakeScheduler) -> None:
     assert client.submit(abs, -1).result(10) == 1  # it is connected
     scheduler.answers_tasks = False
     with pytest.raises(TimeoutError, match="0 of 2"):
@@ -225,7 +225,7 @@ def test_a_timeout_cancels(client: Client, scheduler: FakeScheduler) -> None:
 @pytest.mark.parametrize(
     ("items", "said"), [([(1,)] * 100, "0 of 100 results"), (iter([(1,)] * 9), "0 of the first 4 ")]
 )
-def test_a_timeout_says_how_many_items_there_are_also_beyond_the_window(
+def test_the_timeout_error_of_a_map_counts_the_items_beyond_the_window(
     client: Client, scheduler: FakeScheduler, items: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.client.map_run.WINDOW_TASKS", 4)
@@ -234,7 +234,7 @@ def test_a_timeout_says_how_many_items_there_are_also_beyond_the_window(
         client.map(abs, items, timeout=0.1)
 
 
-def test_an_interrupt_cancels(client: Client, scheduler: FakeScheduler) -> None:
+def test_an_interrupt_of_a_map_cancels_its_tasks(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 
     def items() -> Any:
@@ -247,7 +247,7 @@ def test_an_interrupt_cancels(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.wait_for(TaskCancel)
 
 
-def test_a_slow_generator_does_not_hold_tasks_back(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_slow_generator_does_not_delay_tasks(client: Client, scheduler: FakeScheduler) -> None:
     def items() -> Any:
         for n in range(3):
             yield (n,)
@@ -256,17 +256,17 @@ def test_a_slow_generator_does_not_hold_tasks_back(client: Client, scheduler: Fa
     assert client.map(abs, items()) == [0, 1, 2]
 
 
-def test_progress_is_shown(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_of_a_map_is_shown(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     assert client.map(abs, [(-1,), (2,)], progress=True) == [1, 2]
     assert "2/2 100%" in capsys.readouterr().err
 
 
 class TestReturnExceptions:
-    def test_a_failure_is_the_result_of_its_item_and_the_others_go_on(self, client: Client) -> None:
+    def test_a_failure_is_the_result_of_its_item_and_other_items_continue(self, client: Client) -> None:
         results = client.map(boom, [("a",), ("b",)], return_exceptions=True)
         assert [(type(result), str(result)) for result in results] == [(ValueError, "a"), (ValueError, "b")]
 
-    def test_a_failure_says_which_item_it_was(self, client: Client) -> None:
+    def test_the_error_of_a_map_names_its_item(self, client: Client) -> None:
         with pytest.raises(ValueError, match="bad") as raised:
             client.map(boom, [("bad" + 100 * "x",)])
         assert "boom('badxx" in str(raised.value.__cause__)
@@ -278,22 +278,24 @@ class TestReturnExceptions:
             client.map(boom_named, [(Ends(),)])
         assert "boom_named(<Ends object>) (item 0 of the map)" in str(raised.value.__cause__)
 
-    def test_items_of_a_generator_are_known_by_their_number(self, client: Client) -> None:
+    def test_the_error_for_an_item_of_a_generator_has_its_number(self, client: Client) -> None:
         with pytest.raises(ValueError, match="bad") as raised:
             client.map(boom, iter([("bad",)]))
         assert "boom (item 0 of the map)" in str(raised.value.__cause__)
 
-    def test_starmap_is_map(self, client: Client) -> None:
+    def test_starmap_returns_the_results_of_map(self, client: Client) -> None:
         assert client.starmap(pow, [(2, 3)]) == [8]
         assert client.options(priority=1).starmap(pow, [(2, 3)]) == [8]
 
 
 class TestMapUnordered:
-    def test_all_results_come_once(self, client: Client) -> None:
+    def test_map_unordered_returns_each_result_once(self, client: Client) -> None:
         assert sorted(client.map_unordered(abs, ((-n,) for n in range(3000)))) == list(range(3000))
         assert list(client.map_unordered(abs, [])) == []
 
-    def test_no_more_than_the_window_is_open(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_map_unordered_has_no_more_open_tasks_than_its_window(
+        self, client: Client, scheduler: FakeScheduler
+    ) -> None:
         taken = 0
 
         def items() -> Iterator[tuple[int]]:
@@ -323,7 +325,7 @@ class TestMapUnordered:
         scheduler.wait_until(lambda: not [frames for frames in scheduler.objects.values() if size_of(frames) > 9999])
         assert list(map(len, client.map_unordered(bytes, [(300_000,)] * 20))) == [300_000] * 20
 
-    def test_whoever_has_enough_cancels_the_rest(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_closing_map_unordered_cancels_the_remaining_tasks(self, client: Client, scheduler: FakeScheduler) -> None:
         scheduler.answers_tasks = False
         answering = threading.Thread(target=lambda: scheduler.run(scheduler.wait_for(Task, 2)[0]))
         answering.start()
@@ -347,13 +349,13 @@ class TestMapUnordered:
         with pytest.raises(ConfigError, match="window"):
             client.map_unordered(abs, [], window=bad)
 
-    def test_a_timeout_ends_it(self, client: Client, scheduler: FakeScheduler) -> None:
+    def test_a_timeout_ends_map_unordered(self, client: Client, scheduler: FakeScheduler) -> None:
         scheduler.answers_tasks = False
         with pytest.raises(TimeoutError, match="0 of 1 results"):
             list(client.map_unordered(abs, [(1,)], timeout=0.1))
 
 
-def test_while_nobody_knows_how_long_a_row_takes_some_rows_are_sent_and_then_the_first_result_is_awaited(
+def test_while_the_duration_of_a_row_is_unknown_few_rows_are_sent_before_the_first_result(
     client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.submit(abs, 0).result()

@@ -65,7 +65,9 @@ def noted() -> tuple[Owner, weakref.finalize[..., Any]]:
     return owner, finalizer
 
 
-def test_only_a_client_that_an_output_keeps_is_said(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_a_client_that_an_output_of_the_notebook_holds_is_warned_about(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING, "scaler.client"):
         first, finalizer = noted()
         second, _ = noted()
@@ -91,7 +93,7 @@ def test_only_a_client_that_an_output_keeps_is_said(shell: Shell, caplog: pytest
         assert "the one of Out[8]" in caplog.text
 
 
-def test_a_client_that_a_variable_holds_is_in_use(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_a_variable_holds_is_not_warned_about(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "scaler.client"):
         owner, _ = noted()
         shell.outputs[3] = shell.user_ns["client"] = shell.user_ns["_3"] = owner
@@ -105,7 +107,7 @@ def test_a_client_that_a_variable_holds_is_in_use(shell: Shell, caplog: pytest.L
         del other
 
 
-def test_a_client_that_its_own_cell_shows_is_not_said(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_its_own_cell_shows_is_not_warned_about(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
     before = noted()
     shown, _ = noted()
     shell.outputs[4] = shown
@@ -114,7 +116,7 @@ def test_a_client_that_its_own_cell_shows_is_not_said(shell: Shell, caplog: pyte
     assert before[1].alive
 
 
-def test_outside_of_notebooks_there_is_nothing_to_say(
+def test_outside_notebooks_there_is_no_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     keeps = noted()
@@ -126,7 +128,7 @@ def test_outside_of_notebooks_there_is_nothing_to_say(
     assert keeps[1].alive
 
 
-def test_a_client_is_not_kept_alive() -> None:
+def test_a_client_is_not_kept_alive_by_the_notebook_hint() -> None:
     owner, finalizer = noted()
     seen = weakref.ref(owner)
     del owner

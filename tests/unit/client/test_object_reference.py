@@ -13,25 +13,25 @@ from scaler.ids import ObjectId
 ONE, TWO = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
 
 
-def test_equality_and_hash_are_those_of_the_id() -> None:
+def test_references_are_equal_and_hashed_by_the_id_of_their_object() -> None:
     assert ObjectReference("a", ONE, 1) == ObjectReference("b", ONE, 2)
     assert ObjectReference("a", ONE, 1) != ObjectReference("a", TWO, 1)
     assert ObjectReference("a", ONE, 1) != ONE
     assert len({ObjectReference("a", ONE, 1), ObjectReference("b", ONE, 2)}) == 1
 
 
-def test_it_says_what_it_is() -> None:
+def test_a_reference_has_the_name_id_and_size_of_its_object() -> None:
     reference = ObjectReference("numbers", ONE, 7)
     assert (reference.name, reference.object_id, reference.size) == ("numbers", ONE, 7)
     assert "numbers" in repr(reference)
 
 
-def test_it_does_not_travel() -> None:
+def test_a_nested_reference_cannot_be_pickled() -> None:
     with pytest.raises(NestedReferenceError, match=r"the reference 'numbers' is nested in another value, .* its as_is"):
         pickle.dumps([ObjectReference("numbers", ONE, 7)])
 
 
-def test_as_it_is_it_travels_in_the_arguments_of_a_call() -> None:
+def test_a_reference_as_it_is_can_be_a_part_of_the_arguments_of_a_call() -> None:
     reference = ObjectReference("numbers", ONE, 7, {ONE})
     assert repr(reference.as_is()) == f"{reference!r}.as_is()"
     for value in (reference.as_is(), [reference.as_is()]):
@@ -45,7 +45,7 @@ def test_as_it_is_it_travels_in_the_arguments_of_a_call() -> None:
     assert (arrived.name, arrived.object_id, arrived.size) == ("numbers", ONE, 7)
 
 
-def test_it_knows_whether_its_object_is_stored() -> None:
+def test_a_reference_knows_whether_its_object_is_stored() -> None:
     stored = {ONE}
     check_stored(ObjectReference("a", ONE, 1, stored))
     check_stored(ObjectReference("a", TWO, 1))
@@ -53,6 +53,6 @@ def test_it_knows_whether_its_object_is_stored() -> None:
         check_stored(ObjectReference("a", TWO, 1, stored))
 
 
-def test_a_user_sees_only_what_is_for_users() -> None:
+def test_a_reference_has_only_public_attributes_for_users() -> None:
     shown = [name for name in dir(ObjectReference("a", ONE, 1)) if not name.startswith("_")]
     assert shown == ["as_is", "name", "object_id", "size"]

@@ -33,7 +33,7 @@ def boom(text: str) -> None:
     raise ValueError(text)
 
 
-def test_a_users_exception_keeps_its_type_and_shows_where_it_was_raised(client: Client) -> None:
+def test_an_exception_of_user_code_keeps_its_type_and_shows_where_it_was_raised(client: Client) -> None:
     with pytest.raises(ValueError, match="oh dear") as caught:
         client.submit(boom, "oh dear").result(10)
     assert isinstance(caught.value.__cause__, RemoteTraceback)
@@ -86,7 +86,7 @@ def test_a_task_that_the_scheduler_cancels_is_cancelled(client: Client, schedule
 
 
 @pytest.mark.parametrize("pickled", [b"", b"garbage", b"K\x03."])
-def test_an_exception_that_does_not_arrive_is_told_as_text(
+def test_an_exception_that_cannot_be_unpickled_is_shown_as_text(
     client: Client, scheduler: FakeScheduler, pickled: bytes
 ) -> None:
     scheduler.answers_tasks = False
@@ -99,7 +99,9 @@ def test_an_exception_that_does_not_arrive_is_told_as_text(
 
 
 @pytest.mark.parametrize("payload", [b"", b"garbage"])
-def test_a_failure_or_a_value_that_cannot_be_read(client: Client, scheduler: FakeScheduler, payload: bytes) -> None:
+def test_a_failure_or_a_value_that_cannot_be_read_is_the_error_of_its_task(
+    client: Client, scheduler: FakeScheduler, payload: bytes
+) -> None:
     scheduler.answers_tasks = False
     futures = [client.submit(abs, n) for n in range(2)]
     first, second = scheduler.wait_for(Task, 2)
@@ -131,7 +133,7 @@ def frame(file: str, line: int, function: str) -> str:
     return f'Traceback (most recent call last):\n  File "{file}", line {line}, in {function}\nZeroDivisionError: oh\n'
 
 
-def test_the_line_of_a_cell_is_there() -> None:
+def test_a_traceback_shows_the_line_of_a_notebook_cell() -> None:
     assert with_sources(frame(CELL, 2, "price")).splitlines()[1:] == [
         f'  File "{CELL}", line 2, in price',
         "    return 1 / n",
@@ -139,12 +141,12 @@ def test_the_line_of_a_cell_is_there() -> None:
     ]
 
 
-def test_what_the_worker_has_shown_stays_as_it_is() -> None:
+def test_source_lines_that_the_worker_has_added_stay() -> None:
     shown = f'  File "{CELL}", line 2, in price\n    return 2 / n\n           ~~^~~\nZeroDivisionError: oh\n'
     assert with_sources(shown) == shown
 
 
-def test_in_groups_and_rows_of_frames_each_line_has_its_place() -> None:
+def test_source_lines_of_exception_groups_and_of_several_frames_are_added_in_place() -> None:
     text = f'  |   File "{CELL}", line 1, in a\n  |   File "{CELL}", line 2, in b\n  | ValueError: x\n'
     assert with_sources(text).splitlines() == [
         f'  |   File "{CELL}", line 1, in a',
@@ -156,15 +158,15 @@ def test_in_groups_and_rows_of_frames_each_line_has_its_place() -> None:
 
 
 @pytest.mark.parametrize("file", ["/etc/passwd", "<string>", "<stdin>", "/no/such.py", "\0.py", CELL.upper()])
-def test_what_is_not_known_or_no_source_is_left_out(file: str) -> None:
+def test_lines_of_unknown_files_and_of_files_without_source_are_left_out(file: str) -> None:
     assert with_sources(frame(file, 1, "f")) == frame(file, 1, "f")
 
 
-def test_a_line_that_is_not_there_is_left_out() -> None:
+def test_a_line_after_the_end_of_its_source_is_left_out() -> None:
     assert with_sources(frame(CELL, 3, "price")) == frame(CELL, 3, "price")
 
 
-def test_a_script_that_only_this_machine_has(tmp_path: Path) -> None:
+def test_a_traceback_shows_lines_of_a_script_that_only_this_machine_has(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("a = 1\nb = a / 0\n")
     assert "    b = a / 0\n" in with_sources(frame(str(script), 2, "<module>"))
@@ -180,7 +182,7 @@ for function in "price", "other":
 
 
 @pytest.mark.processes
-def test_a_command_shows_its_lines_and_not_those_of_other_texts() -> None:
+def test_a_program_given_with_c_shows_its_lines_and_not_those_of_other_texts() -> None:
     done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, timeout=60, check=True)
     expected = ['  File "<string>", line 4, in price', "    return 1 / n", "Error", ""]
     assert done.stdout.splitlines() == [*expected, '  File "<string>", line 4, in other', "Error", ""]

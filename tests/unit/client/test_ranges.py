@@ -48,7 +48,7 @@ def result_of(row: int, value: bytes = b"value") -> TaskResult:
     return TaskResult(row_ids(FIRST, 4)[row], 0, value, 0)
 
 
-def test_a_range_ends_as_one(work: OpenWork, sink: Sink) -> None:
+def test_the_result_of_a_whole_range_ends_all_its_rows(work: OpenWork, sink: Sink) -> None:
     whole = TaskResult(FIRST, 0, pack(BLOCKS), 0, rows=4)
     work.on_results([whole])
     assert sink.ended == [whole]
@@ -66,7 +66,7 @@ def test_results_of_rows_that_are_not_open_take_no_memory(work: OpenWork, sink: 
 
 
 @pytest.mark.parametrize("row", range(4))
-def test_the_result_of_any_row_alone_splits_it(work: OpenWork, sink: Sink, row: int) -> None:
+def test_the_result_of_a_single_row_splits_its_range(work: OpenWork, sink: Sink, row: int) -> None:
     assert (work.n_open, work.window._n_sent) == (5, 4)
     work.on_results([result_of(row)])
     assert sink.ended == [result_of(row)]
@@ -76,26 +76,26 @@ def test_the_result_of_any_row_alone_splits_it(work: OpenWork, sink: Sink, row: 
     assert (work.n_open, work.window._n_sent, work.window._sent) == (0, 0, {})
 
 
-def test_what_ended_twice_is_told_once(work: OpenWork, sink: Sink) -> None:
+def test_a_second_result_of_a_row_is_ignored(work: OpenWork, sink: Sink) -> None:
     work.on_results([result_of(0)])
     work.on_results([result_of(0)])
     assert sink.ended == [result_of(0)]
 
 
-def test_results_of_rows_that_are_tasks_of_their_own_are_told_apart(work: OpenWork, sink: Sink) -> None:
+def test_rows_that_have_become_single_tasks_get_their_own_results(work: OpenWork, sink: Sink) -> None:
     work.on_results([result_of(0)])
     work.on_results([TaskResult(row_ids(FIRST, 4)[1], 0, pack([b"x", b"y"]), 0, rows=2)])
     assert [each.payload for each in sink.ended] == [b"value", b"x", b"y"]
     assert work.n_open == 1
 
 
-def test_a_cancel_names_all_rows(work: OpenWork, sink: Sink) -> None:
+def test_a_cancel_of_a_range_names_all_its_rows(work: OpenWork, sink: Sink) -> None:
     work.abandon(sink)
     assert work.out == [TaskCancel(FIRST, rows=4)]
     assert (work.n_open, work.window._n_sent) == (0, 0)
 
 
-def test_another_scheduler_gets_single_tasks_and_the_same_one_the_range(work: OpenWork) -> None:
+def test_a_range_is_resent_to_the_same_scheduler_and_resubmitted_as_single_tasks_to_another(work: OpenWork) -> None:
     work.resend()
     assert [item.rows for item in work.out if type(item) is Task] == [4]
     work.on_dead_scheduler([], [])
@@ -106,7 +106,7 @@ def test_another_scheduler_gets_single_tasks_and_the_same_one_the_range(work: Op
     ]
 
 
-def test_a_scheduler_that_takes_fewer_tasks_gets_no_longer_range(sink: Sink) -> None:
+def test_a_range_longer_than_the_window_of_the_scheduler_is_sent_as_single_tasks(sink: Sink) -> None:
     work = OpenWork()
     work.window.resize(3, 0)
     work.add_range((Task(FIRST, FUNCTION.object_id, pack(BLOCKS), b"", rows=4), sink, FUNCTION, (), ()))

@@ -70,7 +70,7 @@ def test_a_coroutine_function_is_refused_before_anything_is_sent(
     assert scheduler.of(Task) == []
 
 
-def test_what_cannot_be_serialised_is_named(client: Client) -> None:
+def test_the_error_for_a_value_that_cannot_be_serialised_names_it(client: Client) -> None:
     because = r"cannot be serialised: cannot pickle '_thread.lock' object"
     with pytest.raises(
         SerializeObjectError,
@@ -121,7 +121,7 @@ def test_what_cannot_be_serialised_is_named(client: Client) -> None:
         client.map(print, [(1,), (lock,)])
 
 
-def test_a_map_names_the_item_that_cannot_be_sent(scheduler: FakeScheduler, client: Client) -> None:
+def test_the_error_of_a_map_names_the_item_that_cannot_be_sent(scheduler: FakeScheduler, client: Client) -> None:
     async def of_asyncio(item: tuple[Any, ...]) -> None:
         async with AsyncClient(scheduler.address) as other:
             await other.map(takes_rows, [(1, 2), item])
@@ -147,7 +147,7 @@ class Returned:
         return importlib.import_module, ("left_at_the_worker",)
 
 
-def test_a_result_that_cannot_be_read_names_its_task(scheduler: FakeScheduler, client: Client) -> None:
+def test_the_error_for_a_result_that_cannot_be_read_names_its_task(scheduler: FakeScheduler, client: Client) -> None:
     async def of_asyncio() -> None:
         async with AsyncClient(scheduler.address) as other:
             await other.submit(Returned)
@@ -198,14 +198,14 @@ def filled(size: int) -> list[Any]:
     return [Returned(), bytes(size)]
 
 
-def test_a_future_in_another_value_is_refused_with_what_to_do(client: Client) -> None:
+def test_a_future_inside_another_value_is_refused_with_a_hint(client: Client) -> None:
     future = client.submit(abs, -1)
     for argument in (SimpleNamespace(a=future), [partial(abs, future)], {future: 1}):
         with pytest.raises(SerializeObjectError, match=r"the future of task abs cannot be .* pass its result\(\)"):
             client.submit(print, argument)
 
 
-def test_a_future_as_an_argument_of_another_call_is_refused_with_what_to_do(client: Client) -> None:
+def test_a_future_as_an_argument_of_map_or_get_is_refused_with_a_hint(client: Client) -> None:
     future = client.submit(abs, -1)
     with pytest.raises(TypeError, match="a future can be an argument of submit, and not of this call"):
         client.map(print, [(future,)])
@@ -215,12 +215,12 @@ def test_a_future_as_an_argument_of_another_call_is_refused_with_what_to_do(clie
         client.map(print, [([future],)])
 
 
-def test_a_map_of_several_iterables_says_what_to_write(client: Client) -> None:
+def test_the_error_for_a_map_of_several_iterables_says_what_to_write(client: Client) -> None:
     with pytest.raises(TypeError, match=r"map takes one iterable, .* client\.map\(fn, zip\(xs, ys\)\)"):
         client.map(pow, [1, 2], [3, 4])  # type: ignore[call-overload]
 
 
-def test_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -> None:
+def test_errors_for_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -> None:
     with pytest.raises(TypeError, match=r"item 0 is 1: write \(\(x,\) for x in items\), or zip\(xs, ys\)"):
         client.map(abs, [1, 2])  # type: ignore[list-item]
     with pytest.raises(TypeError, match=r"for two arguments, or map\(tuple, items\) if each item has these$"):
@@ -229,7 +229,7 @@ def test_items_of_a_map_and_texts_of_a_graph_say_what_to_write(client: Client) -
         client.get({"a": (print, "hello")}, ["a"])
 
 
-def test_a_future_shows_what_is_for_users(client: Client) -> None:
+def test_a_future_has_only_public_attributes_for_users(client: Client) -> None:
     future = client.submit(abs, -1)
     shown = {name for name in dir(future) if not name.startswith("_")}
     of_the_standard_library = {
@@ -282,7 +282,7 @@ def test_functions_of_the_main_script_travel_from_a_child_of_multiprocessing(
         cloudpickle.unregister_pickle_by_value(main)
 
 
-def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
+def test_clients_have_only_public_attributes_for_users(scheduler: FakeScheduler) -> None:
     async def shown() -> tuple[set[str], set[str]]:
         async with AsyncClient(scheduler.address) as client:
             return set(dir(client)), set(dir(client.submit(abs, -1)))
@@ -303,7 +303,7 @@ def test_clients_show_what_is_for_users(scheduler: FakeScheduler) -> None:
     assert mine == {*both, "as_executor"}
 
 
-def test_a_client_says_whether_it_is_disconnected(scheduler: FakeScheduler) -> None:
+def test_the_repr_of_a_client_says_whether_it_is_disconnected(scheduler: FakeScheduler) -> None:
     async def shown() -> list[str]:
         async with AsyncClient(scheduler.address) as client:
             before = repr(client)
@@ -316,12 +316,12 @@ def test_a_client_says_whether_it_is_disconnected(scheduler: FakeScheduler) -> N
         assert after == f"{before[:-1]}, disconnected>"
 
 
-def test_the_package_shows_what_is_for_users() -> None:
+def test_the_package_shows_only_names_for_users() -> None:
     assert dir(scaler) == sorted(scaler.__all__)
     assert not [name for name in vars(scaler) if name.startswith(("start_", "open_"))]
 
 
-def test_a_class_that_does_not_take_an_argument_is_named() -> None:
+def test_the_error_for_a_wrong_constructor_argument_names_the_class() -> None:
     with pytest.raises(TypeError, match=r"^Client: too many positional arguments$"):
         Client(None, False, 60, 2, scaler.DefaultSerializer(), 4)  # type: ignore[misc]
     with pytest.raises(
@@ -368,7 +368,7 @@ def test_errors_about_options_and_modules_say_what_to_write(client: Client, sche
             Client(scheduler.address, modules=modules)  # type: ignore[arg-type]
 
 
-def test_an_option_among_the_arguments_of_a_function_is_said_to_be_one(client: Client) -> None:
+def test_the_error_for_an_option_among_the_arguments_of_a_task_says_where_it_belongs(client: Client) -> None:
     hint = (
         r"^abs: got an unexpected keyword argument 'retries'; as an option of the task: client.options\(retries=...\)"
     )
@@ -387,7 +387,7 @@ def test_an_option_among_the_arguments_of_a_function_is_said_to_be_one(client: C
 
 
 @pytest.mark.thorough
-def test_a_host_name_that_nobody_knows_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_error_for_an_unknown_host_name_names_it(caplog: pytest.LogCaptureFixture) -> None:
     address = f"tcp://{UNKNOWN}:6000"
 
     async def of_asyncio() -> None:

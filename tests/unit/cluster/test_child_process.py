@@ -28,7 +28,7 @@ BLOCKED = {signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGURG}
     ],
     ids=["ends", "stays", "missing"],
 )
-def test_a_program_that_is_no_python_is_named(
+def test_a_sys_executable_that_is_no_python_is_an_error_that_names_it(
     script: str | None, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "uwsgi"
@@ -51,7 +51,7 @@ def test_a_program_that_is_no_python_is_named(
         ({"executable": "/opt/app", "frozen": True}, "'/opt/app', is this frozen program"),
     ],
 )
-def test_a_program_without_an_interpreter_starts_nothing(
+def test_a_program_without_a_python_interpreter_starts_no_cluster(
     attributes: dict[str, Any], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in attributes.items():
@@ -70,7 +70,7 @@ def blocked_in(pid: int) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no file shows what a process blocks")
-def test_children_hear_the_signals_that_their_parent_blocks() -> None:
+def test_child_processes_block_no_signals_although_their_parent_does() -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
     try:
         with Client(n_workers=1) as client:

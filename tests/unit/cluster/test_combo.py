@@ -50,11 +50,11 @@ def positional(part: type) -> list[tuple[str, Any]]:
     return [(parameter.name, parameter.default) for parameter in parameters if parameter.kind != parameter.KEYWORD_ONLY]
 
 
-def test_the_signature_of_a_combo_is_the_one_that_users_know() -> None:
+def test_the_signature_of_a_combo_is_stable() -> None:
     assert positional(SchedulerClusterCombo) == literal(CONTRACT)
 
 
-def test_the_halves_have_the_arguments_of_a_combo_in_its_order() -> None:
+def test_scheduler_and_cluster_have_the_arguments_and_defaults_of_a_combo() -> None:
     order = [name for name, _default in literal(CONTRACT)]
     for part, names in ((Scheduler, OF_SCHEDULER), (Cluster, {})):
         arguments = dict(positional(part))
@@ -65,7 +65,7 @@ def test_the_halves_have_the_arguments_of_a_combo_in_its_order() -> None:
                 assert arguments[own] == default, name
 
 
-def test_a_monitor_is_not_inside_a_process() -> None:
+def test_a_monitor_address_inside_a_process_is_refused() -> None:
     with pytest.raises(ConfigError, match="viewers are other processes"):
         SchedulerClusterCombo(1, None, "inproc://here")
 
@@ -151,7 +151,7 @@ def test_each_argument_of_a_combo_reaches_its_process(monkeypatch: pytest.Monkey
     assert serves._cluster._config.functions == ("area=shapes:area",)
 
 
-def test_what_is_not_given_is_what_is_said_outside_for_each_part(
+def test_arguments_of_a_combo_that_are_not_given_are_read_from_file_and_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(SchedulerClusterCombo, "_start", lambda _combo: None)
@@ -170,7 +170,7 @@ def test_what_is_not_given_is_what_is_said_outside_for_each_part(
     assert scheduler.address == "ipc://*", "a combo listens where the program says"
 
 
-def test_the_cluster_of_a_client_is_quiet_unless_said_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cluster_of_a_client_logs_only_warnings_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SchedulerClusterCombo, "_start", lambda _combo: None)
     cluster = start_local_cluster()._cluster._config
     assert (cluster.n_workers, cluster.logging) == (usable_cores(), LoggingConfig(("/dev/stderr",), "WARNING"))

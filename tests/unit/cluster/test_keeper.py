@@ -38,7 +38,7 @@ def kill_until_it_is_given_up(child: Scheduler | Cluster) -> int | None:
     return killed
 
 
-def test_the_agent_of_an_embedded_client_is_started_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_agent_of_a_local_cluster_is_restarted(caplog: pytest.LogCaptureFixture) -> None:
     gc.collect()  # what earlier tests have left
     SCHEMAS["client"]  # its files stay open once a client has used them
     before, descriptors = children(), open_descriptors()
@@ -57,7 +57,7 @@ def test_the_agent_of_an_embedded_client_is_started_again(caplog: pytest.LogCapt
     assert not cluster.is_alive()
 
 
-def test_the_scheduler_of_an_embedded_client_is_started_again_where_it_was(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_scheduler_of_a_local_cluster_is_restarted_at_its_address(caplog: pytest.LogCaptureFixture) -> None:
     with Client(n_workers=1) as client:
         scheduler = client._finalizer.peek()[2][1]._scheduler
         address, first = scheduler.get_address(), scheduler.pid
@@ -74,7 +74,7 @@ def test_the_scheduler_of_an_embedded_client_is_started_again_where_it_was(caplo
 
 
 @pytest.mark.parametrize("is_combo", [True, False], ids=["combo", "scheduler and cluster"])
-def test_every_open_future_fails_when_the_agent_dies_again_and_again(
+def test_every_open_future_fails_when_the_agent_dies_repeatedly(
     is_combo: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
@@ -105,7 +105,7 @@ def test_every_open_future_fails_when_the_agent_dies_again_and_again(
 
 
 @pytest.mark.more
-def test_every_open_future_fails_when_the_scheduler_dies_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_open_future_fails_when_the_scheduler_dies_repeatedly(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     gc.collect()  # what earlier tests have left
     before = children()
@@ -143,7 +143,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.more
-def test_a_scheduler_that_was_started_again_leaves_no_folder_when_its_program_is_killed() -> None:
+def test_a_restarted_scheduler_leaves_no_folder_when_its_program_is_killed() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=120)
     address = done.stdout.strip()
     assert (done.returncode, address[:6]) == (-signal.SIGKILL, "ipc://"), done.stderr
@@ -171,7 +171,7 @@ with Client(n_workers=1) as client:
 
 
 @pytest.mark.more
-def test_the_next_local_cluster_removes_the_folder_of_a_program_and_scheduler_that_were_killed_at_once() -> None:
+def test_a_local_cluster_removes_the_folder_of_a_program_killed_with_its_scheduler() -> None:
     with tempfile.TemporaryDirectory() as folder:
         said = Path(folder, "said")
 
@@ -194,7 +194,7 @@ def test_the_next_local_cluster_removes_the_folder_of_a_program_and_scheduler_th
         assert list(Path(folder).glob("scaler-*")) == []
 
 
-def test_a_cluster_that_is_ended_is_not_started_again() -> None:
+def test_a_cluster_that_was_terminated_is_not_restarted() -> None:
     with SchedulerClusterCombo(1, logging_level="CRITICAL") as combo:
         with Client(combo.get_address()) as client:
             client.submit(pow, 2, 3).result(30)
@@ -204,7 +204,7 @@ def test_a_cluster_that_is_ended_is_not_started_again() -> None:
         assert (combo._cluster.pid, combo._cluster.exitcode) == (pid, 0)
 
 
-def test_a_cluster_that_is_collected_ends_though_it_is_kept() -> None:
+def test_a_garbage_collected_cluster_ends_and_is_not_restarted() -> None:
     scheduler = Scheduler(logging_level="CRITICAL")
     scheduler.start()
     try:

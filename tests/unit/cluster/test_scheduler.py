@@ -14,7 +14,7 @@ def test_a_bad_value_is_refused_at_once() -> None:
         Scheduler("tcp://127.0.0.1:2345", "here")
 
 
-def test_it_listens_where_the_program_says_and_not_where_the_environment_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_of_a_scheduler_in_code_is_not_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_ADDRESS", "tcp://10.0.0.1:2345")
     monkeypatch.setenv("SCALER_CRASH_LIMIT", "7")
     config = Scheduler()._config

@@ -49,7 +49,7 @@ def held_at_rest() -> tuple[int, int, int]:
     return seen[-1]
 
 
-def test_it_leaves_no_thread_and_no_descriptor() -> None:
+def test_a_cluster_of_threads_leaves_no_thread_and_no_descriptor() -> None:
     for link, _ in [*lifetime._shared_links.values()]:
         link.close()  # of other tests: it would open and close descriptors while it looks for its scheduler
 
@@ -71,7 +71,7 @@ def test_it_leaves_no_thread_and_no_descriptor() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_it_ends_although_a_forked_process_lives(cluster: ThreadCluster) -> None:
+def test_a_cluster_of_threads_ends_although_a_forked_process_lives(cluster: ThreadCluster) -> None:
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -87,7 +87,9 @@ def test_it_ends_although_a_forked_process_lives(cluster: ThreadCluster) -> None
     os.waitpid(pid, 0)
 
 
-def test_it_does_not_wait_for_a_task_that_runs(cluster: ThreadCluster, tmp_path: Path) -> None:
+def test_shutdown_of_a_cluster_of_threads_does_not_wait_for_a_running_task(
+    cluster: ThreadCluster, tmp_path: Path
+) -> None:
     gate = tmp_path / "gate"
 
     def wait(gate: str) -> None:
@@ -103,7 +105,9 @@ def test_it_does_not_wait_for_a_task_that_runs(cluster: ThreadCluster, tmp_path:
     wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("scaler-task")], "it ends")
 
 
-def test_without_the_engine_it_says_so_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_of_threads_whose_engine_is_missing_is_an_error_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(*_arguments: object) -> int:
         raise ConfigError("there is no engine 'inline'")
 
@@ -114,7 +118,7 @@ def test_without_the_engine_it_says_so_and_leaves_nothing(monkeypatch: pytest.Mo
     assert threading.active_count() <= before
 
 
-def test_a_failure_of_the_agent_ends_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_agent_in_a_thread_fails_open_futures(monkeypatch: pytest.MonkeyPatch) -> None:
     may_fail = threading.Event()
 
     def fail(_config: object, _line: int, on_started: object) -> int:

@@ -8,7 +8,7 @@ import pytest
 from scaler.graph.description import is_call, read
 
 
-def test_calls_are_told_from_data() -> None:
+def test_calls_of_a_graph_are_distinguished_from_data() -> None:
     graph = {
         "a": 1,
         "f": abs,
@@ -38,7 +38,7 @@ def test_keys_in_lists_are_found_and_are_no_arguments() -> None:
     assert read({"a": 1, "b": (sum, endless), "c": (sum, 1, [2, ["a"]])}, []).in_lists == {"c": (2, "a")}
 
 
-def test_any_mapping_and_any_iterable_of_keys_will_do() -> None:
+def test_a_graph_may_be_any_mapping_and_its_keys_any_iterable() -> None:
     description = read(OrderedDict(b=(abs, "a"), a=(int,)), iter(["a"]))
     assert description.numbers == {"b": 0, "a": 1}
     assert description.wanted == ["a"]
@@ -53,7 +53,7 @@ def test_any_mapping_and_any_iterable_of_keys_will_do() -> None:
         ({"a": 1, "c": (abs, "b")}, ["a"], "'c' needs 'b'"),
     ],
 )
-def test_what_is_not_there_is_a_key_error(graph: dict[str, Any], keys: list[str], named: str) -> None:
+def test_an_unknown_or_repeated_key_is_a_key_error(graph: dict[str, Any], keys: list[str], named: str) -> None:
     with pytest.raises(KeyError, match=named):
         read(graph, keys)
 
@@ -70,6 +70,6 @@ def test_what_is_not_there_is_a_key_error(graph: dict[str, Any], keys: list[str]
         ({"a": (len, {"x": (max, 1, 2)})}, ["a"], "the node 'a' has a call inside a dict"),
     ],
 )
-def test_what_is_malformed_is_a_type_error(graph: Any, keys: Any, named: str) -> None:
+def test_a_malformed_graph_is_a_type_error(graph: Any, keys: Any, named: str) -> None:
     with pytest.raises(TypeError, match=named):
         read(graph, keys)

@@ -45,7 +45,7 @@ def together(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, 
         ((), {}),
     ],
 )
-def test_all_come_back_where_they_were(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def test_values_from_containers_return_to_their_places(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     assert together(args, kwargs) == (values_of(args), values_of(kwargs))
 
 
@@ -57,13 +57,13 @@ def values_of(value: Any) -> Any:
     return type(value)(values_of(each) for each in value) if isinstance(value, (list, tuple, set, frozenset)) else value
 
 
-def test_places_say_where_they_were() -> None:
+def test_labels_name_the_places_of_values_in_containers() -> None:
     separated = separate_arguments((1, [2, Mark(3)]), {"x": {"key": (Mark(4), Mark(5))}, "y": Mark(6)}, Mark)
     labels = ["argument 1", "argument 2[1]", "the argument 'x'['key'][0]", "the argument 'x'['key'][1]"]
     assert separated.labels == [*labels, "the argument 'y'"]
 
 
-def test_nothing_is_taken_apart_without_need() -> None:
+def test_containers_without_references_stay_whole() -> None:
     assert not separate_arguments((Mark(1), [2]), {"x": Mark(3)}, Mark).is_needed
     assert separate_arguments((Mark(1), [Mark(2)]), {}, Mark).is_needed
     numbers = [1, 2]
@@ -71,7 +71,7 @@ def test_nothing_is_taken_apart_without_need() -> None:
     assert separated.arguments[0] is numbers
 
 
-def test_other_containers_and_circles_are_left_alone() -> None:
+def test_references_in_other_containers_and_in_cycles_stay() -> None:
     assert not has_inside(Pair(Mark(1), 2), Mark)
     assert not has_inside({Mark(1): 2}, Mark)
     circle: list[Any] = [1]
@@ -81,10 +81,10 @@ def test_other_containers_and_circles_are_left_alone() -> None:
     assert len(all_inside([circle], Mark)) == 1
 
 
-def test_the_name_is_that_of_the_function() -> None:
+def test_a_gathering_call_has_the_name_of_its_function() -> None:
     assert GatheringCall(seen, "seen").__qualname__ == "seen"
 
 
-def test_it_returns_what_it_gets() -> None:
+def test_identity_returns_its_argument() -> None:
     value = object()
     assert identity(value) is value

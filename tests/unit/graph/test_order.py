@@ -18,7 +18,7 @@ def ordered(graph: dict[str, Any], *keys: str) -> list[str]:
     return [names[number] for number in order(description)]
 
 
-def test_only_what_is_needed_in_an_order_in_which_it_can_run() -> None:
+def test_needed_nodes_have_an_order_in_which_they_can_run() -> None:
     graph = {"d": (max, "b", "c"), "c": (abs, "a"), "b": (abs, "a"), "a": (int,), "unneeded": (abs, "d"), "data": 1}
     assert ordered(graph, "d") == ["a", "c", "b", "d"]
     assert ordered(graph, "b") == ["a", "b"]
@@ -26,7 +26,7 @@ def test_only_what_is_needed_in_an_order_in_which_it_can_run() -> None:
 
 
 @pytest.mark.parametrize("asked", ["a", "other"])
-def test_a_cycle_is_an_error_that_names_it_wherever_it_is(asked: str) -> None:
+def test_a_cycle_anywhere_in_a_graph_is_an_error_that_names_it(asked: str) -> None:
     graph = {"other": (int,), "a": (abs, "b"), "b": (abs, "c"), "c": (max, "b", "other")}
     with pytest.raises(graphlib.CycleError) as caught:
         ordered(graph, asked)
@@ -42,7 +42,7 @@ def test_a_node_that_depends_on_itself_is_a_cycle() -> None:
 
 
 class TestBackEnd:
-    def test_graphblas_orders_what_is_large_enough_and_less_if_it_is_imported_anyway(
+    def test_graphblas_orders_large_graphs_and_smaller_ones_once_it_is_imported(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         blas = pytest.importorskip("scaler.graph.blas")
@@ -54,7 +54,7 @@ class TestBackEnd:
         monkeypatch.setattr("scaler.graph.order.import_module", lambda _name: blas)
         assert back_end(IMPORT_PAYS_NODES) is blas.order
 
-    def test_the_environment_chooses(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_environment_variable_chooses_the_back_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(BACK_END_VARIABLE, "python")
         assert back_end(IMPORT_PAYS_NODES) is plain.order
         blas = pytest.importorskip("scaler.graph.blas")
@@ -62,7 +62,9 @@ class TestBackEnd:
         assert back_end(1) is blas.order
         assert ordered({"a": (int,), "b": (abs, "a"), "c": (abs, "a")}, "b") == ["a", "b"]
 
-    def test_nonsense_is_refused_and_what_is_not_installed_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unknown_back_end_and_one_that_is_not_installed_are_refused(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv(BACK_END_VARIABLE, "fast")
         with pytest.raises(ConfigError, match="auto, python or graphblas, not 'fast'"):
             back_end(1)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from scaler.graph.plain import order
 
 
-def test_a_chain_of_a_hundred_thousand_nodes_the_last_one_first() -> None:
+def test_a_chain_of_a_hundred_thousand_nodes_is_ordered_from_its_last_one() -> None:
     count = 100_000
     counts = [1] * (count - 1) + [0]
     dependencies = list(range(1, count))
@@ -11,5 +11,5 @@ def test_a_chain_of_a_hundred_thousand_nodes_the_last_one_first() -> None:
     assert order(counts, dependencies, [count - 2]) == [count - 1, count - 2]
 
 
-def test_a_dependency_that_is_there_twice_counts_as_one_node() -> None:
+def test_plain_order_counts_a_repeated_dependency_as_one_node() -> None:
     assert order([0, 2], [0, 0], [1]) == [0, 1]

@@ -12,7 +12,7 @@ def graph(*dependencies: tuple[int, ...]) -> Readiness:
     return readiness
 
 
-def test_a_node_is_ready_when_all_that_it_depends_on_have_finished() -> None:
+def test_a_node_is_ready_when_all_its_dependencies_have_finished() -> None:
     diamond = graph((), (0,), (0,), (1, 2))
     assert [diamond.state(position) for position in range(len(diamond))] == [READY, WAITING, WAITING, WAITING]
     assert diamond.finish(0) == [1, 2]
@@ -22,7 +22,7 @@ def test_a_node_is_ready_when_all_that_it_depends_on_have_finished() -> None:
     assert {diamond.state(position) for position in range(4)} == {FINISHED}
 
 
-def test_a_failure_reaches_all_that_depend_on_it_and_nobody_else() -> None:
+def test_a_failed_node_fails_all_its_dependents_and_no_other_node() -> None:
     nodes = graph((), (), (0,), (1,), (2, 3), (4,))
     assert list(nodes.fail(0)) == [2, 4, 5]
     assert nodes.finish(1) == [3]
@@ -30,7 +30,7 @@ def test_a_failure_reaches_all_that_depend_on_it_and_nobody_else() -> None:
     assert nodes.state(4) == FAILED
 
 
-def test_nodes_that_come_after_the_end_of_what_they_need() -> None:
+def test_nodes_added_after_their_dependencies_ended_are_ready_or_failed_at_once() -> None:
     nodes = graph((), ())
     nodes.finish(0)
     assert list(nodes.fail(1)) == []
@@ -39,7 +39,7 @@ def test_nodes_that_come_after_the_end_of_what_they_need() -> None:
     assert nodes.add((3,)) == FAILED
 
 
-def test_a_node_can_only_depend_on_those_before_it() -> None:
+def test_a_node_can_depend_only_on_earlier_nodes() -> None:
     nodes = graph(())
     for bad in (1, 2, -1):
         with pytest.raises(ValueError, match="does not come before"):
@@ -47,7 +47,7 @@ def test_a_node_can_only_depend_on_those_before_it() -> None:
     assert len(nodes) == 1
 
 
-def test_a_failure_goes_on_between_other_news() -> None:
+def test_nodes_may_finish_and_be_added_while_a_failure_spreads() -> None:
     nodes = graph((), (), (0,), (0, 1), (2,))
     failing = nodes.fail(0)
     assert next(failing) == 2
@@ -63,6 +63,6 @@ def test_a_chain_of_a_hundred_thousand_nodes_fails_without_recursion() -> None:
     assert sum(1 for _ in chain.fail(0)) == 100_000
 
 
-def test_a_row_has_its_positions_in_their_order() -> None:
+def test_packed_positions_are_read_in_their_order() -> None:
     assert positions(b"\2\0\0\0\0\1\0\0") == (2, 256)
     assert positions(b"") == ()

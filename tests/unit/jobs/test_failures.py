@@ -24,19 +24,19 @@ from scaler.jobs.failures import exceeds, is_too_many, too_many
         (0.25, 26, 104, False),
     ],
 )
-def test_a_number_counts_at_once_and_a_fraction_when_a_hundred_have_finished(
+def test_max_failures_as_a_number_counts_at_once_and_as_a_fraction_after_a_hundred_rows(
     most: float | None, failed: int, ended: int, too_much: bool, is_end: bool
 ) -> None:
     assert exceeds(most, failed, ended, is_end) is too_much
 
 
-def test_a_fraction_of_fewer_counts_at_the_end() -> None:
+def test_max_failures_as_a_fraction_of_fewer_rows_counts_at_the_end() -> None:
     assert not exceeds(0.25, 99, 99)
     assert exceeds(0.25, 3, 10, is_end=True)
     assert not exceeds(0.3, 3, 10, is_end=True)
 
 
-def test_the_sentence_has_the_number_as_the_user_wrote_it() -> None:
+def test_the_reason_shows_max_failures_as_the_user_wrote_it() -> None:
     assert too_many(5.0, 6, 1015, "rows") == "6 of 1,015 finished rows failed; max_failures is 5"
     assert too_many(10**6, 10**6 + 1, 10**7, "tasks").endswith("failed; max_failures is 1,000,000")
     assert too_many(0.01, 2, 101, "tasks") == "2 of 101 finished tasks failed; max_failures is 0.01"

@@ -48,7 +48,7 @@ def test_a_second_scheduler_is_refused_until_the_first_has_ended(tmp_path: Path)
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
-def test_an_owner_may_have_the_name_of_the_lock_file_also_after_an_earlier_version(
+def test_an_owner_may_be_called_lock_even_where_an_earlier_version_has_a_lock_file(
     is_shared: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "keep").mkdir(mode=0o700)
@@ -104,7 +104,7 @@ def test_a_shared_folder_has_a_lock_for_each_job_that_names_its_program(tmp_path
     second.close()
 
 
-def test_a_lock_file_that_names_no_running_program_is_of_one_that_has_ended(tmp_path: Path) -> None:
+def test_the_holder_in_a_lock_file_has_ended_if_it_names_no_running_program(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
     assert Holder(ended.pid, "a zombie").has_ended
@@ -121,7 +121,9 @@ def test_a_lock_file_that_names_no_running_program_is_of_one_that_has_ended(tmp_
     assert UNKNOWN.has_ended
 
 
-def test_a_network_file_system_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_on_a_network_file_system_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mounts, share = tmp_path / "mounts", tmp_path / "my share"
     share.mkdir()
     said = str(share).replace(" ", "\\040")
@@ -137,7 +139,7 @@ def test_the_file_systems_of_this_machine_are_known() -> None:
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ".part-1", "ä b", "%41", "-"])
-def test_any_printable_name_is_a_name_of_its_own(tmp_path: Path, name: str) -> None:
+def test_printable_job_names_stay_distinct(tmp_path: Path, name: str) -> None:
     folder = JobFolder(tmp_path / "keep")
     folder.create(replace(TERMS, name=name)).close()
     folder.create(replace(TERMS, name="A")).close()
@@ -147,12 +149,12 @@ def test_any_printable_name_is_a_name_of_its_own(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\0", "x" * 121])
-def test_other_names_are_refused(name: str) -> None:
+def test_job_names_that_are_empty_unprintable_or_too_long_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="name of a job"):
         check_job_name(name)
 
 
-def test_what_was_being_made_when_the_power_went_is_no_job(tmp_path: Path) -> None:
+def test_a_job_that_was_half_made_at_a_power_failure_is_not_listed_and_is_deleted(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "keep")
     folder.create(TERMS).close()
     left = folder.path / "alice" / ".part-12"
@@ -167,7 +169,7 @@ def test_what_was_being_made_when_the_power_went_is_no_job(tmp_path: Path) -> No
     folder.close()
 
 
-def test_a_damaged_job_is_said_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_damaged_job_is_reported_and_other_jobs_are_read(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "keep")
     folder.create(TERMS).close()
     folder.create(replace(TERMS, name="other")).close()
@@ -178,7 +180,7 @@ def test_a_damaged_job_is_said_and_the_others_are_read(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_a_job_whose_record_nests_too_deeply_is_said_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_job_whose_record_nests_too_deeply_is_reported_and_other_jobs_are_read(tmp_path: Path) -> None:
     jobs = JobFolder(tmp_path / "jobs")
     for name in ("good", "deep"):
         record = jobs.create(replace(TERMS, name=name))
@@ -192,7 +194,7 @@ def test_a_job_whose_record_nests_too_deeply_is_said_and_the_others_are_read(tmp
     assert found == {"good": JobSummary, "deep": RecursionError}
 
 
-def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) -> None:
+def test_a_job_has_expired_when_it_has_not_changed_for_its_time(tmp_path: Path) -> None:
     record = JobRecord.create(tmp_path / "job", replace(TERMS, created=1.0))
     old = replace(record.summary(), is_sealed=True)
     assert not is_expired(old)  # it runs
@@ -204,7 +206,7 @@ def test_a_job_is_over_age_when_nothing_has_changed_for_so_long(tmp_path: Path) 
     record.close()
 
 
-def test_a_job_that_is_given_away_belongs_to_whose_folder_it_is_in(tmp_path: Path) -> None:
+def test_a_transferred_job_belongs_to_the_owner_of_its_folder(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "jobs")
     record = folder.create(TERMS)
     given = folder.give(record, "eve n")
@@ -221,7 +223,7 @@ def test_a_job_that_is_given_away_belongs_to_whose_folder_it_is_in(tmp_path: Pat
     folder.close()
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_folder_of_jobs_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
         ConfigError, match=r"jobs cannot be kept in .*keep: .*; name a folder on a disk of this machine"
@@ -229,7 +231,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         JobFolder(tmp_path / "file" / "keep")
 
 
-def test_programs_that_make_one_job_at_once_all_have_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_create_one_job_at_once_share_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (JobFolder(tmp_path / "keep", is_shared=True) for _ in range(2))
     make = JobRecord.make
 
@@ -247,7 +249,7 @@ def test_programs_that_make_one_job_at_once_all_have_it(tmp_path: Path, monkeypa
     second.close()
 
 
-def test_many_processes_make_one_job_at_once(tmp_path: Path) -> None:
+def test_many_processes_that_create_one_job_at_once_find_one_record(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
@@ -273,7 +275,7 @@ folder.close()
     assert len(set(found)) == 1
 
 
-def test_a_job_of_this_name_of_another_owner_is_found_in_a_shared_folder(tmp_path: Path) -> None:
+def test_a_shared_folder_finds_another_owner_with_a_job_of_the_same_name(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "keep", is_shared=True)
     assert folder.other_owner("bob", "prices") is None
     folder.create(TERMS)
@@ -289,7 +291,7 @@ def test_a_job_of_this_name_of_another_owner_is_found_in_a_shared_folder(tmp_pat
 
 
 @pytest.mark.parametrize(("kind", "is_shared"), [("tmpfs", False), ("ramfs", True), ("ext4", False)])
-def test_a_folder_in_memory_is_warned_of_once(
+def test_a_folder_of_jobs_in_memory_causes_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str, is_shared: bool
 ) -> None:
     mounts = tmp_path / "mounts"
@@ -307,7 +309,7 @@ def test_a_folder_in_memory_is_warned_of_once(
     assert len(said) == (kind != "ext4")
 
 
-def test_a_folder_without_its_database_is_said(tmp_path: Path) -> None:
+def test_the_folder_of_a_job_without_a_database_is_reported(tmp_path: Path) -> None:
     keep = JobFolder(tmp_path / "keep")
     keep.create(TERMS).close()
     keep.create(replace(TERMS, name="other")).close()
@@ -331,7 +333,9 @@ def test_folders_are_private_whatever_the_umask(tmp_path: Path, umask: int) -> N
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_a_lock_of_a_job_that_is_removed_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_of_a_job_that_was_replaced_meanwhile_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keep = JobFolder(tmp_path / "keep", is_shared=True)
     keep.shut(keep.create(TERMS))
     place, flock = keep.place_of("alice", "prices"), fcntl.flock
@@ -348,7 +352,7 @@ def test_a_lock_of_a_job_that_is_removed_meanwhile_is_none(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
-def test_files_of_a_removed_job_are_deleted_bit_by_bit(
+def test_files_of_a_removed_job_are_deleted_in_small_steps(
     is_shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder, "REMOVAL_SECONDS", 0.0)

@@ -19,7 +19,7 @@ def test_a_name_that_is_no_str_is_refused(name: Any) -> None:
             check(name)
 
 
-def test_a_name_that_is_too_long_says_how_long_it_is_as_a_file_name() -> None:
+def test_the_error_for_a_job_name_that_is_too_long_has_its_bytes_as_a_file_name() -> None:
     assert len(check_job_name("日" * 13)) == 117
     with pytest.raises(ConfigError, match=r"takes 180 bytes as a file name, and 120 is the limit; .* three for each"):
         check_job_name("日" * 20)
@@ -33,7 +33,7 @@ def test_an_error_about_a_huge_name_is_short() -> None:
         assert len(str(error.value)) < 500
 
 
-def test_an_admin_may_name_the_owner_too() -> None:
+def test_a_job_name_may_be_preceded_by_its_owner() -> None:
     check_known_name("bob" * 30 + "/" + "prices" * 10)
     with pytest.raises(ConfigError, match="too long"):
         check_known_name("bob/" + "x" * 121)
@@ -42,7 +42,7 @@ def test_an_admin_may_name_the_owner_too() -> None:
 
 
 @pytest.mark.usefixtures("homeless")
-def test_a_user_without_a_home_has_a_folder_of_jobs_only_in_the_one_for_states(
+def test_a_user_without_a_home_has_a_folder_of_jobs_only_with_xdg_state_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert usual_job_folder() is None

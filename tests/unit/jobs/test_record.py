@@ -69,7 +69,7 @@ def add_results(record: JobRecord, *results: RowResult) -> int:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_bytes_are_damaged_it_is_read_or_it_is_said(record: JobRecord, seed: int) -> None:
+def test_a_record_with_damaged_bytes_is_read_or_is_an_expected_error(record: JobRecord, seed: int) -> None:
     add_rows(record, 0, 300)
     add_results(record, *(RowResult(row, row % 7 == 3, (b"%d" % row,)) for row in range(200)))
     record.close()
@@ -88,7 +88,7 @@ def test_whatever_bytes_are_damaged_it_is_read_or_it_is_said(record: JobRecord, 
             other.close()
 
 
-def test_where_nothing_can_be_written_a_record_is_read_as_it_lies(
+def test_a_record_that_cannot_be_written_is_read_without_making_files(
     record: JobRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_rows(record, 0, 5)
@@ -119,11 +119,11 @@ def reopened(record: JobRecord) -> JobRecord:
     return JobRecord.open(record.folder)
 
 
-def test_terms_come_back(record: JobRecord) -> None:
+def test_terms_of_a_job_are_read_as_they_were_written(record: JobRecord) -> None:
     assert JobRecord.open(record.folder, writing=False).terms == TERMS
 
 
-def test_rows_results_and_counts_come_back(record: JobRecord) -> None:
+def test_rows_results_and_counts_are_read_as_they_were_written(record: JobRecord) -> None:
     add_rows(record, 0, 3)
     add_rows(record, 3, 2)
     assert (
@@ -145,7 +145,7 @@ def test_rows_results_and_counts_come_back(record: JobRecord) -> None:
     again.close()
 
 
-def test_one_object_and_the_version_of_a_row_are_read(record: JobRecord) -> None:
+def test_a_single_object_and_the_version_of_a_row_can_be_read(record: JobRecord) -> None:
     add_rows(record, 0, 3)
     add_results(record, RowResult(0, 1, (b"no",)))
     record.begin()
@@ -165,7 +165,7 @@ def test_one_object_and_the_version_of_a_row_are_read(record: JobRecord) -> None
     again.close()
 
 
-def test_a_row_ends_once(record: JobRecord) -> None:
+def test_a_second_result_of_a_row_is_not_recorded(record: JobRecord) -> None:
     add_rows(record, 0, 2)
     assert add_results(record, RowResult(0, 0, (b"first",)), RowResult(1, 0, (LARGE,))) == 2
     assert add_results(record, RowResult(0, 1, (b"second",)), RowResult(1, 0, (b"x" * len(LARGE),))) == 0
@@ -173,7 +173,7 @@ def test_a_row_ends_once(record: JobRecord) -> None:
     assert record.results(0, 2, 2**30) == [RowResult(0, 0, (b"first",)), RowResult(1, 0, (LARGE,))]
 
 
-def test_results_are_read_up_to_a_number_of_bytes_and_at_least_one(record: JobRecord) -> None:
+def test_results_are_read_up_to_a_number_of_bytes_and_at_least_one_of_them(record: JobRecord) -> None:
     add_rows(record, 0, 3)
     add_results(record, *(RowResult(row, 0, (bytes(10),)) for row in range(3)))
     assert [each.row for each in record.results(0, 3, 1)] == [0]
@@ -181,7 +181,7 @@ def test_results_are_read_up_to_a_number_of_bytes_and_at_least_one(record: JobRe
     assert [each.row for each in record.results(1, 1, 100)] == [1]
 
 
-def test_results_of_neighbours_are_kept_and_read_together(record: JobRecord) -> None:
+def test_results_of_adjacent_rows_are_recorded_and_read_together(record: JobRecord) -> None:
     add_rows(record, 0, 10)
     blocks = [b"%d" % row * row for row in range(10)]
     assert (
@@ -213,7 +213,7 @@ def test_results_of_neighbours_are_kept_and_read_together(record: JobRecord) -> 
     again.close()
 
 
-def test_how_long_rows_have_run_comes_back(record: JobRecord) -> None:
+def test_durations_of_rows_are_read_as_they_were_written(record: JobRecord) -> None:
     add_rows(record, 0, 4)
     add_rows(record, 4, 4)
     add_results(
@@ -244,7 +244,7 @@ def test_large_values_are_in_files(record: JobRecord) -> None:
     again.close()
 
 
-def test_what_is_not_committed_is_not_kept(record: JobRecord) -> None:
+def test_changes_that_are_not_committed_are_lost(record: JobRecord) -> None:
     add_rows(record, 0, 2)
     record.begin()
     record.add_results([RowResult(0, 0, (b"",))])
@@ -255,7 +255,7 @@ def test_what_is_not_committed_is_not_kept(record: JobRecord) -> None:
     assert add_results(record, RowResult(0, 0, (b"",))) == 1
 
 
-def test_rows_follow_each_other_and_none_follow_a_seal(record: JobRecord) -> None:
+def test_rows_must_be_consecutive_and_are_refused_after_the_seal(record: JobRecord) -> None:
     add_rows(record, 0, 3)
     block = pack_rows([b"0", b"1", b"2"])
     record.begin()
@@ -280,7 +280,7 @@ def test_rows_follow_each_other_and_none_follow_a_seal(record: JobRecord) -> Non
     assert not reopened(record).is_sealed
 
 
-def test_failed_rows_are_opened_again(record: JobRecord) -> None:
+def test_failed_rows_can_be_reopened(record: JobRecord) -> None:
     add_rows(record, 0, 3)
     add_results(record, RowResult(0, 1, (LARGE,)), RowResult(1, 0, (b"",)), RowResult(2, 4, (b"no",)))
     record.begin()
@@ -291,7 +291,7 @@ def test_failed_rows_are_opened_again(record: JobRecord) -> None:
     assert record.problems() == []
 
 
-def test_marks_of_rows_come_back_until_these_have_ended(record: JobRecord) -> None:
+def test_marks_of_rows_are_stored_until_the_rows_have_ended(record: JobRecord) -> None:
     add_rows(record, 0, 6)
     for rows in ((0, 1, 2), (4,)):
         record.begin()
@@ -356,7 +356,7 @@ def test_problems_name_what_is_missing(record: JobRecord) -> None:
     found.close()
 
 
-def test_rows_cost_at_most_34_bytes_beside_their_values(record: JobRecord) -> None:
+def test_rows_cost_at_most_34_bytes_in_addition_to_their_values(record: JobRecord) -> None:
     n_rows = 20_000
     for first in range(0, n_rows, 4000):
         record.begin()
@@ -382,7 +382,7 @@ steps = st.lists(
 
 @given(steps)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
-def test_a_record_is_a_dictionary_of_results(
+def test_a_record_behaves_as_a_dictionary_of_results(
     tmp_path_factory: pytest.TempPathFactory, given_steps: list[tuple]
 ) -> None:
     record = JobRecord.create(tmp_path_factory.mktemp("jobs") / "job", TERMS)
@@ -413,7 +413,7 @@ def test_a_record_is_a_dictionary_of_results(
     record.close()
 
 
-def test_the_first_object_is_the_function_of_all_rows_whoever_has_sent_it(record: JobRecord) -> None:
+def test_the_first_function_of_a_record_is_that_of_all_rows(record: JobRecord) -> None:
     first, second = (JobObject(letter * 16, FUNCTION, "price", (letter,)) for letter in (b"a", b"b"))
     record.begin()
     record.add_object(JobObject(b"v" * 16, 0, "", (b"no function",)))
@@ -427,7 +427,7 @@ def test_the_first_object_is_the_function_of_all_rows_whoever_has_sent_it(record
     assert JobRecord.open(record.folder, writing=False).terms.function_id == second.object_id
 
 
-def test_rows_that_are_looked_at_are_counted_if_they_run_again_and_if_they_are_many_bytes(record: JobRecord) -> None:
+def test_results_of_given_rows_count_open_rows_and_stop_at_a_number_of_bytes(record: JobRecord) -> None:
     record.begin()
     record.add_range(0, 4, b"", bytes(32), pack_rows([RowArguments(b"")] * 4))
     record.add_results([RowResult(row, 0, (b"12345678",)) for row in (0, 1, 3)])
@@ -437,7 +437,7 @@ def test_rows_that_are_looked_at_are_counted_if_they_run_again_and_if_they_are_m
     assert record.results_of([3, 2, 0], 100)[1] == 3
 
 
-def test_requests_that_have_changed_the_record_are_known_again(record: JobRecord) -> None:
+def test_requests_that_have_changed_a_record_are_recognised_after_a_restart(record: JobRecord) -> None:
     tokens = [bytes((number,)) * 4 for number in range(18)]
     for token in tokens:
         record.begin()
@@ -452,7 +452,7 @@ def test_requests_that_have_changed_the_record_are_known_again(record: JobRecord
     again.close()
 
 
-def test_a_record_whose_folder_is_gone_is_not_written(record: JobRecord) -> None:
+def test_a_record_whose_folder_was_moved_or_removed_is_not_written(record: JobRecord) -> None:
     add_rows(record, 0, 2)
     moved = record.folder.with_name("moved")
     record.folder.rename(moved)
@@ -473,7 +473,7 @@ def test_a_record_whose_folder_is_gone_is_not_written(record: JobRecord) -> None
 
 
 @pytest.mark.parametrize("umask", [0, 0o777])
-def test_nobody_else_can_read_a_record_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+def test_a_record_is_private_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         record = JobRecord.create(tmp_path / "job", TERMS)
@@ -490,7 +490,7 @@ def test_nobody_else_can_read_a_record_whatever_the_umask(tmp_path: Path, umask:
     assert record.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_log_is_short_and_can_be_emptied(record: JobRecord) -> None:
+def test_the_log_of_a_record_is_short_and_can_be_emptied(record: JobRecord) -> None:
     add_rows(record, 0, 2000)
     log = record.folder / f"{DATABASE}-wal"
     for row in range(2000):
@@ -501,7 +501,7 @@ def test_the_log_is_short_and_can_be_emptied(record: JobRecord) -> None:
     assert record.size_bytes < 300_000
 
 
-def test_a_job_that_is_ended_in_part_has_results_of_two_versions(record: JobRecord) -> None:
+def test_a_job_resumed_by_a_new_version_has_results_of_both_versions(record: JobRecord) -> None:
     add_rows(record, 0, 6)
     record.begin()
     record.add_object(JobObject(b"a" * 16, FUNCTION, "price", (b"a",)))
@@ -530,7 +530,7 @@ def test_a_job_that_is_ended_in_part_has_results_of_two_versions(record: JobReco
     again.close()
 
 
-def test_a_version_whose_function_is_there_keeps_it(record: JobRecord) -> None:
+def test_a_version_whose_function_is_recorded_keeps_it(record: JobRecord) -> None:
     first, second = (JobObject(letter * 16, FUNCTION, "f", (letter,)) for letter in (b"a", b"b"))
     record.begin()
     record.add_object(first)

@@ -14,7 +14,7 @@ from scaler.jobs.values import pack_sizes
 LARGE = bytes(IN_DATABASE_BYTES)
 
 
-def test_large_values_are_private_files_and_come_back(tmp_path: Path) -> None:
+def test_large_values_are_written_to_private_files_and_read_again(tmp_path: Path) -> None:
     files, frames = ValueFiles(tmp_path), (LARGE, memoryview(bytearray(b"12345678")).cast("Q"))
     before = os.umask(0)
     try:
@@ -29,14 +29,14 @@ def test_large_values_are_private_files_and_come_back(tmp_path: Path) -> None:
     files.close()
 
 
-def test_small_values_are_for_the_database(tmp_path: Path) -> None:
+def test_small_values_stay_in_the_database(tmp_path: Path) -> None:
     files = ValueFiles(tmp_path)
     assert files.place("row-1", (b"ab", b"c")) == (pack_sizes((b"ab", b"c")), b"abc")
     assert list(tmp_path.iterdir()) == []
     files.close()
 
 
-def test_a_file_that_a_row_names_is_there_until_the_row_is_gone_for_good(tmp_path: Path) -> None:
+def test_a_file_that_a_row_names_exists_until_the_removal_of_the_row_is_committed(tmp_path: Path) -> None:
     files = ValueFiles(tmp_path)
     files.place("row-1", (LARGE, b"x"))
     files.release(["row-1", "row-2"])
@@ -49,7 +49,7 @@ def test_a_file_that_a_row_names_is_there_until_the_row_is_gone_for_good(tmp_pat
     files.close()
 
 
-def test_a_file_that_is_gone_or_cut_is_damage_and_one_that_cannot_be_read_now_is_not(
+def test_a_missing_or_short_file_is_damage_and_a_failed_open_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = ValueFiles(tmp_path)
@@ -70,7 +70,7 @@ def test_a_file_that_is_gone_or_cut_is_damage_and_one_that_cannot_be_read_now_is
     files.close()
 
 
-def test_what_is_no_file_is_damage_and_gives_way(tmp_path: Path) -> None:
+def test_folders_and_links_in_place_of_value_files_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "row-1").mkdir()
     (tmp_path / "row-2").symlink_to(tmp_path / "nowhere")
     files = ValueFiles(tmp_path)

@@ -33,7 +33,7 @@ def reopened(record: JobRecord) -> JobRecord:
     return JobRecord.open(record.folder)
 
 
-def test_a_new_record_has_no_witness_and_what_only_reads_writes_none(record: JobRecord) -> None:
+def test_a_new_record_has_no_witness_and_reading_does_not_write_one(record: JobRecord) -> None:
     record.begin()
     record.results(0, 1, 1)
     record.commit()
@@ -46,7 +46,7 @@ def test_a_new_record_has_no_witness_and_what_only_reads_writes_none(record: Job
     assert len(before) < 64
 
 
-def test_a_database_that_is_older_than_its_witness_is_said_until_it_is_forgotten(
+def test_a_database_older_than_its_witness_is_reported_until_that_is_forgotten(
     record: JobRecord, tmp_path: Path
 ) -> None:
     change(record)
@@ -74,7 +74,7 @@ def test_a_database_that_is_older_than_its_witness_is_said_until_it_is_forgotten
     assert reopened(again).lost == ""
 
 
-def test_after_a_roll_back_nothing_is_wrong(record: JobRecord) -> None:
+def test_after_a_roll_back_no_loss_is_reported(record: JobRecord) -> None:
     change(record)
     for _ in range(3):
         record.begin()
@@ -84,7 +84,7 @@ def test_after_a_roll_back_nothing_is_wrong(record: JobRecord) -> None:
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"\0" * 20, b"\xff" * 20, b"12345678" + b"\xff" * 12, b"x" * 5000, None])
-def test_rubbish_in_the_witness_says_nothing(record: JobRecord, rubbish: bytes | None) -> None:
+def test_a_damaged_witness_is_ignored(record: JobRecord, rubbish: bytes | None) -> None:
     change(record)
     record.close()
     (record.folder / FILE).unlink()
@@ -97,7 +97,7 @@ def test_rubbish_in_the_witness_says_nothing(record: JobRecord, rubbish: bytes |
     assert reopened(again).lost == ""
 
 
-def test_a_witness_of_another_record_says_nothing(record: JobRecord, tmp_path: Path) -> None:
+def test_the_witness_of_another_record_is_ignored(record: JobRecord, tmp_path: Path) -> None:
     other = JobRecord.create(tmp_path / "other", JobTerms("b", "alice", b"87654321", b"f" * 16, "f"))
     for _ in range(3):
         change(other)
@@ -115,7 +115,7 @@ def damage(record: JobRecord, statement: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["marked", "state", "is_sealed", "commits", "changed"])
-def test_a_fact_that_is_damaged_is_said_and_counts_as_not_there(record: JobRecord, key: str) -> None:
+def test_a_damaged_fact_is_reported_and_counts_as_absent(record: JobRecord, key: str) -> None:
     record.begin()
     record.mark([1, 2])
     record.commit()
@@ -131,7 +131,7 @@ def test_a_fact_that_is_damaged_is_said_and_counts_as_not_there(record: JobRecor
 
 
 @pytest.mark.parametrize("column", ["terms", "prefix", "options", "sum"])
-def test_terms_that_are_damaged_are_no_terms(record: JobRecord, column: str) -> None:
+def test_damaged_terms_are_an_error(record: JobRecord, column: str) -> None:
     damage(record, f"UPDATE versions SET {column} = x'00'")
     with pytest.raises(RecordError, match="its terms are damaged"):
         JobRecord.open(record.folder)

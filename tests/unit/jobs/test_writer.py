@@ -23,7 +23,7 @@ def record(tmp_path: Path) -> JobRecord:
     return record
 
 
-def test_an_answer_comes_when_its_group_is_on_disk(record: JobRecord) -> None:
+def test_the_writer_answers_when_the_group_is_on_disk(record: JobRecord) -> None:
     writer, told = JobWriter(has_thread=False), []
 
     def on_disk(value: Any, error: BaseException | None) -> None:
@@ -38,7 +38,7 @@ def test_an_answer_comes_when_its_group_is_on_disk(record: JobRecord) -> None:
     assert told == [(1, None, 3)] * 3
 
 
-def test_when_the_disk_fails_nobody_of_the_group_is_told_that_all_is_well(record: JobRecord) -> None:
+def test_when_the_disk_fails_all_changes_of_the_group_report_the_error(record: JobRecord) -> None:
     writer, told = JobWriter(has_thread=False), []
 
     def full() -> None:
@@ -59,7 +59,7 @@ def test_when_the_disk_fails_nobody_of_the_group_is_told_that_all_is_well(record
     assert told[-1] == (1, "None")
 
 
-def test_a_wrong_order_harms_no_other(record: JobRecord) -> None:
+def test_a_wrong_order_of_the_writer_does_not_affect_the_others(record: JobRecord) -> None:
     writer, told = JobWriter(has_thread=False), []
     writer.order(
         record, lambda: record.add_range(99, 1, b"", bytes(8), b""), lambda _value, error: told.append(type(error))
@@ -72,7 +72,7 @@ def test_a_wrong_order_harms_no_other(record: JobRecord) -> None:
     assert record.done == 1
 
 
-def test_its_thread_obeys_all_orders_before_it_ends(record: JobRecord) -> None:
+def test_the_thread_of_the_writer_executes_all_orders_before_it_ends(record: JobRecord) -> None:
     writer, told = JobWriter(), []
     for row in range(10):
         writer.order(
@@ -84,7 +84,7 @@ def test_its_thread_obeys_all_orders_before_it_ends(record: JobRecord) -> None:
     assert told == [("scaler-job-writer", 1)] * 10
 
 
-def test_what_closes_a_record_comes_when_all_before_it_is_on_disk(record: JobRecord) -> None:
+def test_a_record_is_closed_after_all_earlier_orders_are_on_disk(record: JobRecord) -> None:
     writer, told = JobWriter(has_thread=False), []
     writer.order(record, lambda: record.results(0, 10, 100), lambda *answer: told.append(answer))
     writer.order(None, record.close, lambda *answer: told.append(answer))
@@ -93,9 +93,7 @@ def test_what_closes_a_record_comes_when_all_before_it_is_on_disk(record: JobRec
 
 
 @pytest.mark.parametrize("full", [sqlite3.OperationalError("database or disk is full"), OSError(28, "No space left")])
-def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_obeyed_once_more(
-    record: JobRecord, full: Exception
-) -> None:
+def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_retried(record: JobRecord, full: Exception) -> None:
     writer, told, tries = JobWriter(has_thread=False), [], []
 
     def order() -> int:
@@ -120,7 +118,7 @@ def test_when_the_disk_is_full_the_log_is_emptied_and_the_group_is_obeyed_once_m
 
 
 @pytest.mark.parametrize("count", [1, "x", 2**40, -3, None])
-def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_path: Path, count: object) -> None:
+def test_rows_in_a_damaged_page_fail_and_other_rows_are_read_and_written(tmp_path: Path, count: object) -> None:
     record = JobRecord.create(tmp_path / "job", JobTerms("a", "b", b"12345678", b"f" * 16, "f"))
     record.begin()
     record.add_range(0, 10, b"", bytes(80), pack_rows([RowArguments(b"")] * 10))
@@ -155,7 +153,9 @@ def test_rows_in_a_damaged_page_fail_and_the_others_are_read_and_written(tmp_pat
     record.close()
 
 
-def test_a_record_that_cannot_be_mended_harms_no_other(record: JobRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_cannot_be_repaired_does_not_affect_other_orders(
+    record: JobRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer, told = JobWriter(has_thread=False), list[str]()
 
     def malformed() -> None:
@@ -172,7 +172,7 @@ def test_a_record_that_cannot_be_mended_harms_no_other(record: JobRecord, monkey
     assert told == ["a page has another type", "7"]
 
 
-def test_what_can_wait_is_done_a_piece_at_a_time_between_the_groups() -> None:
+def test_deferred_work_is_done_in_pieces_between_the_groups() -> None:
     done: list[str] = []
 
     def tidy() -> bool:

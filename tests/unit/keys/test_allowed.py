@@ -14,7 +14,7 @@ TODAY = date(2026, 11, 23)
 KEY, OTHER = KeyPair.new().public, KeyPair.new().public
 
 
-def test_it_is_read_as_it_was_written() -> None:
+def test_a_list_of_allowed_keys_is_read_as_it_was_written() -> None:
     keys = [
         AllowedKey("client", "alice", KEY, until=date(2027, 1, 1)),
         AllowedKey("worker", "node-7", OTHER, OwnerTerms(2, 100_000, 20 * 2**30), revoked=TODAY),
@@ -24,13 +24,13 @@ def test_it_is_read_as_it_was_written() -> None:
     assert allowed[KEY].name == "alice"
 
 
-def test_empty_lines_and_comments_say_nothing() -> None:
+def test_empty_lines_and_comments_are_ignored() -> None:
     assert len(AllowedKeys.parse("")) == 0
     assert list(AllowedKeys.parse(f"\n  # alice left\n   client   bob\t{KEY}  \n")) == [KEY]
 
 
 @pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\r"])
-def test_only_a_line_feed_begins_a_line(separator: str) -> None:
+def test_only_a_line_feed_ends_a_line(separator: str) -> None:
     assert not AllowedKeys.parse(f"# alice left{separator}client alice {KEY}\r\n")
     assert list(AllowedKeys.parse(f"# both\r\nclient alice {KEY}\r\nclient bob {OTHER}\r\n")) == [KEY, OTHER]
     with pytest.raises(ConfigError, match=r"^line 2: unknown option 'client'"):
@@ -65,19 +65,19 @@ def test_a_bad_line_is_refused_and_named(line: str, text: str) -> None:
         AllowedKeys.parse(f"client bob {OTHER}\n{line.replace('KEY', KEY)}\n")
 
 
-def test_a_key_is_on_the_list_once() -> None:
+def test_a_key_that_is_on_the_list_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="line 2: the key of bob is on the list twice"):
         AllowedKeys.parse(f"client alice {KEY}\nclient bob {KEY}\n")
 
 
-def test_a_key_is_good_on_its_last_day_and_not_after_it() -> None:
+def test_a_key_is_valid_until_the_end_of_its_last_day() -> None:
     key = AllowedKey("client", "alice", KEY, until=TODAY)
     assert key.why_invalid(TODAY) == ""
     assert key.why_invalid(date(2026, 11, 24)) == "it was valid until 2026-11-23"
     assert "revoked on 2026-11-23" in AllowedKey("client", "alice", KEY, revoked=TODAY).why_invalid(TODAY)
 
 
-def test_a_name_has_those_keys_that_are_good() -> None:
+def test_only_valid_keys_of_a_name_are_found() -> None:
     old, new = AllowedKey("client", "alice", KEY, revoked=TODAY), AllowedKey("client", "alice", OTHER)
     assert AllowedKeys([old, new]).named("alice", TODAY) == [new]
     assert AllowedKeys([old]).named("alice", TODAY) == []
@@ -109,7 +109,7 @@ OVER, REVOKED = "until=2027-01-01", "revoked=2026-12-31"
         ([f"client eve {OVER}", "client eve revoked=2027-01-02"], "it was revoked on 2027-01-02"),
     ],
 )
-def test_an_owner_is_locked_out_without_a_good_key_that_may_submit(lines: list[str], reason: str | None) -> None:
+def test_an_owner_is_locked_out_without_a_valid_key_that_may_submit(lines: list[str], reason: str | None) -> None:
     parts = [line.split() for line in lines]
     text = "\n".join(" ".join([*each[:2], letter * 40, *each[2:]]) for letter, each in zip("abc", parts, strict=False))
     lockout = AllowedKeys.parse(text).lockout_of("eve", date(2027, 1, 2), ("client", "worker", "admin"))

@@ -36,13 +36,13 @@ def test_another_host_has_another_folder(keys_home: Path) -> None:
     assert folder_for(at("tcp://[2001:db8::1]:2345")) == keys_home / "2001-db8--1_2345"
 
 
-def test_without_a_variable_they_are_in_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_variable_keys_are_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_KEY_FOLDER")
     monkeypatch.setenv("HOME", "/home/of/alice")
     assert home() == Path("/home/of/alice/.scaler")
 
 
-def test_each_role_finds_its_key_and_nobody_that_of_another(keys_home: Path) -> None:
+def test_each_role_finds_only_its_own_key(keys_home: Path) -> None:
     KeyFolder.make(keys_home / "node7_2345")
     endpoint = at("tcp://node7:2345")
     assert [key.name for key in keys_for(endpoint, CLIENT)] == ["admin"]
@@ -54,7 +54,7 @@ def test_each_role_finds_its_key_and_nobody_that_of_another(keys_home: Path) -> 
     assert keys_for(endpoint, WORKER) == ()
 
 
-def test_a_host_by_another_name_finds_all_with_that_port_those_of_its_name_first(keys_home: Path) -> None:
+def test_keys_for_another_name_of_a_host_are_found_by_port_matching_names_first(keys_home: Path) -> None:
     for name in ("a_2345", "node7_2345", "b_2345", "node7_12345"):
         KeyFolder.make(keys_home / name)
     found = [key.path.parent.name for key in keys_for(at("tcp://node7:2345"), CLIENT)]
@@ -68,14 +68,16 @@ def test_a_monitor_with_a_port_of_its_own_is_found_by_the_addresses_in_the_file(
     assert keys_for(at("tcp://node7:2347"), MONITOR) == ()
 
 
-def test_where_there_are_none_nobody_has_one(keys_home: Path) -> None:
+def test_without_key_files_and_at_local_addresses_no_key_is_found(keys_home: Path) -> None:
     assert keys_for(at("tcp://node7:2345"), CLIENT) == ()
     KeyFolder.make(keys_home / "node7_2345")
     for address in ("ipc:///tmp/node7_2345", "inproc://node7_2345"):
         assert keys_for(at(address), CLIENT) == ()
 
 
-def test_a_file_that_is_named_is_the_only_one_and_its_faults_are_errors(keys_home: Path, tmp_path: Path) -> None:
+def test_a_key_file_given_by_the_user_is_the_only_candidate_and_its_faults_are_errors(
+    keys_home: Path, tmp_path: Path
+) -> None:
     KeyFolder.make(keys_home / "node7_2345")
     file = KeyFolder.make(tmp_path / "others").path / "client.json"
     endpoint = at("tcp://node7:2345").with_key(str(file))
@@ -89,7 +91,7 @@ def test_a_file_that_is_named_is_the_only_one_and_its_faults_are_errors(keys_hom
         keys_for(endpoint.with_key(f"{file}.none"), CLIENT)
 
 
-def test_a_found_file_that_others_may_use_is_no_missing_one(keys_home: Path) -> None:
+def test_a_found_key_file_that_is_not_private_is_an_error(keys_home: Path) -> None:
     folder = KeyFolder.make(keys_home / "node7_2345").path
     (folder / "admin.json").chmod(0o640)
     with pytest.raises(ConfigError, match="its mode is 640"):

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> KeyFolder:
     return KeyFolder.make(tmp_path / "keys", ["tcp://10.0.0.5:2345"])
 
 
-def test_a_new_one_lets_in_one_of_each_role_and_nobody_else_can_enter_it(folder: KeyFolder) -> None:
+def test_a_new_folder_of_keys_is_private_and_allows_one_key_of_each_role(folder: KeyFolder) -> None:
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.path.iterdir()} == {0o600}
     allowed = folder.allowed()
@@ -37,7 +37,7 @@ def test_a_new_one_lets_in_one_of_each_role_and_nobody_else_can_enter_it(folder:
     assert len(allowed) == len(ROLES)
 
 
-def test_a_client_that_comes_while_they_are_made_has_the_key_that_later_ones_have(
+def test_a_client_that_looks_while_keys_are_made_finds_the_final_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
@@ -60,13 +60,13 @@ def test_keys_are_made_once(folder: KeyFolder) -> None:
     assert folder.pairs() == before
 
 
-def test_what_is_no_folder_of_keys_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_keys_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     with pytest.raises(ConfigError, match=r"has no scheduler\.key: make keys there with scaler_keys new"):
         KeyFolder(tmp_path)
 
 
-def test_who_is_allowed_gets_a_file_and_a_line_until_that_is_taken_back(folder: KeyFolder) -> None:
+def test_an_allowed_name_has_a_file_and_a_line_until_its_key_is_revoked(folder: KeyFolder) -> None:
     file = folder.allow("alice", CLIENT, date(2027, 1, 1), TODAY)
     key = KeyFile.read(file)
     assert folder.allowed()[key.public].until == date(2027, 1, 1)
@@ -82,7 +82,7 @@ def test_who_is_allowed_gets_a_file_and_a_line_until_that_is_taken_back(folder: 
     assert len(folder.allowed()) == len(ROLES) + 2
 
 
-def test_a_new_key_of_the_scheduler_is_beside_the_old_one_until_its_next_start(folder: KeyFolder) -> None:
+def test_old_and_new_key_of_a_scheduler_are_valid_until_its_next_start(folder: KeyFolder) -> None:
     (old,) = folder.pairs()
     files = folder.rotate()
     assert [file.name for file in files] == sorted(f"{role}.json" for role in ROLES)
@@ -103,7 +103,7 @@ def test_a_damaged_key_of_the_scheduler_is_an_error(folder: KeyFolder, text: str
         folder.pairs()
 
 
-def test_a_list_that_cannot_be_read_is_named(folder: KeyFolder) -> None:
+def test_a_list_of_keys_that_cannot_be_read_is_an_error_that_names_it(folder: KeyFolder) -> None:
     folder.list_path.write_text("nonsense\n")
     with pytest.raises(ConfigError, match=f"{folder.list_path}: line 1: 'nonsense' is not a role"):
         folder.allowed()

@@ -19,7 +19,7 @@ def new_key() -> KeyFile:
     return KeyFile(CLIENT, "alice", ("tcp://10.0.0.5:2345",), (server.public,), own.public, own.secret)
 
 
-def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_key_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     key, path = new_key(), tmp_path / "alice.json"
     key.write(path)
     read = KeyFile.read(path)
@@ -27,7 +27,7 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (read.public, read.secret, read.path) == (key.public, key.secret, path)
 
 
-def test_no_text_of_it_shows_the_secret() -> None:
+def test_no_text_of_a_key_shows_its_secret() -> None:
     key, pair = new_key(), KeyPair.new()
     assert key.secret not in f"{key} {key!r}"
     assert pair.secret not in f"{pair} {pair!r}"
@@ -59,7 +59,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, change: dict[str, Any], text:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "no json", '{"version": 1}', "[" * 100_000, "9" * 5000])
-def test_what_is_no_key_at_all_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_key_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "alice.json"
     path.touch(0o600)
     path.write_text(text)

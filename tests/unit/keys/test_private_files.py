@@ -19,7 +19,7 @@ from scaler.keys.private_files import (
 )
 
 
-def test_what_was_written_is_read_and_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_private_file_is_read_as_written_and_only_its_owner_can_open_it(tmp_path: Path) -> None:
     file = tmp_path / "key"
     umask = os.umask(0)
     try:
@@ -32,7 +32,7 @@ def test_what_was_written_is_read_and_is_its_owners_alone(tmp_path: Path) -> Non
     assert [each.name for each in tmp_path.iterdir()] == ["key"]
 
 
-def test_a_new_file_takes_the_place_of_none(tmp_path: Path) -> None:
+def test_a_new_private_file_does_not_replace_another(tmp_path: Path) -> None:
     file = tmp_path / "key"
     write_private(file, "first", is_new=True)
     with pytest.raises(FileExistsError):
@@ -42,7 +42,7 @@ def test_a_new_file_takes_the_place_of_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644])
-def test_a_file_that_others_may_use_is_refused_and_its_mode_is_named(tmp_path: Path, mode: int) -> None:
+def test_a_file_that_other_users_may_open_is_refused_and_its_mode_is_named(tmp_path: Path, mode: int) -> None:
     file = tmp_path / "key"
     write_private(file, "secret")
     file.chmod(mode)
@@ -95,7 +95,7 @@ def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0, 0o777])
-def test_a_new_folder_is_private_and_so_is_each_above_it_that_was_missing(tmp_path: Path, umask: int) -> None:
+def test_a_new_folder_and_its_new_parents_are_private(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         new_private_folder(tmp_path / "one" / "two" / "three")
@@ -110,7 +110,7 @@ def test_a_new_folder_is_private_and_so_is_each_above_it_that_was_missing(tmp_pa
         new_private_folder(tmp_path / "one" / "two")
 
 
-def test_a_file_that_is_too_large_is_refused_and_not_cut(tmp_path: Path) -> None:
+def test_a_private_file_that_is_too_large_is_refused_and_not_truncated(tmp_path: Path) -> None:
     file = tmp_path / "key"
     write_private(file, "x" * 100)
     assert read_private(file, 100) == "x" * 100

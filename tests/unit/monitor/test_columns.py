@@ -14,7 +14,7 @@ NOTHING = ScreenState((), (), 10)
 
 @pytest.mark.parametrize("workers", [0, 1, 1000])
 @pytest.mark.parametrize("key", sorted(column.key for column in SORTED_BY.values()))
-def test_each_sort_key_sorts_and_again_reverses(key: str, workers: int) -> None:
+def test_each_sort_key_sorts_and_pressed_again_reverses(key: str, workers: int) -> None:
     model, view = model_of(loaded(workers)), TopView(sort="")
     column = next(each for each in SORTED_BY.values() if each.key == key)
     orders = []
@@ -39,7 +39,7 @@ def test_names_are_in_the_order_of_their_numbers() -> None:
     assert [each.name for each in in_order(rows, "name", False)] == ["w1", "w9", "w10"]
 
 
-def test_what_is_not_known_comes_last_either_way() -> None:
+def test_unknown_values_are_last_in_both_orders() -> None:
     model = model_of(iter([news("workers", agent(row(cpu=5), names="a,b"), agent(row(cpu=9), names="c", agent=b"2"))]))
     rows = rows_of(model.workers, ())
     assert [each.name for each in in_order(rows, "cpu", False)] == ["c", "a", "b"]
@@ -63,7 +63,7 @@ def test_hosts_are_sums_that_count_each_agent_once() -> None:
 
 @pytest.mark.parametrize("sort", [column.name for column in COLUMNS])
 @pytest.mark.parametrize("width", [40, 60, 80, 123, 200])
-def test_the_sorted_column_is_always_there_and_all_fit(width: int, sort: str) -> None:
+def test_the_sorted_column_is_always_shown_and_all_columns_fit(width: int, sort: str) -> None:
     for scrolled in (0, 3, 9):
         columns, name_width = chosen_columns(width, sort, scrolled)
         assert sort in [column.name for column, _ in columns]

@@ -17,7 +17,7 @@ def find(address: str) -> str:
     return discovery.find(check_address(address)).address
 
 
-def test_the_address_of_the_stream_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_the_address_of_a_monitor_stream_is_used_unchanged(tmp_path: Path) -> None:
     assert find("tcp://127.0.0.1:2346") == "tcp://127.0.0.1:2346"
     assert find(f"ipc://{tmp_path}/stream") == f"ipc://{tmp_path}/stream"
 
@@ -45,9 +45,7 @@ def test_a_socket_at_which_another_user_listens_is_refused_unless_that_user_is_t
 
 
 @needs_root
-def test_of_several_sockets_with_a_port_those_of_other_users_are_passed_over(
-    shared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sockets_of_other_users_with_the_same_port_are_ignored(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "FOLDER", shared)
     stranger = Stranger(shared / "127.0.0.3_61999_monitor")
     try:
@@ -66,7 +64,7 @@ def test_a_bad_address_is_refused() -> None:
         find("nonsense")
 
 
-def test_a_scheduler_of_this_machine_may_have_been_told_another_host(
+def test_a_local_scheduler_is_found_although_it_listens_at_another_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(discovery, "FOLDER", tmp_path)
@@ -82,9 +80,7 @@ def test_a_scheduler_of_this_machine_may_have_been_told_another_host(
             assert find("tcp://127.0.0.1:61999") == "tcp://127.0.0.1:61999"  # which of them?
 
 
-def test_a_socket_that_a_killed_scheduler_has_left_behind_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_socket_that_a_killed_scheduler_has_left_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "FOLDER", tmp_path)
     address = free_address()
     beside = str(Endpoint.parse(address).monitor)

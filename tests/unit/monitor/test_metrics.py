@@ -50,7 +50,7 @@ def heard(topic: str, *items: Any, model: Model | None = None, **fields: Any) ->
     return model
 
 
-def test_a_scheduler_that_is_not_heard_is_down_and_has_no_old_values() -> None:
+def test_a_silent_scheduler_is_down_and_has_no_old_values() -> None:
     assert Scrape(Model()).of("scaler_up") == 0
     model = heard("scheduler", scheduler(waiting=3))
     assert Scrape(model).of("scaler_up") == 1
@@ -59,7 +59,7 @@ def test_a_scheduler_that_is_not_heard_is_down_and_has_no_old_values() -> None:
     assert "scaler_tasks_waiting" not in late.families
 
 
-def test_the_scheduler_in_base_units() -> None:
+def test_metrics_of_the_scheduler_are_in_base_units() -> None:
     told = scheduler(cpu_permille=250, rss_bytes=5, lag_us=300, lag_most_us=40_000, waiting=7, running=2, workers=16)
     scrape = Scrape(heard("scheduler", told))
     assert scrape.of("scaler_scheduler_cpu_cores") == 0.25
@@ -67,7 +67,7 @@ def test_the_scheduler_in_base_units() -> None:
     assert [scrape.of(f"scaler_{name}") for name in ("tasks_waiting", "tasks_running", "workers")] == [7, 2, 16]
 
 
-def test_counters_of_tasks_and_items_and_reasons() -> None:
+def test_tasks_and_items_are_counters_and_waiting_tasks_have_reasons() -> None:
     groups = counts(ended={"success": 9, "workerDied": 1}, sent={"RunTask": 4})
     scrape = Scrape(heard("scheduler", scheduler(), *groups, waiting(3, "no worker", places=0)))
     assert scrape.of("scaler_tasks_ended_total", state="success") == 9
@@ -77,7 +77,7 @@ def test_counters_of_tasks_and_items_and_reasons() -> None:
     assert scrape.families["scaler_tasks_ended"].type == "counter"
 
 
-def test_wanted_workers_by_what_tasks_ask_for() -> None:
+def test_wanted_workers_are_shown_by_the_capabilities_that_tasks_request() -> None:
     scrape = Scrape(heard("scheduler", scheduler(waiting=5), waiting(2), waiting(3, asks="gpu=1")))
     assert scrape.of("scaler_wanted_workers", capabilities="gpu=1") == 3
     assert scrape.of("scaler_wanted_workers", capabilities="") == 2
@@ -97,7 +97,7 @@ def test_durations_are_a_histogram() -> None:
     assert scrape.of("scaler_function_tasks_ended_total", state="failed", **labels) == 20
 
 
-def test_workers_and_their_agents() -> None:
+def test_workers_and_agents_have_metrics() -> None:
     model = heard("scheduler", scheduler())
     scrape = Scrape(heard("workers", agent(row(cpu=500, sent=3), row(flags=1)), model=model))
     names = {"agent": b"agent".hex(), "host": "rome07"}
@@ -108,7 +108,7 @@ def test_workers_and_their_agents() -> None:
     assert scrape.of("scaler_workers_busy") == 1
 
 
-def test_values_that_an_agent_keeps() -> None:
+def test_agents_have_metrics_of_the_values_that_they_store() -> None:
     fields = ("hot_bytes", "hot_most_bytes", "cold_bytes", "cold_most_bytes", "spilled_bytes", "read_bytes")
     kept = {**dict(zip(fields, range(1, 7), strict=True)), "held_workers": 9}
     scrape = Scrape(heard("workers", agent(**kept), model=heard("scheduler", scheduler())))
@@ -120,7 +120,7 @@ def test_values_that_an_agent_keeps() -> None:
     assert scrape.of("scaler_agent_held_workers", agent=b"agent".hex(), host="rome07") == 9
 
 
-def test_clients_and_failures() -> None:
+def test_clients_and_failures_have_metrics() -> None:
     model = heard("scheduler", scheduler())
     client = StateClient(b"c" * 8, "prices.py 4711, quant@ws14", b"c" * 8, 0, 40, 30, owner="alice")
     heard("clients", client, model=model)
@@ -131,7 +131,7 @@ def test_clients_and_failures() -> None:
     assert scrape.of("scaler_failures_total", failure=(b"f" * 8).hex(), type="ValueError", function="price") == 12
 
 
-def test_strange_names_are_only_names() -> None:
+def test_names_with_special_characters_are_escaped() -> None:
     model = heard("scheduler", scheduler(package_version='1"} 5\nscaler_up 7\\'))
     assert Scrape(model).of("scaler_up") == 1
 
@@ -160,7 +160,7 @@ def test_every_metric_is_described_and_named_by_the_conventions() -> None:
         assert not name.endswith(("_ms", "_us", "_permille", "_percent"))
 
 
-def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
+def test_the_dashboard_uses_only_metrics_that_exist() -> None:
     model = heard("workers", agent(row()), model=heard("scheduler", scheduler()))
     heard("functions", function(durations=durations(b1=1)), model=model)
     families = Scrape(model).families

@@ -6,7 +6,7 @@ from scaler.monitor.report import report
 from tests.support.monitored_cluster import loaded, model_of
 
 
-def test_everything_is_plain_data() -> None:
+def test_a_report_is_plain_data() -> None:
     said = json.loads(json.dumps(report(model_of(loaded()), 100.5)))
     assert said["verdict"] == "workers"
     assert said["tasks"] | {"ended": 0, "waiting_for": 0} == {
@@ -27,7 +27,7 @@ def test_everything_is_plain_data() -> None:
     assert said["failures"][0]["traceback"].endswith("ValueError: bad strike")
 
 
-def test_what_is_not_known_is_null() -> None:
+def test_unknown_values_of_a_report_are_null() -> None:
     said = report(model_of(), 1)
     assert said["scheduler"] is None
     assert said["tasks"]["unassigned"] is None

@@ -45,7 +45,7 @@ def look_until_subscribed(publisher: Publisher, subscriber: Subscriber) -> None:
         publisher.look()
 
 
-def test_it_hears_the_wanted_topics_only(address: str, publisher: Publisher) -> None:
+def test_a_subscriber_receives_only_its_topics(address: str, publisher: Publisher) -> None:
     subscriber = Subscriber(address, ["scheduler"])
     try:
         publisher.await_topic("scheduler")
@@ -64,7 +64,7 @@ def test_it_hears_the_wanted_topics_only(address: str, publisher: Publisher) -> 
         subscriber.close()
 
 
-def test_gaps_are_counted_for_each_topic(address: str, publisher: Publisher) -> None:
+def test_missed_messages_are_counted_for_each_topic(address: str, publisher: Publisher) -> None:
     subscriber = Subscriber(address, ["events", "clients"])
     try:
         publisher.await_topic("events")
@@ -87,7 +87,7 @@ def test_gaps_are_counted_for_each_topic(address: str, publisher: Publisher) -> 
         subscriber.close()
 
 
-def test_what_cannot_be_read_is_counted_and_left_out(address: str, publisher: Publisher) -> None:
+def test_unreadable_messages_of_the_stream_are_counted_and_left_out(address: str, publisher: Publisher) -> None:
     subscriber = Subscriber(address, ["events"])
     try:
         publisher.await_topic("events")
@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_counted_and_left_out(address: str, publisher: Pu
 
 
 @pytest.mark.thorough
-def test_it_finds_the_next_scheduler_at_the_address(address: str) -> None:
+def test_a_subscriber_connects_to_the_next_scheduler_at_its_address(address: str) -> None:
     first = Publisher(address)
     subscriber = Subscriber(address, ["events"])
     try:
@@ -124,7 +124,7 @@ def test_it_finds_the_next_scheduler_at_the_address(address: str) -> None:
         subscriber.close()
 
 
-def test_it_may_begin_before_its_scheduler(address: str) -> None:
+def test_a_subscriber_may_start_before_its_scheduler(address: str) -> None:
     subscriber = Subscriber(address, ["events"])
     try:
         assert hear(subscriber, 1, 0.2) == []
@@ -137,7 +137,7 @@ def test_it_may_begin_before_its_scheduler(address: str) -> None:
         subscriber.close()
 
 
-def test_in_asyncio_news_are_awaited(address: str, publisher: Publisher) -> None:
+def test_news_can_be_awaited_in_asyncio(address: str, publisher: Publisher) -> None:
     async def first_news() -> list[News]:
         subscriber = Subscriber(address, ["events"])
         try:
@@ -157,7 +157,7 @@ def test_in_asyncio_news_are_awaited(address: str, publisher: Publisher) -> None
     assert time.monotonic() - began < 5
 
 
-def test_plain_loops_wait_for_other_descriptors_too(address: str) -> None:
+def test_a_subscriber_can_wait_for_other_descriptors_as_well(address: str) -> None:
     import os
 
     reader, writer = os.pipe()
@@ -172,13 +172,13 @@ def test_plain_loops_wait_for_other_descriptors_too(address: str) -> None:
         os.close(writer)
 
 
-def test_what_is_no_topic_is_refused_at_once(address: str) -> None:
+def test_a_topic_that_is_no_text_is_refused_at_once(address: str) -> None:
     with pytest.raises(TypeError):
         Subscriber(address, [7])  # type: ignore[list-item]
 
 
 @needs_root
-def test_nothing_is_subscribed_to_if_another_user_has_taken_the_socket_since_it_was_looked_at(
+def test_nothing_is_subscribed_to_if_another_user_has_replaced_the_socket_since_its_check(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"ipc://{shared}/stream"

@@ -82,19 +82,19 @@ def test_a_run_is_a_bar_in_the_lane_of_its_worker_after_its_wait(tmp_path: Path)
     assert (begin["pid"], begin["ts"], end["ts"]) == (WAITS, NOON_US + 5 * MS, NOON_US + 20 * MS)
 
 
-def test_runs_that_the_scheduler_heard_of_together_were_one_after_the_other(tmp_path: Path) -> None:
+def test_runs_reported_together_are_drawn_one_after_another(tmp_path: Path) -> None:
     events = read(received(*(task(number, 99, 100) for number in range(1, 11))), tmp_path / "t")
     assert {event["tid"] for event in of(events, "X")} == {1}
     assert sorted((event["ts"] - NOON_US) // MS for event in of(events, "X")) == list(range(90, 100))
 
 
-def test_a_task_that_waits_for_its_own_gets_a_lane_beside(tmp_path: Path) -> None:
+def test_nested_tasks_of_a_blocked_task_are_drawn_in_a_second_lane(tmp_path: Path) -> None:
     events = read(received(task(1, 1000, 9000), task(2, 3000, 4000), task(3, 5000, 6000)), tmp_path / "t")
     lanes = [event["args"]["name"] for event in of(events, "M") if event["name"] == "thread_name"]
     assert lanes == ["a", "a (2)"]
 
 
-def test_what_has_not_ended_goes_to_the_end_of_the_trace(tmp_path: Path) -> None:
+def test_runs_and_waits_that_have_not_ended_extend_to_the_end_of_the_trace(tmp_path: Path) -> None:
     events = read(
         received(task(1, 2000, 0), task(2, 0, 0, submitted=3000, worker="", state="inactive")), tmp_path / "t"
     )
@@ -119,7 +119,7 @@ def test_nodes_of_a_graph_have_arrows(tmp_path: Path) -> None:
     assert start["tid"] != end["tid"]
 
 
-def test_it_says_what_it_has_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_has_the_number_of_tasks_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "TASKS_MOST", 2)
     made = received(*(task(number, 10 * number, 10 * number + 5) for number in range(1, 4)), shown=3, total=40)
     assert (len(made), made.left_out) == (2, 38)
@@ -127,13 +127,13 @@ def test_it_says_what_it_has_left_out(tmp_path: Path, monkeypatch: pytest.Monkey
     assert json.loads((tmp_path / "t").read_text())["otherData"] == {"tasks": 2, "tasks left out": 38}
 
 
-def test_what_the_scheduler_remembers_is_not_left_out() -> None:
+def test_tasks_from_before_the_trace_do_not_count_as_left_out() -> None:
     made = Trace()
     made.take(monitored.news("tasks", task(1, -9, -8), time_us=NOON_US, shown=1, total=4501))
     assert (len(made), made.left_out) == (0, 0)
 
 
-def test_a_run_says_whose_it_is(tmp_path: Path) -> None:
+def test_a_run_in_a_trace_has_its_owner_and_its_client(tmp_path: Path) -> None:
     of_alice = {"client": b"alicecli", "owner": "alice", "client_label": "prices.py 4711"}
     made = received(task(1, 10, 20, **of_alice), task(2, 10, 20, worker="b", client=b"somebody"))
     runs = [event["args"] for event in read(made, tmp_path / "trace") if event["ph"] == "X"]
@@ -141,13 +141,13 @@ def test_a_run_says_whose_it_is(tmp_path: Path) -> None:
     assert whose == [("alice", "prices.py 4711"), (None, b"somebody".hex())]
 
 
-def test_what_ended_before_it_began_is_not_in_it() -> None:
+def test_a_task_that_ended_before_the_trace_started_is_not_in_it() -> None:
     made = Trace()
     made.take(monitored.news("tasks", task(1, 100, 200), time_us=NOON_US + 1_000_000))
     assert len(made) == 0
 
 
-def test_the_seconds_are_counted_from_the_first_message_on(tmp_path: Path) -> None:
+def test_the_seconds_of_a_trace_count_from_its_first_message(tmp_path: Path) -> None:
     address = f"ipc://{tmp_path}/stream"
     publisher = monitored.Publisher(address)
     subscriber = Subscriber(address)

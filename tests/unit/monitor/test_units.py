@@ -19,7 +19,7 @@ from scaler.monitor import units
         (1_000_000_000_000, 6, "1.0T"),
     ],
 )
-def test_counts_are_rounded_and_never_cut(number: float | None, width: int, text: str) -> None:
+def test_counts_are_rounded_and_never_truncated(number: float | None, width: int, text: str) -> None:
     assert units.count(number, width) == text
 
 
@@ -27,7 +27,7 @@ def test_counts_are_rounded_and_never_cut(number: float | None, width: int, text
     ("number", "text"),
     [(None, "-"), (0, "0b"), (1023, "1023b"), (1024, "1.0k"), (1023.96 * 1024, "1.0m"), (1.9 * 2**30, "1.9g")],
 )
-def test_bytes_are_of_1024(number: float | None, text: str) -> None:
+def test_units_of_bytes_are_powers_of_1024(number: float | None, text: str) -> None:
     assert units.size(number) == text
 
 
@@ -54,7 +54,7 @@ def test_durations_have_two_digits(microseconds: float | None, text: str) -> Non
     ("seconds", "text"),
     [(0.2, "~1 s"), (47, "~50 s"), (56, "~1 min"), (130, "~2 min"), (4000, "~1 h"), (9 * 86400, "~9 d")],
 )
-def test_what_is_estimated_has_one_digit(seconds: float, text: str) -> None:
+def test_estimated_times_have_one_digit(seconds: float, text: str) -> None:
     assert units.about(seconds) == text
 
 
@@ -63,7 +63,7 @@ def test_ages_are_short(seconds: float, text: str) -> None:
     assert units.ago(seconds) == text
 
 
-def test_shares_and_rates() -> None:
+def test_shares_and_rates_are_rounded() -> None:
     assert (units.share(None), units.share(0), units.share(999)) == ("-", "0.0%", "99.9%")
     assert (units.rate(None), units.rate(0), units.rate(0.26), units.rate(385.2)) == ("-", "0", "0.3", "385")
 

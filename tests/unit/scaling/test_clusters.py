@@ -64,7 +64,7 @@ def workers(*names: str, flags: int = 0, sent: int = 0, leaving: int = 0) -> lis
     return list(workers_of(agent(*rows, names=",".join(names), is_leaving=leaving), 1000))
 
 
-def test_the_command_is_told_the_address_and_the_names(clusters: Clusters, tmp_path: Path) -> None:
+def test_the_scale_up_command_receives_the_address_and_the_worker_names(clusters: Clusters, tmp_path: Path) -> None:
     name = clusters.start(0)
     said = tmp_path / "said"
     wait_until(lambda: said.exists() and said.read_text(), "the command has run")
@@ -72,7 +72,7 @@ def test_the_command_is_told_the_address_and_the_names(clusters: Clusters, tmp_p
     assert said.read_text().split() == [ADDRESS, "2", names, names]
 
 
-def test_workers_are_known_by_their_names(clusters: Clusters) -> None:
+def test_workers_of_a_scaled_cluster_are_known_by_their_names(clusters: Clusters) -> None:
     name = clusters.start(7)
     names = f"{name}-0", f"{name}-1"
     (absent,) = clusters.look(workers("other"))
@@ -85,7 +85,7 @@ def test_workers_are_known_by_their_names(clusters: Clusters) -> None:
     assert clusters.look(unreported)[0].is_busy, "it may have tasks"
 
 
-def test_one_that_was_told_to_leave_counts_no_more(clusters: Clusters) -> None:
+def test_a_draining_cluster_does_not_count(clusters: Clusters) -> None:
     name = clusters.start(0)
     names = f"{name}-0", f"{name}-1"
     assert len(clusters.staying(workers("other", *names))) == 3
@@ -99,7 +99,7 @@ def test_one_that_was_told_to_leave_counts_no_more(clusters: Clusters) -> None:
     assert clusters.ended(0) == []
 
 
-def test_the_scheduler_tells_it_to_leave_until_it_does_and_no_signal_reaches_its_command(
+def test_a_drain_is_requested_until_the_workers_leave_and_the_command_gets_no_signal(
     clusters: Clusters, owner: Owner
 ) -> None:
     name = clusters.start(0)
@@ -117,7 +117,7 @@ def test_the_scheduler_tells_it_to_leave_until_it_does_and_no_signal_reaches_its
     assert wait_for_end(clusters) == [(name, -signal.SIGTERM, True)]
 
 
-def test_one_that_has_never_come_ends_with_its_command(clusters: Clusters, owner: Owner) -> None:
+def test_a_drained_cluster_that_has_never_joined_ends_with_its_command(clusters: Clusters, owner: Owner) -> None:
     name = clusters.start(0)
     clusters.drain_all()
     clusters.send_drains(workers("other"), 0)
@@ -128,7 +128,7 @@ def test_one_that_has_never_come_ends_with_its_command(clusters: Clusters, owner
     assert wait_for_end(clusters) == [(name, -signal.SIGTERM, True)]
 
 
-def test_after_a_silence_its_workers_have_time_to_come_back(clusters: Clusters) -> None:
+def test_after_a_gap_in_the_news_workers_of_a_cluster_have_time_to_reconnect(clusters: Clusters) -> None:
     name = clusters.start(0)
     clusters.send_drains(workers(f"{name}-0"), 0)
     clusters.drain(name)
@@ -139,7 +139,7 @@ def test_after_a_silence_its_workers_have_time_to_come_back(clusters: Clusters) 
     wait_for_end(clusters)
 
 
-def test_those_whose_owner_is_gone_for_some_time_are_taken_over(clusters: Clusters, owner: Owner) -> None:
+def test_clusters_of_a_scaler_that_is_lost_for_some_time_are_adopted(clusters: Clusters, owner: Owner) -> None:
     own = clusters.start(0)
     there = workers(f"{own}-0", f"{OTHER}-1-0", f"{OTHER}-1-1", "scale-no", "scale-00000000-1-0")
     labels = [f"{OTHER} a@b", "scale-00000000 a@b", "c@d"]
@@ -157,7 +157,7 @@ def test_those_whose_owner_is_gone_for_some_time_are_taken_over(clusters: Cluste
     assert clusters.ended(21) == [(f"{OTHER}-1", 0, True)]
 
 
-def test_those_whose_owner_is_there_again_are_given_back(clusters: Clusters) -> None:
+def test_adopted_clusters_return_to_their_scaler_when_it_reconnects(clusters: Clusters) -> None:
     there = workers(f"{OTHER}-1-0")
     clusters.adopt(there, [], 0)
     assert clusters.adopt(there, [], GONE_SECONDS) == [f"{OTHER}-1"]
@@ -174,11 +174,11 @@ def test_those_whose_owner_is_there_again_are_given_back(clusters: Clusters) -> 
         ("x {", "ingle"),
     ],
 )
-def test_a_command_that_cannot_be_read_is_refused(command: str, why: str) -> None:
+def test_a_scale_up_command_that_cannot_be_parsed_is_refused(command: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         Clusters(command, ADDRESS, 1, cast("Any", Owner()))
 
 
-def test_one_that_cannot_be_run_is_an_error_of_its_own() -> None:
+def test_a_scale_up_command_that_cannot_be_run_raises_the_error_of_the_system() -> None:
     with pytest.raises(FileNotFoundError, match="no/such/program"):
         Clusters("no/such/program", ADDRESS, 1, cast("Any", Owner())).start(0)

@@ -42,7 +42,7 @@ def test_each_line_is_json_and_the_file_is_for_this_user_alone(tmp_path: Path) -
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_one_address_does_not_fill_the_disk_and_hides_no_other(tmp_path: Path) -> None:
+def test_audit_lines_of_one_address_are_limited_and_suppress_no_other_address(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
     audit = AuditLog(str(file), propagates=False)
     for _ in range(10_000):
@@ -58,7 +58,7 @@ def test_one_address_does_not_fill_the_disk_and_hides_no_other(tmp_path: Path) -
     assert any(line.get("address") == "10.0.0.8" for line in found)
 
 
-def test_what_was_left_out_is_counted_in_the_next_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suppressed_audit_lines_are_counted_in_the_next_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     file = tmp_path / "audit.log"
@@ -79,7 +79,7 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize("addresses", ADDRESSES.values(), ids=ADDRESSES)
-def test_many_addresses_of_strangers_have_a_bound_in_all_and_silence_no_owner(
+def test_audit_lines_of_all_strangers_are_limited_and_suppress_no_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, addresses: list[str]
 ) -> None:
     now = [1000.0]
@@ -118,7 +118,7 @@ def test_a_network_of_ipv6_is_one_source(tmp_path: Path) -> None:
     assert source_of("alice") == "alice"
 
 
-def test_owners_have_a_bound_in_all_too(tmp_path: Path) -> None:
+def test_audit_lines_of_all_owners_are_limited(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
     audit = AuditLog(str(file), propagates=False)
     for number in range(20_000):
@@ -128,7 +128,9 @@ def test_owners_have_a_bound_in_all_too(tmp_path: Path) -> None:
     assert lines(file)[-1]["event"] == "left out"
 
 
-def test_a_stranger_silences_no_owner_at_its_own_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stranger_suppresses_no_audit_line_of_an_owner_at_the_same_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("time.monotonic", lambda: 1000.0)
     file = tmp_path / "audit.log"
     audit = AuditLog(str(file), propagates=False)
@@ -140,7 +142,7 @@ def test_a_stranger_silences_no_owner_at_its_own_address(tmp_path: Path, monkeyp
     assert lines(file)[-1]["unsaid"] == 1000 - LINES_PER_SECOND * BURST_SECONDS
 
 
-def test_without_a_file_the_lines_are_for_the_handlers_of_the_program() -> None:
+def test_without_a_file_audit_lines_are_sent_to_the_logging_handlers_of_the_program() -> None:
     shown = io.StringIO()
     handler = logging.StreamHandler(shown)
     logging.getLogger().addHandler(handler)
@@ -153,6 +155,6 @@ def test_without_a_file_the_lines_are_for_the_handlers_of_the_program() -> None:
         logging.getLogger().removeHandler(handler)
 
 
-def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
+def test_an_audit_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot log to"):
         AuditLog(str(tmp_path / "missing" / "audit.log"), propagates=False)

@@ -51,7 +51,7 @@ def say(simulation: Simulation, client: SimulatedClient, hello: ClientHello | Wo
     simulation.run()
 
 
-def test_what_is_said_leaves_before_the_scheduler_does_its_own_books(simulation: Simulation) -> None:
+def test_messages_are_sent_before_the_scheduler_handles_its_own_mail(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(2)
     to, there_is_more = list[Connection](), list[bool]()
 
@@ -78,7 +78,7 @@ def test_what_is_said_leaves_before_the_scheduler_does_its_own_books(simulation:
     assert there_is_more == [True, False], "the balancer is to hear that a place is free; nothing"
 
 
-def test_what_is_placed_in_one_turn_at_all_workers_of_an_agent_is_one_message(simulation: Simulation) -> None:
+def test_tasks_assigned_in_one_turn_to_workers_of_one_agent_are_one_message(simulation: Simulation) -> None:
     client, agent = simulation.client(), simulation.agent(4)
     client.submit(1)
     simulation.advance(1.0)  # the agent has the function now
@@ -90,7 +90,7 @@ def test_what_is_placed_in_one_turn_at_all_workers_of_an_agent_is_one_message(si
     assert client.statuses() == [TaskStatus.SUCCESS] * 13
 
 
-def test_what_cannot_be_written_costs_its_peer_a_connection_and_others_nothing(
+def test_a_message_that_cannot_be_written_ends_only_the_connection_of_its_peer(
     simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad, good = simulation.client(), simulation.client()
@@ -110,7 +110,7 @@ def test_what_cannot_be_written_costs_its_peer_a_connection_and_others_nothing(
     assert bad.statuses() == [TaskStatus.SUCCESS]
 
 
-def test_what_cannot_be_read_for_whatever_reason_costs_its_peer_a_connection_and_others_nothing(
+def test_a_message_that_cannot_be_read_ends_only_the_connection_of_its_peer(
     simulation: Simulation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(*_message: object) -> None:
@@ -132,7 +132,7 @@ def test_what_cannot_be_read_for_whatever_reason_costs_its_peer_a_connection_and
     assert bad.statuses() == [TaskStatus.SUCCESS]
 
 
-def test_a_broken_connection_is_told_of_while_others_go_on_to_speak(simulation: Simulation) -> None:
+def test_a_broken_connection_is_handled_while_other_peers_keep_sending(simulation: Simulation) -> None:
     gone, busy = simulation.client(), simulation.client()
     ((header, frames),) = encode(CLIENT_TO_SCHEDULER, [ClientHeartbeat(1)])
     router, listener, connected = simulation.router, simulation.edge, simulation.tree.directory.connected
@@ -165,7 +165,9 @@ def test_a_goodbye_that_has_arrived_counts_before_the_end_of_its_connection(
 
 
 @pytest.mark.parametrize("direction", [CLIENT_TO_SCHEDULER, AGENT_TO_SCHEDULER])
-def test_so_it_does_when_it_is_read_long_after_that(simulation: Simulation, direction: Direction) -> None:
+def test_a_goodbye_counts_although_it_is_read_long_after_the_end_of_its_connection(
+    simulation: Simulation, direction: Direction
+) -> None:
     """Other peers have sent so many messages that the scheduler has already closed the connection."""
     agent, busy = simulation.agent(), simulation.client()
     nested = simulation.nested_client(agent)
@@ -187,7 +189,9 @@ def test_so_it_does_when_it_is_read_long_after_that(simulation: Simulation, dire
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "ipc://*"])
-def test_so_it_does_on_a_real_socket(simulation: Simulation, address: str) -> None:
+def test_a_goodbye_on_a_real_socket_counts_before_the_end_of_its_connection(
+    simulation: Simulation, address: str
+) -> None:
     """A client in a task sends many messages at once, and disconnects. Streams report the end after the last one."""
     token = simulation.agent().agent_token
     transport = open_transport(Endpoint.parse(address))
@@ -271,7 +275,7 @@ def test_two_hellos_in_one_turn_are_one_peer(simulation: Simulation) -> None:
     ]
 
 
-def test_what_was_received_and_sent_is_counted_by_the_name_of_the_message() -> None:
+def test_received_and_sent_items_are_counted_by_the_name_of_the_message() -> None:
     simulation = Simulation()
     client, _ = simulation.client(), simulation.agent()
     client.submit(3)
@@ -282,7 +286,7 @@ def test_what_was_received_and_sent_is_counted_by_the_name_of_the_message() -> N
     assert received["ClientHeartbeat"] == sent["ClientHeartbeatEcho"] > 0
 
 
-def test_messages_and_bytes_are_those_of_the_socket() -> None:
+def test_counted_messages_and_bytes_are_those_of_the_socket() -> None:
     simulation = Simulation()
     client, _ = simulation.client(), simulation.agent()
     client.create(b"an object")
@@ -298,7 +302,7 @@ def test_messages_and_bytes_are_those_of_the_socket() -> None:
     assert counts["bad_messages"] == 1
 
 
-def test_nothing_is_remembered_of_a_client_that_was_sent_away(simulation: Simulation) -> None:
+def test_the_scheduler_keeps_nothing_of_a_refused_client(simulation: Simulation) -> None:
     """Its Python version must not become the one that other peers are compared with."""
     stranger = simulation.client()
     stranger.die()
@@ -316,7 +320,7 @@ def test_nothing_is_remembered_of_a_client_that_was_sent_away(simulation: Simula
     assert client.statuses() == [TaskStatus.SUCCESS]
 
 
-def test_the_loss_of_a_connection_says_nothing_to_others(simulation: Simulation) -> None:
+def test_the_loss_of_a_connection_sends_nothing_to_other_clients(simulation: Simulation) -> None:
     others = [simulation.client() for _ in range(3)]
     lost = simulation.client()
     lost.comes_back = False
@@ -327,7 +331,7 @@ def test_the_loss_of_a_connection_says_nothing_to_others(simulation: Simulation)
     assert [len(other.heard) for other in others] == before
 
 
-def test_a_stranger_that_says_more_than_a_hello_is_hung_up_on(simulation: Simulation) -> None:
+def test_a_stranger_that_sends_more_than_a_hello_is_disconnected(simulation: Simulation) -> None:
     connection = simulation.open_connection(simulation.client())
     for _ in range(MESSAGES_MOST):
         simulation.router.deliver(connection, b"garbage", [])
@@ -362,7 +366,7 @@ def test_a_turn_is_bounded_in_items(simulation: Simulation, monkeypatch: pytest.
     assert len(simulation.router._incoming) == 1
 
 
-def test_a_message_that_comes_alone_is_answered_before_the_next_one_is_asked_for(simulation: Simulation) -> None:
+def test_a_single_message_is_answered_before_the_next_receive(simulation: Simulation) -> None:
     client, asked = simulation.client(), []
     receive = simulation.router.receive
 
@@ -378,7 +382,7 @@ def test_a_message_that_comes_alone_is_answered_before_the_next_one_is_asked_for
     assert asked == [True, False] * 2
 
 
-def test_what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_however_lively_it_seems(
+def test_messages_for_a_peer_that_acknowledges_nothing_are_bounded_and_it_is_disconnected(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     simulation = Simulation(scheduler_config(kept_bytes=1_000_000))
@@ -398,7 +402,7 @@ def test_what_waits_for_a_peer_that_acknowledges_nothing_is_bounded_however_live
     assert good.said(ObjectResponse)
 
 
-def test_what_waits_for_a_slow_peer_is_not_dropped() -> None:
+def test_messages_for_a_slow_peer_are_not_dropped() -> None:
     """A slow peer acknowledges some messages."""
     simulation = Simulation(scheduler_config(kept_bytes=1_000_000))
     slow = simulation.client()
@@ -415,7 +419,7 @@ def test_what_waits_for_a_slow_peer_is_not_dropped() -> None:
     assert list(simulation.tree.directory.connected) == [slow.connection]
 
 
-def test_chunks_that_come_while_others_are_answered_are_acknowledged_in_the_same_turn(
+def test_chunks_that_arrive_while_other_peers_are_answered_are_acknowledged_in_the_same_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Otherwise the window of a large value stays closed until another peer sends a message."""
@@ -453,7 +457,7 @@ def test_chunks_that_come_while_others_are_answered_are_acknowledged_in_the_same
 ONE = Connection(b"one")
 
 
-def test_each_connection_is_counted_for_itself() -> None:
+def test_messages_of_unknown_connections_are_counted_for_each() -> None:
     strangers = UnknownConnections()
     assert [strangers.add_message(ONE), strangers.add_message(Connection(b"other")), strangers.add_message(ONE)] == [
         1,
@@ -465,7 +469,7 @@ def test_each_connection_is_counted_for_itself() -> None:
     assert strangers.add_message(ONE) == 1
 
 
-def test_only_the_last_ones_are_remembered() -> None:
+def test_only_the_latest_unknown_connections_are_remembered() -> None:
     strangers = UnknownConnections()
     strangers.add_message(Connection(b"silent"))
     strangers.add_message(ONE)

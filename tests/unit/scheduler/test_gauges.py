@@ -29,7 +29,7 @@ def be_late(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
 
 
-def test_it_is_measured_from_one_reading_to_the_next(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_lag_of_the_loop_is_measured_from_one_reading_to_the_next(loop: asyncio.AbstractEventLoop) -> None:
     gauges = ProcessGauges(loop)
     gauges.start()
     gauges.start()
@@ -42,7 +42,7 @@ def test_it_is_measured_from_one_reading_to_the_next(loop: asyncio.AbstractEvent
     gauges.stop()
 
 
-def test_nothing_is_measured_while_nobody_watches(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_lag_of_the_loop_is_not_measured_after_stop(loop: asyncio.AbstractEventLoop) -> None:
     gauges = ProcessGauges(loop)
     gauges.start()
     gauges.stop()

@@ -29,7 +29,7 @@ def judged(keeper: KeyRegistry, *roles: str) -> dict[str, int]:
     return {file.name: judge(file.public, "10.0.0.9") for file in files}
 
 
-def test_each_socket_lets_in_its_roles(folder: KeyFolder) -> None:
+def test_each_socket_accepts_only_its_roles(folder: KeyFolder) -> None:
     keeper = KeyRegistry(folder)
     assert judged(keeper, *PEERS) == {"admin": 200, "client": 200, "monitor": 400, "worker": 200}
     assert judged(keeper, *VIEWERS) == {"admin": 200, "client": 400, "monitor": 200, "worker": 400}
@@ -37,7 +37,7 @@ def test_each_socket_lets_in_its_roles(folder: KeyFolder) -> None:
     assert folder.pairs()[-1].secret not in repr(keeper.admission_keys(*PEERS))
 
 
-def test_a_new_key_is_good_at_once_and_one_that_is_taken_back_ends_at_the_next_look(folder: KeyFolder) -> None:
+def test_a_new_key_is_accepted_at_once_and_a_revoked_one_ends_at_the_next_check(folder: KeyFolder) -> None:
     keeper = KeyRegistry(folder)
     alice = KeyFile.read(folder.allow("alice", CLIENT, None, TODAY))
     admission_keys = keeper.admission_keys(*PEERS)
@@ -55,7 +55,7 @@ def test_a_new_key_is_good_at_once_and_one_that_is_taken_back_ends_at_the_next_l
     assert not is_valid(alice.public)
 
 
-def test_a_key_that_was_made_used_and_taken_back_between_two_looks_ends(folder: KeyFolder) -> None:
+def test_a_key_that_was_made_used_and_revoked_between_two_checks_ends(folder: KeyFolder) -> None:
     keeper = KeyRegistry(folder)
     alice = KeyFile.read(folder.allow("alice", CLIENT, None, TODAY))
     assert keeper.admission_keys(*PEERS).judge(alice.public, "") == 200
@@ -64,7 +64,7 @@ def test_a_key_that_was_made_used_and_taken_back_between_two_looks_ends(folder: 
     assert keeper.look() == frozenset()
 
 
-def test_a_line_that_is_gone_ends_its_key_too(folder: KeyFolder) -> None:
+def test_a_removed_line_ends_its_key(folder: KeyFolder) -> None:
     keeper = KeyRegistry(folder)
     client = KeyFile.read(folder.path / "client.json")
     lines = [line for line in folder.list_path.read_text().splitlines() if client.public not in line]
@@ -116,7 +116,7 @@ FAILURES = {"disk": OSError(errno.EIO, "Input/output error"), "defect": Arithmet
 
 
 @pytest.mark.parametrize("broken", [*BREAKS])
-def test_a_list_that_cannot_be_read_changes_nothing_and_is_an_error_each_minute(
+def test_an_unreadable_list_of_keys_changes_nothing_and_is_logged_each_minute(
     folder: KeyFolder, broken: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
@@ -159,7 +159,7 @@ def test_a_list_that_cannot_be_read_changes_nothing_and_is_an_error_each_minute(
         ("\n", " until=2999-01-01\n", False),
     ],
 )
-def test_a_line_with_another_role_or_owner_ends_its_key_and_other_terms_do_not(
+def test_a_new_role_or_owner_of_a_line_ends_its_key_and_new_terms_do_not(
     folder: KeyFolder, old: str, new: str, ends: bool
 ) -> None:
     keeper, client = KeyRegistry(folder), KeyFile.read(folder.path / "client.json")
@@ -172,7 +172,7 @@ def test_a_line_with_another_role_or_owner_ends_its_key_and_other_terms_do_not(
     assert keeper.look() == ({client.public} if ends else set()), "and so when it is changed back"
 
 
-def test_a_key_that_is_used_between_a_change_of_its_line_and_the_next_look_ends_too(folder: KeyFolder) -> None:
+def test_a_key_used_between_a_change_of_its_line_and_the_next_check_ends(folder: KeyFolder) -> None:
     """Its earlier sessions have the old role."""
     keeper, client = KeyRegistry(folder), KeyFile.read(folder.path / "client.json")
     folder.list_path.write_text(folder.list_path.read_text().replace("client client ", "admin client "))
@@ -182,7 +182,7 @@ def test_a_key_that_is_used_between_a_change_of_its_line_and_the_next_look_ends_
     assert keeper.look() == {client.public}
 
 
-def test_the_log_tells_of_some_refusals_and_counts_the_others(
+def test_the_log_has_the_first_refusals_and_counts_the_rest(
     folder: KeyFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0

@@ -55,7 +55,7 @@ def hear(edge: MonitorEdge, *prefixes: str) -> list[bool]:
     return heard.changes
 
 
-def test_a_message_says_whose_it_is_and_how_much_it_shows(edge: MonitorEdge, tmp_path: Path) -> None:
+def test_a_monitor_message_names_its_scheduler_and_the_number_of_items(edge: MonitorEdge, tmp_path: Path) -> None:
     with Viewer(f"ipc://{tmp_path}/monitor", "scheduler") as viewer:
         assert hear(edge, "scheduler") == [True]
         items = [StateCount(0, "success", number) for number in range(ITEMS_MOST + 1)]
@@ -72,13 +72,13 @@ def test_a_message_says_whose_it_is_and_how_much_it_shows(edge: MonitorEdge, tmp
         assert hear(edge) == [False]
 
 
-def test_topics_are_ascii(edge: MonitorEdge, tmp_path: Path) -> None:
+def test_topics_that_are_not_ascii_are_ignored(edge: MonitorEdge, tmp_path: Path) -> None:
     with Viewer(f"ipc://{tmp_path}/monitor", "größe", "scheduler"):
         hear(edge, "scheduler")
         assert list(edge.prefixes()) == ["scheduler"]
 
 
-def test_a_viewer_that_wants_very_much_is_heard_in_parts(
+def test_many_subscriptions_of_a_viewer_are_handled_in_parts(
     edge: MonitorEdge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.scheduler.monitor_edge.CHANGES_MOST", 2)
@@ -93,20 +93,20 @@ def test_a_viewer_that_wants_very_much_is_heard_in_parts(
         assert max(parts) <= 2
 
 
-def test_a_traceback_is_cut_and_what_is_none_is_empty(edge: MonitorEdge) -> None:
+def test_a_long_traceback_is_truncated_and_an_unreadable_one_is_empty(edge: MonitorEdge) -> None:
     failure = TaskFailure("ValueError", "no", "x" * 10_000 + "the end", b"")
     assert len(edge.read_traceback(failure.encode())) == 4096
     assert edge.read_traceback(failure.encode()).endswith("the end")
     assert edge.read_traceback(b"rubbish") == ""
 
 
-def test_the_usual_place_follows_from_the_address() -> None:
+def test_the_default_monitor_address_is_derived_from_that_of_the_scheduler() -> None:
     assert Endpoint.parse("tcp://10.0.0.1:2345").monitor == Endpoint.parse("ipc:///tmp/10.0.0.1_2345_monitor")
     assert Endpoint.parse("ipc:///run/me/s").monitor == Endpoint.parse("ipc:///run/me/s_monitor")
     assert Endpoint.parse("inproc://here").monitor is None
 
 
-def test_where_the_usual_place_is_taken_it_is_in_a_private_folder(tmp_path: Path) -> None:
+def test_the_monitor_socket_is_in_a_private_folder_if_its_default_path_is_taken(tmp_path: Path) -> None:
     said: list[str] = []
     usual = tmp_path / "monitor"
     usual.write_text("a file of somebody")
@@ -121,7 +121,7 @@ def test_where_the_usual_place_is_taken_it_is_in_a_private_folder(tmp_path: Path
         open_publisher(Endpoint.parse(f"ipc://{usual}"), None, print)
 
 
-def test_there_is_none_within_a_process_unless_it_is_asked_for() -> None:
+def test_within_a_process_a_monitor_stream_exists_only_on_request() -> None:
     assert open_publisher(None, None, print) is None
     publisher = open_publisher(Endpoint.parse(ANYWHERE), None, print)
     assert publisher is not None

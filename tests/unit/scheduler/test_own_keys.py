@@ -42,7 +42,7 @@ def addresses_in(folder: Path) -> list[str]:
     return list(json.loads((folder / "client.json").read_text())["addresses"])
 
 
-def test_they_are_made_once_for_this_user_alone(home: Path) -> None:
+def test_keys_of_a_scheduler_are_made_once_and_are_private(home: Path) -> None:
     first = keys_at("tcp://127.0.0.1:2345")
     folder = folder_of(first)
     assert folder == home / f"{HOST}_2345"
@@ -54,7 +54,7 @@ def test_they_are_made_once_for_this_user_alone(home: Path) -> None:
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == kept
 
 
-def test_what_is_said_of_them_names_files_and_has_no_secret() -> None:
+def test_log_lines_about_new_keys_name_files_and_contain_no_secret() -> None:
     keys = keys_at("tcp://127.0.0.1:2345")
     folder = folder_of(keys)
     said = "\n".join(keys.say())
@@ -65,7 +65,7 @@ def test_what_is_said_of_them_names_files_and_has_no_secret() -> None:
     assert len([*keys_at("tcp://127.0.0.1:2345").say()]) == 1
 
 
-def test_files_know_where_others_reach_the_scheduler_now() -> None:
+def test_key_files_have_the_current_addresses_of_the_scheduler() -> None:
     folder = folder_of(keys_at("tcp://127.0.0.1:2345"))
     assert addresses_in(folder) == ["tcp://127.0.0.1:2345"]
     keys_at("tcp://*:2345", monitor_address="tcp://*:2346")
@@ -73,7 +73,7 @@ def test_files_know_where_others_reach_the_scheduler_now() -> None:
     assert addresses_in(folder) == [f"tcp://{here}:2345", f"tcp://{here}:2346", "tcp://127.0.0.1:2345"]
 
 
-def test_any_port_is_chosen_before_and_its_keys_go_with_the_scheduler(home: Path) -> None:
+def test_a_free_port_is_chosen_before_its_keys_which_are_removed_with_the_scheduler(home: Path) -> None:
     keys = keys_at("tcp://127.0.0.1:*", monitor_address="tcp://127.0.0.1:*")
     port = int(keys.endpoint.port)
     assert keys.endpoint.address == f"tcp://127.0.0.1:{port}"
@@ -84,7 +84,7 @@ def test_any_port_is_chosen_before_and_its_keys_go_with_the_scheduler(home: Path
     assert list(home.iterdir()) == []
 
 
-def test_those_of_a_scheduler_that_was_killed_are_removed_by_who_started_it(home: Path) -> None:
+def test_keys_of_a_killed_scheduler_are_removed_by_the_process_that_started_it(home: Path) -> None:
     remove_keys(keys_at("tcp://127.0.0.1:*").endpoint)
     assert list(home.iterdir()) == []
     keys = keys_at("tcp://127.0.0.1:*")
@@ -92,7 +92,7 @@ def test_those_of_a_scheduler_that_was_killed_are_removed_by_who_started_it(home
     remove_keys(keys.endpoint)
 
 
-def test_new_ones_go_if_it_cannot_listen_and_old_ones_never(home: Path) -> None:
+def test_only_new_keys_are_removed_if_the_scheduler_cannot_listen(home: Path) -> None:
     keys = keys_at("tcp://127.0.0.1:2345")
     keys.forget()
     assert len([*home.iterdir()]) == 1
@@ -102,12 +102,12 @@ def test_new_ones_go_if_it_cannot_listen_and_old_ones_never(home: Path) -> None:
     assert list(home.iterdir()) == []
 
 
-def test_a_monitor_on_tcp_has_keys_too(home: Path) -> None:
+def test_a_monitor_on_tcp_needs_keys(home: Path) -> None:
     keys = keys_at("ipc:///tmp/scaler-test.sock", monitor_address="tcp://127.0.0.1:2346")
     assert folder_of(keys) == home / f"{HOST}_2346"
 
 
-def test_only_the_long_option_does_without(home: Path) -> None:
+def test_only_the_insecure_option_starts_a_tcp_scheduler_without_keys(home: Path) -> None:
     assert keys_at("tcp://*:2345", insecure_let_everybody_run_code=True).folder is None
     for address in ("ipc:///tmp/x", "inproc://x"):
         assert keys_at(address).folder is None
@@ -116,7 +116,7 @@ def test_only_the_long_option_does_without(home: Path) -> None:
         keys_at("tcp://*:2345", insecure_let_everybody_run_code=True, keys=str(home))
 
 
-def test_those_that_are_named_are_the_only_ones(tmp_path: Path, home: Path) -> None:
+def test_a_given_folder_of_keys_is_the_only_one_used(tmp_path: Path, home: Path) -> None:
     folder = KeyFolder.make(tmp_path / "keys", ["tcp://scheduler:2345"])
     keys = keys_at("tcp://*:2345", keys=str(folder.path))
     assert folder_of(keys) == folder.path
@@ -127,7 +127,7 @@ def test_those_that_are_named_are_the_only_ones(tmp_path: Path, home: Path) -> N
 
 
 @pytest.mark.parametrize("broken", ["file", "others", "damaged"])
-def test_where_none_can_be_made_one_sentence_says_what_to_do(home: Path, broken: str) -> None:
+def test_keys_that_cannot_be_made_or_read_are_an_error_that_says_what_to_do(home: Path, broken: str) -> None:
     if broken == "file":
         home.touch()
     else:
@@ -149,7 +149,7 @@ def test_where_none_can_be_made_one_sentence_says_what_to_do(home: Path, broken:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_home_that_cannot_be_written_is_no_reason_to_do_without(home: Path) -> None:
+def test_a_scheduler_without_a_writable_key_folder_does_not_start_without_keys(home: Path) -> None:
     home.mkdir(mode=0o500)
     with pytest.raises(ConfigError, match="SCALER_KEY_FOLDER"):
         keys_at("tcp://127.0.0.1:2345")

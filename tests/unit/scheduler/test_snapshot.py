@@ -23,7 +23,7 @@ def slow(_run: RunTask) -> Outcome:
     return Outcome(seconds=100.0)
 
 
-def test_an_idle_scheduler() -> None:
+def test_the_snapshot_of_an_idle_scheduler_has_zeros() -> None:
     assert lines(Simulation()) == {
         "tasks": "0 wait for a worker, 0 are at workers",
         "workers": "0 in 0 clusters, 0 of them have tasks",
@@ -35,7 +35,7 @@ def test_an_idle_scheduler() -> None:
     }
 
 
-def test_a_busy_scheduler() -> None:
+def test_the_snapshot_of_a_busy_scheduler_has_its_tasks_and_peers() -> None:
     simulation = Simulation()
     client, agent = simulation.client(), simulation.agent(3, slow)
     other, nested = simulation.client(), simulation.nested_client(agent)
@@ -69,7 +69,7 @@ def test_a_busy_scheduler() -> None:
         (OBJECT_STORE, "objects", "the object store is being restarted"),
     ],
 )
-def test_a_part_that_is_being_restarted_says_nothing_and_the_others_do(part: str, line: str, sentence: str) -> None:
+def test_a_restarting_part_is_named_in_the_snapshot_and_other_parts_report(part: str, line: str, sentence: str) -> None:
     simulation = Simulation()
     simulation.client()
     for _ in range(3):
@@ -81,7 +81,7 @@ def test_a_part_that_is_being_restarted_says_nothing_and_the_others_do(part: str
     assert told["clients"].startswith("1, ")
 
 
-def test_the_last_line_is_a_sentence() -> None:
+def test_the_last_log_line_of_a_scheduler_is_a_sentence() -> None:
     simulation = Simulation()
     counts = {**simulation.dispatcher.statistics(), **simulation.edge.statistics(), **simulation.tree.statistics()}
     assert ended({**counts, "messages_sent": 1_234, "bytes_sent": 2_048}) == (

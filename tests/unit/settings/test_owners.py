@@ -61,11 +61,11 @@ def timeout() -> float | None:
     return value
 
 
-def test_a_file_of_mine_counts(folder: Path) -> None:
+def test_a_settings_file_of_this_user_counts(folder: Path) -> None:
     assert timeout() == 9
 
 
-def test_a_file_of_another_user_is_refused_by_each_client_with_its_owner_and_a_cure(
+def test_a_settings_file_of_another_user_is_refused_with_its_owner_and_a_remedy(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_another_user(monkeypatch)
@@ -77,7 +77,7 @@ def test_a_file_of_another_user_is_refused_by_each_client_with_its_owner_and_a_c
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_so_it_is_for_root_in_the_folder_of_a_user(folder: Path) -> None:
+def test_root_refuses_settings_in_the_folder_of_another_user(folder: Path) -> None:
     assert timeout() == 9
     os.chown(folder / "scaler.toml", STRANGER, STRANGER)
     assert f"scaler.toml belongs to {STRANGER}, and this program runs as root" in refusal()
@@ -86,7 +86,7 @@ def test_so_it_is_for_root_in_the_folder_of_a_user(folder: Path) -> None:
     assert refusal().startswith(f"{folder} belongs to {STRANGER}")
 
 
-def test_a_file_of_another_user_without_settings_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_user_without_settings_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(folder / "scaler.toml", "# nothing\n")
     write(folder / "pyproject.toml", "[project]\ndependencies = [\n'scaler==1.0',\n]\n")
     as_another_user(monkeypatch)
@@ -98,7 +98,7 @@ def test_a_file_of_another_user_without_settings_is_none(folder: Path, monkeypat
 
 
 @pytest.mark.parametrize("mode", [0o646, 0o666])
-def test_a_file_that_all_can_write_is_refused(folder: Path, mode: int) -> None:
+def test_a_settings_file_that_all_users_can_write_is_refused(folder: Path, mode: int) -> None:
     assert timeout() == 9
     (folder / "scaler.toml").chmod(mode)
     assert f"can be written by others: its mode is {mode:o}; " in refusal()
@@ -106,7 +106,7 @@ def test_a_file_that_all_can_write_is_refused(folder: Path, mode: int) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
-def test_a_folder_that_others_can_write_is_refused_unless_they_can_replace_nothing_there(
+def test_settings_in_a_folder_writable_by_others_are_refused_unless_it_is_sticky(
     folder: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     shared_group(monkeypatch)
@@ -120,7 +120,9 @@ def shared_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grp, "getgrgid", lambda gid: SimpleNamespace(gr_name="team", gr_mem=["eve"]))
 
 
-def test_a_group_may_write_if_it_is_the_owners_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settings_file_may_be_writable_by_the_private_group_of_its_owner(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, user = folder / "scaler.toml", pwd.getpwuid(os.geteuid())
     group = SimpleNamespace(gr_name=user.pw_name, gr_mem=[user.pw_name])
     monkeypatch.setattr(grp, "getgrgid", lambda gid: group)
@@ -137,7 +139,7 @@ def test_a_group_may_write_if_it_is_the_owners_own(folder: Path, monkeypatch: py
         assert "can be written by others" in refusal()
 
 
-def test_both_ends_of_a_link_count(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_both_ends_of_a_link_to_settings_are_checked(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     elsewhere.chmod(0o755)
     write(elsewhere / "a.toml", "client.timeout_seconds = 8\n")
@@ -154,14 +156,16 @@ def test_both_ends_of_a_link_count(folder: Path, tmp_path_factory: pytest.TempPa
     assert refusal().startswith(f"{elsewhere}, of ")
 
 
-def test_a_pipe_in_the_place_of_the_file_is_none_and_is_not_waited_for(folder: Path) -> None:
+def test_a_pipe_in_place_of_the_settings_file_is_ignored_without_waiting(folder: Path) -> None:
     (folder / "scaler.toml").unlink()
     os.mkfifo(folder / "scaler.toml")
     assert timeout() is None
 
 
 @pytest.mark.parametrize("kind", [ClusterConfig, SchedulerConfig])
-def test_no_file_names_a_logging_configuration_which_can_run_code(folder: Path, kind: type[Settings]) -> None:
+def test_a_logging_configuration_can_run_code_and_is_refused_in_a_settings_file(
+    folder: Path, kind: type[Settings]
+) -> None:
     write(folder / "logging.ini", "")
     write(folder / "scaler.toml", f"{kind.TABLE}.logging_config_file = '{folder}/logging.ini'\n")
     assert refusal(kind) == (
@@ -172,7 +176,7 @@ def test_no_file_names_a_logging_configuration_which_can_run_code(folder: Path, 
 
 
 @pytest.mark.parametrize("kind", [ClientConfig, ClusterConfig, SymphonyConfig, UiConfig])
-def test_no_file_names_users_to_trust_whose_answers_can_run_code(folder: Path, kind: type[Settings]) -> None:
+def test_trusted_users_could_run_code_and_are_refused_in_a_settings_file(folder: Path, kind: type[Settings]) -> None:
     write(folder / "scaler.toml", f"{kind.TABLE}.trust_users = [65534]\n")
     option = "" if kind is ClientConfig else ", with --trust-users"
     assert refusal(kind).startswith(

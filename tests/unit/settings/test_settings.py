@@ -133,7 +133,7 @@ def test_missing_logging_configuration_is_refused_by_name(tmp_path: Path) -> Non
         ClusterConfig("ipc:///tmp/x", 2, ("one", "two"), heartbeat_interval_seconds=0.5),
     ],
 )
-def test_settings_arrive_as_they_were(config: Any) -> None:
+def test_settings_are_sent_to_a_child_process_unchanged(config: Any) -> None:
     assert type(config).from_json(config.to_json()) == config
     assert "\n" not in config.to_json()
 
@@ -144,12 +144,12 @@ def test_unknown_setting_is_refused_by_name() -> None:
         SchedulerConfig.from_json(text)
 
 
-def test_bad_setting_is_refused_on_arrival_too() -> None:
+def test_bad_setting_from_json_is_refused() -> None:
     with pytest.raises(ConfigError, match="crash_limit"):
         SchedulerConfig.from_json(SCHEDULER.to_json().replace('"crash_limit": 3', '"crash_limit": 0'))
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         SCHEDULER.io_threads = 2  # type: ignore[misc]
 
@@ -158,7 +158,7 @@ def test_settings_do_not_change() -> None:
 
 
 @pytest.mark.parametrize("kind", PROCESSES)
-def test_each_setting_says_what_it_does_and_what_its_default_is(kind: type[Settings]) -> None:
+def test_each_setting_has_a_description_a_valid_default_and_a_unit(kind: type[Settings]) -> None:
     for row in kind.rows():
         assert row.text, row.name
         assert not row.text.endswith("."), row.name
@@ -176,25 +176,25 @@ def test_each_field_is_in_the_table(kind: type[Settings]) -> None:
     assert [row.name for row in kind.own_rows()] == names
 
 
-def test_a_name_that_several_processes_have_means_the_same_kind_of_value() -> None:
+def test_settings_of_one_name_have_the_same_kind_in_all_processes() -> None:
     kinds: dict[str, str] = {}
     for row in (row for kind in PROCESSES for row in kind.rows()):
         assert kinds.setdefault(row.name, row.kind) == row.kind, row.name
 
 
-def test_the_time_between_two_looks_is_the_one_of_the_policy() -> None:
+def test_the_description_of_load_balance_trigger_times_has_the_interval_of_the_policy() -> None:
     (row,) = (row for row in SchedulerConfig.rows() if row.name == "load_balance_trigger_times")
     assert f"{LOOK_SECONDS * 1000:g} ms apart" in row.text
 
 
-def test_a_cluster_has_as_many_workers_as_names_else_as_its_executor_says() -> None:
+def test_n_workers_defaults_to_the_number_of_worker_names() -> None:
     assert ClusterConfig.of({"address": "ipc:///tmp/x"}).n_workers is None
     assert ClusterConfig.of({"address": "ipc:///tmp/x", "worker_names": ("a", "b")}).n_workers == 2
     assert ClusterConfig.of({"address": "ipc:///tmp/x", "n_workers": 3}).n_workers == 3
 
 
 @pytest.mark.parametrize("level", ["debug", "Debug", "DEBUG"])
-def test_names_of_levels_are_known_in_any_case(level: str) -> None:
+def test_names_of_logging_levels_are_case_insensitive(level: str) -> None:
     assert LoggingConfig(level=level).level == "DEBUG"
 
 
@@ -211,12 +211,12 @@ def test_bad_setting_of_a_client_is_refused_by_name(name: str, value: Any, why: 
     assert why in bad(ClientConfig(), **{name: value})
 
 
-def test_limits_are_said_as_plain_numbers_with_their_unit() -> None:
+def test_errors_name_limits_as_plain_numbers_with_their_unit() -> None:
     why = "object_memory_bytes must be between 1,048,576 and 4,611,686,018,427,387,904 bytes, not 1"
     assert bad(CLUSTER, object_memory_bytes=1) == why
 
 
-def test_capabilities_are_texts_or_in_code_a_dict() -> None:
+def test_capabilities_are_texts_and_may_be_a_dict_in_code() -> None:
     configured_values = {"address": "tcp://127.0.0.1:2345", "capabilities": {"gpu": 2, "memory": "64G"}}
     assert ClusterConfig.of(configured_values).capabilities == ("gpu=2", "memory=64G")
     assert dataclasses.replace(CLUSTER, capabilities=("gpu=2", "licence")).capabilities == ("gpu=2", "licence")

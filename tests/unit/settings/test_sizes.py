@@ -19,7 +19,7 @@ NAMES = [f"{kind.TABLE}-{row.name}" for kind, row in SIZES]
 
 
 @pytest.mark.parametrize(("text", "size"), READ.items())
-def test_a_size_is_a_number_with_a_unit_of_1024(text: str, size: int) -> None:
+def test_units_of_sizes_are_powers_of_1024(text: str, size: int) -> None:
     assert read_size("it", text) == size
     assert read_size("it", size_text(size)) == size
 
@@ -27,12 +27,12 @@ def test_a_size_is_a_number_with_a_unit_of_1024(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "G", "1.5", "-1", "1e9", "1,000", "²", "5X", "5 i", "5KG", "9" * 20, "1_000", "nan"]
 )
-def test_other_texts_are_refused(text: str) -> None:
+def test_texts_that_are_no_sizes_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^it must be a whole number, or a number with K, M, G or T .*such as 64G"):
         read_size("it", text)
 
 
-def test_there_are_settings_in_bytes() -> None:
+def test_settings_in_bytes_are_those_whose_names_end_in_bytes() -> None:
     names = {row.name for _, row in SIZES}
     assert len(names) > 10
     assert names == {row.name for kind in PROCESSES for row in kind.rows() if row.name.endswith("_bytes")}

@@ -36,12 +36,12 @@ def refusal(kind: type[Settings] = SchedulerConfig, **given: Any) -> str:
     return str(error.value)
 
 
-def test_without_any_source_there_are_the_defaults() -> None:
+def test_without_any_source_settings_have_their_defaults() -> None:
     assert scheduler() == SchedulerConfig(ADDRESS)
     assert gather(ClientConfig, {}) == ClientConfig()
 
 
-def test_the_later_source_wins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_source_of_a_setting_wins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "scaler.toml").write_text("[scheduler]\ncrash_limit = 5\nio_threads = 5\nper_worker_queue_size = 5\n")
     monkeypatch.setenv("SCALER_IO_THREADS", "6")
     monkeypatch.setenv("SCALER_PER_WORKER_QUEUE_SIZE", "6")
@@ -77,7 +77,7 @@ def test_lists_and_logging_are_read_from_the_environment(monkeypatch: pytest.Mon
     assert config.logging == LoggingConfig(("/a", "/b"), "DEBUG")
 
 
-def test_an_empty_variable_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_variable_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_CRASH_LIMIT", "")
     assert scheduler().crash_limit == 3
 
@@ -98,14 +98,14 @@ def test_each_kind_of_value_is_read_from_the_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["[tool.scaler.scheduler]\ncrash_limit = 5", "[tool]\nscaler.scheduler.crash_limit = 5"]
 )
-def test_a_project_may_have_the_tables_in_its_own_file(folder: Path, text: str) -> None:
+def test_pyproject_may_contain_the_tables_of_settings(folder: Path, text: str) -> None:
     (folder / "pyproject.toml").write_text(text)
     assert scheduler().crash_limit == 5
     (folder / "scaler.toml").write_text("")
     assert scheduler().crash_limit == 3, "one file counts, not both"
 
 
-def test_a_project_without_the_table_is_not_read_as_toml(folder: Path) -> None:
+def test_a_pyproject_without_the_tables_is_not_parsed(folder: Path) -> None:
     (folder / "pyproject.toml").write_text("dependencies = ['scaler'] this is no TOML")
     assert scheduler() == SchedulerConfig(ADDRESS)
 
@@ -145,7 +145,7 @@ def test_a_bad_value_of_a_file_names_its_table(folder: Path, file: str, prefix: 
     assert refusal() == f"[{prefix}scheduler] of {file}: {why}"
 
 
-def test_an_unknown_table_is_refused_with_those_that_there_are(folder: Path) -> None:
+def test_an_unknown_table_is_refused_with_the_known_ones(folder: Path) -> None:
     (folder / "scaler.toml").write_text("[sheduler]\ncrash_limit = 3\n")
     assert refusal() == (
         "scaler.toml: 'sheduler' is not a table of settings; "
@@ -158,7 +158,7 @@ def test_a_file_that_is_no_toml_is_refused_by_name(folder: Path) -> None:
     assert refusal().startswith(f"{folder}/scaler.toml is not TOML: ")
 
 
-def test_what_must_be_given_is_asked_for() -> None:
+def test_a_required_setting_that_is_not_given_is_an_error_that_names_it() -> None:
     with pytest.raises(ConfigError, match="address is required: give it as an argument or as SCALER_ADDRESS"):
         gather(SchedulerConfig, {})
 
@@ -174,7 +174,7 @@ class Thing:
         self.values = given({"address": address, "threads": threads, "crash_limit": crash_limit, "other": other})
 
 
-def test_an_argument_that_is_not_given_is_what_is_said_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_argument_that_is_not_given_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_CRASH_LIMIT", "7")
     monkeypatch.setenv("SCALER_IO_THREADS", "8")
     monkeypatch.setenv("SCALER_ADDRESS", ADDRESS)
@@ -186,19 +186,19 @@ def test_an_argument_that_is_not_given_is_what_is_said_outside(monkeypatch: pyte
     assert "crash_limit" not in Thing().values, "its default is in the table"
 
 
-def test_the_signature_has_the_defaults_of_the_table() -> None:
+def test_a_completed_signature_has_the_defaults_of_the_table() -> None:
     text = "(address: 'str' = '', threads: 'int' = 1, *, crash_limit: 'int' = 3, other: 'int' = 0) -> 'None'"
     assert str(inspect.signature(Thing)) == text
     with pytest.raises(TypeError, match="crash_limt"):
         Thing(crash_limt=3)  # type: ignore[call-arg]
 
 
-def test_an_argument_of_another_system_is_answered_with_what_to_do_here() -> None:
+def test_the_error_for_an_argument_of_another_system_says_what_to_do() -> None:
     with pytest.raises(TypeError, match="'object_storage_address'; leave it out: the scheduler keeps the objects"):
         Thing(object_storage_address="tcp://127.0.0.1:1")  # type: ignore[call-arg]
 
 
-def test_options_are_the_settings_that_the_signature_does_not_name() -> None:
+def test_keyword_options_are_the_settings_that_the_signature_does_not_name() -> None:
     @takes_settings((SchedulerConfig, {}))
     def init(address: str = "", **options: Any) -> None:
         seen.append(given(locals() | {"seen": NOT_GIVEN}))

@@ -8,7 +8,7 @@ from scaler.config import ConfigError
 from scaler.settings import SymphonyConfig
 
 
-def test_each_place_at_the_service_is_a_worker() -> None:
+def test_each_slot_of_a_symphony_service_is_a_worker() -> None:
     config = SymphonyConfig(
         "tcp://127.0.0.1:1", "Service", 2, worker_name="grid", death_timeout_seconds=5, key_file="w.json"
     )
@@ -19,12 +19,12 @@ def test_each_place_at_the_service_is_a_worker() -> None:
     assert len(set(SymphonyConfig("tcp://127.0.0.1:1", "Service", 2).of_cluster().worker_names)) == 2
 
 
-def test_a_required_option_that_is_not_given_is_named_as_one_writes_it() -> None:
+def test_a_required_option_that_is_not_given_is_named_as_it_is_written() -> None:
     with pytest.raises(ConfigError, match=r"base_concurrency \(-n, --base-concurrency\) is required"):
         SymphonyConfig.of({"address": "tcp://127.0.0.1:1", "service": "Service"})
 
 
 @pytest.mark.parametrize("service", ["", "two words"])
-def test_a_service_has_a_name(service: str) -> None:
+def test_a_symphony_service_needs_a_valid_name(service: str) -> None:
     with pytest.raises(ConfigError, match="the name of a Symphony service"):
         SymphonyConfig("tcp://127.0.0.1:1", service, 1)

@@ -23,7 +23,7 @@ def nothing_was_said(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     warn_of_unknown_variables.cache_clear()
 
 
-def test_an_unknown_variable_is_named_once_with_the_nearest_known_one(
+def test_one_warning_names_unknown_variables_and_the_nearest_known_ones(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("SCALER_CRASH_LIMT", "3")
@@ -38,21 +38,23 @@ def test_an_unknown_variable_is_named_once_with_the_nearest_known_one(
     )
 
 
-def test_in_a_task_nothing_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_in_a_task_there_is_no_warning_about_unknown_variables(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setenv("SCALER_COLOUR", "red")
     monkeypatch.setenv(MARK, "1234")
     configured_values(ClientConfig, ["timeout_seconds"])
     assert caplog.records == []
 
 
-def test_other_variables_of_scaler_and_those_of_kubernetes_are_known() -> None:
+def test_further_variables_of_scaler_and_of_kubernetes_are_known() -> None:
     assert set(NO_SETTINGS) == {MARK, BACK_END_VARIABLE, KEYS_VARIABLE, SHARING_VARIABLE}
     of_kubernetes = ["SERVICE_HOST", "SERVICE_PORT_AGENTS", "PORT", "PORT_2345_TCP", "PORT_2345_TCP_ADDR"]
     names = [f"SCALER_SCHEDULER_{name}" for name in of_kubernetes] + ["SCALER_PORT", *NO_SETTINGS, "PATH"]
     assert unknown([*names, "SCALER_PORTS"]) == ["SCALER_PORTS"]
 
 
-def test_an_address_that_kubernetes_has_set_for_a_service_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_kubernetes_sets_as_scaler_port_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_PORT", "tcp://10.0.0.1:2345")
     assert configured_values(UiConfig, ["port"]) == {}
     monkeypatch.setenv("SCALER_PORT", "50002")

@@ -16,7 +16,7 @@ from scaler.store.host_share import HostShare, StoredBytes, folder_of_user
 MIB = 1 << 20
 
 
-def test_each_knows_what_the_others_hold(tmp_path: Path) -> None:
+def test_each_store_knows_the_bytes_of_the_others(tmp_path: Path) -> None:
     first, second = HostShare(tmp_path), HostShare(tmp_path)
     first.report(100 * MIB, 8 * MIB)
     second.refresh()
@@ -30,7 +30,7 @@ def test_each_knows_what_the_others_hold(tmp_path: Path) -> None:
     first.close()
 
 
-def test_of_two_that_take_at_once_one_sees_both(tmp_path: Path) -> None:
+def test_of_two_stores_that_take_memory_at_once_one_sees_both(tmp_path: Path) -> None:
     first, second = HostShare(tmp_path), HostShare(tmp_path)
     first.report(20 * MIB, 0)
     second.report(20 * MIB, 0)
@@ -39,7 +39,7 @@ def test_of_two_that_take_at_once_one_sees_both(tmp_path: Path) -> None:
     second.close()
 
 
-def test_it_does_not_look_at_the_others_for_each_value(tmp_path: Path) -> None:
+def test_other_stores_are_read_only_after_a_number_of_bytes(tmp_path: Path) -> None:
     first, second = HostShare(tmp_path), HostShare(tmp_path, refresh_bytes=100 * MIB)
     first.report(20 * MIB, 0)
     second.report(60 * MIB, 0)
@@ -69,7 +69,7 @@ def test_a_file_that_a_cleaner_has_removed_is_made_again_with_its_folder(tmp_pat
 
 
 @pytest.mark.processes
-def test_what_a_killed_process_held_counts_no_more(tmp_path: Path) -> None:
+def test_memory_of_a_killed_process_does_not_count(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from scaler.store.host_share import HostShare; "
         f"HostShare(Path(sys.argv[1])).{HostShare.report.__name__}(50 << 20, 4 << 20); "
@@ -92,7 +92,7 @@ def test_what_a_killed_process_held_counts_no_more(tmp_path: Path) -> None:
     share.close()
 
 
-def test_alone_it_leaves_nothing(tmp_path: Path) -> None:
+def test_the_last_host_share_removes_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     share = HostShare(folder)
@@ -102,7 +102,7 @@ def test_alone_it_leaves_nothing(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_without_a_folder_it_knows_nothing() -> None:
+def test_a_host_share_without_a_folder_knows_no_other_stores() -> None:
     share = HostShare(None)
     share.report(MIB, MIB)
     share.refresh()
@@ -110,7 +110,7 @@ def test_without_a_folder_it_knows_nothing() -> None:
     share.close()
 
 
-def test_what_is_no_number_counts_as_nothing(tmp_path: Path) -> None:
+def test_a_damaged_file_of_another_store_counts_as_nothing(tmp_path: Path) -> None:
     share = HostShare(tmp_path)
     other = HostShare(tmp_path)
     os.truncate(next(file for file in tmp_path.iterdir() if file != share._file), 3)

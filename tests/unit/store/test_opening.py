@@ -23,7 +23,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "USUAL_FOLDER", str(tmp_path / "disk"))
 
 
-def test_limits_are_said_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_limits_of_a_store_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         store = open_store(1 << 30, str(tmp_path / "disk"), 5_000)
     assert (store.hot_most, store.cold_most) == (1 << 30, 5_000)
@@ -31,7 +31,7 @@ def test_limits_are_said_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFix
     store.close()
 
 
-def test_without_settings_it_is_half_of_the_free_memory() -> None:
+def test_without_settings_a_store_takes_half_of_the_free_memory() -> None:
     before = free_bytes()
     store = open_store(None, "", None)
     assert before / 3 < store.hot_most < before / 1.5
@@ -39,19 +39,19 @@ def test_without_settings_it_is_half_of_the_free_memory() -> None:
     store.close()
 
 
-def test_no_disk_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_store_with_a_disk_limit_of_zero_ignores_the_folder(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         store = open_store(None, "/nonexistent", 0)
     assert "none on disk;" in caplog.text
     store.close()
 
 
-def test_folder_that_is_not_there_is_refused() -> None:
+def test_missing_spill_folder_is_refused() -> None:
     with pytest.raises(ConfigError, match="spill_folder: the folder /nonexistent does not exist"):
         open_store(None, "/nonexistent", None)
 
 
-def test_folder_in_memory_is_refused_and_the_usual_one_is_left_alone(
+def test_a_given_spill_folder_in_memory_is_refused_and_the_usual_one_is_not_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(opening, "is_in_memory", lambda _folder: True)
@@ -69,7 +69,7 @@ def test_folder_that_cannot_be_written_to_is_refused() -> None:
         open_store(None, "/proc/self", None)
 
 
-def test_without_a_private_folder_each_keeps_to_its_budget_alone(
+def test_without_a_private_folder_a_store_has_a_budget_of_its_own(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "run" / "scaler").write_text("in the way")

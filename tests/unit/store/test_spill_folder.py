@@ -34,7 +34,7 @@ def written(base: Path) -> tuple[SpillFolder, SharedBlock, int]:
     return folder, block, writing.checksum
 
 
-def test_nobody_else_can_read_the_files(tmp_path: Path) -> None:
+def test_spilled_values_are_private_files(tmp_path: Path) -> None:
     folder, _, _ = written(tmp_path)
     (made,) = tmp_path.iterdir()
     assert made.stat().st_mode & 0o777 == 0o700
@@ -43,7 +43,7 @@ def test_nobody_else_can_read_the_files(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_a_spilled_value_is_read_as_it_was_written(tmp_path: Path) -> None:
     folder, block, checksum = written(tmp_path)
     again = SharedBlock.new(block.sizes)
     folder.read(ONE, again, checksum)
@@ -72,7 +72,7 @@ def test_a_tenth_of_the_disk_stays_free(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.processes
-def test_what_a_killed_store_has_left_is_removed_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
+def test_files_of_a_killed_store_are_removed_and_those_of_a_living_one_stay(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", LEAVES, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
@@ -87,7 +87,7 @@ def test_what_a_killed_store_has_left_is_removed_and_what_a_living_one_has_is_no
 
 
 @pytest.mark.parametrize("strange", ["notes.txt", "lock", "folder"])
-def test_what_cannot_be_told_stays(tmp_path: Path, strange: str) -> None:
+def test_folders_that_may_not_be_spilled_values_stay(tmp_path: Path, strange: str) -> None:
     """The folder contains a file of another program, has no lock, or contains a folder."""
     folder, _, _ = written(tmp_path)
     (made,) = tmp_path.iterdir()
@@ -102,7 +102,7 @@ def test_what_cannot_be_told_stays(tmp_path: Path, strange: str) -> None:
     assert (made / ONE.hex()).exists()
 
 
-def test_folder_of_another_user_or_host_stays(tmp_path: Path) -> None:
+def test_spill_folder_of_another_user_or_host_stays(tmp_path: Path) -> None:
     folder, _, _ = written(tmp_path)
     (made,) = tmp_path.iterdir()
     os.close(folder._lock)
@@ -111,7 +111,7 @@ def test_folder_of_another_user_or_host_stays(tmp_path: Path) -> None:
     assert other.exists()
 
 
-def test_folders_in_memory_are_told_from_disks(tmp_path: Path) -> None:
+def test_folders_in_memory_are_distinguished_from_disks(tmp_path: Path) -> None:
     assert is_in_memory(Path("/proc/self/cwd")) == is_in_memory(Path.cwd())
     shared = Path("/dev/shm")
     if any(line.split()[4] == str(shared) for line in Path("/proc/self/mountinfo").read_text().splitlines()):

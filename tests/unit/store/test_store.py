@@ -78,7 +78,7 @@ def memory_of(store: ValueStore) -> int:
     return sum(os.fstat(memory.descriptor).st_blocks * 512 for memory in store._memories)
 
 
-def test_the_least_recently_used_value_goes_cold_and_comes_back(bench: Callable[..., Bench]) -> None:
+def test_the_least_recently_used_value_is_spilled_and_read_again(bench: Callable[..., Bench]) -> None:
     b = bench(hot=3 * OWN)
     for number in range(3):
         b.take(number, OWN - 64)
@@ -96,7 +96,7 @@ def test_the_least_recently_used_value_goes_cold_and_comes_back(bench: Callable[
         b.check(number, OWN - 64)
 
 
-def test_what_is_accounted_is_what_the_system_has_given(bench: Callable[..., Bench]) -> None:
+def test_accounted_bytes_are_those_that_the_system_has_given(bench: Callable[..., Bench]) -> None:
     b = bench(hot=1 << 40)
     for number in range(100):
         b.take(number, 70_000 + 997 * number)
@@ -104,7 +104,7 @@ def test_what_is_accounted_is_what_the_system_has_given(bench: Callable[..., Ben
     assert b.store.hot_bytes <= memory_of(b.store) <= b.store.hot_bytes + 3 * 4096
 
 
-def test_slab_counts_until_its_last_value_is_gone(bench: Callable[..., Bench]) -> None:
+def test_slab_counts_until_its_last_value_is_dropped(bench: Callable[..., Bench]) -> None:
     b = bench(hot=1 << 40)
     for number in range(10):
         b.take(number, MIB)
@@ -117,7 +117,7 @@ def test_slab_counts_until_its_last_value_is_gone(bench: Callable[..., Bench]) -
     assert b.store.hot_bytes == 0
 
 
-def test_all_values_of_a_slab_go_before_those_of_the_next(bench: Callable[..., Bench]) -> None:
+def test_all_values_of_a_slab_are_spilled_before_those_of_the_next(bench: Callable[..., Bench]) -> None:
     b = bench(hot=SLAB_BYTES + 4 * MIB)
     for number in range(32):
         b.take(number, 4 * MIB - 64)
@@ -127,7 +127,7 @@ def test_all_values_of_a_slab_go_before_those_of_the_next(bench: Callable[..., B
 
 
 @pytest.mark.parametrize("cold", [0, 1 << 40], ids=["no disk", "disk"])
-def test_slab_of_which_little_is_left_is_emptied(bench: Callable[..., Bench], cold: int) -> None:
+def test_slab_with_few_values_left_is_emptied(bench: Callable[..., Bench], cold: int) -> None:
     b = bench(2 * SLAB_BYTES, cold)
     for number in range(3 * 16):
         b.take(number, 4 * MIB - 64)
@@ -143,7 +143,7 @@ def test_slab_of_which_little_is_left_is_emptied(bench: Callable[..., Bench], co
         b.check(number, 4 * MIB - 64)
 
 
-def test_what_is_read_stays_and_goes_when_its_reader_is_done(bench: Callable[..., Bench]) -> None:
+def test_value_stays_in_memory_while_it_is_read_and_is_spilled_later(bench: Callable[..., Bench]) -> None:
     b = bench(hot=OWN)
     b.take(0, OWN - 64)
     _, block = b.store.find(name(0))
@@ -200,7 +200,7 @@ def test_newer_value_with_the_id_of_one_that_is_still_read_is_found(bench: Calla
     assert [bytes(frame) for frame in reader.map()] == value(1, OWN - 64)
 
 
-def test_value_that_can_never_fit_is_refused_with_sizes_and_cure(bench: Callable[..., Bench]) -> None:
+def test_value_that_can_never_fit_is_refused_with_sizes_and_a_remedy(bench: Callable[..., Bench]) -> None:
     b = bench(hot=MIB)
     with pytest.raises(ObjectTooLargeError, match=r"1,048,580 bytes.*at most 1,048,576 bytes.*object_memory_bytes"):
         b.take(0, MIB)
@@ -241,7 +241,7 @@ def test_values_dropped_in_any_state_leave_nothing(bench: Callable[..., Bench]) 
     assert open_files() == before
 
 
-def test_value_that_is_taken_anew_while_it_is_written_is_the_new_one(bench: Callable[..., Bench]) -> None:
+def test_value_replaced_while_it_is_written_to_disk_is_the_new_one(bench: Callable[..., Bench]) -> None:
     b = bench(hot=OWN)
     b.take(0, OWN - 64)
     b.take(1, OWN - 64)
@@ -263,7 +263,7 @@ def test_value_that_is_read_while_it_is_written_stays_hot(bench: Callable[..., B
     assert block is not None
 
 
-def test_an_agent_is_not_busy_for_longer_than_a_piece_takes(bench: Callable[..., Bench]) -> None:
+def test_a_value_is_spilled_in_small_steps(bench: Callable[..., Bench]) -> None:
     b = bench(hot=OWN)
     b.take(0, OWN - 64)
     b.take(1, OWN - 64)
@@ -274,7 +274,7 @@ def test_an_agent_is_not_busy_for_longer_than_a_piece_takes(bench: Callable[...,
 
 
 @pytest.mark.parametrize("where", ["on disk", "in memory"])
-def test_many_dropped_values_are_forgotten_at_once_and_freed_bit_by_bit(
+def test_many_dropped_values_are_forgotten_at_once_and_freed_in_small_steps(
     bench: Callable[..., Bench], where: str
 ) -> None:
     b = bench(hot=OWN if where == "on disk" else 20 * OWN)
@@ -295,7 +295,7 @@ def test_many_dropped_values_are_forgotten_at_once_and_freed_bit_by_bit(
     assert (b.files(), b.store.cold_bytes, b.store.hot_bytes) == ([], 0, OWN)
 
 
-def test_value_that_is_spilled_again_before_its_old_file_is_unlinked_is_the_new_one(
+def test_replaced_value_that_is_spilled_before_the_old_file_is_unlinked_is_the_new_one(
     bench: Callable[..., Bench],
 ) -> None:
     b = bench(hot=OWN)
@@ -324,7 +324,7 @@ def with_three_on_disk(bench: Callable[..., Bench]) -> Bench:
     return b
 
 
-def test_file_that_cannot_be_unlinked_counts_is_logged_once_and_is_tried_again(
+def test_file_that_cannot_be_unlinked_counts_is_logged_once_and_unlinked_later(
     bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A folder replaces the file, since root may write to any folder."""
@@ -343,7 +343,7 @@ def test_file_that_cannot_be_unlinked_counts_is_logged_once_and_is_tried_again(
     assert b.store.cold_bytes == 0
 
 
-def test_removed_folder_is_made_again_and_what_was_in_it_counts_no_more(
+def test_removed_spill_folder_is_made_again_and_its_lost_values_do_not_count(
     bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
 ) -> None:
     b = with_three_on_disk(bench)
@@ -380,7 +380,7 @@ def test_value_whose_file_is_removed_while_it_is_written_stays_in_memory(bench: 
         b.check(number, OWN - 64)
 
 
-def test_after_an_error_of_the_disk_values_stay_and_it_is_tried_again_later(bench: Callable[..., Bench]) -> None:
+def test_after_an_error_of_the_disk_values_stay_in_memory_and_are_spilled_later(bench: Callable[..., Bench]) -> None:
     """A limit of the size of files stands for a full disk."""
     b = bench(hot=OWN)
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -401,7 +401,7 @@ def test_after_an_error_of_the_disk_values_stay_and_it_is_tried_again_later(benc
     assert b.files() == [1]
 
 
-def test_file_that_is_not_what_was_written_is_an_error_and_the_others_go_on(bench: Callable[..., Bench]) -> None:
+def test_file_with_a_wrong_checksum_is_an_error_and_other_values_are_read(bench: Callable[..., Bench]) -> None:
     b = bench(hot=OWN)
     for number in range(3):
         b.take(number, OWN - 64)
@@ -422,7 +422,9 @@ def test_file_that_is_not_what_was_written_is_an_error_and_the_others_go_on(benc
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, lambda file: os.truncate(file, 100)], ids=["gone", "short"])
-def test_file_that_is_gone_or_short_is_an_error(bench: Callable[..., Bench], spoil: Callable[[Path], None]) -> None:
+def test_missing_or_short_file_of_a_spilled_value_is_an_error(
+    bench: Callable[..., Bench], spoil: Callable[[Path], None]
+) -> None:
     b = bench(hot=OWN)
     for number in range(2):
         b.take(number, OWN - 64)
@@ -437,7 +439,7 @@ def test_file_that_is_gone_or_short_is_an_error(bench: Callable[..., Bench], spo
 # Values of other processes
 
 
-def test_memory_of_a_client_does_not_count_and_never_goes_to_disk(bench: Callable[..., Bench]) -> None:
+def test_memory_of_a_client_does_not_count_and_is_never_spilled(bench: Callable[..., Bench]) -> None:
     b = bench(hot=MIB)
     theirs = SharedBlock.of(value(1, OWN))
     b.store.take_foreign(name(1), SharedBlock.open(theirs.location()))
@@ -458,7 +460,7 @@ def test_block_of_a_processor_is_taken_without_a_copy(bench: Callable[..., Bench
         b.store.take_block(name(2), SharedBlock.of([bytes(OWN + 1)]))
 
 
-def test_location_leads_to_a_value_that_was_cold(bench: Callable[..., Bench]) -> None:
+def test_location_of_a_spilled_value_brings_it_back_to_memory(bench: Callable[..., Bench]) -> None:
     b = bench(hot=OWN)
     for number in range(2):
         b.take(number, OWN - 64)
@@ -492,7 +494,7 @@ def test_stores_of_one_user_share_the_budget(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_store_without_a_disk_has_room_again_when_another_one_is_gone(tmp_path: Path) -> None:
+def test_store_without_a_disk_has_room_again_when_another_store_closes(tmp_path: Path) -> None:
     first, second = (ValueStore(HostShare(tmp_path), 2 * OWN) for _ in range(2))
     for store in (first, second):
         for number in range(2):
@@ -505,7 +507,7 @@ def test_store_without_a_disk_has_room_again_when_another_one_is_gone(tmp_path: 
     second.close()
 
 
-def test_without_shared_memory_it_works_with_copies(
+def test_without_shared_memory_a_store_works_with_copies(
     bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(_sizes: object) -> None:

@@ -76,7 +76,7 @@ def test_a_large_call_that_is_cancelled_while_it_is_serialised_is_not_sent(use: 
     use(test)
 
 
-def test_graphs(use: Use) -> None:
+def test_an_async_client_runs_graphs(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         graph = {"a": 2, "b": (pow, "a", 3), "c": (max, "a", "b")}
         assert await client.get(graph, ["c", "a"]) == {"c": 8, "a": 2}
@@ -90,7 +90,7 @@ def test_graphs(use: Use) -> None:
     use(test)
 
 
-def test_options_are_those_of_the_other_client(use: Use, scheduler: FakeScheduler) -> None:
+def test_options_of_an_async_client_are_those_of_a_client(use: Use, scheduler: FakeScheduler) -> None:
     async def test(client: AsyncClient) -> None:
         eager = client.options(name="eager", priority=3)
         future = eager.submit(abs, -1)
@@ -124,7 +124,7 @@ def test_objects_are_released_with_their_references(use: Use, scheduler: FakeSch
     use(test)
 
 
-def test_clear_cancels_what_is_open(use: Use, scheduler: FakeScheduler) -> None:
+def test_clear_of_an_async_client_cancels_open_tasks(use: Use, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 
     async def test(client: AsyncClient) -> None:
@@ -137,7 +137,7 @@ def test_clear_cancels_what_is_open(use: Use, scheduler: FakeScheduler) -> None:
     use(test)
 
 
-def test_it_says_goodbye_once(scheduler: FakeScheduler) -> None:
+def test_an_async_client_sends_one_goodbye(scheduler: FakeScheduler) -> None:
     async def test() -> None:
         client = AsyncClient(scheduler.address)
         await client.disconnect()
@@ -152,7 +152,7 @@ def test_it_says_goodbye_once(scheduler: FakeScheduler) -> None:
     asyncio.run(test())
 
 
-def test_one_that_is_collected_says_goodbye(scheduler: FakeScheduler) -> None:
+def test_a_garbage_collected_async_client_sends_a_goodbye(scheduler: FakeScheduler) -> None:
     async def test() -> None:
         client = AsyncClient(scheduler.address)
         assert await client.submit(abs, -1) == 1
@@ -163,7 +163,7 @@ def test_one_that_is_collected_says_goodbye(scheduler: FakeScheduler) -> None:
     asyncio.run(test())
 
 
-def test_shutdown_has_an_answer(use: Use, scheduler: FakeScheduler) -> None:
+def test_shutdown_of_an_async_client_returns_the_answer_of_the_scheduler(use: Use, scheduler: FakeScheduler) -> None:
     async def test(client: AsyncClient) -> None:
         scheduler.refuses_shutdown_because = "it is protected"
         with pytest.raises(ClientShutdownException, match="it is protected"):
@@ -177,7 +177,7 @@ def test_shutdown_has_an_answer(use: Use, scheduler: FakeScheduler) -> None:
     use(test)
 
 
-def test_it_cannot_be_passed_to_a_task(use: Use) -> None:
+def test_an_async_client_cannot_be_passed_to_a_task(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         with pytest.raises(TypeError, match="belongs to its event loop"):
             pickle.dumps(client)
@@ -194,7 +194,7 @@ def test_bad_settings_are_refused(arguments: dict[str, Any], said: str) -> None:
         AsyncClient(**arguments)
 
 
-def test_without_an_address_it_has_to_connect_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_async_client_without_an_address_has_to_connect_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
 
     async def test() -> None:

@@ -33,7 +33,7 @@ def stop() -> None:
     raise StopIteration(7)
 
 
-def test_it_is_awaited_any_number_of_times(use: Use) -> None:
+def test_an_async_future_can_be_awaited_repeatedly(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         future = client.submit(divmod, 7, 2)
         assert await future == (3, 1)
@@ -46,7 +46,7 @@ def test_it_is_awaited_any_number_of_times(use: Use) -> None:
     use(test)
 
 
-def test_exceptions_keep_their_type_and_show_where_they_come_from(use: Use) -> None:
+def test_exceptions_of_async_futures_keep_their_type_and_show_where_they_were_raised(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         future = client.submit(divmod, 1, 0)
         with pytest.raises(ZeroDivisionError) as caught:
@@ -89,7 +89,7 @@ def test_values_of_all_sizes_arrive(use: Use, size: int) -> None:
     use(test)
 
 
-def test_who_awaits_a_result_says_so_from_time_to_time(
+def test_an_awaited_async_future_reports_that_from_time_to_time(
     use: Use, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.client.aio.future.WANTED_SECONDS", 0.01)
@@ -110,7 +110,7 @@ def test_who_awaits_a_result_says_so_from_time_to_time(
     use(test)
 
 
-def test_a_cancel_reaches_the_scheduler(use: Use, scheduler: FakeScheduler) -> None:
+def test_a_cancel_of_an_async_future_is_sent_to_the_scheduler(use: Use, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 
     async def test(client: AsyncClient) -> None:
@@ -128,7 +128,7 @@ def test_a_cancel_reaches_the_scheduler(use: Use, scheduler: FakeScheduler) -> N
     use(test)
 
 
-def test_a_result_after_the_cancel_changes_nothing(use: Use, scheduler: FakeScheduler) -> None:
+def test_a_result_after_the_cancel_is_ignored(use: Use, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 
     async def test(client: AsyncClient) -> None:
@@ -147,7 +147,7 @@ def test_a_result_after_the_cancel_changes_nothing(use: Use, scheduler: FakeSche
     ("status", "error"),
     [(TaskStatus.CANCELED, asyncio.CancelledError), (TaskStatus.NO_WORKER, ScalerError)],
 )
-def test_ends_without_a_value(
+def test_an_async_future_without_a_value_raises_the_error_of_its_status(
     use: Use, scheduler: FakeScheduler, status: TaskStatus, error: type[BaseException]
 ) -> None:
     scheduler.answers_tasks = False
@@ -162,7 +162,7 @@ def test_ends_without_a_value(
     use(test)
 
 
-def test_a_large_result_that_is_not_there_any_more_is_said_to_be_missing(use: Use, scheduler: FakeScheduler) -> None:
+def test_a_large_result_that_is_no_longer_stored_is_a_missing_objects_error(use: Use, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 
     async def test(client: AsyncClient) -> None:
@@ -175,7 +175,7 @@ def test_a_large_result_that_is_not_there_any_more_is_said_to_be_missing(use: Us
     use(test)
 
 
-def test_what_is_open_when_the_client_leaves_is_cancelled(scheduler: FakeScheduler) -> None:
+def test_open_async_futures_are_cancelled_when_the_client_disconnects(scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 
     async def test() -> None:
@@ -188,7 +188,7 @@ def test_what_is_open_when_the_client_leaves_is_cancelled(scheduler: FakeSchedul
     asyncio.run(test())
 
 
-def test_it_says_what_its_task_waits_for(use: Use, scheduler: FakeScheduler) -> None:
+def test_an_async_future_explains_what_its_task_waits_for(use: Use, scheduler: FakeScheduler) -> None:
     async def test(client: AsyncClient) -> None:
         done = client.submit(abs, -1)
         assert await done == 1

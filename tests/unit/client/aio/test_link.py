@@ -20,7 +20,7 @@ from tests.unit.client.aio.conftest import Use
 TURN_SECONDS = 0.005
 
 
-def test_it_starts_no_thread(use: Use) -> None:
+def test_an_async_client_starts_no_thread(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         before = threading.active_count()
         assert await client.submit(abs, -1) == 1
@@ -59,7 +59,7 @@ def test_no_turn_takes_long_with_ten_thousand_open_tasks(use: Use, monkeypatch: 
     use(test)
 
 
-def test_the_next_scheduler_is_told_everything_again(scheduler: FakeScheduler) -> None:
+def test_an_async_client_resubmits_open_tasks_to_the_next_scheduler(scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 
     async def test() -> None:
@@ -83,7 +83,7 @@ def test_without_a_scheduler_tasks_fail_after_the_time_out() -> None:
     asyncio.run(test())
 
 
-def test_a_refusal_ends_it_with_the_reason(scheduler: FakeScheduler) -> None:
+def test_a_refusal_ends_an_async_client_with_the_reason(scheduler: FakeScheduler) -> None:
     scheduler.refuses_hellos_because = "it is full"
 
     async def test() -> None:
@@ -96,7 +96,7 @@ def test_a_refusal_ends_it_with_the_reason(scheduler: FakeScheduler) -> None:
     asyncio.run(test())
 
 
-def test_garbage_costs_the_connection_and_no_task(use: Use, scheduler: FakeScheduler) -> None:
+def test_garbage_from_the_scheduler_ends_the_connection_and_no_task(use: Use, scheduler: FakeScheduler) -> None:
     async def test(client: AsyncClient) -> None:
         assert await client.submit(abs, -1) == 1
         scheduler.send_bytes(b"garbage")
@@ -106,7 +106,7 @@ def test_garbage_costs_the_connection_and_no_task(use: Use, scheduler: FakeSched
     use(test)
 
 
-def test_the_end_leaves_no_descriptor_and_no_reader(scheduler: FakeScheduler) -> None:
+def test_an_async_client_leaves_no_descriptor_and_no_reader(scheduler: FakeScheduler) -> None:
     async def test() -> None:
         async with AsyncClient(scheduler.address) as client:
             await client.submit(abs, -1)
@@ -119,7 +119,7 @@ def test_the_end_leaves_no_descriptor_and_no_reader(scheduler: FakeScheduler) ->
     wait_until(lambda: open_descriptors() <= before, "ZeroMQ has closed its own, too")
 
 
-def test_a_failure_of_the_link_ends_its_futures(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_link_fails_its_futures(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(client: AsyncClient) -> None:
         assert await client.submit(abs, -1) == 1
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: seen.append(context["exception"]))
@@ -132,7 +132,7 @@ def test_a_failure_of_the_link_ends_its_futures(use: Use, monkeypatch: pytest.Mo
     assert [type(error) for error in seen] == [ZeroDivisionError]
 
 
-def test_in_a_forked_process_it_belongs_to_the_parent(use: Use) -> None:
+def test_an_async_client_cannot_be_used_in_a_forked_process(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         assert await client.submit(abs, -1) == 1
         pid = os.fork()

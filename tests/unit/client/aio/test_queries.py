@@ -53,7 +53,7 @@ def test_both_clients_take_the_same_arguments(name: str) -> None:
         assert arguments(one) ^ arguments(other) == ARGUMENTS.get(name, set())
 
 
-def test_futures_have_the_same_questions() -> None:
+def test_both_kinds_of_futures_have_the_same_queries() -> None:
     asked = {"explain", "logs", "name", "profiling_info", "progress", "story"}
     for future in (ScalerFuture, AsyncFuture):
         assert asked - {"name"} <= names(future)
@@ -69,12 +69,12 @@ async def ask(call: str, task: object) -> None:
 
 @pytest.mark.parametrize("call", ["story", "logs"])
 @pytest.mark.parametrize("task", [b"short", "text", 5])
-def test_what_is_no_task_is_said(call: str, task: object) -> None:
+def test_queries_about_values_that_are_no_tasks_are_an_error(call: str, task: object) -> None:
     with pytest.raises(ValueError, match="pass the task's future"):
         asyncio.run(ask(call, task))
 
 
-def test_no_trace_without_a_scheduler_of_its_own() -> None:
+def test_a_trace_of_a_scheduler_in_this_process_is_refused() -> None:
     async def main() -> None:
         client = AsyncClient("inproc://nowhere")
         try:

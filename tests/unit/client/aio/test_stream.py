@@ -17,7 +17,7 @@ from tests.support.fake_scheduler import FakeScheduler
 from tests.unit.client.aio.conftest import Use
 
 
-def test_results_are_in_the_order_of_the_items(use: Use) -> None:
+def test_results_of_an_async_map_have_the_order_of_its_items(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         assert await client.map(pow, [(n, 2) for n in range(3000)]) == [n * n for n in range(3000)]
         assert await client.starmap(pow, ()) == []
@@ -25,7 +25,7 @@ def test_results_are_in_the_order_of_the_items(use: Use) -> None:
     use(test)
 
 
-def test_items_may_come_asynchronously(use: Use) -> None:
+def test_a_map_takes_an_asynchronous_iterable(use: Use) -> None:
     async def items() -> AsyncIterator[tuple[int]]:
         for n in range(50):
             await asyncio.sleep(0)
@@ -37,7 +37,7 @@ def test_items_may_come_asynchronously(use: Use) -> None:
     use(test)
 
 
-def test_an_endless_iterable_is_read_as_results_are(use: Use, scheduler: FakeScheduler) -> None:
+def test_an_endless_iterable_is_read_as_fast_as_its_results(use: Use, scheduler: FakeScheduler) -> None:
     async def test(client: AsyncClient) -> None:
         seen = []
         results = client.map_unordered(abs, ((-n,) for n in itertools.count()), window=8)
@@ -52,7 +52,7 @@ def test_an_endless_iterable_is_read_as_results_are(use: Use, scheduler: FakeSch
     use(test)
 
 
-def test_what_was_not_read_counts_against_the_window(use: Use, scheduler: FakeScheduler) -> None:
+def test_unread_results_count_against_the_window(use: Use, scheduler: FakeScheduler) -> None:
     async def test(client: AsyncClient) -> None:
         results = client.map_unordered(abs, ((-n,) for n in itertools.count()), window=8)
         async with aclosing(results) as values:  # type: ignore[type-var]
@@ -86,7 +86,7 @@ def test_large_results_wait_at_the_scheduler_for_a_slow_reader(
     use(test)
 
 
-def test_who_stops_reading_cancels_what_is_open(use: Use, scheduler: FakeScheduler) -> None:
+def test_cancelling_an_async_map_cancels_its_open_tasks(use: Use, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
 
     async def test(client: AsyncClient) -> None:
@@ -99,7 +99,7 @@ def test_who_stops_reading_cancels_what_is_open(use: Use, scheduler: FakeSchedul
     use(test)
 
 
-def test_the_first_failure_ends_a_map_and_cancels_the_rest(use: Use) -> None:
+def test_the_first_failure_ends_an_async_map_and_cancels_its_other_tasks(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         with pytest.raises(ValueError, match="invalid literal"):
             await client.map(int, [("1",), ("x",), ("3",)])
@@ -132,7 +132,7 @@ def test_an_iterable_that_raises_ends_the_map_with_its_exception(use: Use) -> No
     use(test)
 
 
-def test_a_window_is_a_number_above_zero(use: Use) -> None:
+def test_a_window_of_zero_is_refused(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         with pytest.raises(ConfigError, match="window"):
             await client.map(abs, [(1,)], window=0)
@@ -140,7 +140,7 @@ def test_a_window_is_a_number_above_zero(use: Use) -> None:
     use(test)
 
 
-def test_an_error_says_which_item(use: Use) -> None:
+def test_the_error_of_an_async_map_names_its_item(use: Use) -> None:
     async def test(client: AsyncClient) -> None:
         with pytest.raises(ZeroDivisionError) as caught:
             await client.map(divmod, [(1, 1), (7, 0)])

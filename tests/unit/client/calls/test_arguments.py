@@ -88,7 +88,7 @@ def test_a_value_that_several_calls_share_is_an_object_of_its_own(packer: Argume
     assert from_frames(DefaultSerializer(), made.frames) == value
 
 
-def test_what_is_more_than_a_call_carries_becomes_objects(packer: ArgumentPacker) -> None:
+def test_arguments_beyond_the_limit_of_a_call_become_objects(packer: ArgumentPacker) -> None:
     half = CARRIED_BYTES // 2
     packed = packer.pack([bytes(half), bytes(half), bytes(20_000), bytearray(CARRIED_BYTES + 1)], {})
     huge, half_again = packed.objects
@@ -103,13 +103,13 @@ def test_a_call_carries_no_more_than_the_scheduler_takes(packer: ArgumentPacker)
     assert (len(packed.frames), len(packed.objects)) == (2, 1)
 
 
-def test_an_argument_whose_frames_were_lost_has_an_error_of_its_own(packer: ArgumentPacker) -> None:
+def test_an_argument_whose_frames_were_dropped_is_an_object_too_large_error(packer: ArgumentPacker) -> None:
     packed = packer.pack([1, bytes(20_000)], {})
     with pytest.raises(ObjectTooLargeError, match=r"an argument is too large: it has 20,0\d\d bytes"):
         read(packed.block, ())
 
 
-def test_many_small_values_leave_the_block_until_it_is_small_enough(packer: ArgumentPacker) -> None:
+def test_many_small_values_are_moved_out_of_the_block_until_it_is_small_enough(packer: ArgumentPacker) -> None:
     values = [bytes([n]) * (FRAME_BYTES - 200) for n in range(10)]
     packed = packer.pack(values, {})
     assert 0 < len(packed.frames) < len(values)
@@ -117,7 +117,7 @@ def test_many_small_values_leave_the_block_until_it_is_small_enough(packer: Argu
     assert read(packed.block, packed.frames) == (values, {})
 
 
-def test_values_that_are_not_worth_an_object_stay(packer: ArgumentPacker) -> None:
+def test_values_too_small_for_an_object_stay_in_the_block(packer: ArgumentPacker) -> None:
     values = [b"x" * (WORTH_AN_OBJECT_BYTES // 2) for _ in range(300)]
     packed = packer.pack(values, {})
     assert packed.objects == []
@@ -125,7 +125,7 @@ def test_values_that_are_not_worth_an_object_stay(packer: ArgumentPacker) -> Non
     assert read(packed.block)[0] == values
 
 
-def test_an_argument_is_what_it_was_when_it_was_packed(packer: ArgumentPacker) -> None:
+def test_an_argument_is_copied_when_it_is_packed(packer: ArgumentPacker) -> None:
     small, large = [1], bytearray(OUT_OF_BAND_BYTES)
     packed = packer.pack([small, large], {})
     small.append(2)
@@ -142,7 +142,7 @@ def test_a_reference_travels_as_its_id_and_is_kept(packer: ArgumentPacker) -> No
     assert packed.objects == []
 
 
-def test_a_reference_as_it_is_is_a_value_whose_object_the_task_uses(packer: ArgumentPacker) -> None:
+def test_a_reference_as_is_is_a_value_whose_object_the_task_uses(packer: ArgumentPacker) -> None:
     table = reference()
     for arguments, expected in (([table.as_is()], [table]), ([1, [table.as_is(), {"a": table.as_is()}]], None)):
         packed = packer.pack(arguments, {})
@@ -159,28 +159,28 @@ def test_a_reference_as_it_is_is_a_value_whose_object_the_task_uses(packer: Argu
         packer.pack([[reference(ObjectId(b"?" * 16)).as_is()]], {})
 
 
-def test_only_what_was_made_for_the_task_is_its_own(packer: ArgumentPacker) -> None:
+def test_only_objects_made_for_the_task_are_owned_by_it(packer: ArgumentPacker) -> None:
     packed = packer.pack([reference(), bytearray(CARRIED_BYTES)], {})
     owned, _ = read_arguments(packed.block, DefaultSerializer().deserialize, lambda _object_id, is_own: is_own)
     assert owned == [False, True]
 
 
-def test_a_reference_to_what_was_forgotten_is_refused(packer: ArgumentPacker) -> None:
+def test_a_reference_to_a_forgotten_object_is_refused(packer: ArgumentPacker) -> None:
     with pytest.raises(MissingObjects):
         packer.pack([reference(ObjectId(b"?" * 16))], {})
 
 
-def test_what_cannot_be_serialised_is_refused(packer: ArgumentPacker) -> None:
+def test_an_argument_that_cannot_be_serialised_is_refused(packer: ArgumentPacker) -> None:
     with pytest.raises(SerializeObjectError):
         packer.pack([(n for n in ())], {})
 
 
-def test_a_keyword_has_a_name(packer: ArgumentPacker) -> None:
+def test_a_keyword_argument_without_a_name_is_refused(packer: ArgumentPacker) -> None:
     with pytest.raises(TypeError, match="a keyword argument needs a name"):
         packer.pack([], {"": 1})
 
 
-def test_a_serializer_of_the_users_own_packs_plain_values_too() -> None:
+def test_a_custom_serializer_packs_plain_values_as_well() -> None:
     packer = ArgumentPacker(Own(), ADDRESS)
     assert packer.plain_block([1]) is None
     positional, _ = read_arguments(packer.pack([1], {}).block, Own().deserialize, lambda object_id, _is_own: object_id)
@@ -194,14 +194,14 @@ def test_a_packed_value_can_become_an_object(packer: ArgumentPacker) -> None:
     assert from_frames(DefaultSerializer(), instruction.frames) == "value"
 
 
-def test_what_may_change_is_copied() -> None:
+def test_frames_that_may_change_are_copied() -> None:
     changing = bytearray(b"before")
     frames = frozen([b"constant", changing, memoryview(changing)])
     changing[:] = b"after!"
     assert frames == [b"constant", b"before", b"before"]
 
 
-def test_what_cannot_change_is_not_copied() -> None:
+def test_frames_that_cannot_change_are_not_copied() -> None:
     constant = b"constant"
     view = memoryview(constant)
     frames = frozen([constant, view])
@@ -209,7 +209,7 @@ def test_what_cannot_change_is_not_copied() -> None:
     assert frames[1] is view
 
 
-def test_a_large_value_is_shared_as_it_is_now() -> None:
+def test_a_shared_large_value_is_copied_at_once() -> None:
     changing = bytearray(SHARE_LEAST_BYTES)
     frames = shared([b"head", changing])
     changing[0] = 1
@@ -221,7 +221,7 @@ def test_a_small_value_is_not_shared() -> None:
     assert type(shared([bytes(SHARE_LEAST_BYTES - 1)])) is list
 
 
-def test_without_room_for_another_block_it_works_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_for_another_block_a_large_value_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_memory, "OPEN_MEMORIES_MOST", 4)
     blocks = [SharedFrames([bytes(SLAB_BYTES // 8 + 1)]) for _ in range(4)]
     assert shared([bytes(SHARE_LEAST_BYTES)]) == [bytes(SHARE_LEAST_BYTES)]

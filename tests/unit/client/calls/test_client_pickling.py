@@ -67,19 +67,19 @@ def in_a_task(scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(task_context, "current", InATask(scheduler.address))
 
 
-def test_a_client_is_written_as_cloudpickle_does(scheduler: FakeScheduler) -> None:
+def test_a_client_is_pickled_as_by_cloudpickle(scheduler: FakeScheduler) -> None:
     with Client(scheduler.address) as client:
         assert Client in plain_to_pickle
         assert to_frames(DefaultSerializer(), client) == [cloudpickle.dumps(client, protocol=5)]
 
 
-def test_settings_carry_the_serializer_and_nothing_for_the_default_one() -> None:
+def test_settings_of_a_pickled_client_contain_its_serializer_unless_it_is_the_default() -> None:
     assert pickled(DefaultSerializer()) == b""
     assert type(ClientSettings(ELSEWHERE, False, 1, 1, b"").read_serializer()) is DefaultSerializer
     assert type(ClientSettings(ELSEWHERE, False, 1, 1, pickled(Shouting())).read_serializer()) is Shouting
 
 
-def test_the_address_stays_at_home_in_tasks_of_the_own_scheduler_only() -> None:
+def test_the_address_is_left_out_only_in_tasks_of_the_same_scheduler() -> None:
     assert address_to_take(ELSEWHERE) == ELSEWHERE
     with in_a_task_for(ELSEWHERE):
         assert address_to_take(ELSEWHERE) == SCHEDULER_OF_TASK
@@ -89,7 +89,7 @@ def test_the_address_stays_at_home_in_tasks_of_the_own_scheduler_only() -> None:
     assert address_to_take(ELSEWHERE) == ELSEWHERE
 
 
-def test_copies_share_one_connection_and_keep_their_settings(scheduler: FakeScheduler) -> None:
+def test_copies_of_a_client_share_one_connection_and_keep_their_settings(scheduler: FakeScheduler) -> None:
     with Client(scheduler.address, True, timeout_seconds=7, serializer=Shouting()) as client:
         data = pickle.dumps([client, client])
         copies = [*pickle.loads(data), *pickle.loads(data)]
@@ -102,14 +102,14 @@ def test_copies_share_one_connection_and_keep_their_settings(scheduler: FakeSche
         assert pickle.dumps(copies) == pickle.dumps(copies)
 
 
-def test_another_serializer_is_no_other_connection(scheduler: FakeScheduler) -> None:
+def test_copies_with_different_serializers_share_one_connection(scheduler: FakeScheduler) -> None:
     with Client(scheduler.address) as plain, Client(scheduler.address, serializer=Shouting()) as own:
         first, second = pickle.loads(pickle.dumps((plain, own)))
         assert first.identity == second.identity
         assert [type(copy._core.serializer) for copy in (first, second)] == [DefaultSerializer, Shouting]
 
 
-def test_nobody_disconnects_a_client_that_others_use(scheduler: FakeScheduler) -> None:
+def test_a_shared_copy_of_a_client_cannot_be_disconnected(scheduler: FakeScheduler) -> None:
     with Client(scheduler.address) as client:
         copy = pickle.loads(pickle.dumps(client))
         with copy:
@@ -125,7 +125,7 @@ def test_a_shared_connection_that_was_refused_is_not_used_again(scheduler: FakeS
         assert pickle.loads(pickle.dumps(client)).submit(abs, -1).result(10) == 1
 
 
-def test_a_client_that_was_interrupted_when_it_arrived_is_in_nobodys_way(
+def test_an_interrupted_unpickling_of_a_client_can_be_repeated(
     scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_arguments: object) -> None:
@@ -141,7 +141,7 @@ def test_a_client_that_was_interrupted_when_it_arrived_is_in_nobodys_way(
 
 
 @pytest.mark.usefixtures("in_a_task")
-def test_a_client_in_a_task_says_where_it_is_and_how_deep_its_tasks_are(scheduler: FakeScheduler) -> None:
+def test_a_client_in_a_task_sends_its_agent_token_and_the_depth_of_its_tasks(scheduler: FakeScheduler) -> None:
     clients = [Client(), Client(scheduler.address), client_module._unpickled(SCHEDULER_OF_TASK, False, 60, 2, b"")]
     assert len({client.identity for client in clients}) == 1
     assert [client.submit(abs, -1).result(10) for client in clients] == [1, 1, 1]
@@ -155,7 +155,7 @@ def test_a_client_in_a_task_says_where_it_is_and_how_deep_its_tasks_are(schedule
 
 
 @pytest.mark.usefixtures("in_a_task")
-def test_in_a_task_a_client_of_another_scheduler_is_an_ordinary_one() -> None:
+def test_in_a_task_a_client_of_another_scheduler_is_no_nested_one() -> None:
     with FakeScheduler() as other, Client(other.address) as client:
         assert client.submit(abs, -1).result(10) == 1
         (hello,) = other.of(ClientHello)
@@ -163,7 +163,7 @@ def test_in_a_task_a_client_of_another_scheduler_is_an_ordinary_one() -> None:
         assert [(task.account, task.owner) for task in other.of(Task)] == [(0, 0)]
 
 
-def test_a_client_that_left_its_address_at_home_cannot_be_read_anywhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_pickled_without_its_address_cannot_be_read_outside_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCALER_ADDRESS", raising=False)
     with pytest.raises(ConfigError, match="only in a task of the same scheduler"):
         client_module._unpickled(SCHEDULER_OF_TASK, False, 60, 2, b"")
@@ -182,7 +182,7 @@ def test_a_shared_connection_ends_with_a_scheduler_of_this_process(scheduler: Fa
 
 
 @pytest.mark.usefixtures("in_a_task")
-def test_a_core_whose_connection_has_ended_is_forgotten_with_the_next_one() -> None:
+def test_a_shared_core_with_an_ended_connection_is_replaced() -> None:
     first = Client()
     first._core.link.close()
     second = Client(timeout_seconds=7)
@@ -190,7 +190,7 @@ def test_a_core_whose_connection_has_ended_is_forgotten_with_the_next_one() -> N
 
 
 @pytest.mark.parametrize("timeout", ["", "17"], ids=["default", "environment"])
-def test_the_connection_that_a_processor_makes_before_its_first_task_is_that_of_a_client_in_a_task(
+def test_the_early_connection_of_a_processor_is_used_by_clients_in_tasks(
     in_a_task: None, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch, timeout: str
 ) -> None:
     monkeypatch.setenv("SCALER_TIMEOUT_SECONDS", timeout)
@@ -202,7 +202,7 @@ def test_the_connection_that_a_processor_makes_before_its_first_task_is_that_of_
 
 
 @pytest.mark.usefixtures("in_a_task")
-def test_a_bad_setting_makes_no_connection_and_no_error_before_a_task_makes_a_client(
+def test_a_bad_setting_is_an_error_only_when_a_task_makes_a_client(
     scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCALER_TIMEOUT_SECONDS", "soon")

@@ -36,7 +36,7 @@ def entry(*sinks: Any) -> GraphEntry:
 
 
 @pytest.mark.parametrize("n_inputs", [0, 2])
-def test_only_what_has_no_result_is_wanted_again_and_only_what_that_needs_is_to_run(n_inputs: int) -> None:
+def test_a_resubmitted_graph_requests_missing_results_and_runs_only_nodes_they_need(n_inputs: int) -> None:
     def at(*places: int) -> tuple[int, ...]:
         return tuple(n_inputs + place for place in places)
 
@@ -50,7 +50,7 @@ def test_only_what_has_no_result_is_wanted_again_and_only_what_that_needs_is_to_
     assert graph.nodes_to_send() == [node(0, 0), node(1, 0, *at(0)), ended(2), node(3, 1, *at(1)), ended(4)]
 
 
-def test_each_sink_that_waits_fails_once_with_an_error_of_its_own() -> None:
+def test_each_waiting_sink_of_a_graph_fails_once_with_its_own_error() -> None:
     first, second = Sink(), Sink()
     graph = entry(first, None, second)
     for _ in range(2):

@@ -66,7 +66,7 @@ class Own(Serializer):
 
 
 class TestEntry:
-    def test_it_is_a_task_with_all_that_it_needs(self, get: Callable[[Any], Function]) -> None:
+    def test_an_entry_is_a_task_with_its_function_and_objects(self, get: Callable[[Any], Function]) -> None:
         function = get(plain)
         entry = function.entry(TASK_ID, SINK, (1, 2), {}, (7, "name", b"options", 3, 4))
         block = plain_block((1, 2))
@@ -82,7 +82,7 @@ class TestEntry:
         arguments = read_arguments(task.payload, lambda *frames: read(frames), lambda *_: None, task.frames)
         assert arguments == ([b"x" * 100_000], {"key": 5})
 
-    def test_what_is_too_large_for_the_call_is_an_object(self, get: Callable[[Any], Function]) -> None:
+    def test_an_argument_too_large_for_the_call_is_an_object(self, get: Callable[[Any], Function]) -> None:
         task, _, _, objects, _ = get(anything).entry(TASK_ID, SINK, (b"x" * (CARRIED_BYTES + 1),))
         (large,) = objects
         assert large.kind == InstructionKind.CREATE_FOR_TASK
@@ -98,7 +98,9 @@ class TestEntry:
         with pytest.raises(TypeError, match=f"^{function.__name__}: "):
             get(function).entry(TASK_ID, SINK, arguments, keywords)
 
-    def test_references_inside_of_containers_are_put_there_by_the_worker(self, get: Callable[[Any], Function]) -> None:
+    def test_references_inside_containers_are_replaced_by_their_values_at_the_worker(
+        self, get: Callable[[Any], Function]
+    ) -> None:
         reference = ObjectReference("table", ObjectId(b"s" * 16), 5)
         task, _, function, _, references = get(anything).entry(
             TASK_ID, SINK, ([1, reference],), {"key": {2: reference}}
@@ -112,7 +114,9 @@ class TestEntry:
         again = get(anything).entry(TASK_ID, SINK, ((reference,),))
         assert again[2] is function
 
-    def test_an_error_beside_such_a_reference_names_the_argument(self, get: Callable[[Any], Function]) -> None:
+    def test_an_error_in_a_call_with_a_nested_reference_names_the_argument(
+        self, get: Callable[[Any], Function]
+    ) -> None:
         reference = ObjectReference("table", ObjectId(b"s" * 16), 5)
         with pytest.raises(SerializeObjectError, match=r"^plain: argument 2 \('b'\): a value of type generator"):
             get(plain).entry(TASK_ID, SINK, ([reference], (n for n in ())))
@@ -121,7 +125,7 @@ class TestEntry:
         ):
             get(plain).entry(TASK_ID, SINK, (functools.partial(print, reference), [reference]))
 
-    def test_a_serializer_of_the_users_own_is_always_asked(self) -> None:
+    def test_a_custom_serializer_packs_all_arguments(self) -> None:
         task = functions(Own()).get(plain).entry(TASK_ID, SINK, (1,))[0]
         assert read_arguments(task.payload, Own().deserialize, lambda object_id, _is_own: object_id) == ([b"1"], {})
 
@@ -150,11 +154,11 @@ class TestChecks:
         get(max).check((1, 2), {"key": abs})
 
     @pytest.mark.parametrize("value", [None, 7, "abs"])
-    def test_what_cannot_be_called_is_refused(self, get: Callable[[Any], Function], value: Any) -> None:
+    def test_a_function_that_is_not_callable_is_refused(self, get: Callable[[Any], Function], value: Any) -> None:
         with pytest.raises(TypeError, match=r"the first argument must be callable, not .*submit\(fn, x\)"):
             get(value)
 
-    def test_what_cannot_be_pickled_is_refused(self, get: Callable[[Any], Function]) -> None:
+    def test_a_function_that_cannot_be_pickled_is_refused(self, get: Callable[[Any], Function]) -> None:
         lines = iter([1])
         generator = (line for line in lines)
         with pytest.raises(SerializeObjectError):
@@ -162,19 +166,21 @@ class TestChecks:
 
 
 class TestName:
-    def test_it_is_taken_unless_the_function_may_want_it(self, get: Callable[[Any], Function]) -> None:
+    def test_the_keyword_name_is_taken_unless_the_function_accepts_it(self, get: Callable[[Any], Function]) -> None:
         for function, taken in ((plain, "mine"), (takes_name, ""), (anything, ""), (max, "")):
             keywords = {"name": "mine"}
             assert get(function).take_name(keywords) == taken
             assert ("name" in keywords) == (not taken)
 
     @pytest.mark.parametrize("name", [None, "plain"])
-    def test_none_and_the_functions_own_are_no_name(self, get: Callable[[Any], Function], name: Any) -> None:
+    def test_none_and_the_name_of_the_function_set_no_task_name(
+        self, get: Callable[[Any], Function], name: Any
+    ) -> None:
         keywords = {"name": name}
         assert get(plain).take_name(keywords) == ""
         assert keywords == {}
 
-    def test_it_is_a_text(self, get: Callable[[Any], Function]) -> None:
+    def test_a_task_name_must_be_a_str(self, get: Callable[[Any], Function]) -> None:
         with pytest.raises(TypeError, match="7"):
             get(plain).take_name({"name": 7})
 
@@ -187,7 +193,7 @@ class TestRemembering:
         assert instruction.object_id == functions().get(plain).instruction.object_id != NO_ID
         assert function_from_frames(instruction.frames)[1] is plain
 
-    def test_a_closure_is_serialised_as_it_is_now(self, get: Callable[[Any], Function]) -> None:
+    def test_a_changed_closure_is_serialised_again(self, get: Callable[[Any], Function]) -> None:
         count = 1
 
         def counted() -> int:
@@ -199,12 +205,12 @@ class TestRemembering:
         assert first.object_id != second.object_id
         assert function_from_frames(second.frames)[1]() == 2
 
-    def test_another_function_at_the_same_place_is_another(self, get: Callable[[Any], Function]) -> None:
+    def test_a_prepared_function_belongs_to_one_function_object(self, get: Callable[[Any], Function]) -> None:
         one = get(plain)
         assert one.is_still(plain)
         assert not one.is_still(needs_keyword)
 
-    def test_only_so_many_are_remembered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_number_of_remembered_functions_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "REMEMBERED_FUNCTIONS", 2)
         known = functions()
         first = known.get(plain)

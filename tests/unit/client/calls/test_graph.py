@@ -44,7 +44,7 @@ def arguments(node: GraphNode, results: dict[int, Any] | None = None) -> list[An
     return positional
 
 
-def test_data_is_inside_the_arguments_and_has_no_node() -> None:
+def test_data_of_a_graph_is_inside_the_arguments_and_has_no_node() -> None:
     graph = packed({"a": 1, "b": (operator.add, "a", 2), "c": (max, "b", "b", "a")}, "c")
     assert graph.spec.node_count == len(graph.nodes) == 2
     first, second = graph.nodes
@@ -54,7 +54,7 @@ def test_data_is_inside_the_arguments_and_has_no_node() -> None:
     assert (first.wanted, second.wanted) == (0, 1)
 
 
-def test_each_function_is_one_object() -> None:
+def test_each_function_of_a_graph_is_one_object() -> None:
     graph = packed({"a": (abs, -1), "b": (abs, "a"), "c": (operator.add, "a", "b")}, "c")
     assert [function.object_id for function in graph.functions] == list(
         dict.fromkeys(node.function_id for node in graph.nodes)
@@ -62,7 +62,7 @@ def test_each_function_is_one_object() -> None:
     assert len(graph.functions) == 2
 
 
-def test_tasks_are_named_in_the_order_of_the_keys_and_data_has_none() -> None:
+def test_requested_keys_keep_their_order_and_data_has_no_task() -> None:
     serializer = DefaultSerializer()
     packer = ArgumentPacker(serializer, ADDRESS)
     functions = ClientFunctions(serializer, Endpoint.parse(ADDRESS), packer)
@@ -71,7 +71,7 @@ def test_tasks_are_named_in_the_order_of_the_keys_and_data_has_none() -> None:
     assert list(asked) == ["a", "b"]
 
 
-def test_a_large_value_is_one_object_for_all() -> None:
+def test_a_large_value_of_a_graph_is_one_object_for_all_nodes() -> None:
     graph = packed({"big": bytes(50_000), "b": (len, "big"), "c": (max, "big", "big", "b")}, "c")
     (instruction,) = graph.objects
     assert instruction.kind == InstructionKind.CREATE_FOR_TASK
@@ -91,7 +91,7 @@ def test_a_value_that_many_nodes_use_becomes_one_object() -> None:
     assert sum(len(node.payload) > 2000 for node in graph.nodes) == COPIES_MOST
 
 
-def test_many_values_that_are_too_much_for_one_block_become_objects() -> None:
+def test_values_that_exceed_one_block_together_become_objects() -> None:
     count = 20
     data = {f"d{n}": bytes([n]) * 8000 for n in range(count)}
     graph = packed({**data, "one": (max, *data, b"literal" * 1000), "two": (min, *data, "one")}, "two")
@@ -101,7 +101,7 @@ def test_many_values_that_are_too_much_for_one_block_become_objects() -> None:
     assert not any(node.payload.count(b"\1" * 100) for node in graph.nodes)
 
 
-def test_a_reference_is_an_object_as_data_and_as_a_literal_and_lives_as_long_as_the_graph() -> None:
+def test_a_reference_as_data_or_literal_is_an_object_that_lives_as_long_as_the_graph() -> None:
     reference = ObjectReference("name", ObjectId(b"r" * 16), 3)
     graph = packed({"r": reference, "b": (len, "r"), "c": (max, "b", reference)}, "c")
     assert [node.object_ids for node in graph.nodes] == [reference.object_id] * 2
@@ -109,7 +109,7 @@ def test_a_reference_is_an_object_as_data_and_as_a_literal_and_lives_as_long_as_
     assert set(graph.references) == {reference}
 
 
-def test_a_reference_as_it_is_is_a_value_and_its_object_lives_as_long_as_the_graph() -> None:
+def test_the_object_of_a_reference_as_is_lives_as_long_as_the_graph() -> None:
     reference = ObjectReference("name", ObjectId(b"r" * 16), 3)
     graph = packed({"r": [reference.as_is()], "b": (len, "r"), "c": (max, "b", reference.as_is())}, "c")
     assert [node.object_ids for node in graph.nodes] == [reference.object_id] * 2
@@ -118,7 +118,7 @@ def test_a_reference_as_it_is_is_a_value_and_its_object_lives_as_long_as_the_gra
     assert set(graph.references) == {reference}
 
 
-def test_a_reference_that_is_asked_for_is_fetched_by_a_node() -> None:
+def test_a_requested_reference_is_fetched_by_a_node() -> None:
     reference = ObjectReference("name", ObjectId(b"r" * 16), 3)
     graph = packed({"r": reference, "b": (len, "r")}, "r", "b")
     assert len(graph.nodes) == 2
@@ -138,7 +138,7 @@ def test_a_call_that_does_not_fit_its_function_is_a_type_error(call: tuple[Any, 
         packed({"a": call}, "a")
 
 
-def test_values_are_as_they_were_when_the_graph_was_packed() -> None:
+def test_values_of_a_graph_are_copied_when_it_is_packed() -> None:
     values = [1, 2]
     graph = packed({"a": values, "b": (len, "a"), "c": (max, "b", values)}, "c")
     values.append(3)
@@ -152,7 +152,7 @@ def test_callables_and_none_are_data() -> None:
     assert plain_block((None,), False) in graph.nodes[0].payload
 
 
-def test_an_object_in_a_node_is_named_beside_it() -> None:
+def test_the_object_ids_of_a_node_name_the_objects_in_its_arguments() -> None:
     graph = packed({"big": bytes(50_000), "b": (len, "big")}, "b")
     assert graph.nodes[0].payload[0] == OBJECT
     assert graph.nodes[0].object_ids == graph.objects[0].object_id

@@ -42,7 +42,7 @@ def holds(generator: Any) -> Callable[[], float]:
     return lambda: generator.random() / 2
 
 
-def test_a_function_with_a_random_generator_is_said_once(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_function_with_a_random_generator_is_logged_once(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     functions_that_draw = (holds(chance), holds(np.random.default_rng(1)), chance.random)
     for function in functions_that_draw:
         client.submit(function)
@@ -54,14 +54,14 @@ def test_a_function_with_a_random_generator_is_said_once(client: Client, caplog:
 
 
 @pytest.mark.parametrize("function", [len, holds(1), [].append])
-def test_other_functions_are_not_said(
+def test_functions_without_a_random_generator_are_not_logged(
     fresh: Hints, function: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     fresh.look_at_function(function)
     assert caplog.messages == []
 
 
-def test_a_function_whose_code_was_looked_at_is_not_looked_at_again(
+def test_functions_with_code_that_was_checked_are_not_checked_again(
     fresh: Hints, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fresh.look_at_function(holds(1))
@@ -76,7 +76,7 @@ def packer() -> ArgumentPacker:
 
 
 @pytest.mark.parametrize("value", [np.ones(WORTH_A_HINT_BYTES // 8), bytes(WORTH_A_HINT_BYTES), [0.5] * 200_000])
-def test_a_large_value_that_is_sent_again_and_again_is_said_once(
+def test_a_large_value_that_is_sent_repeatedly_is_logged_once(
     packer: ArgumentPacker, value: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(TIMES + 3):
@@ -87,7 +87,9 @@ def test_a_large_value_that_is_sent_again_and_again_is_said_once(
     assert SENT in said
 
 
-def test_other_values_are_not(packer: ArgumentPacker, caplog: pytest.LogCaptureFixture) -> None:
+def test_small_values_and_large_ones_sent_once_are_not_logged(
+    packer: ArgumentPacker, caplog: pytest.LogCaptureFixture
+) -> None:
     small = np.ones(WORTH_A_HINT_BYTES // 16)
     kept = [np.full(WORTH_A_HINT_BYTES // 8, number) for number in range(6)]
     for value in kept:
@@ -95,7 +97,7 @@ def test_other_values_are_not(packer: ArgumentPacker, caplog: pytest.LogCaptureF
     assert caplog.messages == []
 
 
-def test_a_buffer_that_is_filled_anew_for_each_task_is_not(
+def test_a_buffer_that_changes_for_each_task_is_not_logged(
     packer: ArgumentPacker, fresh: Hints, caplog: pytest.LogCaptureFixture
 ) -> None:
     value = np.zeros(WORTH_A_HINT_BYTES // 8)
@@ -123,7 +125,7 @@ def holding(*values: Any) -> Callable[[int], int]:
     return lambda number: len(values) + number
 
 
-def test_a_function_that_is_pickled_again_and_again_with_large_values_is_logged_once(
+def test_a_function_that_is_pickled_repeatedly_with_large_values_is_logged_once(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     look_up = in_main(lambda number: TABLE[number], "look_up")
@@ -137,7 +139,7 @@ def test_a_function_that_is_pickled_again_and_again_with_large_values_is_logged_
     assert "client.send_object(value)" in said
 
 
-def test_what_makes_a_function_large_is_named_whatever_its_values_do(
+def test_the_value_that_makes_a_function_large_is_named_although_others_cannot_be_read(
     fresh: Hints, caplog: pytest.LogCaptureFixture
 ) -> None:
     size = WORTH_A_HINT_BYTES

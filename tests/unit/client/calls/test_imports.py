@@ -51,7 +51,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         del sys.modules[name]
 
 
-def test_a_function_names_what_its_pickle_does(written: Written) -> None:
+def test_the_modules_that_the_pickle_of_a_function_names_are_required(written: Written) -> None:
     value = sys.modules["inst_a.inner"].Value()
     written.note(lambda: value)
     assert written.take() == ["cloudpickle.cloudpickle", "inst_a.inner"]
@@ -61,17 +61,17 @@ def test_a_function_names_what_its_pickle_does(written: Written) -> None:
     assert written.take() == [], "nothing new"
 
 
-def test_a_module_of_the_user_is_not_named_but_what_it_has_of_others(written: Written) -> None:
+def test_modules_imported_by_a_user_module_are_required_and_the_user_module_is_not(written: Written) -> None:
     written.note(sys.modules["own_of_user"].h, ("own_of_user",))
     assert written.take() == ["inst_b"]
 
 
-def test_a_program_that_makes_many_functions_is_not_held_up(written: Written) -> None:
+def test_modules_of_functions_beyond_a_limit_are_not_noted(written: Written) -> None:
     for _ in range(FUNCTIONS_MOST):
         written.note(len)
     written.note(sys.modules["inst_a"].f)
     assert written.take() == []
 
 
-def test_other_addresses_have_no_such_place() -> None:
+def test_required_modules_of_a_tcp_address_are_not_written() -> None:
     RequiredModules(Endpoint.parse("tcp://127.0.0.1:1")).note((b"", b""), ())

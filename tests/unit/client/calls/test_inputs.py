@@ -20,7 +20,7 @@ GRAPH, SOURCE = GraphId(b"g" * 16), GraphId(b"s" * 16)
         (TaskResult(FIRST, TaskStatus.FAILED, b"why", 0), (InputKnowledge.HERE, b"why", TaskStatus.FAILED)),
     ],
 )
-def test_an_input_is_said_with_what_is_known_of_it(
+def test_an_input_is_sent_with_its_known_result(
     result: TaskResult | None, known: tuple[InputKnowledge, bytes, int]
 ) -> None:
     needed = Input(FIRST, "first", ())
@@ -41,7 +41,7 @@ def test_an_input_is_open_until_its_task_ends() -> None:
     assert needed.arguments == ()
 
 
-def test_the_first_task_that_failed_is_to_blame() -> None:
+def test_the_first_failed_task_is_named_as_the_cause() -> None:
     first = Input(FIRST, "load", ())
     second = Input(SECOND, "clean", (("argument 1", first),))
     assert blamed("plot", (("argument 'table'", second),)) == "plot"
@@ -52,5 +52,5 @@ def test_the_first_task_that_failed_is_to_blame() -> None:
     assert blamed("plot", (("the argument 'table'", second),)) == expected
 
 
-def test_the_future_of_another_client_is_refused_with_what_to_do() -> None:
+def test_the_error_for_a_future_of_another_client_says_what_to_do() -> None:
     assert "submit both tasks with one client, or pass future.result()" in str(other_client("load"))

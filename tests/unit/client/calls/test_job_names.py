@@ -17,7 +17,7 @@ def test_either_argument_of_start_names_the_job() -> None:
 
 
 @pytest.mark.parametrize(("job", "name"), [("a", "b"), ("a", "a"), (None, None), (23, None), (None, 23)])
-def test_both_or_none_or_no_str_is_a_type_error(job: str | None, name: str | None) -> None:
+def test_start_needs_exactly_one_job_name_that_is_a_str(job: str | None, name: str | None) -> None:
     with pytest.raises(TypeError, match="job"):
         job_of_start(job, name)
 
@@ -51,13 +51,13 @@ def test_on_change_and_keep_for_need_a_job() -> None:
         (Client.start, "other", "client.start(functools.partial"),
     ],
 )
-def test_an_argument_that_a_call_does_not_take_names_the_right_one(
+def test_the_error_for_an_unknown_argument_of_a_call_suggests_the_right_one(
     method: Callable[..., Any], unknown: str, hint: str
 ) -> None:
     assert hint in str(not_of_map(method, [unknown]))
 
 
-def test_a_window_has_no_effect_on_a_map_with_a_job() -> None:
+def test_a_window_of_a_map_with_a_job_is_refused() -> None:
     window_of_map(None, 3)
     window_of_map("a", WINDOW)
     with pytest.raises(TypeError, match="window=3 has no effect on a map with job="):

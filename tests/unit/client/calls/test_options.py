@@ -15,7 +15,7 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.priority import LEAST, MOST
 
 
-def test_options_are_a_value() -> None:
+def test_task_options_are_immutable_values() -> None:
     options = TaskOptions(name="load", priority=-1, profiling=True)
     assert options == TaskOptions(name="load", priority=-1, profiling=True) != TaskOptions(name="load")
     assert len({options, TaskOptions(name="load", priority=-1, profiling=True)}) == 1
@@ -48,7 +48,7 @@ def test_a_priority_that_does_not_fit_is_refused(priority: int) -> None:
         TaskOptions(priority=priority)
 
 
-def test_an_option_that_there_is_not_is_refused() -> None:
+def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(TypeError, match="colour"):
         TaskOptions(colour=3)  # type: ignore[call-arg]
 
@@ -113,12 +113,12 @@ def test_a_float_from_one_on_is_no_number_of_failures(most: float) -> None:
 
 
 @pytest.mark.parametrize("most", [-1, -0.5, float("nan"), True, "3", 2**64])
-def test_other_numbers_of_failures_are_refused(most: Any) -> None:
+def test_bad_numbers_of_failures_are_refused(most: Any) -> None:
     with pytest.raises(ConfigError, match="max_failures must be"):
         TaskOptions(max_failures=most)
 
 
-def test_a_call_of_one_task_takes_no_number_of_failures() -> None:
+def test_max_failures_is_refused_for_a_call_of_one_task() -> None:
     assert for_one(TaskOptions(retries=1)) == TaskOptions(retries=1)
     for most in (0, 3, 0.5):
         with pytest.raises(ConfigError, match="max_failures is an option of map, map_unordered and start"):
@@ -126,7 +126,7 @@ def test_a_call_of_one_task_takes_no_number_of_failures() -> None:
 
 
 @pytest.mark.parametrize("option", ["retry_on", "retry_delay"])
-def test_how_to_retry_needs_a_number_of_retries(client: Client, option: str) -> None:
+def test_retry_on_and_retry_delay_need_retries(client: Client, option: str) -> None:
     lone = TaskOptions(retry_on=OSError) if option == "retry_on" else TaskOptions(retry_delay=0.5)
     with pytest.raises(ConfigError, match=f"{option} has no effect without retries: write retries=3 beside it"):
         client.options(lone)
@@ -135,14 +135,14 @@ def test_how_to_retry_needs_a_number_of_retries(client: Client, option: str) -> 
 
 
 @pytest.mark.parametrize("option", ["capabilities", "memory", "no_worker_timeout", "max_failures"])
-def test_what_runs_on_each_worker_takes_no_option_that_chooses_one(client: Client, option: str) -> None:
+def test_run_on_all_refuses_options_that_choose_a_worker(client: Client, option: str) -> None:
     assert for_each_worker(TaskOptions(retries=1, seed=3)) == TaskOptions(retries=1, seed=3)
     options = TaskOptions(**{option: {"gpu": 1} if option == "capabilities" else 1})
     with pytest.raises(ConfigError, match=f"{option}.*for this call"):
         client.options(options).run_on_all(abs, -1)
 
 
-def test_a_seed_travels_in_words_and_rows_have_spawn_keys() -> None:
+def test_a_seed_is_encoded_in_words_and_rows_have_spawn_keys() -> None:
     options = TaskOptions(seed=(7, 2**40))
     assert RunOptions.decode(options.run_options) == RunOptions(seed=(7, 0, 256))
     assert RunOptions.decode(options.spawning_options) == RunOptions(seed=(7, 0, 256), seed_spawns=True)
@@ -161,11 +161,11 @@ def test_an_executor_takes_no_seed() -> None:
             for_executor(options)
 
 
-def test_a_limit_travels_in_milliseconds() -> None:
+def test_a_timeout_is_encoded_in_milliseconds() -> None:
     assert RunOptions.decode(TaskOptions(timeout=1.5).run_options) == RunOptions(timeout_ms=1500)
 
 
-def test_retries_travel_with_the_names_of_exceptions() -> None:
+def test_retries_are_encoded_with_the_names_of_exceptions() -> None:
     options = TaskOptions(retries=2, retry_on=(ValueError, CancelledError), retry_delay=0.25)
     names = ("ValueError", "concurrent.futures._base.CancelledError")
     assert RunOptions.decode(options.run_options) == RunOptions(retries=2, retry_on=names, retry_delay_ms=250)
@@ -174,7 +174,7 @@ def test_retries_travel_with_the_names_of_exceptions() -> None:
     assert TaskOptions(retries=0, retry_on=OSError).run_options == b""
 
 
-def test_what_is_said_goes_before_what_was_said() -> None:
+def test_later_options_override_earlier_ones() -> None:
     before = TaskOptions(name="load", priority=4, profiling=True)
     assert TaskOptions(priority=0, profiling=False).over(before) == TaskOptions(
         name="load", priority=0, profiling=False
@@ -182,12 +182,12 @@ def test_what_is_said_goes_before_what_was_said() -> None:
     assert TaskOptions().over(before) == before
 
 
-def test_only_what_is_asked_for_travels() -> None:
+def test_only_options_of_the_run_that_are_set_are_encoded() -> None:
     assert TaskOptions(name="load", priority=4, profiling=False).run_options == b""
     assert RunOptions.decode(TaskOptions(profiling=True).run_options) == RunOptions(profiling=True)
 
 
-def test_capabilities_travel_as_whole_numbers_by_name() -> None:
+def test_capabilities_are_encoded_as_whole_numbers_by_name() -> None:
     options = TaskOptions(capabilities={"memory": "8G", "gpu": 1, "ssd": 0}, no_worker_timeout=2.5)
     travelling = RunOptions.decode(options.run_options)
     assert travelling.capabilities == (("gpu", 1), ("memory", 8 * 2**30), ("ssd", 0))
@@ -215,7 +215,7 @@ def test_capabilities_travel_as_whole_numbers_by_name() -> None:
         ({"no_worker_timeout": "soon"}, ConfigError, "no_worker_timeout must be a number"),
     ],
 )
-def test_what_is_no_capability_is_refused(wrong: dict[str, Any], error: type[Exception], sentence: str) -> None:
+def test_bad_capabilities_are_refused(wrong: dict[str, Any], error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         TaskOptions(**wrong)
 
@@ -249,12 +249,12 @@ class Derived(Base):
     pass
 
 
-def test_an_error_about_arguments_names_the_other_class() -> None:
+def test_an_error_about_arguments_shows_the_public_name_of_the_class() -> None:
     with pytest.raises(TypeError, match=r"^Written\.look\(\) takes 1 positional argument but 2 were given"):
         Derived().look(1)  # type: ignore[call-arg]
 
 
-def test_nothing_else_changes() -> None:
+def test_a_class_with_a_public_name_changes_only_its_errors() -> None:
     made = Derived()
     assert made.look() is made
     assert (made.limit, made.name, Base.__qualname__) == (3, "as it was", "Base")

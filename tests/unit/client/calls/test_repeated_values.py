@@ -55,7 +55,7 @@ def test_a_value_of_several_calls_is_sent_once() -> None:
     assert not scene.repeated._kept, "no further call has it"
 
 
-def test_a_call_that_is_packed_again_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_is_packed_again_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     value = b"1" * SIZE
     scene = Scene([(value,)] * 3)
     pack = scene.repeated._pack
@@ -73,18 +73,18 @@ class Bytes(bytes):
 
 
 @pytest.mark.parametrize("value", [b"1" * OUT_OF_BAND_BYTES, "1" * SIZE, bytearray(SIZE), Bytes(SIZE), [b"1" * SIZE]])
-def test_no_others_than_large_bytes_and_arrays_are(value: Any) -> None:
+def test_only_large_bytes_and_arrays_are_sent_once(value: Any) -> None:
     scene = Scene([(value,), (value,)])
     assert scene.run() == [[type(value)]] * 2
     assert scene.sent == []
 
 
-def test_equal_values_are_not_the_same() -> None:
+def test_equal_values_that_are_not_identical_are_sent_separately() -> None:
     scene = Scene([(bytes(SIZE),), (bytes(SIZE),)])
     assert scene.run() == [[bytes]] * 2
 
 
-def test_no_more_is_kept_for_further_calls_than_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_kept_for_further_calls_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeated_values, "KEPT_BYTES", 2 * SIZE)
     one, two, three, four = (bytes([n]) * SIZE for n in range(4))
     rounds = Scene([(value,) for value in (one, two, three) * 2])
@@ -98,7 +98,7 @@ def test_no_more_is_kept_for_further_calls_than_is_worth_it(monkeypatch: pytest.
     assert together.sent == [one, two, three, four], "one call needs them all"
 
 
-def test_one_that_is_too_large_is_packed_as_any_other_whose_error_names_the_argument(
+def test_a_repeated_value_that_is_too_large_for_an_object_is_packed_with_its_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_what: Any) -> ObjectReference:
@@ -109,7 +109,7 @@ def test_one_that_is_too_large_is_packed_as_any_other_whose_error_names_the_argu
     assert scene.run() == [[bytes, int]] * 2
 
 
-def test_a_list_that_changes_meanwhile_gets_what_it_has_then() -> None:
+def test_a_list_that_changes_during_a_map_is_read_as_it_is_then() -> None:
     one, two = b"1" * SIZE, b"2" * SIZE
     items: list[Any] = [(one,), (one,), (two,)]
     scene = Scene(items)
@@ -123,7 +123,7 @@ def test_a_list_that_changes_meanwhile_gets_what_it_has_then() -> None:
 
 
 @pytest.mark.more
-def test_of_an_array_each_task_gets_its_own_and_one_of_objects_is_packed_for_each() -> None:
+def test_each_task_gets_its_own_copy_of_a_repeated_array() -> None:
     numpy = pytest.importorskip("numpy")
     array, objects = numpy.zeros(SIZE), numpy.array([{}] * SIZE)
     scene = Scene([(array, array[:1], objects)] * 2)

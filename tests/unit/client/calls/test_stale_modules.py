@@ -63,7 +63,7 @@ def sent_with(client: Client, function: Any) -> dict[str, str]:
     return {name: source.text.decode() for name, source in shipment.sources.items()}
 
 
-def test_an_edited_module_travels_and_that_is_said_once(
+def test_an_edited_module_is_sent_and_that_is_logged_once(
     client: Client, write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
     write("edited_for_a_test", "def g():\n    return 1\n")
@@ -85,7 +85,7 @@ def test_an_edited_module_travels_and_that_is_said_once(
 
 
 @pytest.mark.parametrize("sends", [False, True], ids=["they have it", "it is sent along"])
-def test_a_function_that_stays_the_same_object_gets_its_new_code_and_its_new_helper(
+def test_a_function_patched_in_place_is_sent_with_its_new_code_and_helpers(
     client: Client, write: Write, sends: bool
 ) -> None:
     """As with `%autoreload` of IPython, which changes functions in place in the same module object."""
@@ -116,7 +116,7 @@ def test_a_function_that_stays_the_same_object_gets_its_new_code_and_its_new_hel
     assert sent_with(client, price) == {"patched_for_a_test": last}
 
 
-def test_an_edited_module_that_cannot_travel_is_an_error_until_the_workers_are_new(
+def test_an_edited_module_too_large_to_send_is_an_error_until_workers_restart(
     client: Client, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("large_for_a_test", "def g():\n    return 1\n")
@@ -135,7 +135,7 @@ def test_an_edited_module_that_cannot_travel_is_an_error_until_the_workers_are_n
     client.submit(large.g)
 
 
-def test_modules_that_a_function_does_not_need_are_left_alone(
+def test_edited_modules_that_a_function_does_not_need_are_not_sent(
     client: Client, write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
     write("needed_for_a_test", "def g():\n    return 1\n")
@@ -147,9 +147,7 @@ def test_modules_that_a_function_does_not_need_are_left_alone(
     assert (caplog.messages, sent_with(client, needed.g)) == ([], {})
 
 
-def test_a_module_that_tasks_may_have_loaded_before_this_program_travels_if_it_was_edited_since(
-    client: Client, write: Write
-) -> None:
+def test_a_module_loaded_after_an_edit_is_sent_if_tasks_may_have_the_old_one(client: Client, write: Write) -> None:
     write("outer_for_a_test", "def g():\n    import lazy_for_a_test\n    return lazy_for_a_test.X\n")
     write("lazy_for_a_test", "X = 1\n")
     outer = importlib.import_module("outer_for_a_test")
@@ -161,7 +159,7 @@ def test_a_module_that_tasks_may_have_loaded_before_this_program_travels_if_it_w
     assert sent_with(client, outer.g) == {"lazy_for_a_test": "X = 22\n"}
 
 
-def test_a_function_that_another_thread_made_ready_before_an_edit_is_made_ready_again(
+def test_a_function_prepared_during_an_edit_by_another_thread_is_prepared_again(
     client: Client, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("raced_for_a_test", "def g():\n    return 1\n")
@@ -184,7 +182,7 @@ def test_a_function_that_another_thread_made_ready_before_an_edit_is_made_ready_
 
 
 @pytest.mark.parametrize("before", ["find_new", "accept"])
-def test_a_thread_that_looks_while_another_one_notes_a_module_takes_it_for_no_edited_one(
+def test_a_module_that_another_thread_notes_meanwhile_does_not_count_as_edited(
     client: Client, write: Write, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, before: str
 ) -> None:
     write("noted_for_a_test", "def g():\n    return 1\n")
@@ -207,9 +205,7 @@ def test_a_thread_that_looks_while_another_one_notes_a_module_takes_it_for_no_ed
     assert (caplog.messages, sent_with(client, noted.g)) == ([], {})
 
 
-def test_a_thread_that_forgets_what_modules_need_while_another_one_asks_costs_that_nothing(
-    client: Client, write: Write
-) -> None:
+def test_needed_modules_may_be_forgotten_while_another_thread_reads_them(client: Client, write: Write) -> None:
     write("asked_for_a_test", "def g():\n    return 1\n")
     asked = importlib.import_module("asked_for_a_test")
     stale = client._core.functions._stale_modules

@@ -8,7 +8,7 @@ from scaler.client.calls.tolerance import FailureTolerance
 from scaler.errors import TooManyFailuresError
 
 
-def test_without_a_number_the_first_failure_is_the_last() -> None:
+def test_without_max_failures_the_first_failure_is_raised() -> None:
     with pytest.raises(ValueError, match="first"):
         FailureTolerance(return_exceptions=False).take(ValueError("first"), 1, 0)
 
@@ -20,7 +20,7 @@ def test_errors_that_are_results_are_all_tolerated() -> None:
     tolerance.judge(999, is_end=True)
 
 
-def test_so_many_may_fail_and_one_more_raises_an_error_that_names_the_first() -> None:
+def test_one_failure_above_max_failures_raises_an_error_that_names_the_first() -> None:
     tolerance = FailureTolerance(return_exceptions=False, max_failures=2, function="f")
     first = ValueError("bad 3")
     tolerance.take(first, 1, 3)
@@ -34,7 +34,7 @@ def test_so_many_may_fail_and_one_more_raises_an_error_that_names_the_first() ->
     assert error.value.__cause__ is first
 
 
-def test_a_fraction_counts_when_a_hundred_have_ended_also_if_the_hundredth_has_not_failed() -> None:
+def test_a_fraction_of_failures_counts_once_a_hundred_tasks_have_ended() -> None:
     tolerance = FailureTolerance(return_exceptions=True, max_failures=0.1, function="f")
     for n_ended in range(1, 100):
         tolerance.take(ValueError("bad"), n_ended, n_ended)
@@ -44,7 +44,7 @@ def test_a_fraction_counts_when_a_hundred_have_ended_also_if_the_hundredth_has_n
         tolerance.judge(100)
 
 
-def test_a_fraction_of_few_counts_at_the_end() -> None:
+def test_a_fraction_of_fewer_tasks_counts_at_the_end() -> None:
     tolerance = FailureTolerance(return_exceptions=False, max_failures=0.25, function="f")
     tolerance.take(ValueError("bad"), 1, 0)
     tolerance.judge(4, is_end=True)

@@ -7,11 +7,11 @@ from scaler.errors import ObjectTooLargeError
 from scaler.shared_memory import SharedFrames, can_share
 
 
-def test_before_the_scheduler_has_said_its_limit_there_is_none() -> None:
+def test_values_are_not_limited_before_the_scheduler_has_sent_its_limit() -> None:
     ValueLimit("tcp://there:1").check("it", [bytes(10_000_000)])
 
 
-def test_the_error_says_which_value_whose_limit_and_what_to_do() -> None:
+def test_the_error_for_a_large_value_names_it_the_limit_and_a_remedy() -> None:
     limit = ValueLimit("tcp://there:1")
     limit.n_bytes = 10
     limit.check("it", [bytes(4), bytes(6)])
@@ -25,7 +25,7 @@ def test_the_error_says_which_value_whose_limit_and_what_to_do() -> None:
 
 
 @pytest.mark.skipif(not can_share(), reason="no shared memory")
-def test_what_is_shared_is_not_held_by_the_scheduler() -> None:
+def test_values_in_shared_memory_are_not_limited() -> None:
     limit = ValueLimit("tcp://there:1")
     limit.n_bytes = 10
     limit.check("it", SharedFrames([bytes(5000)]))

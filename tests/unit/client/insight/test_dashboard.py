@@ -45,7 +45,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> list[Page]:
     return started
 
 
-def test_its_address_is_printed(pages: list[Page], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_address_of_a_dashboard_is_printed(pages: list[Page], capsys: pytest.CaptureFixture[str]) -> None:
     owner = Owner()
     found = Dashboard(owner, Endpoint.parse("tcp://127.0.0.1:1"))
     assert found.url == pages[0].url
@@ -53,7 +53,7 @@ def test_its_address_is_printed(pages: list[Page], capsys: pytest.CaptureFixture
     assert f"the dashboard is at {found.url}\n" in capsys.readouterr().err
 
 
-def test_it_ends_with_its_client_and_only_once(pages: list[Page]) -> None:
+def test_a_dashboard_ends_once_with_its_client(pages: list[Page]) -> None:
     first, second = Owner(), Owner()
     page = Dashboard(first, Endpoint.parse("tcp://127.0.0.1:1"))
     Dashboard(second, Endpoint.parse("tcp://127.0.0.1:1"))
@@ -63,7 +63,7 @@ def test_it_ends_with_its_client_and_only_once(pages: list[Page]) -> None:
     assert [page.ends for page in pages] == [1, 1]
 
 
-def test_a_fork_does_not_end_it(pages: list[Page], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forked_process_does_not_end_the_dashboard(pages: list[Page], monkeypatch: pytest.MonkeyPatch) -> None:
     owner = Owner()
     page = Dashboard(owner, Endpoint.parse("tcp://127.0.0.1:1"))
     with monkeypatch.context() as elsewhere:
@@ -72,7 +72,7 @@ def test_a_fork_does_not_end_it(pages: list[Page], monkeypatch: pytest.MonkeyPat
     assert pages[0].ends == 0
 
 
-def test_a_scheduler_of_this_process_has_none(pages: list[Page]) -> None:
+def test_a_scheduler_in_this_process_has_no_dashboard(pages: list[Page]) -> None:
     with pytest.raises(ConfigError, match="leave processes=False out"):
         Dashboard(Owner(), Endpoint.parse("inproc://here"))
     with pytest.raises(ConfigError, match="leave processes=False out"):
@@ -81,12 +81,12 @@ def test_a_scheduler_of_this_process_has_none(pages: list[Page]) -> None:
 
 
 @pytest.mark.parametrize("value", [1, "yes", None])
-def test_it_is_asked_for_by_a_bool(value: Any) -> None:
+def test_the_argument_dashboard_must_be_a_bool(value: Any) -> None:
     with pytest.raises(ConfigError, match="dashboard must be True or False"):
         Client(dashboard=value)
 
 
-def test_a_summary_has_the_link_and_all_of_it_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_links_the_dashboard_and_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(*_: Any) -> None:
         raise TimeoutError("no <i>scheduler</i>")
 
@@ -107,7 +107,7 @@ def test_a_summary_of_a_disconnected_client_says_so(monkeypatch: pytest.MonkeyPa
     assert "the client is disconnected" in summary(Link(), None)  # type: ignore[arg-type]
 
 
-def test_that_of_an_asyncio_client_ends_with_it(pages: list[Page]) -> None:
+def test_the_dashboard_of_an_async_client_ends_with_it(pages: list[Page]) -> None:
     async def use() -> None:
         async with AsyncClient("tcp://127.0.0.1:1", dashboard=True) as client:
             assert client.dashboard_url == pages[0].url

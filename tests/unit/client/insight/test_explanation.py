@@ -37,7 +37,7 @@ class Answers:
         self._thread.join()
 
 
-def test_a_story_is_what_the_scheduler_says(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_story_contains_the_reply_of_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(abs, -1)
     answers = Answers(scheduler)
@@ -60,7 +60,7 @@ def test_an_open_task_can_be_asked_about_by_its_id(client: Client, scheduler: Fa
         client.story(b"short")
 
 
-def test_how_a_task_has_ended_is_told_without_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
+def test_the_end_of_a_task_is_explained_without_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
     good, bad = client.submit(abs, -1), client.submit(divmod, 1, 0)
     assert good.result(10) == 1
     assert good.explain() == "it has finished, and its result is available"
@@ -75,9 +75,7 @@ def test_how_a_task_has_ended_is_told_without_the_scheduler(client: Client, sche
     assert (bad.story().state, bad.story().worker) == ("failed", "")
 
 
-def test_where_a_task_ran_that_has_ended_is_what_the_scheduler_remembers(
-    client: Client, scheduler: FakeScheduler
-) -> None:
+def test_the_worker_of_an_ended_task_is_known_from_the_scheduler(client: Client, scheduler: FakeScheduler) -> None:
     good, bad = client.submit(abs, -1), client.submit(divmod, 1, 0)
     assert (good.result(10), type(bad.exception(10))) == (1, ZeroDivisionError)
     assert [(each.story().state, each.story().worker) for each in (good, bad)] == [("success", "w"), ("failed", "w")]
@@ -85,14 +83,18 @@ def test_where_a_task_ran_that_has_ended_is_what_the_scheduler_remembers(
     assert client.story(good.task_id).sentence == "this client has no open task with this id: it has ended"
 
 
-def test_the_scheduler_is_asked_about_a_task_of_somebody_else(client: Client, scheduler: FakeScheduler) -> None:
+def test_the_story_of_a_task_of_another_client_is_requested_from_the_scheduler(
+    client: Client, scheduler: FakeScheduler
+) -> None:
     theirs = TaskId(b"x" * 16)
     scheduler.begun.add(theirs)
     assert client.story(theirs).sentence == "it runs at worker w"
 
 
 @pytest.mark.thorough
-def test_a_scheduler_that_does_not_answer_holds_nobody_up(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_story_without_an_answer_of_the_scheduler_ends_after_a_time_out(
+    client: Client, scheduler: FakeScheduler
+) -> None:
     scheduler.answers_tasks = False
     future = client.submit(abs, -1)
     started = time.monotonic()
@@ -101,7 +103,7 @@ def test_a_scheduler_that_does_not_answer_holds_nobody_up(client: Client, schedu
 
 
 @pytest.mark.thorough
-def test_a_timeout_says_which_task_and_why(
+def test_a_timeout_error_names_the_task_and_what_it_waits_for(
     client: Client, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.client.insight.explanation.TIMEOUT_ANSWER_SECONDS", 30.0)  # however busy the machine is
@@ -119,7 +121,7 @@ def test_a_timeout_says_which_task_and_why(
 
 
 @pytest.mark.thorough
-def test_without_a_scheduler_the_client_knows_itself() -> None:
+def test_without_a_scheduler_the_client_explains_the_task_itself() -> None:
     with Client("tcp://127.0.0.1:1") as client:
         story = client.submit(abs, -1).story()
         assert story.waits_for == NO_SCHEDULER
@@ -132,7 +134,7 @@ def test_a_disconnected_client_has_no_stories(client: Client) -> None:
         client.story(TaskId(b"x" * 16))
 
 
-def test_a_question_follows_its_task(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_request_for_a_story_is_sent_after_its_task(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(abs, -1)
     answers = Answers(scheduler)

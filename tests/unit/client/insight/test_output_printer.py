@@ -33,7 +33,7 @@ class Stuck(io.StringIO):
         return super().write(text)
 
 
-def test_lines_go_where_the_task_has_written_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_printed_to_the_stream_that_the_task_has_used(capsys: pytest.CaptureFixture[str]) -> None:
     printer = OutputPrinter(lambda _: None)
     printer.take(line("a"))
     printer.take(line("b", OutputStream.STANDARD_ERROR, dropped=2))
@@ -46,7 +46,7 @@ def test_lines_go_where_the_task_has_written_them(capsys: pytest.CaptureFixture[
     )
 
 
-def test_a_slow_terminal_holds_up_nobody_and_loses_lines_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_terminal_delays_no_client_and_its_lost_lines_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_printer, "WAITING_MOST", 10)
     terminal = Stuck()
     monkeypatch.setattr(sys, "stdout", terminal)
@@ -62,7 +62,7 @@ def test_a_slow_terminal_holds_up_nobody_and_loses_lines_that_are_counted(monkey
     assert printer._dropped == 15
 
 
-def test_a_stream_that_is_closed_does_not_end_it(
+def test_a_closed_stream_does_not_end_the_output_printer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     closed = io.StringIO()

@@ -48,7 +48,7 @@ def test_workers_are_described(client: Client, scheduler: FakeScheduler) -> None
     assert "<td>host-0</td><td>0</td><td>3</td><td>1</td><td>gpu=2</td>" in shown
 
 
-def test_waiting_ends_when_there_are_enough(client: Client, scheduler: FakeScheduler) -> None:
+def test_wait_for_workers_ends_when_enough_are_connected(client: Client, scheduler: FakeScheduler) -> None:
     assert client.wait_for_workers(2, timeout=10).workers == 2
     found: list[SchedulerInfo] = []
     waiting = threading.Thread(target=lambda: found.append(client.wait_for_workers(4)))
@@ -61,7 +61,9 @@ def test_waiting_ends_when_there_are_enough(client: Client, scheduler: FakeSched
 
 
 @pytest.mark.thorough
-def test_who_has_waited_long_enough_hears_how_many_there_are(client: Client, scheduler: FakeScheduler) -> None:
+def test_the_timeout_error_of_wait_for_workers_counts_the_connected_ones(
+    client: Client, scheduler: FakeScheduler
+) -> None:
     with pytest.raises(TimeoutError, match=r"2 of 5 workers are connected .* after 1 s; start more.* -n 3"):
         client.wait_for_workers(5, timeout=1)
     scheduler.wait_for(InfoRequest, 2)
@@ -70,7 +72,7 @@ def test_who_has_waited_long_enough_hears_how_many_there_are(client: Client, sch
 
 
 @pytest.mark.thorough
-def test_without_a_scheduler_it_says_so() -> None:
+def test_wait_for_workers_without_a_scheduler_is_an_error_that_says_so() -> None:
     with FakeScheduler() as scheduler:
         address = scheduler.address
     with Client(address) as client, pytest.raises(TimeoutError, match="no scheduler answered at"):
@@ -80,12 +82,12 @@ def test_without_a_scheduler_it_says_so() -> None:
 
 
 @pytest.mark.parametrize("n_workers", [0, -1, 1.5, True, "2"])
-def test_a_number_that_is_none_is_refused(client: Client, n_workers: int) -> None:
+def test_wait_for_workers_refuses_bad_numbers(client: Client, n_workers: int) -> None:
     with pytest.raises(ConfigError, match="n_workers must be"):
         client.wait_for_workers(n_workers)
 
 
-def test_a_client_that_has_left_cannot_ask(client: Client) -> None:
+def test_a_disconnected_client_cannot_request_info(client: Client) -> None:
     client.disconnect()
     for ask in (client.info, client.workers, client.wait_for_workers):
         with pytest.raises(DisconnectedError):

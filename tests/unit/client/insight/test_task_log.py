@@ -43,7 +43,7 @@ def progress_of(link: Any, timeout: float) -> TaskProgress | None:
     return task_log.wait(link, task_log.ask_progress(link, TASK), timeout)
 
 
-def test_it_is_a_sequence_of_lines_with_worker_and_task() -> None:
+def test_a_task_log_is_a_sequence_of_lines_with_worker_and_task() -> None:
     log = log_of(Link([line("a"), line("b", stream=OutputStream.LOGGING)]), 5)
     assert [(each.worker, each.task, each.stream, each.text) for each in log] == [
         ("rome07-3", "price", "stdout", "a"),
@@ -53,7 +53,7 @@ def test_it_is_a_sequence_of_lines_with_worker_and_task() -> None:
     assert log[0].time.timestamp() == pytest.approx(7e-6)
 
 
-def test_what_is_missing_is_said_where_it_was() -> None:
+def test_a_task_log_shows_where_lines_were_left_out() -> None:
     log = read_log([line("a"), line("b", dropped=3), line("", dropped=2)], 1005)
     assert str(log).splitlines() == [
         "(1,002 lines were left out)",
@@ -66,16 +66,16 @@ def test_what_is_missing_is_said_where_it_was() -> None:
     assert str(TaskLog(())) == ""
 
 
-def test_a_clock_that_is_wrong_harms_nothing() -> None:
+def test_a_wrong_clock_of_a_worker_is_no_error() -> None:
     assert read_log([line("a", time_us=2**64 - 1)], 0)[0].time.year > 2000
 
 
-def test_no_answer_is_an_error_that_says_so() -> None:
+def test_a_task_log_without_an_answer_is_a_timeout_error() -> None:
     with pytest.raises(TimeoutError, match=r"the scheduler at tcp://here:1 did not answer within 0\.01 seconds"):
         log_of(Link(None), 0.01)
 
 
-def test_how_far_a_task_is() -> None:
+def test_the_progress_of_a_task_has_a_fraction_a_text_and_a_worker() -> None:
     link = Link([line("40.5% of the paths", stream=OutputStream.REPORT)])
     progress = progress_of(link, 5)
     assert link.report
@@ -90,6 +90,6 @@ def test_how_far_a_task_is() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"), [("half", None), ("%", None), ("5", "5%"), ("1e9%", "100%"), ("-3% x", "0% x")]
 )
-def test_what_another_program_reports_harms_nothing(text: str, shown: str | None) -> None:
+def test_malformed_progress_is_ignored_or_clamped(text: str, shown: str | None) -> None:
     progress = task_log.read_progress([line(text)])
     assert (None if progress is None else str(progress)) == shown

@@ -31,6 +31,6 @@ def test_ages_are_seconds(text: float | str | None, seconds: float | None) -> No
 
 
 @pytest.mark.parametrize("text", ["soon", "-1d", "1mo", "never", "", -1, float("nan"), True, b"1d", [1]])
-def test_others_are_refused(text: Any) -> None:
+def test_texts_that_are_no_ages_are_refused(text: Any) -> None:
     with pytest.raises(ConfigError, match="keep_for"):
         seconds_of("keep_for", text)

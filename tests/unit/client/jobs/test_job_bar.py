@@ -19,7 +19,7 @@ def info(done: int, failed: int, rows: int, sealed: bool = True, reason: str = "
     return {"done": done, "failed": failed, "rows": rows, "sealed": sealed, "reason": reason}
 
 
-def test_it_draws_what_the_scheduler_answers_and_asks_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_bar_draws_replies_and_has_one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.client.jobs.job_bar.ASK_SECONDS", 0)
     monkeypatch.setattr(Terminal, "pause_seconds", 0)
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)

@@ -53,7 +53,7 @@ def test_an_item_that_cannot_be_sent_is_named() -> None:
         list(maker(bad).rows(iter([(1,), ([],)])))
 
 
-def test_each_row_has_a_digest_and_those_that_cannot_be_compared_are_counted() -> None:
+def test_each_row_has_a_digest_and_rows_that_cannot_be_compared_are_counted() -> None:
     ranges = maker()
     [found] = ranges.ranges(ranges.rows([(1,), ((x for x in ()),), [2]]), 10)
     digests = RowDigests()
@@ -64,7 +64,7 @@ def test_each_row_has_a_digest_and_those_that_cannot_be_compared_are_counted() -
     assert equal.digest == digests.of_range([(1,), (2,)])
 
 
-def test_a_source_may_change_what_it_has_yielded() -> None:
+def test_a_source_may_change_a_row_after_it_was_yielded() -> None:
     def changing() -> Any:
         number: list[int] = [0]
         for each in range(3):

@@ -28,7 +28,7 @@ def test_options_say_whether_a_task_runs_at_most_once() -> None:
     assert [is_at_most_once(options) for options in (ONCE, SAID, OFTEN, b"")] == [True, True, False, False]
 
 
-def test_only_what_was_said_and_must_not_be_repeated_is_marked() -> None:
+def test_only_sent_at_most_once_tasks_and_graphs_are_marked_as_submitted() -> None:
     sink: Any = object()
     tasks = {
         t.task_id: (t, sink, FUNCTION, (), ()) for t in (task(1, ONCE), task(2, OFTEN), task(3, ONCE), task(4, b""))

@@ -10,7 +10,7 @@ import pytest
 from scaler.client.link.callbacks import Callbacks
 
 
-def test_they_run_in_their_order_in_a_thread_of_their_own() -> None:
+def test_callbacks_run_in_order_in_their_own_thread() -> None:
     callbacks, seen = Callbacks(), SimpleQueue[tuple[int, str]]()
     for n in range(3):
         callbacks.put(lambda n=n: seen.put((n, threading.current_thread().name)))
@@ -19,7 +19,7 @@ def test_they_run_in_their_order_in_a_thread_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError])
-def test_one_that_raises_is_logged_and_stops_no_other(
+def test_a_callback_that_raises_is_logged_and_stops_no_other(
     error: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> None:
@@ -35,7 +35,7 @@ def test_one_that_raises_is_logged_and_stops_no_other(
     assert error.__name__ in caplog.text
 
 
-def test_what_is_queued_is_done_before_the_end() -> None:
+def test_queued_callbacks_run_before_the_thread_ends() -> None:
     callbacks, may_go_on = Callbacks(), threading.Event()
     threads: SimpleQueue[threading.Thread] = SimpleQueue()
     callbacks.put(may_go_on.wait)
@@ -47,7 +47,7 @@ def test_what_is_queued_is_done_before_the_end() -> None:
     assert not thread.is_alive()
 
 
-def test_when_no_thread_can_be_started_they_run_where_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callbacks_run_in_the_calling_thread_if_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
 

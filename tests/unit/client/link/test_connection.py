@@ -60,7 +60,7 @@ def ends() -> Iterator[Ends]:
     ends.close()
 
 
-def test_items_go_out_and_batches_come_in(ends: Ends) -> None:
+def test_a_connection_sends_items_and_receives_batches(ends: Ends) -> None:
     ends.connection.open()
     ends.connection.send_unnumbered(ClientHeartbeat(7))
     peer, batches = ends.arrived_at_router()
@@ -79,7 +79,7 @@ def test_another_thread_ends_a_wait(ends: Ends) -> None:
     assert ends.wake_read in ends.connection.wait(SECONDS)
 
 
-def test_what_is_no_message_raises(ends: Ends) -> None:
+def test_a_malformed_message_raises_a_protocol_error(ends: Ends) -> None:
     ends.connection.open()
     ends.connection.send_unnumbered(ClientHeartbeat(7))
     peer, _ = ends.arrived_at_router()
@@ -88,7 +88,7 @@ def test_what_is_no_message_raises(ends: Ends) -> None:
         ends.wait_for_message()
 
 
-def test_what_cannot_be_read_for_whatever_reason_is_no_message(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_error_while_reading_a_message_is_a_protocol_error(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_message: object) -> None:
         raise RuntimeError("a mistake of the codec")
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_read_for_whatever_reason_is_no_message(ends: Ends, monke
     assert not ends.connection.session.may_resume(resumed=1)
 
 
-def test_a_cut_is_noticed(ends: Ends) -> None:
+def test_a_lost_connection_is_noticed(ends: Ends) -> None:
     ends.connection.open()
     ends.connection.send_unnumbered(ClientHeartbeat(7))
     ends.arrived_at_router()
@@ -125,7 +125,7 @@ def test_a_closed_connection_is_silent_and_can_be_opened_again(ends: Ends) -> No
     assert ends.arrived_at_router()[1] == [[ClientHeartbeat(2)]]
 
 
-def test_a_connection_that_was_set_aside_is_neither_heard_nor_closed(ends: Ends) -> None:
+def test_a_connection_that_was_set_aside_is_neither_read_nor_closed(ends: Ends) -> None:
     ends.connection.open()
     ends.connection.send_unnumbered(ClientHeartbeat(7))
     first, _ = ends.arrived_at_router()
@@ -145,7 +145,7 @@ def test_a_connection_that_was_set_aside_is_neither_heard_nor_closed(ends: Ends)
     assert first in lost
 
 
-def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
+def test_an_address_that_cannot_be_connected_to_is_an_error(ends: Ends) -> None:
     connection = ClientConnection(open_transport(Endpoint.parse("nonsense")), ends.wake_read)
     with pytest.raises(OSError):
         connection.open()
@@ -153,7 +153,7 @@ def test_an_address_that_nobody_can_connect_to(ends: Ends) -> None:
     connection.end()
 
 
-def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_said() -> None:
+def test_the_end_of_a_scheduler_in_this_process_is_noticed_at_the_next_send() -> None:
     wake, other_end = os.pipe()
     transport = open_transport(Endpoint.parse("inproc://scheduler"))
     connection = ClientConnection(open_transport(Endpoint.parse("inproc://scheduler")), wake)

@@ -48,7 +48,7 @@ ONE_UNREAD = "1 task has failed, and its error was not read: ValueError: lost? i
 
 
 class TestOpenTasks:
-    def test_they_are_counted_and_their_errors_say_why(self, said: pytest.LogCaptureFixture) -> None:
+    def test_open_tasks_at_the_end_are_counted_and_their_errors_say_why(self, said: pytest.LogCaptureFixture) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
             with Client(scheduler.address) as client:
                 first = client.submit(abs, 1)
@@ -60,7 +60,9 @@ class TestOpenTasks:
             with pytest.raises(CancelledError, match="because its client has ended: wait for the future first"):
                 future.result(SECONDS)
 
-    def test_those_that_the_user_cancelled_and_those_of_maps_are_not(self, said: pytest.LogCaptureFixture) -> None:
+    def test_tasks_cancelled_by_the_user_and_those_of_maps_cause_no_warning(
+        self, said: pytest.LogCaptureFixture
+    ) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler, Client(scheduler.address) as client:
             futures = [client.submit(abs, 1) for _ in range(3)]
             futures[0].cancel()
@@ -80,7 +82,7 @@ class TestOpenTasks:
             futures[1].result()
 
     @pytest.mark.parametrize("error", [KeyError("x"), KeyboardInterrupt(), SystemExit(0), None])
-    def test_a_block_that_ends_by_an_exception_says_enough(
+    def test_a_client_block_that_ends_by_an_exception_causes_no_further_warning(
         self, error: BaseException | None, said: pytest.LogCaptureFixture
     ) -> None:
         def run(address: str) -> None:
@@ -96,7 +98,7 @@ class TestOpenTasks:
         is_quiet = error is not None and not isinstance(error, SystemExit)
         assert said.messages == ([] if is_quiet else [CANCELLED])
 
-    def test_asyncio_has_the_same(self, said: pytest.LogCaptureFixture) -> None:
+    def test_asyncio_clients_have_the_same_warnings(self, said: pytest.LogCaptureFixture) -> None:
         async def main(address: str) -> None:
             async with AsyncClient(address) as client:
                 future = client.submit(abs, 1)
@@ -118,7 +120,7 @@ class TestOpenTasks:
                 asyncio.run(fails(scheduler.address))
             assert said.messages == [ONE_CANCELLED]
 
-    def test_a_client_that_is_collected_says_it_too(
+    def test_a_garbage_collected_client_warns_about_open_tasks(
         self, scheduler: FakeScheduler, said: pytest.LogCaptureFixture
     ) -> None:
         scheduler.answers_tasks = False
@@ -147,7 +149,7 @@ READ: dict[str, Callable[[Any], object]] = {
 
 
 class TestErrors:
-    def test_those_that_nobody_has_read_are_counted_also_if_their_futures_are_gone(
+    def test_unread_errors_are_counted_even_if_their_futures_were_collected(
         self, scheduler: FakeScheduler, said: pytest.LogCaptureFixture
     ) -> None:
         with Client(scheduler.address) as client:
@@ -164,7 +166,9 @@ class TestErrors:
         )
 
     @pytest.mark.parametrize("way", READ)
-    def test_one_that_was_read_is_not(self, way: str, scheduler: FakeScheduler, said: pytest.LogCaptureFixture) -> None:
+    def test_an_error_that_was_read_causes_no_warning(
+        self, way: str, scheduler: FakeScheduler, said: pytest.LogCaptureFixture
+    ) -> None:
         with Client(scheduler.address) as client:
             before, after = client.submit(fail), client.submit(fail)
             concurrent.futures.wait([after])
@@ -175,7 +179,9 @@ class TestErrors:
             concurrent.futures.wait([unread])
         assert said.messages == [ONE_UNREAD]
 
-    def test_a_graph_has_failed_once(self, scheduler: FakeScheduler, said: pytest.LogCaptureFixture) -> None:
+    def test_the_unread_error_of_a_graph_counts_once(
+        self, scheduler: FakeScheduler, said: pytest.LogCaptureFixture
+    ) -> None:
         graph = {"a": (fail,), **{f"b{n}": (abs, "a") for n in range(3)}}
         keys = ["b0", "b1", "b2"]
         with Client(scheduler.address) as client:
@@ -186,7 +192,7 @@ class TestErrors:
             concurrent.futures.wait([*read.values(), *unread.values()])
         assert said.messages == ["1 task has failed, and its error was not read: ValueError: lost? in b0"]
 
-    def test_those_of_maps_executors_and_all_workers_are_not(
+    def test_errors_of_maps_and_executors_cause_no_warning(
         self, scheduler: FakeScheduler, said: pytest.LogCaptureFixture
     ) -> None:
         with Client(scheduler.address) as client:
@@ -198,7 +204,9 @@ class TestErrors:
                 executor.submit(fail)
         assert said.messages == []
 
-    def test_asyncio_has_the_same(self, scheduler: FakeScheduler, said: pytest.LogCaptureFixture) -> None:
+    def test_asyncio_clients_have_the_same_warnings(
+        self, scheduler: FakeScheduler, said: pytest.LogCaptureFixture
+    ) -> None:
         async def main(test: Callable[[AsyncClient], Coroutine[Any, Any, None]]) -> None:
             async with AsyncClient(scheduler.address) as client:
                 await asyncio.wait_for(test(client), SECONDS)
@@ -219,7 +227,7 @@ class TestErrors:
         asyncio.run(main(does_not))
         assert said.messages == [ONE_UNREAD]
 
-    def test_the_memory_that_they_take_is_bounded(
+    def test_the_number_of_counted_unread_errors_is_limited(
         self, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(end_warnings, "COUNTED_MOST", 5)
@@ -235,7 +243,7 @@ class TestErrors:
         ends.log_warnings()
         assert said.messages[1] == f"1 task has failed, and its error was not read: ValueError: {'a' * 200}..."
 
-    def test_the_last_of_many_is_named_too(self, said: pytest.LogCaptureFixture) -> None:
+    def test_the_last_of_many_unread_errors_is_named(self, said: pytest.LogCaptureFixture) -> None:
         ends = EndWarnings("", is_nested=False)
         for number in range(100):
             ends.note_error(bytes([number]), partial(str, number))
@@ -244,7 +252,7 @@ class TestErrors:
         ends.log_warnings()
         assert said.messages == ["1 task has failed, and its error was not read: 99"]
 
-    def test_inside_of_a_task_nothing_is_said(self, said: pytest.LogCaptureFixture) -> None:
+    def test_a_client_inside_a_task_warns_about_nothing(self, said: pytest.LogCaptureFixture) -> None:
         ends = EndWarnings("", is_nested=True)
         ends.cancelled = 3
         ends.note_error(b"1", lambda: "first")
@@ -252,7 +260,7 @@ class TestErrors:
         assert said.messages == []
 
 
-def test_a_program_that_ends_by_an_exception_has_printed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_program_by_an_exception_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(sys, "last_value", raising=False)
     monkeypatch.delattr(sys, "ps1", raising=False)
     assert not ends_by_exception()

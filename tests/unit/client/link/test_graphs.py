@@ -86,7 +86,7 @@ def add(work: OpenWork, number: int, options: bytes = b"") -> Future:
     return future
 
 
-def test_a_task_is_said_at_once_since_the_scheduler_waits_for_what_it_needs() -> None:
+def test_a_task_is_sent_before_its_inputs_have_ended() -> None:
     work = OpenWork()
     first = add(work, 1)
     graph, second = needs(2, first)
@@ -109,7 +109,9 @@ def test_a_task_is_said_at_once_since_the_scheduler_waits_for_what_it_needs() ->
         (result(1, status=TaskStatus.FAILED, payload=b"why"), InputKnowledge.HERE, b"why"),
     ],
 )
-def test_a_result_that_is_known_is_said_with_the_task(ended: TaskResult, known: InputKnowledge, payload: bytes) -> None:
+def test_a_known_result_is_sent_with_the_task_that_needs_it(
+    ended: TaskResult, known: InputKnowledge, payload: bytes
+) -> None:
     work = OpenWork()
     first = add(work, 1)
     work.on_results([ended])
@@ -118,7 +120,7 @@ def test_a_result_that_is_known_is_said_with_the_task(ended: TaskResult, known: 
     assert (item.known, item.payload, item.status) == (known, payload, ended.status)
 
 
-def test_the_scheduler_gets_a_result_when_it_asks() -> None:
+def test_a_result_is_sent_when_the_scheduler_requests_it() -> None:
     work = OpenWork()
     first = add(work, 1)
     work.add_graph(needs(2, first)[0])
@@ -130,7 +132,7 @@ def test_the_scheduler_gets_a_result_when_it_asks() -> None:
     assert said(work) == [GraphInput(*where, InputKnowledge.HERE, b"value")]  # 3 has ended
 
 
-def test_an_open_task_is_said_as_such_when_the_scheduler_asks() -> None:
+def test_an_open_input_is_sent_as_awaited_when_the_scheduler_requests_it() -> None:
     work = OpenWork()
     first = add(work, 1)
     work.add_graph(needs(2, first)[0])
@@ -146,7 +148,7 @@ def test_an_open_task_is_said_as_such_when_the_scheduler_asks() -> None:
         (lambda: DisconnectedError("gone"), TaskStatus.MISSING_OBJECTS, b"gone"),
     ],
 )
-def test_a_task_that_failed_here_fails_what_needs_it(error: Any, status: TaskStatus, text: bytes) -> None:
+def test_a_task_that_failed_in_the_client_fails_its_dependents(error: Any, status: TaskStatus, text: bytes) -> None:
     work = OpenWork()
     first = Future(1)
     first.input.fail(error)
@@ -167,7 +169,7 @@ class TestWhileTasksWaitForRoom:
         said(work)
         return work, second
 
-    def test_what_needs_them_waits_too_and_follows_in_order(self) -> None:
+    def test_dependents_of_tasks_beyond_the_window_wait_and_follow_in_order(self) -> None:
         work, second = self.full()
         graph, third = needs(3, second)
         work.add_graph(graph)
@@ -176,7 +178,7 @@ class TestWhileTasksWaitForRoom:
         work.on_results([result(1)])
         assert [item.task_id for item in said(work) if type(item) in (Task, GraphNode)] == list(map(task_id, (2, 3, 4)))
 
-    def test_what_needs_them_is_cancelled_with_them(self) -> None:
+    def test_dependents_of_a_waiting_task_are_cancelled_with_it(self) -> None:
         work, second = self.full()
         graph, third = needs(3, second)
         work.add_graph(graph)
@@ -187,7 +189,7 @@ class TestWhileTasksWaitForRoom:
         assert said(work) == []
         assert list(work.graphs) == []
 
-    def test_what_is_cancelled_takes_what_needs_it_along(self) -> None:
+    def test_a_cancelled_waiting_graph_cancels_its_dependents(self) -> None:
         work, second = self.full()
         graph, third = needs(3, second)
         work.add_graph(graph)
@@ -198,7 +200,7 @@ class TestWhileTasksWaitForRoom:
         work.on_results([result(1)])
         assert [item.task_id for item in said(work) if type(item) in (Task, GraphNode)] == [task_id(2)]
 
-    def test_another_connection_begins_anew(self) -> None:
+    def test_on_a_new_connection_only_tasks_within_the_window_are_sent(self) -> None:
         work, second = self.full()
         work.add_graph(needs(3, second)[0])
         work.resend()
@@ -216,7 +218,7 @@ class TestLargeResults:
         said(work)
         return work, first
 
-    def test_one_that_was_lost_is_made_again(self) -> None:
+    def test_a_lost_large_input_is_computed_again(self) -> None:
         work, first = self.work()
         work.add_graph(needs(2, first)[0])
         said(work)
@@ -231,7 +233,7 @@ class TestLargeResults:
         work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
         assert [item.known for item in said(work)] == [InputKnowledge.STORED]
 
-    def test_one_that_an_agent_still_has_is_used(self) -> None:
+    def test_a_large_input_that_an_agent_still_has_is_used(self) -> None:
         work, first = self.work()
         work.large.on_other_scheduler()
         work.resend()
@@ -242,7 +244,7 @@ class TestLargeResults:
         assert [type(item) for item in items] == [GraphTask, GraphInput, GraphNode]
         assert items[1].known == InputKnowledge.STORED
 
-    def test_one_that_is_given_up_while_it_is_claimed_holds_nobody(self) -> None:
+    def test_a_claimed_input_that_is_given_up_blocks_no_dependents(self) -> None:
         work, first = self.work()
         work.large.on_other_scheduler()
         work.resend()
@@ -253,7 +255,7 @@ class TestLargeResults:
         assert not work._dependents
 
     @pytest.mark.parametrize("was_cancelled", [False, True])
-    def test_those_of_one_graph_are_made_again_by_one_run_of_it(self, was_cancelled: bool) -> None:
+    def test_lost_results_of_one_graph_are_computed_again_by_one_run(self, was_cancelled: bool) -> None:
         work, graph, (first, _, _) = self.of_a_graph()
         if was_cancelled:  # while the two are recomputed
             work.large.on_other_scheduler()
@@ -279,7 +281,7 @@ class TestLargeResults:
         work.on_results([result(number, size=LARGE) for number in (1, 2)])
         return work, graph, futures
 
-    def test_while_the_graph_of_a_lost_one_is_open_the_scheduler_is_told_nothing_of_it(self) -> None:
+    def test_a_lost_input_of_an_open_graph_is_reported_after_the_graph_has_ended(self) -> None:
         work, graph, (first, _, _) = self.of_a_graph()
         work.large.on_objects([ObjectResponse(ObjectId(task_id(1)), LOST, (), reason="its host left")])
         work.add_graph(needs(4, first)[0])
@@ -291,7 +293,7 @@ class TestLargeResults:
         items = said(work)
         assert items.index(graph.spec) < items.index(awaited(1, of=4, source=graph.spec.graph_id))
 
-    def test_a_call_whose_inputs_are_lost_while_it_is_made_again_is_said_again(self) -> None:
+    def test_a_recomputed_call_whose_inputs_are_lost_is_sent_again(self) -> None:
         work, first = self.work()
         graph, _ = needs(2, first)
         work.add_graph(graph)
@@ -303,7 +305,7 @@ class TestLargeResults:
         work.large.on_objects(lost[2:])  # the scheduler reports it for the graph, which has the id of its call
         assert [type(item) for item in said(work)] == [Task, GraphTask, GraphInput, GraphNode]
 
-    def test_while_what_makes_it_again_waits_for_room_the_scheduler_is_told_nothing_of_it(self) -> None:
+    def test_a_lost_input_is_reported_only_after_its_task_has_entered_the_window(self) -> None:
         work, first = self.work()
         work.add_graph(needs(2, first)[0])
         work.window.resize(1, 0)
@@ -315,7 +317,7 @@ class TestLargeResults:
         work.on_results([result(5)])
         assert [type(item) for item in said(work)] == [Task, GraphInput]
 
-    def test_a_graph_is_made_again_once_when_one_is_asked_for_before_all_its_claims_are_answered(self) -> None:
+    def test_a_lost_graph_runs_again_once_after_all_its_claims_are_answered(self) -> None:
         work, graph, _ = self.of_a_graph()
         work.on_results([result(3, size=LARGE)])
         work.large.on_other_scheduler()
@@ -330,7 +332,7 @@ class TestLargeResults:
         assert graph.spec in said(work)
         assert set(graph.sinks) == {task_id(1), task_id(2)}
 
-    def test_one_that_is_small_the_second_time_is_said(self) -> None:
+    def test_a_recomputed_input_that_is_small_is_sent_by_value(self) -> None:
         work, first = self.work()
         work.large.on_other_scheduler()
         refuse(work, 1)
@@ -340,7 +342,7 @@ class TestLargeResults:
         work.on_object_requests([ObjectRequest(ObjectId(task_id(1)), 1)])
         assert [(item.known, item.payload) for item in said(work)] == [(InputKnowledge.HERE, b"small")]
 
-    def test_who_had_asked_for_one_gets_what_is_made_again(self) -> None:
+    def test_a_waiting_reader_receives_the_recomputed_result(self) -> None:
         work, first = self.work()
         reader = Sink()
         work.large.request(ObjectId(task_id(1)), reader, keep=True)
@@ -353,7 +355,7 @@ class TestLargeResults:
         work.on_results([result(1, payload=b"small")])
         assert reader.ends == [("delivered", b"small")]
 
-    def test_one_that_must_not_be_made_again_fails_what_needs_it(self) -> None:
+    def test_a_lost_at_most_once_input_fails_its_dependents(self) -> None:
         work, first = self.work(RunOptions(at_most_once=True).encode())
         work.large.on_other_scheduler()
         refuse(work, 1)
@@ -363,7 +365,7 @@ class TestLargeResults:
         assert b"its scheduler ended" in item.payload
         assert b"at_most_once" in item.payload
 
-    def test_one_that_is_kept_stays_until_its_future_is_gone(self) -> None:
+    def test_a_kept_large_result_is_deleted_with_its_future(self) -> None:
         work, _ = self.work()
         reader = Sink()
         work.large.request(ObjectId(task_id(1)), reader, keep=True)
@@ -373,7 +375,7 @@ class TestLargeResults:
         work.forget_result(ObjectId(task_id(1)))
         assert deletes(work) == [task_id(1)]
 
-    def test_futures_are_let_go_with_the_end(self) -> None:
+    def test_futures_of_inputs_are_released_when_the_call_has_ended(self) -> None:
         work, first = self.work()
         graph, _ = needs(2, first)
         work.add_graph(graph)
@@ -404,7 +406,7 @@ def graph(name: bytes, *wanted: int) -> GraphEntry:
     return made
 
 
-def test_a_graph_is_open_until_its_last_result_has_come() -> None:
+def test_a_graph_is_open_until_its_last_result_has_arrived() -> None:
     graphs, first = OpenGraphs(), graph(b"a", 0, 2)
     graphs.add(first)
     graphs.add(graph(b"b", 1))
@@ -414,7 +416,7 @@ def test_a_graph_is_open_until_its_last_result_has_come() -> None:
     assert graphs.pop(first.nodes[0].task_id) is None
 
 
-def test_said_again_only_open_results_are_wanted() -> None:
+def test_a_resent_graph_requests_only_open_results() -> None:
     graphs, first = OpenGraphs(), graph(b"a", 0, 2)
     graphs.add(first)
     assert first.nodes_to_send() == first.nodes

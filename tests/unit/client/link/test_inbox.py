@@ -42,7 +42,7 @@ def has_run_with(run: Callable[[], Any], meanwhile: Callable[[], Any], step: int
     return next(steps) > step
 
 
-def test_items_come_in_order() -> None:
+def test_items_are_taken_in_order() -> None:
     inbox: Inbox[int] = Inbox(lambda item: None)
     for item in (1, 2):
         inbox.put(item)
@@ -50,7 +50,7 @@ def test_items_come_in_order() -> None:
     inbox.end()
 
 
-def test_whenever_an_item_comes_no_thread_seems_asleep_that_has_it_before_it() -> None:
+def test_a_thread_with_an_item_in_its_inbox_never_appears_asleep() -> None:
     for step in itertools.count():
         inbox: Inbox[int] = Inbox(lambda item: None)
         is_on_time = has_run_with(inbox.fall_asleep, lambda inbox=inbox: inbox.put(1), step)  # type: ignore[misc]
@@ -61,7 +61,7 @@ def test_whenever_an_item_comes_no_thread_seems_asleep_that_has_it_before_it() -
             break
 
 
-def test_a_burst_rouses_once_and_only_a_sleeper() -> None:
+def test_a_burst_of_items_wakes_a_sleeping_thread_once() -> None:
     inbox: Inbox[int] = Inbox(lambda item: None)
     inbox.put(1)
     assert not is_roused(inbox)
@@ -76,7 +76,7 @@ def test_a_burst_rouses_once_and_only_a_sleeper() -> None:
     inbox.end()
 
 
-def test_everything_after_the_end_is_refused_by_whoever_put_it() -> None:
+def test_items_put_after_the_end_are_refused() -> None:
     refused: list[int] = []
     inbox: Inbox[int] = Inbox(refused.append)
     inbox.put(1)
@@ -111,7 +111,7 @@ def test_no_item_is_lost_between_many_threads_and_the_end() -> None:
 
 
 @pytest.mark.parametrize("is_put_meanwhile", [True, False])
-def test_nobody_sleeps_on_an_item_whenever_it_is_put(is_put_meanwhile: bool) -> None:
+def test_a_thread_never_sleeps_while_its_inbox_has_an_item(is_put_meanwhile: bool) -> None:
     """The other thread runs before each instruction of `fall_asleep`, or of `put`."""
     for step in itertools.count():
         inbox: Inbox[int] = Inbox(lambda item: None)
@@ -137,7 +137,7 @@ def test_nobody_sleeps_on_an_item_whenever_it_is_put(is_put_meanwhile: bool) -> 
 
 @pytest.mark.parametrize("is_put_meanwhile", [True, False])
 @pytest.mark.parametrize("is_asleep", [True, False])
-def test_no_item_stays_whenever_the_end_comes(is_put_meanwhile: bool, is_asleep: bool) -> None:
+def test_no_item_is_lost_when_an_inbox_ends(is_put_meanwhile: bool, is_asleep: bool) -> None:
     for step in itertools.count():
         refused: list[int] = []
         inbox: Inbox[int] = Inbox(refused.append)

@@ -61,13 +61,13 @@ def test_a_call_is_kept_without_its_sink(unread: UnreadResults) -> None:
     assert unread.is_stored(OBJECT_ID)
 
 
-def test_of_a_result_of_a_graph_the_graph_is_kept() -> None:
+def test_for_a_result_of_a_graph_the_graph_is_kept() -> None:
     unread, graph = UnreadResults(print), GraphEntry(GraphTask(GraphId(b"g" * 16), 0), (), (), (), ())
     unread.keep(TASK_ID, (graph, Receiver()))
     assert unread[OBJECT_ID].call is graph
 
 
-def test_each_loss_is_counted_once_and_a_result_that_comes_again_is_there(unread: UnreadResults) -> None:
+def test_each_loss_counts_once_and_a_result_that_arrives_again_is_stored(unread: UnreadResults) -> None:
     one = unread[OBJECT_ID]
     for times in (1, 2):
         unread.mark_uncertain()
@@ -82,12 +82,12 @@ def test_each_loss_is_counted_once_and_a_result_that_comes_again_is_there(unread
         assert (one.state, unread.in_state(ResultState.LOST)) == (ResultState.STORED, [])
 
 
-def test_a_result_that_came_in_the_present_session_is_not_doubted(unread: UnreadResults) -> None:
+def test_a_result_of_the_present_session_is_not_lost(unread: UnreadResults) -> None:
     unread.mark_lost({OBJECT_ID})
     assert (unread[OBJECT_ID].state, unread.at_scheduler()) == (ResultState.STORED, [unread[OBJECT_ID]])
 
 
-def test_a_loss_counts_only_against_a_result_that_was_on_its_way(unread: UnreadResults) -> None:
+def test_a_loss_counts_only_against_a_result_in_transfer(unread: UnreadResults) -> None:
     unread.mark_uncertain()
     unread.mark_lost(set())
     assert (unread[OBJECT_ID].state, unread[OBJECT_ID].times_lost) == (ResultState.LOST, 0)
@@ -95,7 +95,7 @@ def test_a_loss_counts_only_against_a_result_that_was_on_its_way(unread: UnreadR
 
 @pytest.mark.parametrize("asked_first", [True, False])
 @pytest.mark.parametrize(("status", "way"), [(TaskStatus.SUCCESS, "deliver"), (TaskStatus.FAILED, "refuse")])
-def test_an_outcome_that_is_not_large_is_kept_until_somebody_asks(
+def test_a_small_outcome_is_kept_until_it_is_requested(
     unread: UnreadResults, asked_first: bool, status: int, way: str
 ) -> None:
     one, receiver, outcome = unread[OBJECT_ID], Receiver(), result(status)
@@ -111,7 +111,7 @@ def test_an_outcome_that_is_not_large_is_kept_until_somebody_asks(
     assert not unread
 
 
-def test_whoever_asked_hears_once_that_it_is_large_again(unread: UnreadResults) -> None:
+def test_a_waiting_receiver_is_notified_once_of_a_large_result(unread: UnreadResults) -> None:
     one, receiver = unread[OBJECT_ID], Receiver()
     one.store(result(size=9))
     one.ask(receiver)
@@ -120,7 +120,7 @@ def test_whoever_asked_hears_once_that_it_is_large_again(unread: UnreadResults) 
     assert receiver.heard == [("store", result(size=9))]
 
 
-def test_after_a_failure_the_next_one_who_asks_has_another_try(unread: UnreadResults) -> None:
+def test_after_a_failed_request_the_next_one_is_tried_again(unread: UnreadResults) -> None:
     one, first, second = unread[OBJECT_ID], Receiver(), Receiver()
     one.state = ResultState.RESUBMITTED
     one.ask(first)
@@ -132,7 +132,7 @@ def test_after_a_failure_the_next_one_who_asks_has_another_try(unread: UnreadRes
     assert (len(first.heard), second.heard) == (1, [("deliver", result())])
 
 
-def test_all_receivers_that_wait_for_a_lost_result_get_how_its_task_ends(unread: UnreadResults) -> None:
+def test_all_receivers_of_a_lost_result_get_the_end_of_its_task(unread: UnreadResults) -> None:
     one, receivers = unread[OBJECT_ID], [Receiver() for _ in range(3)]
     for receiver in receivers:
         one.ask(receiver)
@@ -147,7 +147,7 @@ def test_all_receivers_that_wait_for_a_lost_result_get_how_its_task_ends(unread:
     assert [receiver.heard for receiver in receivers] == [ends] * 3
 
 
-def test_one_that_is_gone_fails_each_who_asks_until_it_comes_all_the_same(unread: UnreadResults) -> None:
+def test_a_result_given_up_fails_each_receiver_until_it_arrives_after_all(unread: UnreadResults) -> None:
     one, first, second = unread[OBJECT_ID], Receiver(), Receiver()
     one.state = ResultState.LOST
     one.ask(first)
@@ -159,7 +159,7 @@ def test_one_that_is_gone_fails_each_who_asks_until_it_comes_all_the_same(unread
     assert (one.state, one.make_error) == (ResultState.STORED, None)
 
 
-def test_one_who_has_failed_is_not_kept(unread: UnreadResults) -> None:
+def test_a_receiver_that_has_failed_is_not_kept(unread: UnreadResults) -> None:
     one, receiver = unread[OBJECT_ID], Receiver()
     one.ask(receiver)
     one.fail(TimeoutError)
@@ -170,7 +170,7 @@ def test_one_who_has_failed_is_not_kept(unread: UnreadResults) -> None:
     one.notify()
 
 
-def test_what_somebody_has_asked_for_is_dropped_with_him(unread: UnreadResults) -> None:
+def test_results_requested_by_a_receiver_are_dropped_with_it(unread: UnreadResults) -> None:
     one, receiver = unread[OBJECT_ID], Receiver()
     assert unread.drop_requested_by(receiver) == []
     one.ask(receiver)

@@ -42,7 +42,7 @@ def reason(refusals: Refusals, *made: ObjectInstruction, object_ids: bytes = b""
     return str(error)
 
 
-def test_a_value_that_fits_is_sent_and_one_byte_more_is_not(refusals: Refusals) -> None:
+def test_a_value_up_to_the_limit_is_sent_and_a_larger_one_refused(refusals: Refusals) -> None:
     assert not reason(refusals, value(1, 1000), value(2, 1))
     assert reason(refusals, value(1, 10), value(2, 1001)).startswith(
         "an argument is too large: it has 1,001 bytes, and the scheduler at tcp://there:1 takes at most 1,000 bytes"
@@ -53,13 +53,13 @@ def test_a_value_that_fits_is_sent_and_one_byte_more_is_not(refusals: Refusals) 
 
 
 @pytest.mark.skipif(not can_share(), reason="no shared memory")
-def test_what_is_shared_as_a_location_is_only_too_large_for_those_who_ask_for_its_bytes(refusals: Refusals) -> None:
+def test_a_large_value_in_shared_memory_is_refused_only_if_its_bytes_are_requested(refusals: Refusals) -> None:
     shared = ObjectInstruction(InstructionKind.CREATE, ObjectId(b"s" * 16), "", SharedFrames([bytes(5000)]))
     assert not reason(refusals, shared)
     assert refusals.of_value(shared) is not None
 
 
-def test_what_was_given_up_is_not_sent_whoever_refers_to_it_until_nobody_can(refusals: Refusals) -> None:
+def test_calls_that_refer_to_a_refused_value_fail_until_it_is_forgotten(refusals: Refusals) -> None:
     make_error = refusals.limit.error
     refusals.add(value(1, 0).object_id, lambda: make_error("the object 'a'", 5))
     assert refusals
@@ -75,7 +75,7 @@ def die(refusals: Refusals, left: list[ObjectInstruction], unacknowledged: list[
     refusals.on_dead_scheduler(left, unacknowledged)
 
 
-def test_a_value_that_was_on_its_way_to_five_schedulers_that_ended_is_given_up(refusals: Refusals) -> None:
+def test_a_value_whose_transfer_five_schedulers_did_not_survive_is_refused(refusals: Refusals) -> None:
     one, behind = value(1, 500, name="one"), value(2, 500)
     for _ in range(TRIES_MOST - 1):
         die(refusals, [one], [one, behind])
@@ -88,7 +88,7 @@ def test_a_value_that_was_on_its_way_to_five_schedulers_that_ended_is_given_up(r
     assert not reason(refusals, behind)
 
 
-def test_the_end_of_a_scheduler_to_which_nothing_of_a_value_had_left_does_not_count(refusals: Refusals) -> None:
+def test_the_end_of_a_scheduler_does_not_count_against_a_value_not_sent_to_it(refusals: Refusals) -> None:
     one = value(1, 500)
     for _ in range(3):
         die(refusals, [one], [one])
@@ -97,7 +97,7 @@ def test_the_end_of_a_scheduler_to_which_nothing_of_a_value_had_left_does_not_co
     assert not reason(refusals, one)
 
 
-def test_what_has_arrived_since_then_begins_to_count_anew(refusals: Refusals) -> None:
+def test_the_count_of_a_value_restarts_after_it_has_arrived(refusals: Refusals) -> None:
     one = value(1, 500)
     for _ in range(3):
         for _ in range(TRIES_MOST - 1):
@@ -116,7 +116,7 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FUNCTIONS_BYTES_MOST", 100)
 
 
-def test_too_many_are_full() -> None:
+def test_kept_functions_are_limited_in_number() -> None:
     kept = KeptFunctions()
     for number in (1, 2, 3, 3):
         kept.keep(function(number))
@@ -128,7 +128,7 @@ def test_too_many_are_full() -> None:
     assert not kept.is_full()
 
 
-def test_too_large_ones_are_full() -> None:
+def test_kept_functions_are_limited_in_bytes() -> None:
     kept = KeptFunctions()
     kept.keep(function(1, 60))
     kept.keep(function(1, 60))
@@ -141,7 +141,7 @@ def test_too_large_ones_are_full() -> None:
     assert not kept.is_full()
 
 
-def test_those_in_use_stay_however_many_and_are_not_looked_at_again_soon() -> None:
+def test_functions_in_use_are_kept_and_not_checked_again_soon() -> None:
     kept = KeptFunctions()
     for number in range(4):
         kept.keep(function(number, 30))
@@ -164,27 +164,27 @@ def entry(*objects: ObjectInstruction) -> Entry:
     return Task(TaskId(ID), ObjectId(ID), b"arguments", b""), None, brought([]), objects, ()  # type: ignore[return-value]
 
 
-def test_a_task_takes_its_payload_and_the_objects_that_it_brings() -> None:
+def test_the_size_of_a_task_is_its_payload_and_its_objects() -> None:
     assert size_at_scheduler(entry()) == 9
     assert size_at_scheduler(entry(brought([b"12", b"3"]), brought([b"4"]))) == 13
 
 
 @pytest.mark.skipif(not can_share(), reason="needs memory that other processes can open")
-def test_objects_in_shared_memory_take_nothing_there() -> None:
+def test_objects_in_shared_memory_do_not_count_for_the_size_of_a_task() -> None:
     shared = brought(SharedFrames([b"x" * 100_000]))  # type: ignore[arg-type]
     assert as_sent(shared).frames == ()
     assert as_sent(shared).location
     assert size_at_scheduler(entry(shared)) == 9
 
 
-def test_cancels_and_deletes_take_back() -> None:
+def test_cancels_and_deletes_are_withdrawals() -> None:
     assert is_withdrawal(TaskCancel(TaskId(ID)))
     assert is_withdrawal(GraphTaskCancel(GraphId(ID)))
     assert is_withdrawal(ObjectInstruction(InstructionKind.DELETE, ObjectId(ID), "", ()))
     assert not is_withdrawal(brought([]))
 
 
-def test_what_was_made_for_a_call_is_found_by_its_id() -> None:
+def test_an_object_of_a_call_is_found_by_its_id() -> None:
     mine = brought([b"1"])
     assert object_of_call(ObjectId(ID), [entry(), entry(mine)], []) is mine
     assert object_of_call(ObjectId(b"o" * 16), [entry(mine)], []) is None

@@ -163,14 +163,14 @@ def work() -> OpenWork:
 
 
 class TestAsking:
-    def test_a_function_is_said_once_and_before_its_first_task(self, work: OpenWork) -> None:
+    def test_a_function_is_sent_once_before_its_first_task(self, work: OpenWork) -> None:
         first, second = entry(1, objects=[brought(1)]), entry(2)
         work.add(first)
         work.add(second)
         assert said(work) == [first[2], brought(1), first[0], second[0]]
         assert work.is_waiting()
 
-    def test_tasks_of_one_function_are_added_together_as_far_as_there_is_room(self, work: OpenWork) -> None:
+    def test_tasks_of_one_function_are_added_together_as_far_as_the_window_allows(self, work: OpenWork) -> None:
         tasks = [entry(number) for number in range(1, 5)]
         work.window.resize(3, 0)
         work.add_all(tasks[:2])
@@ -187,14 +187,14 @@ class TestAsking:
         work.add_all(tasks)
         assert said(work) == [function(), function(1), *(task for task, *_ in tasks)]
 
-    def test_a_graph_is_said_with_all_that_it_needs_before_it(self, work: OpenWork) -> None:
+    def test_a_graph_is_sent_after_its_functions_and_objects(self, work: OpenWork) -> None:
         made = graph({102: Sink()}, [brought(1)])
         work.add_graph(made)
         assert said(work) == [function(9), brought(1), made.spec, *made.nodes]
         assert work.is_waiting()
 
     @pytest.mark.skipif(not can_share(), reason="memory is not shared on this system")
-    def test_shared_memory_is_said_by_its_place_and_by_its_bytes_if_asked(self, work: OpenWork) -> None:
+    def test_shared_memory_is_sent_as_its_location_and_as_bytes_on_request(self, work: OpenWork) -> None:
         frames = SharedFrames([b"x" * 5000])
         work.add(entry(1, objects=[brought(1, frames)]))
         (instruction,) = [item for item in said(work) if item == brought(1, ()) or getattr(item, "location", b"")]
@@ -202,7 +202,7 @@ class TestAsking:
         work.on_object_requests([ObjectRequest(object_id(1), by_value=1)])
         assert [bytes(frame) for frame in said(work)[0].frames] == [b"x" * 5000]
 
-    def test_an_object_that_is_asked_for_is_sent_and_deleted_if_nobody_needs_it(self, work: OpenWork) -> None:
+    def test_a_requested_object_is_sent_and_an_unknown_one_deleted(self, work: OpenWork) -> None:
         work.store_object(held(1))
         work.add_graph(graph({102: Sink()}, [brought(2)]))
         said(work)
@@ -210,9 +210,7 @@ class TestAsking:
             work.on_object_requests([ObjectRequest(object_id(number))])
         assert said(work) == [held(1), brought(2), delete(object_id(3))]
 
-    def test_functions_that_nobody_runs_are_let_go_when_there_are_too_many(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_unused_functions_are_deleted_when_too_many_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(objects_module, "FUNCTIONS_MOST", 4)
         work = OpenWork()
         work.add_graph(graph({102: Sink()}))
@@ -233,7 +231,7 @@ class TestAsking:
 
 
 class TestAnswers:
-    def test_each_way_to_end_reaches_its_sink(self, work: OpenWork) -> None:
+    def test_each_kind_of_result_is_delivered_to_its_sink(self, work: OpenWork) -> None:
         sinks = [Sink() for _ in range(3)]
         for number, sink in enumerate(sinks):
             work.add(entry(number, sink))
@@ -252,11 +250,11 @@ class TestAnswers:
         work.on_results([result(number) for number in range(5)])
         assert (a_map.notified, future.notified) == (2, 1)
 
-    def test_a_result_that_nobody_waits_for_is_let_go(self, work: OpenWork) -> None:
+    def test_a_large_result_of_an_unknown_task_is_deleted(self, work: OpenWork) -> None:
         work.on_results([result(1), result(2, size=80_000)])
         assert said(work) == [delete(task_id(2))]
 
-    def test_a_large_result_that_is_said_again_stays(self, work: OpenWork) -> None:
+    def test_a_large_result_that_is_reported_again_stays(self, work: OpenWork) -> None:
         work.add(entry(1))
         work.on_results([result(1, size=80_000)])
         said(work)
@@ -277,7 +275,7 @@ class TestAnswers:
         work.forget_result(ObjectId(task_id(1)))
         assert said(work) == []
 
-    def test_a_large_result_on_its_way_reaches_each_receiver_that_requests_it(self, work: OpenWork) -> None:
+    def test_a_large_result_is_requested_once_for_all_its_receivers(self, work: OpenWork) -> None:
         sinks = [Sink() for _ in range(3)]
         for sink in sinks:
             work.large.request(object_id(1), sink)
@@ -285,14 +283,14 @@ class TestAnswers:
         work.large.on_objects([ObjectResponse(object_id(1), 1, (b"large",))])
         assert [sink.ends for sink in sinks] == [[("received", (b"large",))]] * 3
 
-    def test_a_result_that_is_gone_is_received_as_none(self, work: OpenWork) -> None:
+    def test_a_large_result_that_is_no_longer_stored_is_received_as_none(self, work: OpenWork) -> None:
         sink = Sink()
         work.large.request(object_id(1), sink)
         work.large.on_objects([ObjectResponse(object_id(1), 0, ())])
         work.large.on_objects([ObjectResponse(object_id(1), 0, ())])
         assert sink.ends == [("received", None)]
 
-    def test_a_result_that_nobody_can_ask_for_is_deleted_unless_somebody_has(self, work: OpenWork) -> None:
+    def test_a_forgotten_large_result_is_deleted_unless_it_was_requested(self, work: OpenWork) -> None:
         for number in (1, 2):
             work.add(entry(number))
         work.on_results([result(1, size=80_000), result(2, size=80_000)])
@@ -310,7 +308,7 @@ class TestAnswers:
         assert not work.is_waiting()
 
     @pytest.mark.parametrize(("accepted", "end"), [(1, None), (0, ClientShutdownException)])
-    def test_all_who_asked_for_a_shutdown_hear_the_answer(self, work: OpenWork, accepted: int, end: Any) -> None:
+    def test_all_requests_for_a_shutdown_get_the_answer(self, work: OpenWork, accepted: int, end: Any) -> None:
         replies = [Reply(), Reply()]
         for reply in replies:
             work.shut_down(reply)
@@ -331,9 +329,7 @@ class TestEnding:
         assert said(work) == [TaskCancel(task_id(1))]
         assert sink.ends == [("failed", CancelledError)]
 
-    def test_a_task_that_waits_here_or_is_on_its_way_is_cancelled_here_and_any_other_by_the_scheduler(
-        self, work: OpenWork
-    ) -> None:
+    def test_tasks_that_have_not_arrived_are_cancelled_here_and_others_by_the_scheduler(self, work: OpenWork) -> None:
         work.window.resize(2, 0)
         at_scheduler, leaving, here = sinks = Sink(), Sink(), Sink()
         for number, sink in enumerate(sinks):
@@ -357,7 +353,7 @@ class TestEnding:
         assert said(work) == [GraphTaskCancel(GraphId(b"g" * 16))]
         assert [sink.ends for sink in sinks.values()] == [[("failed", CancelledError)]] * 2
 
-    def test_an_abandoned_sink_hears_nothing_more(self, work: OpenWork) -> None:
+    def test_an_abandoned_sink_receives_nothing(self, work: OpenWork) -> None:
         a_map, other = Sink(), Sink()
         for number, sink in enumerate((a_map, other, a_map)):
             work.add(entry(number, sink))
@@ -394,7 +390,7 @@ class TestEnding:
         assert said(work)[0] == function(), "it was deleted, and is said again"
 
     @pytest.mark.parametrize("tell", [True, False])
-    def test_giving_up_fails_all_and_tells_the_scheduler_only_if_asked(self, work: OpenWork, tell: bool) -> None:
+    def test_giving_up_fails_all_calls_and_sends_cancels_only_on_request(self, work: OpenWork, tell: bool) -> None:
         task, fetcher, reply = Sink(), Sink(), Reply()
         work.add(entry(1, task))
         work.large.request(object_id(1), fetcher)
@@ -407,7 +403,7 @@ class TestEnding:
         assert reply.ends == [DisconnectedError]
         assert not work.is_waiting()
 
-    def test_what_cannot_be_answered_readably_fails_after_some_tries(self, work: OpenWork) -> None:
+    def test_calls_fail_after_some_unreadable_answers(self, work: OpenWork) -> None:
         task, fetcher, node, late = Sink(), Sink(), Sink(), Sink()
         work.add(entry(1, task))
         work.large.request(object_id(1), fetcher)
@@ -428,7 +424,7 @@ def question() -> JobQuestion:
 
 
 class TestWhatCannotBeWritten:
-    def test_questions_end_after_as_many_tries_as_tasks(self, work: OpenWork) -> None:
+    def test_requests_fail_after_as_many_tries_as_tasks(self, work: OpenWork) -> None:
         asked, inquiry, late = question(), Inquiry(lambda *answer: answer), question()
         work.jobs.add(asked, asked.item)
         work.inquire(inquiry)
@@ -443,7 +439,7 @@ class TestWhatCannotBeWritten:
         work.on_unreadable(ProtocolError)
         assert isinstance(late.exception(0), ProtocolError)
 
-    def test_its_own_call_fails_and_no_other(self, work: OpenWork) -> None:
+    def test_an_item_that_cannot_be_written_fails_its_own_call_and_no_other(self, work: OpenWork) -> None:
         task, other, node = Sink(), Sink(), Sink()
         made, asked, also = graph({102: node}), question(), question()
         work.add(entry(1, task))
@@ -462,7 +458,7 @@ class TestWhatCannotBeWritten:
         assert other.ends == []
         assert not also.done()
 
-    def test_with_an_object_all_calls_fail_that_need_it(self, work: OpenWork) -> None:
+    def test_an_object_that_cannot_be_written_fails_all_calls_that_need_it(self, work: OpenWork) -> None:
         one, other, later = Sink(), Sink(), Sink()
         work.store_object(held(1))
         needs = entry(1, one)
@@ -477,7 +473,7 @@ class TestWhatCannotBeWritten:
         work.add(entry(4, fine))
         assert fine.ends == []
 
-    def test_what_waits_for_the_window_goes_on(self, work: OpenWork) -> None:
+    def test_an_unwritable_task_makes_room_in_the_window(self, work: OpenWork) -> None:
         work.window.resize(1, 0)
         work.add(entry(1))
         work.add(entry(2))
@@ -485,14 +481,14 @@ class TestWhatCannotBeWritten:
         work.on_unwritable(entry(1)[0], TypeError)
         assert entry(2)[0] in said(work)
 
-    def test_a_job_that_nobody_attends_cannot_be_left(self, work: OpenWork) -> None:
+    def test_leaving_an_unattended_job_sends_nothing(self, work: OpenWork) -> None:
         work.leave_job("job")
         assert said(work) == []
         assert not work.is_waiting()
 
 
 class TestNewConnection:
-    def test_all_that_is_open_is_said_again_and_first_what_is_over(self, work: OpenWork) -> None:
+    def test_open_work_is_resent_after_pending_cancels_and_deletes(self, work: OpenWork) -> None:
         work.store_object(held(1))
         work.store_object(held(2))
         open_task, made = entry(1, objects=[brought(3)]), graph({101: Sink(), 102: Sink()})
@@ -522,7 +518,7 @@ class TestNewConnection:
         ]
         assert [node.wanted for node in made.nodes_to_send()] == [0, 0, 1]
 
-    def test_a_function_that_was_let_go_comes_back_with_its_open_task(self, work: OpenWork) -> None:
+    def test_a_dropped_function_is_resent_with_its_open_task(self, work: OpenWork) -> None:
         made = graph({102: Sink()})
         work.add(entry(1))
         work.add_graph(made)
@@ -531,9 +527,7 @@ class TestNewConnection:
         work.resend()
         assert said(work) == [function(), function(9), entry(1)[0], made.spec, *made.nodes]
 
-    def test_what_may_not_have_arrived_and_what_was_not_said_is_dropped_but_for_what_is_over(
-        self, work: OpenWork
-    ) -> None:
+    def test_of_unacknowledged_and_pending_items_only_withdrawals_are_resent(self, work: OpenWork) -> None:
         work.add(entry(1))
         work.cancel(task_id(1))
         unacknowledged = said(work)
@@ -573,7 +567,7 @@ def next_scheduler(work: OpenWork) -> list[Any]:
     return [item for item in heard if item not in claims] + said(work)
 
 
-def test_what_must_not_be_started_twice_is_said_again_as_such_and_never_made_again() -> None:
+def test_at_most_once_tasks_are_resent_as_submitted_and_never_recomputed() -> None:
     work, reader = OpenWork(), Sink()
     for number in (1, 2):
         task, *rest = entry(number)
@@ -601,11 +595,11 @@ class TestLostResults:
         said(work)
         return work
 
-    def test_those_that_nobody_waits_for_are_not_made_again(self, work: OpenWork) -> None:
+    def test_lost_results_without_readers_are_not_recomputed(self, work: OpenWork) -> None:
         heard = next_scheduler(work)
         assert [item for item in heard if type(item) is Task] == [entry(3, of=3)[0]]
 
-    def test_the_first_who_asks_has_all_of_them_made_again_with_their_functions_and_objects(
+    def test_the_first_reader_has_all_lost_results_recomputed_with_their_functions_and_objects(
         self, work: OpenWork
     ) -> None:
         next_scheduler(work)
@@ -616,7 +610,7 @@ class TestLostResults:
         assert work.is_waiting()
         assert reader.ends == []
 
-    def test_whoever_waits_when_the_next_scheduler_answers_gets_the_new_one(self, work: OpenWork) -> None:
+    def test_a_waiting_reader_gets_the_result_recomputed_by_the_next_scheduler(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         said(work)
         heard = next_scheduler(work)
@@ -634,7 +628,7 @@ class TestLostResults:
             (result(1, TaskStatus.FAILED), ("refused", TaskStatus.FAILED)),
         ],
     )
-    def test_a_call_that_is_made_again_may_end_otherwise(
+    def test_a_recomputed_call_may_end_differently(
         self, work: OpenWork, outcome: TaskResult, end: tuple[str, Any]
     ) -> None:
         next_scheduler(work)
@@ -643,7 +637,7 @@ class TestLostResults:
         assert (reader.ends, reader.notified, other.ends) == ([end], 1, [])
         assert ObjectId(task_id(1)) not in work.large.unread
 
-    def test_what_a_new_session_does_not_have_is_made_again_with_all_that_is_older(self, work: OpenWork) -> None:
+    def test_a_result_missing_in_a_new_session_is_recomputed_with_all_older_ones(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         work.resend()
         work.add(entry(4))
@@ -659,7 +653,7 @@ class TestLostResults:
             work.large.on_objects([ObjectResponse(each.object_id, 1, (b"large",))])
             assert each.ends == [("received", (b"large",))]
 
-    def test_what_a_new_session_still_has_is_not_made_again(self, work: OpenWork) -> None:
+    def test_a_result_that_a_new_session_still_has_is_not_recomputed(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         work.resend()
         said(work)
@@ -667,13 +661,13 @@ class TestLostResults:
         assert reader.ends == [("received", (b"large",))]
         assert said(work) == [delete(task_id(1))]
 
-    def test_one_that_the_same_session_does_not_have_is_missing(self, work: OpenWork) -> None:
+    def test_a_result_missing_in_the_same_session_is_received_as_none(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         work.large.on_objects([ObjectResponse(reader.object_id, 0, ())])
         assert reader.ends == [("received", None)]
         assert not [item for item in said(work) if type(item) is Task and item.task_id == task_id(1)]
 
-    def test_after_some_losses_it_is_missing(self, work: OpenWork) -> None:
+    def test_a_result_that_is_lost_repeatedly_is_a_missing_objects_error(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         for times in range(TRIES_MOST):
             assert reader.ends == []
@@ -687,7 +681,7 @@ class TestLostResults:
         work.forget_result(ObjectId(task_id(1)))
         assert ObjectId(task_id(1)) not in work.large.unread
 
-    def test_nobody_can_ask_any_more_while_it_is_made_again(self, work: OpenWork) -> None:
+    def test_a_recomputation_is_cancelled_when_its_result_is_forgotten(self, work: OpenWork) -> None:
         next_scheduler(work)
         Reader(work, 1)
         said(work)
@@ -696,14 +690,14 @@ class TestLostResults:
         work.on_results([result(2, size=80_000)])
         assert said(work) == [delete(task_id(2))]
 
-    def test_what_was_lost_and_is_forgotten_needs_no_words(self, work: OpenWork) -> None:
+    def test_forgetting_a_lost_result_sends_nothing(self, work: OpenWork) -> None:
         next_scheduler(work)
         for number in (1, 2):
             work.forget_result(ObjectId(task_id(number)))
         assert said(work) == []
         assert not work.large.unread
 
-    def test_a_map_that_fails_lets_go_of_what_is_made_again_for_it(self, work: OpenWork) -> None:
+    def test_a_map_that_fails_cancels_its_recomputations(self, work: OpenWork) -> None:
         a_map = Reader(work, 1)
         next_scheduler(work)
         work.abandon(a_map)
@@ -713,13 +707,13 @@ class TestLostResults:
         work.give_up(TimeoutError, TimeoutError, tell=False)
         assert a_map.ends == []
 
-    def test_a_call_that_is_made_again_is_cancelled_as_any_other(self, work: OpenWork) -> None:
+    def test_a_recomputed_call_can_be_cancelled(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         next_scheduler(work)
         work.cancel(task_id(1))
         assert (said(work), reader.ends) == ([TaskCancel(task_id(1))], [("failed", CancelledError)])
 
-    def test_when_no_scheduler_comes_the_next_one_who_asks_has_another_try(self, work: OpenWork) -> None:
+    def test_after_a_timeout_the_next_reader_requests_the_recomputation_again(self, work: OpenWork) -> None:
         reader = Reader(work, 1)
         next_scheduler(work)
         work.give_up(TimeoutError, TimeoutError, tell=True)
@@ -728,7 +722,7 @@ class TestLostResults:
         Reader(work, 1)
         assert [item.task_id for item in said(work) if type(item) is Task] == [task_id(1), task_id(2)]
 
-    def test_clear_forgets_the_calls_too(self, work: OpenWork) -> None:
+    def test_clear_forgets_calls_of_lost_results(self, work: OpenWork) -> None:
         next_scheduler(work)
         work.clear(CancelledError)
         said(work)
@@ -752,7 +746,7 @@ class TestClaims:
         work.large.on_other_scheduler()
         return work
 
-    def test_they_are_asked_for_before_all_else_and_nothing_is_to_run(self, work: OpenWork) -> None:
+    def test_claims_are_sent_before_open_tasks_and_run_nothing(self, work: OpenWork) -> None:
         work.resend()
         first, second, third = (item for item in said(work) if type(item) is Task)
         assert [each.task_id for each in (first, second, third)] == [task_id(1), task_id(2), task_id(3)]
@@ -760,7 +754,7 @@ class TestClaims:
         assert (second.payload, RunOptions.decode(second.options)) == (b"", RunOptions(was_submitted=True))
         assert third == entry(3)[0]
 
-    def test_those_that_are_there_come_to_their_readers_and_are_deleted(self, work: OpenWork) -> None:
+    def test_claimed_results_that_agents_have_are_read_and_deleted(self, work: OpenWork) -> None:
         work.resend()
         readers = [Reader(work, 1)]
         work.on_results([result(1, size=80_000), result(2, size=80_000)])
@@ -773,7 +767,7 @@ class TestClaims:
             assert reader.ends == [("received", (b"large",))]
         assert said(work) == [delete(task_id(1)), delete(task_id(2))]
 
-    def test_one_that_is_not_there_is_made_again_if_somebody_has_asked_for_it(self, work: OpenWork) -> None:
+    def test_a_claimed_result_that_is_lost_is_recomputed_for_its_reader(self, work: OpenWork) -> None:
         work.resend()
         reader = Reader(work, 2)
         assert entry(2)[0] not in said(work)
@@ -781,14 +775,14 @@ class TestClaims:
         assert said(work) == [first(entry(2)[0])]
         assert reader.ends == []
 
-    def test_one_that_may_not_be_made_again_is_missing_when_it_is_not_there(self, work: OpenWork) -> None:
+    def test_a_claimed_at_most_once_result_that_is_lost_is_a_missing_objects_error(self, work: OpenWork) -> None:
         work.resend()
         reader = Reader(work, 1)
         assert reader.ends == []
         work.on_results([result(1, TaskStatus.NOT_FOUND)])
         assert reader.ends == [("failed", MissingObjects)]
 
-    def test_one_whose_future_is_gone_is_not_asked_for_any_more(self, work: OpenWork) -> None:
+    def test_a_claim_is_withdrawn_when_its_future_is_collected(self, work: OpenWork) -> None:
         work.resend()
         said(work)
         work.forget_result(ObjectId(task_id(2)))
@@ -796,14 +790,14 @@ class TestClaims:
         work.on_results([result(2, size=80_000)])  # it was in transfer
         assert said(work) == [delete(task_id(2))]
 
-    def test_the_next_scheduler_is_asked_once_more(self, work: OpenWork) -> None:
+    def test_claims_are_repeated_at_the_next_scheduler(self, work: OpenWork) -> None:
         work.resend()
         assert sum(map(is_claim, said(work))) == 2
         work.large.on_other_scheduler()
         work.resend()
         assert sum(map(is_claim, said(work))) == 2
 
-    def test_of_a_graph_that_has_ended_each_result_is_asked_for(self, work: OpenWork) -> None:
+    def test_each_large_result_of_an_ended_graph_is_claimed(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
         work.on_results([result(number, size=80_000) for number in (101, 102)])
@@ -822,7 +816,7 @@ class TestClaims:
 
 
 class TestLostResultsOfGraphs:
-    def test_a_graph_is_said_again_with_all_results_that_were_lost(self, work: OpenWork) -> None:
+    def test_a_graph_is_resubmitted_for_all_its_lost_results(self, work: OpenWork) -> None:
         made = graph({100: Sink(), 101: Sink(), 102: Sink()}, [brought(1)])
         work.add_graph(made)
         work.on_results([result(n, size=80_000 * (n > 100)) for n in (100, 101, 102)])
@@ -840,7 +834,7 @@ class TestLostResultsOfGraphs:
         assert not work.large.unread
         assert not work.is_waiting()
 
-    def test_an_open_graph_is_said_with_what_nobody_has_read_yet(self, work: OpenWork) -> None:
+    def test_an_open_graph_is_resubmitted_with_its_unread_results(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
         work.on_results([result(101, size=80_000)])
@@ -851,7 +845,9 @@ class TestLostResultsOfGraphs:
         assert ObjectRequest(reader.object_id) in said(work)
 
     @pytest.mark.parametrize("asked_first", [True, False])
-    def test_so_it_is_in_a_new_session_of_the_same_scheduler(self, work: OpenWork, asked_first: bool) -> None:
+    def test_an_open_graph_is_resubmitted_with_unread_results_in_a_new_session(
+        self, work: OpenWork, asked_first: bool
+    ) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
         work.on_results([result(101, size=80_000)])
@@ -866,7 +862,7 @@ class TestLostResultsOfGraphs:
         assert readers[0].ends == [("received", (b"large",))]
         assert not work.large.unread
 
-    def test_after_a_cancel_only_who_asks_for_one_has_the_graph_made_again(self, work: OpenWork) -> None:
+    def test_a_cancelled_graph_runs_again_only_for_a_reader_of_its_results(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
         work.add(entry(1))
@@ -886,7 +882,7 @@ class TestLostResultsOfGraphs:
         assert list(made.sinks) == [task_id(101)]
 
     @pytest.mark.parametrize("gives_up", [False, True])
-    def test_one_that_waits_for_its_graph_is_made_again_however_that_ends(self, work: OpenWork, gives_up: bool) -> None:
+    def test_a_lost_result_is_recomputed_however_its_open_graph_ends(self, work: OpenWork, gives_up: bool) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
         work.on_results([result(101, size=80_000)])
@@ -902,7 +898,7 @@ class TestLostResultsOfGraphs:
         work.on_results([result(101, payload=b"small")])
         assert reader.ends == [("delivered", b"small")]
 
-    def test_one_that_nobody_can_ask_for_any_more_is_not_wanted(self, work: OpenWork) -> None:
+    def test_a_forgotten_result_of_a_graph_is_not_requested_again(self, work: OpenWork) -> None:
         made = graph({101: Sink(), 102: Sink()})
         work.add_graph(made)
         work.on_results([result(n, size=80_000) for n in (101, 102)])
@@ -992,7 +988,7 @@ ACTIONS: list[Callable[[OpenWork, int], object]] = [
 
 @examples(100)
 @given(st.lists(st.none() | st.tuples(st.sampled_from(ACTIONS), st.integers(0, 9)), max_size=40))
-def test_each_task_ends_once_whatever_is_asked_and_answered(
+def test_each_task_ends_once_in_any_sequence_of_requests_and_answers(
     story: list[tuple[Callable[[OpenWork, int], object], int] | None],
 ) -> None:
     """A step None adds the next task, and an object."""
@@ -1032,7 +1028,7 @@ def said_tasks(work: OpenWork) -> list[int]:
     return said
 
 
-def test_tasks_beyond_the_window_are_said_when_others_have_ended() -> None:
+def test_tasks_beyond_the_window_are_sent_when_earlier_ones_have_ended() -> None:
     work = windowed(2)
     for number in range(5):
         work.add(entry(number, objects=[brought(number)]))
@@ -1045,7 +1041,7 @@ def test_tasks_beyond_the_window_are_said_when_others_have_ended() -> None:
     assert said_tasks(work) == [3]
 
 
-def test_a_task_that_waits_is_cancelled_without_a_word() -> None:
+def test_cancelling_a_task_outside_the_window_sends_nothing() -> None:
     work, sink = windowed(1), Sink()
     work.add(entry(0))
     work.add(entry(1, sink))
@@ -1055,7 +1051,7 @@ def test_a_task_that_waits_is_cancelled_without_a_word() -> None:
     assert sink.ends == [("failed", CancelledError)]
 
 
-def test_on_a_new_connection_only_the_window_is_said() -> None:
+def test_on_a_new_connection_only_the_window_is_resent() -> None:
     work = OpenWork()
     for number in range(5):
         work.add(entry(number))
@@ -1065,7 +1061,7 @@ def test_on_a_new_connection_only_the_window_is_said() -> None:
     assert len(work.window.waiting) == 2
 
 
-def test_what_waits_ends_with_everything_else() -> None:
+def test_clear_fails_tasks_outside_the_window() -> None:
     work, sink = windowed(1), Sink()
     work.add(entry(0, sink))
     work.add(entry(1, sink))
@@ -1088,7 +1084,7 @@ def limited() -> OpenWork:
     return work
 
 
-def test_calls_with_a_value_that_is_too_large_fail_and_nothing_of_them_is_said() -> None:
+def test_calls_with_a_value_above_the_limit_fail_and_are_not_sent() -> None:
     work, sink = limited(), Sink()
     work.add(entry(1, sink, [brought(1, (bytes(11),))]))
     node = graph({100: sink}, [brought(2, (bytes(11),))])
@@ -1101,7 +1097,7 @@ def test_calls_with_a_value_that_is_too_large_fail_and_nothing_of_them_is_said()
     assert not work.is_waiting()
 
 
-def test_calls_that_refer_to_an_object_that_is_too_large_fail_until_its_reference_is_gone() -> None:
+def test_calls_with_an_object_above_the_limit_fail_until_it_is_released() -> None:
     work, sink = limited(), Sink()
     large = replace(held(1), frames=[bytes(11)])
     work.store_object(large)
@@ -1115,7 +1111,7 @@ def test_calls_that_refer_to_an_object_that_is_too_large_fail_until_its_referenc
     assert not work._refusals
 
 
-def test_what_was_submitted_before_the_limit_was_known_fails_when_it_is_and_the_rest_is_said() -> None:
+def test_calls_above_a_limit_that_becomes_known_fail_and_the_others_are_sent() -> None:
     work, large, small = OpenWork(), Sink(), Sink()
     too_large = replace(held(1), frames=[bytes(11)])
     work.store_object(too_large)
@@ -1141,7 +1137,7 @@ def test_what_was_submitted_before_the_limit_was_known_fails_when_it_is_and_the_
 
 
 @pytest.mark.skipif(not can_share(), reason="no shared memory")
-def test_the_bytes_of_a_shared_value_that_is_too_large_are_not_sent_to_those_who_cannot_open_it() -> None:
+def test_bytes_of_a_shared_value_above_the_limit_are_not_sent_on_request() -> None:
     work, sink = limited(), Sink()
     shared = replace(held(1), frames=SharedFrames([bytes(5000)]))
     work.store_object(shared)
@@ -1152,7 +1148,7 @@ def test_the_bytes_of_a_shared_value_that_is_too_large_are_not_sent_to_those_who
     assert said(work) == [delete(shared.object_id), TaskCancel(task_id(1))]
 
 
-def test_a_value_of_which_five_schedulers_have_died_is_given_up_with_all_that_needs_it() -> None:
+def test_a_value_lost_with_five_schedulers_fails_the_calls_that_need_it() -> None:
     work, sink, other = OpenWork(), Sink(), Sink()
     work.store_object(held(1))
     work.add((replace(entry(1)[0], object_ids=held(1).object_id), sink, function(), (), ()))
@@ -1174,7 +1170,7 @@ def lost(of: bytes, why: str = "its agent is gone") -> ObjectResponse:
     return ObjectResponse(ObjectId(of), LOST, (), reason=why)
 
 
-def test_a_result_that_went_with_its_agent_is_made_again_when_it_is_asked_for(work: OpenWork) -> None:
+def test_a_result_lost_with_its_agent_is_recomputed_on_request(work: OpenWork) -> None:
     work.add(entry(1))
     work.on_results([result(1, size=80_000)])
     said(work)
@@ -1186,7 +1182,7 @@ def test_a_result_that_went_with_its_agent_is_made_again_when_it_is_asked_for(wo
     assert reader.ends == [("delivered", b"again")]
 
 
-def test_a_result_that_went_with_its_agent_while_it_was_asked_for_is_made_again_and_so_often_at_most(
+def test_a_requested_result_lost_with_its_agent_is_recomputed_a_limited_number_of_times(
     work: OpenWork,
 ) -> None:
     work.add(entry(1))
@@ -1203,7 +1199,7 @@ def test_a_result_that_went_with_its_agent_while_it_was_asked_for_is_made_again_
     assert (said(work), reader.ends) == ([], [("failed", MissingObjects)])
 
 
-def test_a_result_that_cannot_be_opened_is_asked_for_by_value(work: OpenWork) -> None:
+def test_a_result_that_cannot_be_opened_is_requested_by_value(work: OpenWork) -> None:
     work.add(entry(1))
     work.on_results([result(1, size=80_000)])
     reader = Reader(work, 1)
@@ -1214,7 +1210,7 @@ def test_a_result_that_cannot_be_opened_is_asked_for_by_value(work: OpenWork) ->
     assert reader.ends == [("received", (b"bytes",))]
 
 
-def test_a_result_is_read_where_it_is_and_may_be_written_to(work: OpenWork) -> None:
+def test_a_result_in_shared_memory_is_read_in_place_and_writable(work: OpenWork) -> None:
     block = SharedBlock.of([b"head", bytes(100_000)])
     work.add(entry(1))
     work.on_results([result(1, size=100_004)])
@@ -1227,7 +1223,7 @@ def test_a_result_is_read_where_it_is_and_may_be_written_to(work: OpenWork) -> N
     assert (bytes(frames[0]), bytes(block.map()[1])) == (b"head", bytes(100_000))
 
 
-def test_a_graph_whose_values_are_lost_is_said_again_and_so_often_at_most(work: OpenWork) -> None:
+def test_a_graph_whose_values_are_lost_is_resubmitted_a_limited_number_of_times(work: OpenWork) -> None:
     sink = Sink()
     made = graph({101: sink})
     work.add_graph(made)
@@ -1240,7 +1236,7 @@ def test_a_graph_whose_values_are_lost_is_said_again_and_so_often_at_most(work: 
     assert sink.ends == [("failed", MissingObjects)]
 
 
-def test_a_lost_result_of_an_open_graph_is_made_again_when_that_has_ended(work: OpenWork) -> None:
+def test_a_lost_result_of_an_open_graph_is_recomputed_after_the_graph_has_ended(work: OpenWork) -> None:
     made = graph({101: Sink(), 102: Sink()})
     work.add_graph(made)
     work.on_results([result(101, size=80_000)])

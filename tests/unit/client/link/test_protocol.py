@@ -76,7 +76,7 @@ class TestHello:
                 Task,
             ]
 
-    def test_a_refusal_fails_everything_with_its_reason(self, new_client: Callable[..., Client]) -> None:
+    def test_a_refused_hello_fails_all_calls_with_its_reason(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_hellos=False) as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             future = client.submit(abs, 1)
@@ -88,7 +88,7 @@ class TestHello:
                 client.submit(abs, 1)
             client.disconnect()
 
-    def test_a_second_reply_changes_nothing(self, new_client: Callable[..., Client]) -> None:
+    def test_a_second_reply_to_a_hello_is_ignored(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address)
             assert client.submit(abs, -1).result(10) == 1
@@ -97,7 +97,7 @@ class TestHello:
 
 
 class TestWhatCannotBeWritten:
-    def test_it_fails_after_five_tries_and_the_client_goes_on(
+    def test_a_message_that_cannot_be_written_fails_after_five_tries_and_the_client_continues(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def encode_but_one(direction: Direction, items: Sequence[Any], *arguments: Any) -> Any:
@@ -114,9 +114,7 @@ class TestWhatCannotBeWritten:
             assert client.submit(abs, -3).result(10) == 3
             assert len(scheduler.of(ClientHello)) > TRIES_MOST, "on a busy machine a hello may be said twice"
 
-    def test_an_item_that_cannot_be_written_costs_its_own_call_and_no_connection(
-        self, scheduler: FakeScheduler
-    ) -> None:
+    def test_an_item_that_cannot_be_written_fails_only_its_own_call(self, scheduler: FakeScheduler) -> None:
         with Client(scheduler.address) as client:
             assert client.submit(abs, -1).result(10) == 1
             link = client._core.link
@@ -149,7 +147,7 @@ def _wrong_task(link: Any, future: Future[Any]) -> Task:
 
 
 class TestReconnect:
-    def test_the_next_scheduler_at_the_address_is_told_everything_again(
+    def test_open_work_is_resubmitted_to_the_next_scheduler_at_the_address(
         self, new_client: Callable[..., Client]
     ) -> None:
         with FakeScheduler(answers_tasks=False) as first:
@@ -166,7 +164,9 @@ class TestReconnect:
                 assert len(second.of(Task)) == 2
                 assert client.submit(sum, reference).result(10) == 6
 
-    def test_work_submitted_while_nobody_is_there_is_done_later(self, new_client: Callable[..., Client]) -> None:
+    def test_work_submitted_without_a_scheduler_is_done_by_the_next_one(
+        self, new_client: Callable[..., Client]
+    ) -> None:
         first = FakeScheduler()
         client = new_client(first.address)
         assert client.submit(abs, -1).result(10) == 1
@@ -175,9 +175,7 @@ class TestReconnect:
         with FakeScheduler(first.address):
             assert future.result(10) == 2
 
-    def test_a_scheduler_that_asks_for_a_hello_gets_one_on_a_new_connection(
-        self, new_client: Callable[..., Client]
-    ) -> None:
+    def test_a_requested_hello_is_sent_on_a_new_connection(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
             client = new_client(scheduler.address)
             future = client.submit(abs, -1)
@@ -190,7 +188,7 @@ class TestReconnect:
             scheduler.run(again[1])
             assert future.result(10) == 1
 
-    def test_silence_is_answered_with_a_new_connection(self, new_client: Callable[..., Client]) -> None:
+    def test_a_silent_scheduler_gets_a_new_connection(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
             client = new_client(scheduler.address)
             future = client.submit(abs, -1)
@@ -201,7 +199,7 @@ class TestReconnect:
             scheduler.run(scheduler.wait_for(Task, 2)[1])
             assert future.result(10) == 1
 
-    def test_asking_for_hellos_for_ever_does_not_spin(self, new_client: Callable[..., Client]) -> None:
+    def test_repeated_hello_requests_do_not_make_the_client_spin(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_hellos=False) as scheduler:
             new_client(scheduler.address, heartbeat_interval_seconds=2)
             started = time.monotonic()
@@ -210,7 +208,7 @@ class TestReconnect:
                 scheduler.say(HelloRequest("again"))
             assert time.monotonic() - started > 0.1
 
-    def test_a_map_survives_a_restart(self, new_client: Callable[..., Client]) -> None:
+    def test_a_map_survives_a_restart_of_the_scheduler(self, new_client: Callable[..., Client]) -> None:
         first = FakeScheduler(answers_tasks=False)
         client = new_client(first.address)
         second: list[FakeScheduler] = []
@@ -241,7 +239,7 @@ class TestLostResults:
         assert not wait(futures, 10).not_done
         return futures
 
-    def test_futures_that_are_done_stay_so_and_have_their_values(
+    def test_done_futures_stay_done_and_have_their_values_after_a_restart(
         self, first: FakeScheduler, new_client: Callable[..., Client]
     ) -> None:
         client = new_client(first.address)
@@ -252,7 +250,7 @@ class TestLostResults:
             assert [len(future.result(10)) for future in futures] == [self.LARGE + number for number in range(3)]
             assert len([task for task in second.of(Task) if task.payload]) == 3
 
-    def test_a_nested_client_gets_its_own_too(
+    def test_a_nested_client_recovers_its_lost_results(
         self, first: FakeScheduler, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         nest = TaskContext()
@@ -265,7 +263,7 @@ class TestLostResults:
             assert [len(future.result(10)) for future in futures] == [self.LARGE, self.LARGE + 1]
         client._core.link.close()
 
-    def test_a_thread_that_waits_for_the_value_gets_the_new_one(
+    def test_a_thread_that_waits_for_a_lost_result_gets_the_recomputed_one(
         self, first: FakeScheduler, new_client: Callable[..., Client]
     ) -> None:
         first.answers_requests = False
@@ -278,7 +276,7 @@ class TestLostResults:
             assert len(future.result(10)) == self.LARGE
 
     @pytest.mark.parametrize("size", [10, 100_000])
-    def test_a_callback_finds_the_new_value_there(
+    def test_a_callback_runs_after_the_recomputed_result_has_arrived(
         self, first: FakeScheduler, new_client: Callable[..., Client], size: int
     ) -> None:
         first.answers_requests = first.answers_tasks = False
@@ -298,7 +296,7 @@ class TestLostResults:
             assert sizes.get(timeout=10) == size
 
     @pytest.mark.parametrize("has_callback", [True, False])
-    def test_a_task_that_fails_this_time_raises_its_error(
+    def test_a_recomputed_task_that_fails_raises_its_error(
         self, first: FakeScheduler, new_client: Callable[..., Client], has_callback: bool
     ) -> None:
         first.answers_requests = first.answers_tasks = False
@@ -320,7 +318,7 @@ class TestLostResults:
             assert isinstance(future.exception(), ProcessorDiedError)
             assert future.done()
 
-    def test_a_map_gets_the_new_values(self, first: FakeScheduler, new_client: Callable[..., Client]) -> None:
+    def test_a_map_gets_recomputed_results(self, first: FakeScheduler, new_client: Callable[..., Client]) -> None:
         first.answers_requests = False
         client = new_client(first.address)
         second: list[FakeScheduler] = []
@@ -335,7 +333,7 @@ class TestLostResults:
         assert [len(value) for value in client.map(bytes, items())] == [self.LARGE + number for number in range(20)]
         second[0].close()
 
-    def test_keys_of_a_graph_get_theirs_from_one_more_run_of_it(
+    def test_lost_results_of_a_graph_are_recomputed_by_one_run(
         self, first: FakeScheduler, new_client: Callable[..., Client]
     ) -> None:
         graph = {"a": (bytes, self.LARGE), "b": (bytes.upper, "a"), "c": (len, "b")}
@@ -352,7 +350,7 @@ class TestLostResults:
             assert futures["c"].result() == self.LARGE
             assert [node.wanted for node in second.of(GraphNode)] == [1, 1, 0]
 
-    def test_the_arguments_are_let_go_with_the_future(
+    def test_arguments_are_released_with_their_future(
         self, first: FakeScheduler, new_client: Callable[..., Client]
     ) -> None:
         client = new_client(first.address)
@@ -374,7 +372,7 @@ class TestTimeout:
         scheduler.wait_for(ClientHeartbeat)
         return client
 
-    def test_a_scheduler_that_never_comes_is_a_timeout_error(self, new_client: Callable[..., Client]) -> None:
+    def test_a_missing_scheduler_is_a_timeout_error(self, new_client: Callable[..., Client]) -> None:
         client = new_client(NOBODY, timeout_seconds=0.1)
         futures = [client.submit(abs, n) for n in range(3)]
         for future in futures:
@@ -387,7 +385,9 @@ class TestTimeout:
             client.shutdown()
 
     @pytest.mark.thorough
-    def test_the_client_is_usable_when_the_scheduler_comes_back(self, new_client: Callable[..., Client]) -> None:
+    def test_after_a_timeout_the_client_is_usable_with_the_next_scheduler(
+        self, new_client: Callable[..., Client]
+    ) -> None:
         first = FakeScheduler(answers_tasks=False)
         client = self.welcome_client(new_client, first)
         reference = client.send_object("abc")
@@ -425,7 +425,7 @@ class TestTimeout:
 
 
 class TestHeartbeats:
-    def test_they_say_whether_all_has_left(
+    def test_heartbeats_report_whether_messages_are_pending(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SCALER_SHARED_MEMORY", "0")
@@ -451,7 +451,7 @@ class TestHostileInput:
             assert len(set(scheduler.connections)) == 2
             assert client.submit(abs, -2).result(10) == 2
 
-    def test_a_task_whose_result_cannot_be_read_is_said_again(self, new_client: Callable[..., Client]) -> None:
+    def test_a_task_whose_result_cannot_be_read_is_resent(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             future = client.submit(abs, -1)
@@ -462,7 +462,7 @@ class TestHostileInput:
             scheduler.run(again[1])
             assert future.result(10) == 1
 
-    def test_what_comes_after_garbage_on_its_connection_is_not_heard(self, new_client: Callable[..., Client]) -> None:
+    def test_messages_after_garbage_on_a_connection_are_ignored(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             future = client.submit(abs, -1)
@@ -472,9 +472,7 @@ class TestHostileInput:
             scheduler.wait_for(ClientHello, 2)
             assert not future.done()
 
-    def test_what_is_never_answered_in_a_readable_way_fails_after_some_tries(
-        self, new_client: Callable[..., Client]
-    ) -> None:
+    def test_calls_with_only_unreadable_answers_fail_after_some_tries(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             large = client.submit(bytes, 100_000)
@@ -509,7 +507,7 @@ class TestHostileInput:
             assert client.submit(abs, -2).result(10) == 2
 
     @pytest.mark.thorough
-    def test_what_is_answered_in_the_end_is_not_given_up(self, new_client: Callable[..., Client]) -> None:
+    def test_calls_answered_after_some_unreadable_messages_succeed(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             for number in range(3):  # each has its own tries
@@ -522,7 +520,7 @@ class TestHostileInput:
                 assert future.result(10) == number
                 scheduler.heard.clear()
 
-    def test_garbage_for_ever_does_not_spin(self, new_client: Callable[..., Client]) -> None:
+    def test_repeated_garbage_does_not_make_the_client_spin(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:
             new_client(scheduler.address, heartbeat_interval_seconds=2)
             started = time.monotonic()
@@ -543,7 +541,7 @@ class TestHostileInput:
 
 
 class TestRest:
-    def test_a_client_in_a_task_says_after_all_else_that_the_task_only_waits(
+    def test_a_client_in_a_task_reports_after_its_messages_that_the_task_only_waits(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with FakeScheduler(answers_tasks=False) as scheduler:
@@ -571,7 +569,7 @@ class TestRest:
                 assert [item.wait for item in scheduler.of(ClientResting) if item.wait != 6] == [5, 5, 5]
             client._core.link.close(10)  # the next client in a task of this process would use the connection
 
-    def test_any_other_client_says_nothing(self) -> None:
+    def test_a_client_outside_tasks_does_not_report_waiting(self) -> None:
         with FakeScheduler() as scheduler, Client(scheduler.address) as client:
             client._core.link.rest(5, bool)
             assert client.submit(abs, -1).result(10) == 1
@@ -579,7 +577,7 @@ class TestRest:
 
 
 @pytest.mark.thorough
-def test_what_has_failed_is_not_said_to_go_on(
+def test_failed_tasks_are_not_reported_as_progressing(
     new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(waiting, "WARN_SECONDS", 0.05)
@@ -600,7 +598,7 @@ class TestLargestValue:
     hello.
     """
 
-    def test_it_is_refused_where_it_is_submitted_and_the_client_goes_on(
+    def test_a_value_above_the_limit_is_refused_at_submit_and_the_client_continues(
         self, new_client: Callable[..., Client]
     ) -> None:
         with FakeScheduler(value_bytes=100_000) as scheduler:
@@ -626,7 +624,7 @@ class TestLargestValue:
             assert client.submit(len, large[:90_000]).result(10) == 90_000
             assert all(sum(map(len, frames)) <= 100_000 for frames in scheduler.objects.values())
 
-    def test_what_was_submitted_before_the_reply_fails_when_that_has_come(
+    def test_large_values_submitted_before_the_hello_reply_fail_when_it_arrives(
         self, new_client: Callable[..., Client]
     ) -> None:
         with FakeScheduler(answers_hellos=False, value_bytes=100_000) as scheduler:
@@ -654,7 +652,7 @@ class TestLargestValue:
                 client.submit(len, reference).result(10)
             assert all(sum(map(len, frames)) <= 100_000 for frames in scheduler.objects.values())
 
-    def test_a_heartbeat_says_how_large_it_may_be_now(self, new_client: Callable[..., Client]) -> None:
+    def test_a_heartbeat_updates_the_limit_of_values(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler(value_bytes=100_000) as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=0.05)
             assert client.submit(abs, -1).result(10) == 1
@@ -675,7 +673,7 @@ class TestOutputOfTasks:
         yield ClientProtocol(make_hello(ClientId(b"c" * 16), TaskContext()), connection, Patience(5, 60), work)
         connection.end()
 
-    def test_requests_that_were_given_up_are_forgotten_but_a_stream_is_not(
+    def test_the_number_of_open_output_requests_is_limited_but_a_stream_stays(
         self, speaker: ClientProtocol, work: OpenWork
     ) -> None:
         speaker.follow_output(SimpleNamespace(take=print, end=print))
@@ -686,7 +684,7 @@ class TestOutputOfTasks:
         assert len(work.out) == protocol.OUTPUTS_MOST
         assert work.out[0] == OutputRequest(1, TaskId(NO_ID))
 
-    def test_a_request_for_a_report_is_one_in_the_next_session_too(
+    def test_a_request_for_a_report_is_resent_unchanged_in_the_next_session(
         self, speaker: ClientProtocol, work: OpenWork
     ) -> None:
         speaker.ask_output(TaskId(b"t" * 16), print, report=True)

@@ -38,7 +38,7 @@ def described(number: int, name: str) -> WorkerDetails:
     return WorkerDetails(number, name, 0, 0, 0, "", "", "")
 
 
-def test_each_has_a_number_of_its_own_and_its_answers() -> None:
+def test_each_inquiry_has_its_own_number_and_answers() -> None:
     work, one, other = OpenWork(), Asked(detailed=True), Asked(workers=3)
     inquiries = work.inquiries
     for asked in (one, other, Asked(restart=True)):
@@ -53,7 +53,7 @@ def test_each_has_a_number_of_its_own_and_its_answers() -> None:
     assert (other.heard, len(inquiries.open)) == ([(1, []), (3, [])], 1)
 
 
-def test_half_an_answer_does_not_count_on_the_next_connection() -> None:
+def test_a_partial_answer_is_dropped_on_the_next_connection() -> None:
     work, asked = OpenWork(), Asked(detailed=True)
     work.inquire(asked)
     assert work.is_waiting()
@@ -66,7 +66,7 @@ def test_half_an_answer_does_not_count_on_the_next_connection() -> None:
     assert not work.is_waiting()
 
 
-def test_what_is_withdrawn_is_forgotten_on_both_sides() -> None:
+def test_a_withdrawn_inquiry_is_forgotten_on_both_sides() -> None:
     work, asked = OpenWork(), Asked(workers=2)
     work.inquire(asked)
     work.withdraw(asked)
@@ -76,7 +76,7 @@ def test_what_is_withdrawn_is_forgotten_on_both_sides() -> None:
     assert asked.heard == []
 
 
-def test_all_fail_when_there_is_no_scheduler() -> None:
+def test_inquiries_fail_without_a_scheduler() -> None:
     work, asked = OpenWork(), Asked()
     work.inquire(asked)
     work.give_up(TimeoutError, KeyError, tell=False)
@@ -118,7 +118,7 @@ class Scene:
         self.has_ended = True
 
 
-def test_each_answer_goes_to_who_has_asked() -> None:
+def test_each_answer_is_delivered_to_its_request() -> None:
     scene = Scene()
     scene.ask(ONE)
     scene.ask(OTHER)
@@ -130,7 +130,7 @@ def test_each_answer_goes_to_who_has_asked() -> None:
     assert scene.taken[1:] == [(["a"], 0)]
 
 
-def test_a_stream_takes_what_comes_without_being_asked_for() -> None:
+def test_a_stream_takes_lines_as_they_arrive() -> None:
     scene = Scene()
     scene.follow()
     assert scene.said == [OutputRequest(1, ALL)]
@@ -138,7 +138,7 @@ def test_a_stream_takes_what_comes_without_being_asked_for() -> None:
     assert scene.streamed == ["a", "b"]
 
 
-def test_a_new_session_is_asked_again_from_the_beginning() -> None:
+def test_open_requests_are_sent_again_in_a_new_session() -> None:
     scene = Scene()
     scene.follow()
     scene.ask(ONE)
@@ -154,7 +154,7 @@ def test_a_new_session_is_asked_again_from_the_beginning() -> None:
     assert scene.said == [OutputRequest(1, ALL)]
 
 
-def test_at_the_end_nobody_waits() -> None:
+def test_at_the_end_all_requests_and_streams_end() -> None:
     scene = Scene()
     scene.follow()
     scene.ask(ONE)
@@ -188,7 +188,7 @@ GOOD = {"verb": JobVerb.ROWS, "name": "job", "first": 0, "amount": 1, "body": b"
     ],
     ids=str,
 )
-def test_a_question_that_cannot_be_written_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
+def test_a_job_request_that_cannot_be_written_is_refused_when_it_is_made(wrong: dict[str, Any]) -> None:
     JobQuestion(**GOOD)
     with pytest.raises((TypeError, ValueError)):
         JobQuestion(**{**GOOD, **wrong})
@@ -197,12 +197,12 @@ def test_a_question_that_cannot_be_written_is_refused_where_it_is_made(wrong: di
 @pytest.mark.parametrize(
     "wrong", [{"workers": 2**32}, {"workers": -1}, {"workers": 2.5}, {"leave": 5}, {"cancel_tasks": None}], ids=str
 )
-def test_an_inquiry_that_cannot_be_written_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
+def test_an_inquiry_that_cannot_be_written_is_refused_when_it_is_made(wrong: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         Inquiry(lambda *answer: answer, **wrong)
 
 
-def test_who_asks_for_output_hears_of_none_after_many_unreadable_messages_and_a_stream_goes_on() -> None:
+def test_after_many_unreadable_messages_output_requests_end_empty_and_streams_continue() -> None:
     heard: list[Any] = []
     requests: Requests[OutputLine, OutputResponse] = Requests(lambda _item: None)
     requests.add(OutputQuery(lambda lines, dropped: heard.append((lines, dropped))), lambda n: OutputRequest(n, ONE))

@@ -37,7 +37,7 @@ class TestThread:
         functions = ClientFunctions(serializer, Endpoint.parse(NOBODY), ArgumentPacker(serializer, NOBODY))
         return functions.get(abs).entry(TaskId(IdSource()()), sink, (-1,))
 
-    def test_a_lone_submit_wakes_nobody(
+    def test_a_single_submit_does_not_wake_the_thread_of_the_link(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with FakeScheduler() as scheduler:
@@ -54,7 +54,7 @@ class TestThread:
                 scheduler.run(scheduler.wait_for(Task, i + 2)[-1])
                 assert future.result(10) == i
 
-    def test_a_few_submits_wake_nobody_and_more_do(
+    def test_only_more_than_a_few_submits_wake_the_thread_of_the_link(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with FakeScheduler() as scheduler:
@@ -74,7 +74,7 @@ class TestThread:
                 scheduler.run(task)
             assert [future.result(10) for future in futures] == list(range(20))
 
-    def test_a_lone_result_is_followed_by_nothing_until_later(
+    def test_the_thread_of_the_link_does_nothing_right_after_a_single_result(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(thread, "HOUSEKEEPING_DELAY_SECONDS", 60)
@@ -98,7 +98,7 @@ class TestThread:
             assert acts, "whatever else is to do ends the wait"
 
     @pytest.mark.thorough
-    def test_what_follows_a_lone_result_is_read_soon(self, new_client: Callable[..., Client]) -> None:
+    def test_a_message_after_a_single_result_is_read_soon(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=60)
             for i in range(20):
@@ -106,7 +106,7 @@ class TestThread:
                 scheduler.say(HelloRequest("a second message, which the descriptor may not tell of"))
                 scheduler.wait_for(ClientHello, i + 2)
 
-    def test_a_processor_is_needed_for_what_the_thread_has_not_taken_yet(
+    def test_a_processor_is_kept_while_the_link_has_untaken_items(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         needs: list[Callable[[], bool]] = []
@@ -125,9 +125,7 @@ class TestThread:
                 assert is_needed()
             link.close(10)  # the next client in a task of this process would use the connection
 
-    def test_lone_submits_of_many_threads_do_not_get_into_each_others_way(
-        self, new_client: Callable[..., Client]
-    ) -> None:
+    def test_single_submits_of_many_threads_do_not_interfere(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
 
@@ -137,7 +135,7 @@ class TestThread:
             with ThreadPoolExecutor(4) as pool:
                 assert all(pool.map(work, range(0, 4000, 1000)))
 
-    def test_a_lone_submit_that_is_interrupted_loses_nothing(
+    def test_an_interrupted_submit_loses_no_task(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with FakeScheduler() as scheduler:
@@ -158,13 +156,13 @@ class TestThread:
             assert client.submit(abs, -3).result(10) == 3
             wait_until(lambda: not link._work.is_waiting(), "the interrupted task was said again and has ended")
 
-    def test_a_burst_takes_few_wake_ups(self, new_client: Callable[..., Client]) -> None:
+    def test_a_burst_of_tasks_needs_few_messages(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address, heartbeat_interval_seconds=2)
             assert client.map(abs, [(1,)] * 5000) == [1] * 5000
             assert scheduler.message_count < 500
 
-    def test_what_is_queued_after_the_end_is_refused(self) -> None:
+    def test_calls_after_the_end_of_the_link_are_refused(self) -> None:
         link = LinkThread(Endpoint.parse(NOBODY), ClientId(random_id()), 60, 2)
         link.close()
         failed: Future[None] = Future()
@@ -181,7 +179,7 @@ class TestThread:
             link.submit(self.entry(Sink()))
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-    def test_a_bug_in_the_thread_leaves_nobody_waiting(
+    def test_a_bug_in_the_thread_of_the_link_fails_open_futures(
         self, new_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(*_arguments: Any) -> Any:
@@ -197,7 +195,9 @@ class TestThread:
                     future.result(10)
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-    def test_a_bug_at_the_end_of_the_thread_leaves_nobody_waiting(self, new_client: Callable[..., Client]) -> None:
+    def test_a_bug_at_the_end_of_the_thread_of_the_link_fails_open_futures(
+        self, new_client: Callable[..., Client]
+    ) -> None:
         def fail() -> None:
             raise RuntimeError("a bug")
 
@@ -212,7 +212,7 @@ class TestThread:
             with pytest.raises(DisconnectedError, match="bug"):
                 future.result(10)
 
-    def test_heartbeats_and_goodbye(self, new_client: Callable[..., Client]) -> None:
+    def test_a_client_sends_heartbeats_and_a_goodbye(self, new_client: Callable[..., Client]) -> None:
         with FakeScheduler() as scheduler:
             client = new_client(scheduler.address)
             scheduler.wait_for(ClientHeartbeat, 3)

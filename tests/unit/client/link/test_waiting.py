@@ -37,7 +37,7 @@ def what_to_check(address: str) -> str:
     return ConnectionAdvice(Endpoint.parse(address), timeout_seconds=60).what_to_check()
 
 
-def test_it_says_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
+def test_advice_names_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
     assert what_to_check("tcp://rome07:1").endswith("and that this machine knows the name 'rome07' and can reach it")
     assert what_to_check("tcp://10.0.0.1:1").endswith(
         "(scaler_scheduler tcp://10.0.0.1:1) and that this machine can reach it"
@@ -46,7 +46,7 @@ def test_it_says_what_may_be_wrong_with_the_address(tmp_path: Path) -> None:
     assert what_to_check("ipc:///nowhere/socket").endswith("there is no folder /nowhere")
 
 
-def test_it_says_that_something_else_listens_at_the_port() -> None:
+def test_advice_says_that_another_program_listens_at_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         assert what_to_check(address).startswith("something listens there that does not answer as a scheduler does: ")
@@ -69,7 +69,7 @@ except ValueError as error:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_what_belongs_to_another_user_is_named() -> None:
+def test_advice_names_the_folder_that_belongs_to_another_user() -> None:
     with tempfile.TemporaryDirectory() as place:  # other users cannot enter the folder of pytest
         Path(place).chmod(0o755)
         folder = Path(place, "private")
@@ -140,7 +140,7 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_of_a_task_that_is_not_open_the_scheduler_knows_more_if_there_is_one(scene: Scene) -> None:
+def test_a_task_that_is_not_open_is_explained_by_a_connected_scheduler(scene: Scene) -> None:
     scene.ask(TaskId(b"x" * 16), None)
     assert scene.reasons() == [ENDED]
     assert scene.asked() == []
@@ -148,13 +148,13 @@ def test_of_a_task_that_is_not_open_the_scheduler_knows_more_if_there_is_one(sce
     assert [item.task_id for item in scene.asked()] == [b"x" * 16]
 
 
-def test_without_a_scheduler_the_client_says_so_itself(scene: Scene) -> None:
+def test_without_a_scheduler_the_client_explains_that_itself(scene: Scene) -> None:
     scene.ask(scene.add(1), None)
     assert scene.reasons() == [NO_SCHEDULER]
     assert scene.answers[0].sentence == "no scheduler is there"
 
 
-def test_a_question_waits_for_a_scheduler_that_may_come(scene: Scene) -> None:
+def test_a_question_about_a_task_may_wait_for_a_scheduler(scene: Scene) -> None:
     task_id = scene.add(1)
     scene.questions.ask(task_id, scene.answers.append, None, may_connect=True)
     scene.work.out.clear()
@@ -163,7 +163,7 @@ def test_a_question_waits_for_a_scheduler_that_may_come(scene: Scene) -> None:
     assert scene.answers == []
 
 
-def test_a_task_outside_the_window_is_explained_here(scene: Scene) -> None:
+def test_a_task_outside_the_window_is_explained_by_the_client(scene: Scene) -> None:
     scene.work.window.resize(1, 0)
     scene.add(1)
     scene.ask(scene.add(2), Lane())
@@ -171,13 +171,13 @@ def test_a_task_outside_the_window_is_explained_here(scene: Scene) -> None:
     assert "has 1 open tasks of this client" in scene.answers[0].sentence
 
 
-def test_arguments_on_their_way_are_counted(scene: Scene) -> None:
+def test_the_explanation_of_a_task_counts_arguments_in_transfer(scene: Scene) -> None:
     scene.ask(scene.add(1), Lane(3 * 2**20))
     assert scene.reasons() == [TRANSFER]
     assert "3.0 MiB" in scene.answers[0].sentence
 
 
-def test_the_scheduler_is_asked_once_and_its_answer_goes_to_whoever_asked(scene: Scene) -> None:
+def test_the_explanation_of_a_task_is_requested_and_delivered_once(scene: Scene) -> None:
     task_id = scene.add(1)
     scene.ask(task_id, Lane())
     assert scene.asked() == [ExplainRequest(task_id, GraphId(NO_ID))]
@@ -219,7 +219,7 @@ def test_advice_is_about_the_cluster_of_this_client(
     assert "this client has started it" in what_to_check("tcp://here:1")
 
 
-def test_a_node_is_asked_about_by_its_graph_and_position(scene: Scene) -> None:
+def test_the_explanation_of_a_node_is_requested_by_graph_and_position(scene: Scene) -> None:
     nodes = [GraphNode(GRAPH_ID, TaskId(bytes([n]) * 16), FUNCTION.object_id, b"", b"", b"", n == 1) for n in range(2)]
     graph = GraphEntry(GraphTask(GRAPH_ID, 2), nodes, [FUNCTION], (), ())
     graph.sinks[nodes[1].task_id] = Sink()
@@ -229,7 +229,7 @@ def test_a_node_is_asked_about_by_its_graph_and_position(scene: Scene) -> None:
     assert scene.work.oldest() == nodes[1].task_id
 
 
-def test_on_a_new_session_open_questions_are_asked_again_if_their_tasks_are_still_open(scene: Scene) -> None:
+def test_in_a_new_session_questions_about_open_tasks_are_sent_again(scene: Scene) -> None:
     first, second = scene.add(1), scene.add(2)
     scene.ask(first, Lane())
     scene.ask(second, Lane())
@@ -282,7 +282,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.message for record in caplog.records if record.levelno == logging.WARNING]
 
 
-def test_nothing_is_asked_while_tasks_end(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_watch_requests_nothing_while_tasks_end(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
     last = watched.add(0)
     for number in range(1, 100):
         watched.pass_seconds(3)
@@ -293,13 +293,15 @@ def test_nothing_is_asked_while_tasks_end(watched: WatchScene, caplog: pytest.Lo
     assert watched.watch.due_at < watched.now + WARN_SECONDS
 
 
-def test_nothing_open_is_nothing_to_watch(watched: WatchScene) -> None:
+def test_a_watch_without_open_tasks_is_never_due(watched: WatchScene) -> None:
     watched.pass_seconds(100)
     assert watched.asked == []
     assert watched.watch.due_at == float("inf")
 
 
-def test_a_task_that_no_worker_can_run_is_a_warning_once(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_task_that_no_worker_can_run_causes_one_warning(
+    watched: WatchScene, caplog: pytest.LogCaptureFixture
+) -> None:
     task_id = watched.add(1)
     watched.add(2)
     watched.pass_seconds(60)
@@ -308,7 +310,7 @@ def test_a_task_that_no_worker_can_run_is_a_warning_once(watched: WatchScene, ca
     assert watched.watch.concern == "no worker is connected"
 
 
-def test_that_it_waits_for_longer_is_no_news_for_the_log(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_longer_waiting_time_causes_no_further_warning(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
     watched.add(1)
     watched.add(2)
     for number in range(6):
@@ -323,7 +325,7 @@ def test_that_it_waits_for_longer_is_no_news_for_the_log(watched: WatchScene, ca
     ]
 
 
-def test_when_it_goes_on_that_is_said_too(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+def test_tasks_that_progress_again_are_logged(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
     task_id = watched.add(1)
     watched.pass_seconds(10)
     watched.answer = RUNS
@@ -334,7 +336,9 @@ def test_when_it_goes_on_that_is_said_too(watched: WatchScene, caplog: pytest.Lo
     assert warnings(caplog) == ["1 task waits: no worker is connected", "tasks are progressing again"]
 
 
-def test_tasks_that_all_have_failed_do_not_go_on(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+def test_tasks_that_have_all_failed_are_not_logged_as_progressing(
+    watched: WatchScene, caplog: pytest.LogCaptureFixture
+) -> None:
     task_id = watched.add(1)
     watched.pass_seconds(10)
     watched.watch.forget()
@@ -343,7 +347,7 @@ def test_tasks_that_all_have_failed_do_not_go_on(watched: WatchScene, caplog: py
     assert (watched.watch.concern, warnings(caplog)) == ("", ["1 task waits: no worker is connected"])
 
 
-def test_an_end_alone_takes_the_concern_away(watched: WatchScene) -> None:
+def test_the_end_of_a_task_clears_the_concern(watched: WatchScene) -> None:
     task_id = watched.add(1)
     watched.pass_seconds(10)
     assert watched.watch.concern
@@ -352,7 +356,7 @@ def test_an_end_alone_takes_the_concern_away(watched: WatchScene) -> None:
     assert not watched.watch.concern
 
 
-def test_a_long_task_is_asked_about_ever_more_seldom(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
+def test_requests_about_a_long_task_become_less_frequent(watched: WatchScene, caplog: pytest.LogCaptureFixture) -> None:
     watched.answer = RUNS
     watched.add(1)
     watched.pass_seconds(600)
@@ -363,7 +367,7 @@ def test_a_long_task_is_asked_about_ever_more_seldom(watched: WatchScene, caplog
     assert warnings(caplog) == []
 
 
-def test_there_is_always_something_to_do_when_it_says_so(watched: WatchScene) -> None:
+def test_a_watch_is_never_due_without_something_to_do(watched: WatchScene) -> None:
     """Otherwise the thread of the client would spin."""
     watched.add(1)
     for pause in (0.3, 0.9, 0.95, 0.7) * 20:

@@ -29,7 +29,7 @@ def window() -> Window:
     return window
 
 
-def test_there_is_no_limit_before_the_scheduler_has_said_one() -> None:
+def test_a_window_is_unlimited_before_the_scheduler_has_sent_its_size() -> None:
     window = Window()
     assert entered(window, *range(100), size=10**9) == list(range(100))
 
@@ -46,20 +46,20 @@ def test_tasks_beyond_the_window_wait_and_follow_in_their_order(window: Window) 
     assert admitted(window) == [6]
 
 
-def test_bytes_count_too(window: Window) -> None:
+def test_a_window_is_limited_in_bytes(window: Window) -> None:
     assert entered(window, 1, 2, size=60) == [1]
     assert entered(window, 3, size=1) == []
     window.leave(task_id(1))
     assert admitted(window) == [2, 3]
 
 
-def test_a_task_that_is_larger_than_the_window_goes_alone(window: Window) -> None:
+def test_a_task_larger_than_the_window_is_sent_alone(window: Window) -> None:
     assert entered(window, 1, 2, size=1000) == [1]
     window.leave(task_id(1))
     assert admitted(window) == [2]
 
 
-def test_tasks_end_with_their_results_whether_they_were_said_or_wait(window: Window) -> None:
+def test_sent_and_waiting_tasks_leave_the_window_with_their_results(window: Window) -> None:
     assert entered(window, 1, 2, 3, 4, 5, size=30) == [1, 2, 3]
     window.end([task_id(number) for number in (1, 3, 4, 99)])
     assert [each[0] for each in window.waiting] == [5]
@@ -79,7 +79,7 @@ def test_tasks_enter_together_if_there_is_room_for_all(window: Window, sizes: di
     assert admitted(window) == [4]
 
 
-def test_what_waits_can_be_taken_out(window: Window) -> None:
+def test_waiting_tasks_can_be_removed_from_a_window(window: Window) -> None:
     entered(window, 1, 2, 3, 4, 5)
     assert not window.leave(task_id(4))
     assert not window.leave(task_id(99))
@@ -87,7 +87,7 @@ def test_what_waits_can_be_taken_out(window: Window) -> None:
     assert admitted(window) == [5]
 
 
-def test_nothing_is_left_after_clear(window: Window) -> None:
+def test_a_window_is_empty_after_clear(window: Window) -> None:
     entered(window, 1, 2, 3, 4, 5)
     window.clear()
     assert not window.waiting

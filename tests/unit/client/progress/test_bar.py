@@ -43,14 +43,14 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_it_draws_no_more_often_than_its_display_wants(scene: Scene) -> None:
+def test_a_progress_bar_is_drawn_at_most_once_per_pause_of_its_display(scene: Scene) -> None:
     for _ in range(40):
         scene.now += 0.25
         scene.progress.update(1)
     assert len(scene.display.shown) == 10
 
 
-def test_the_rate_is_that_of_late(scene: Scene) -> None:
+def test_the_rate_of_a_progress_bar_is_the_recent_one(scene: Scene) -> None:
     scene.now += 100
     scene.progress.update(10)
     assert scene.display.shown[-1].rate == pytest.approx(0.1)
@@ -65,7 +65,7 @@ def test_the_rate_is_that_of_late(scene: Scene) -> None:
     assert scene.display.shown[-1].rate == 0
 
 
-def test_the_last_one_has_the_rate_of_all_and_the_failures(scene: Scene) -> None:
+def test_the_last_summary_has_the_total_rate_and_the_failures(scene: Scene) -> None:
     scene.now += 50
     scene.progress.finish(100, 3)
     (last,) = scene.display.ended
@@ -73,7 +73,7 @@ def test_the_last_one_has_the_rate_of_all_and_the_failures(scene: Scene) -> None
     assert last.rate == pytest.approx(2)
 
 
-def test_it_says_why_nothing_goes_on_as_long_as_that_is_so(scene: Scene) -> None:
+def test_a_progress_bar_shows_why_tasks_wait_while_they_do(scene: Scene) -> None:
     scene.concern = "no worker is connected"
     scene.now += 1
     scene.progress.update(0)
@@ -83,7 +83,7 @@ def test_it_says_why_nothing_goes_on_as_long_as_that_is_so(scene: Scene) -> None
     assert [summary.concern for summary in scene.display.shown] == ["no worker is connected", ""]
 
 
-def test_an_unknown_number_is_known_at_the_end() -> None:
+def test_an_unknown_total_is_known_at_the_end() -> None:
     scene = Scene(None)
     scene.now += 1
     scene.progress.update(7)
@@ -94,7 +94,7 @@ def test_an_unknown_number_is_known_at_the_end() -> None:
 REPORT = OutputLine(1, TaskId(b"t" * 16), OutputStream.REPORT, 7, 0, "train", "w", "40% epoch 4")
 
 
-def test_it_asks_now_and_then_and_shows_the_latest_answer() -> None:
+def test_reports_are_requested_periodically_and_the_latest_one_is_shown() -> None:
     clock, asked = VirtualClock(100.0), list[OnOutput]()
     reports = Reports(asked.append, clock)
     assert (reports.text(), asked) == ("", [])  # most tasks have ended by then
@@ -109,7 +109,7 @@ def test_it_asks_now_and_then_and_shows_the_latest_answer() -> None:
     assert reports.text() == ""
 
 
-def test_a_client_that_has_left_is_no_failure_of_the_bar() -> None:
+def test_a_disconnected_client_is_no_error_of_the_progress_bar() -> None:
     def refuse(_taker: OnOutput) -> None:
         raise DisconnectedError("it has left")
 

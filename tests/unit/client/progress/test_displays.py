@@ -16,7 +16,7 @@ LONG = ProgressSummary(
 )
 
 
-def test_a_terminal_has_one_line_that_is_drawn_again_and_cut() -> None:
+def test_a_terminal_has_one_line_that_is_redrawn_and_truncated() -> None:
     with terminals.Terminal(60) as terminal:
         display = Terminal(terminal.stream)
         for summary in (LONG, SHORT, LONG):
@@ -31,7 +31,7 @@ def test_a_terminal_has_one_line_that_is_drawn_again_and_cut() -> None:
     assert widths[1] == 59, "the rest of the longer line is blanked"
 
 
-def test_a_file_has_a_line_for_each_time() -> None:
+def test_a_file_has_a_line_for_each_summary() -> None:
     stream = io.StringIO()
     display = display_for(stream, 10)
     assert isinstance(display, Log)
@@ -42,7 +42,7 @@ def test_a_file_has_a_line_for_each_time() -> None:
     display.show(SHORT)
 
 
-def test_a_terminal_gets_the_bar_of_tqdm_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_the_bar_of_tqdm_if_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminals.Terminal(120) as terminal:
         display = display_for(terminal.stream, 10)
         assert isinstance(display, Tqdm)
@@ -57,7 +57,7 @@ def test_a_terminal_gets_the_bar_of_tqdm_if_there_is_one(monkeypatch: pytest.Mon
         assert isinstance(display_for(terminal.stream, 10), Terminal)
 
 
-def test_a_terminal_that_is_gone_is_no_error() -> None:
+def test_a_closed_terminal_is_no_error() -> None:
     for kind in (Terminal, lambda stream: Tqdm(stream, 10)):
         with terminals.Terminal() as terminal:
             display = kind(terminal.stream)
@@ -82,7 +82,7 @@ def test_a_terminal_that_is_gone_is_no_error() -> None:
         (ProgressSummary(0, 0, 0, 0, 0), "[####################] 0/0 100%  0:00 elapsed, 0.0 tasks/s"),
     ],
 )
-def test_a_line_says_all(summary: ProgressSummary, line: str) -> None:
+def test_a_progress_line_has_counts_times_rate_and_concern(summary: ProgressSummary, line: str) -> None:
     assert summary.line() == line
 
 
@@ -90,5 +90,5 @@ def test_time_is_shown_as_on_a_clock() -> None:
     assert [clock(5.9), clock(65), clock(3725)] == ["0:05", "1:05", "1:02:05"]
 
 
-def test_not_all_is_never_shown_as_100_percent() -> None:
+def test_unfinished_progress_is_never_shown_as_100_percent() -> None:
     assert " 99%" in ProgressSummary(99_999, 100_000, 0, 1, 1).line()

@@ -39,20 +39,20 @@ def test_futures_are_returned_in_their_order_and_failures_are_counted(
     assert scaler.progress([]) == []
 
 
-def test_futures_of_others_will_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_takes_futures_of_the_standard_library(capsys: pytest.CaptureFixture[str]) -> None:
     future: Future[int] = Future()
     threading.Timer(0.05, future.set_result, (1,)).start()
     assert scaler.progress([future])[0].result() == 1
 
 
-def test_what_is_not_a_future_is_refused(client: Client) -> None:
+def test_progress_refuses_values_that_are_no_futures(client: Client) -> None:
     with pytest.raises(TypeError, match="3"):
         scaler.progress([3])  # type: ignore[list-item]
     with pytest.raises(ConfigError):
         scaler.progress([client.submit(abs, 1)], timeout=-1)
 
 
-def test_a_timeout_says_how_many_have_ended(
+def test_the_timeout_error_of_progress_counts_ended_futures(
     client: Client, scheduler: FakeScheduler, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scheduler.answers_tasks = False
@@ -88,7 +88,7 @@ def test_a_map_draws_one_line_of_a_terminal(
     assert "4/4 100%" in states[-1]
 
 
-def test_a_map_counts_failures_and_says_why_nothing_goes_on(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_of_a_map_counts_failures(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     results = client.map(divmod, [(1, 0), (4, 2), (1, 0)], progress=True, return_exceptions=True)
     assert results[1] == (2, 0)
     assert "2 failed" in capsys.readouterr().err

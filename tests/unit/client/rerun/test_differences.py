@@ -34,7 +34,7 @@ THERE = ProcessFacts("rome07", "rome07-3", "3.12.1", {"numpy": "2.0.0"}, ["HOME"
         ),
     ],
 )
-def test_each_difference_has_a_line(here: dict[str, Any], lines: list[str]) -> None:
+def test_each_difference_of_processes_has_a_line(here: dict[str, Any], lines: list[str]) -> None:
     assert differences(THERE, THERE._replace(**here)) == lines
 
 
@@ -43,12 +43,12 @@ def test_a_package_that_is_installed_and_not_imported_is_compared() -> None:
     assert differences(there, THERE._replace(packages={})) == ["packages: nothing missing here, 1.0 there"]
 
 
-def test_names_behind_those_that_were_omitted_are_not_compared() -> None:
+def test_variables_beyond_the_omitted_ones_are_not_compared() -> None:
     here = THERE._replace(variables=["A", "HOME", "PATH", "Z"])
     assert differences(THERE._replace(omitted=9), here) == ["environment variables set only here: A"]
 
 
-def test_an_equal_place_prints_nothing_and_another_one_a_block(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rerun_in_a_different_process_prints_the_differences(capsys: pytest.CaptureFixture[str]) -> None:
     here = process_facts(np.mean)
     report_differences("task mean", here._replace(worker="w-1"), np.mean)
     assert capsys.readouterr() == ("", "")

@@ -19,7 +19,7 @@ def boom(value: object) -> None:
     raise ValueError(value)
 
 
-def test_a_future_that_failed_here_has_no_call(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_future_that_failed_in_the_client_cannot_be_rerun(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(boom, 1)
     fail_links(client._core.link.address, lambda: DisconnectedError("the scheduler is gone"))
@@ -45,7 +45,7 @@ def test_a_call_is_kept_as_long_as_its_failed_future(client: Client) -> None:
         gc.enable()
 
 
-def test_a_failure_that_cannot_be_read_runs_again(client: Client, scheduler: FakeScheduler) -> None:
+def test_a_failure_that_cannot_be_read_can_be_rerun(client: Client, scheduler: FakeScheduler) -> None:
     scheduler.answers_tasks = False
     future = client.submit(boom, 1)
     scheduler.wait_for(Task)

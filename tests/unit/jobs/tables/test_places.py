@@ -35,7 +35,7 @@ def stored_bytes(record: JobRecord) -> int:
         return int(connection.execute("SELECT sum(length(value)) FROM results").fetchone()[0])
 
 
-def test_many_failures_of_one_place_keep_it_once(tmp_path: Path) -> None:
+def test_failures_of_one_place_store_it_once(tmp_path: Path) -> None:
     payloads = [FAILURE._replace(text=str(row)).encode() for row in range(50)]
     record = record_of(tmp_path, *payloads)
     assert [each.frames for each in record.failures()] == [(payload,) for payload in payloads]
@@ -59,7 +59,7 @@ def test_many_failures_of_one_place_keep_it_once(tmp_path: Path) -> None:
         b"\2\0\0\0" + bytes(4),
     ],
 )
-def test_a_payload_without_a_place_stays_as_it_is(tmp_path: Path, payload: bytes) -> None:
+def test_a_payload_without_a_place_is_stored_unchanged(tmp_path: Path, payload: bytes) -> None:
     record = record_of(tmp_path, payload)
     [failure] = record.failures()
     assert failure.frames == (payload[:-8] if payload.endswith(b"12345678") else payload,)
@@ -75,7 +75,7 @@ def test_places_beyond_the_bound_are_dropped(tmp_path: Path, monkeypatch: pytest
     found.close()
 
 
-def test_a_damaged_place_is_unknown_and_harms_no_job(tmp_path: Path) -> None:
+def test_a_damaged_place_is_unknown_and_does_not_affect_the_job(tmp_path: Path) -> None:
     record = record_of(tmp_path, FAILURE.encode())
     record.close()
     with sqlite3.connect(record.folder / "job.sqlite") as connection:

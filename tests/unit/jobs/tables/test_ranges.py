@@ -79,7 +79,7 @@ def damage(record: JobRecord, statement: str, *values: object) -> JobRecord:
     return JobRecord.open(record.folder)
 
 
-def test_rows_that_come_again_are_known(record: JobRecord) -> None:
+def test_rows_that_are_submitted_again_are_recognised(record: JobRecord) -> None:
     assert add(record, 0, [b"a", b"b", b"c"], b"abc") == 0
     assert add(record, 0, [b"a", b"b", b"c"]) == 0, "row by row"
     assert record.row_digests(0) == b"-------a-------b-------c"
@@ -103,7 +103,7 @@ def test_the_first_row_that_differs_is_named(record: JobRecord, first: int, valu
     assert (differ.value.row, record.rows) == (row, 6)
 
 
-def test_what_cannot_be_compared_is_known_if_it_has_the_same_bytes(record: JobRecord) -> None:
+def test_rows_that_cannot_be_compared_are_recognised_by_their_bytes(record: JobRecord) -> None:
     """This happens if a request whose answer was lost is resent."""
     rows = [RowArguments(b"1", b"i" * 16, (b"frame",)), RowArguments(b"2")]
     for n_new in (2, 0):
@@ -116,7 +116,7 @@ def test_what_cannot_be_compared_is_known_if_it_has_the_same_bytes(record: JobRe
     record.commit()
 
 
-def test_rows_that_overhang_add_their_tail(record: JobRecord) -> None:
+def test_a_range_that_overlaps_stored_rows_adds_only_its_new_rows(record: JobRecord) -> None:
     assert add(record, 5, [b"f", b"g", b"h"], b"fgh") == 2
     assert [(each.first, each.n_rows, each.digest) for each in record.ranges.values()][2:] == [(6, 2, b"")]
     assert values_of(record)[5:] == [b"f", b"g", b"h"]
@@ -143,7 +143,7 @@ def end(record: JobRecord, *results: RowResult) -> None:
     record.commit()
 
 
-def test_of_rows_with_other_arguments_those_that_had_ended_run_again(record: JobRecord) -> None:
+def test_ended_rows_whose_arguments_are_replaced_run_again(record: JobRecord) -> None:
     end(record, RowResult(0, 0, (pack([b"A", b"B"]),), 2), RowResult(3, 1, (b"no",)), RowResult(4, 0, (b"E",)))
     assert replace(record, 0, [b"a", b"x", b"y"]) == [1]
     assert values_of(record)[:3] == [b"a", b"x", b"y"]
@@ -158,7 +158,7 @@ def test_of_rows_with_other_arguments_those_that_had_ended_run_again(record: Job
     record.commit()
 
 
-def test_a_row_that_may_run_once_never_runs_again_with_other_arguments(record: JobRecord) -> None:
+def test_an_at_most_once_row_never_runs_again_with_other_arguments(record: JobRecord) -> None:
     end(record, RowResult(0, 0, (pack([b"A", b"B"]),), 2), RowResult(2, NO_WORKER, (b"no",)))
     with pytest.raises(RowsDiffer, match="row 1 has started with other arguments, and has the option at_most_once"):
         replace(record, 0, [b"a", b"x", b"y"], once=True)
@@ -174,7 +174,7 @@ def test_a_row_that_may_run_once_never_runs_again_with_other_arguments(record: J
     assert (record.rows, record.done) == (2, 2)
 
 
-def test_rows_that_are_cut_off_go_with_their_results(record: JobRecord) -> None:
+def test_truncated_rows_are_removed_with_their_results(record: JobRecord) -> None:
     record.begin()
     record.add_range(6, 2, b"", b"12345678" * 2, pack_rows([LARGE, b"x"]))
     record.add_results([RowResult(6, 0, (LARGE + b"!",)), RowResult(3, 0, (pack([b"D", b"E", b"F"]),), 3)])
@@ -204,7 +204,7 @@ def test_rows_that_are_cut_off_go_with_their_results(record: JobRecord) -> None:
     again.close()
 
 
-def test_what_replaces_a_large_block_never_harms_it_before_it_is_on_disk(record: JobRecord) -> None:
+def test_a_replaced_large_block_stays_until_the_change_is_committed(record: JobRecord) -> None:
     add(record, 6, [LARGE, b"x"])
     record.begin()
     other = pack_rows([LARGE[::-1], b"x"])
@@ -226,7 +226,9 @@ def flip(file: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, flip, lambda file: file.write_bytes(b"cut")])
-def test_damaged_arguments_are_written_anew_by_the_same_rows(record: JobRecord, spoil: Callable[[Path], None]) -> None:
+def test_damaged_arguments_are_repaired_by_submitting_the_same_rows(
+    record: JobRecord, spoil: Callable[[Path], None]
+) -> None:
     add(record, 6, [LARGE, b"x"], b"digest")
     record.close()
     spoil(record.folder / VALUES / "rows-6")
@@ -248,7 +250,7 @@ def test_damaged_arguments_are_written_anew_by_the_same_rows(record: JobRecord, 
 
 
 @pytest.mark.parametrize("column", ["digest", "digests", "value", "sum", "sizes"])
-def test_a_bit_in_any_column_is_noticed_and_mended_by_the_same_rows(record: JobRecord, column: str) -> None:
+def test_a_damaged_column_of_a_range_is_noticed_and_repaired_by_the_same_rows(record: JobRecord, column: str) -> None:
     record = damage(record, f"UPDATE ranges SET {column} = CAST(x'07' || substr({column}, 2) AS BLOB) WHERE first = 0")
     assert len(record.problems()) == 1
     if column in ("digest", "digests"):
@@ -261,7 +263,7 @@ def test_a_bit_in_any_column_is_noticed_and_mended_by_the_same_rows(record: JobR
     record.close()
 
 
-def test_damaged_objects_are_sent_again(record: JobRecord) -> None:
+def test_damaged_objects_are_replaced_when_they_are_sent_again(record: JobRecord) -> None:
     function, value = JobObject(b"F" * 16, FUNCTION, "f", (LARGE, b"f")), JobObject(b"v" * 16, 0, "", (b"value",))
     for each in (function, value):
         record.begin()

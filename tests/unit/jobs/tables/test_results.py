@@ -91,13 +91,13 @@ def check_lost(record: JobRecord, lost: set[int]) -> None:
     again.close()
 
 
-def test_numbers_are_those_of_the_protocol() -> None:
+def test_constants_of_results_are_those_of_the_protocol() -> None:
     assert (DAMAGED, NO_WORKER) == (TaskStatus.MISSING_OBJECTS, TaskStatus.NO_WORKER)
     assert InstructionKind.CREATE_FUNCTION == FUNCTION
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_bit_in_a_file_costs_its_row(record: JobRecord, seed: int) -> None:
+def test_a_flipped_bit_in_a_value_file_costs_only_its_row(record: JobRecord, seed: int) -> None:
     chance, file = random.Random(seed), record.folder / VALUES / f"row-{seed % 2}"
     spoilt = bytearray(file.read_bytes())
     spoilt[chance.randrange(len(spoilt))] ^= 1 << chance.randrange(8)
@@ -107,7 +107,9 @@ def test_a_bit_in_a_file_costs_its_row(record: JobRecord, seed: int) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"short", LARGE * 2])
-def test_a_file_that_is_gone_or_cut_costs_its_row_from_the_opening_on(record: JobRecord, content: bytes | None) -> None:
+def test_a_missing_or_short_value_file_fails_its_row_when_the_record_is_opened(
+    record: JobRecord, content: bytes | None
+) -> None:
     file = record.folder / VALUES / "row-1"
     file.unlink()
     if content is not None:
@@ -131,12 +133,12 @@ def test_a_file_that_is_gone_or_cut_costs_its_row_from_the_opening_on(record: Jo
     again.close()
 
 
-def test_a_file_that_is_lost_while_the_record_is_open_costs_its_row(record: JobRecord) -> None:
+def test_a_value_file_lost_while_the_record_is_open_costs_only_its_row(record: JobRecord) -> None:
     (record.folder / VALUES / "row-0").unlink()
     check_lost(record, {0})
 
 
-def test_a_file_is_named_that_was_never_there(record: JobRecord) -> None:
+def test_a_result_that_names_a_missing_file_fails_its_row(record: JobRecord) -> None:
     record = change(record, "UPDATE results SET value = NULL WHERE row = 2")
     assert (record.done, record.failed, record.take_damaged()) == (15, 2, []), "known when it was opened"
     assert read(record) == TRUTH | {2: None}
@@ -164,19 +166,19 @@ def test_a_file_is_named_that_was_never_there(record: JobRecord) -> None:
         (4, "UPDATE results SET value = x'' WHERE row = 4", set(range(4, 16))),
     ],
 )
-def test_what_is_damaged_in_the_database_costs_its_rows(
+def test_damage_in_the_database_costs_only_its_rows(
     record: JobRecord, row: int, statement: str, lost: set[int]
 ) -> None:
     check_lost(change(record, statement), lost)
 
 
-def test_values_that_have_changed_places_are_damaged(record: JobRecord) -> None:
+def test_swapped_values_count_as_damaged(record: JobRecord) -> None:
     record = change(record, "UPDATE results SET row = CASE row WHEN 2 THEN -3 ELSE -2 END WHERE row IN (2, 3)")
     check_lost(change(record, "UPDATE results SET row = -row WHERE row < 0"), {2, 3})
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_bit_in_a_packed_value_costs_one_row_also_in_a_length(record: JobRecord, seed: int) -> None:
+def test_a_flipped_bit_in_a_packed_value_costs_one_row(record: JobRecord, seed: int) -> None:
     value = bytearray(pack([block_of(row) for row in range(4, 16)]))
     at = random.Random(seed).randrange(48) if seed % 2 else random.Random(seed).randrange(48, len(value))
     value[at] ^= 1 << seed % 8
@@ -186,7 +188,7 @@ def test_a_bit_in_a_packed_value_costs_one_row_also_in_a_length(record: JobRecor
     check_lost(record, {int(problem.removeprefix("the database: row-").split(":")[0])})
 
 
-def test_only_rows_that_are_asked_for_are_looked_at(record: JobRecord) -> None:
+def test_only_requested_rows_are_checked(record: JobRecord) -> None:
     value = bytearray(pack([block_of(row) for row in range(4, 16)]))
     value[-1] ^= 1
     record = change(record, "UPDATE results SET value = ? WHERE row = 4", bytes(value))
@@ -197,7 +199,7 @@ def test_only_rows_that_are_asked_for_are_looked_at(record: JobRecord) -> None:
     record.close()
 
 
-def test_results_that_are_not_there_cost_their_rows(record: JobRecord) -> None:
+def test_reading_returns_missing_results_as_damaged_rows(record: JobRecord) -> None:
     record = change(record, "DELETE FROM results WHERE row IN (1, 4, 16)")
     assert "rows 0 to 16: the results do not match their count" in record.problems()
     assert [each.row for each in record.results(0, ROWS, 2**40)] == [*range(17)]
@@ -210,7 +212,7 @@ def test_missing_results_count_as_failed(record: JobRecord) -> None:
     check_lost(change(record, "DELETE FROM results WHERE row IN (1, 4)"), {1, *range(4, 16)})
 
 
-def test_results_that_are_not_there_while_others_are_open_are_said_and_run_again(record: JobRecord) -> None:
+def test_missing_results_of_a_range_with_open_rows_are_reported_and_run_again(record: JobRecord) -> None:
     record.begin()
     record.add_results([RowResult(17, 0, (b"17",)), RowResult(18, 0, (b"18",))])
     record.commit()
@@ -221,7 +223,7 @@ def test_results_that_are_not_there_while_others_are_open_are_said_and_run_again
     record.close()
 
 
-def test_outside_of_a_transaction_and_when_it_is_undone_nothing_changes(record: JobRecord) -> None:
+def test_damage_found_outside_a_committed_transaction_changes_nothing(record: JobRecord) -> None:
     record = change(record, "UPDATE results SET value = x'313233' WHERE row = 2")
     assert record.results(2, 1, 1)[0].status == DAMAGED
     assert (record.done, record.take_damaged()) == (16, [])
@@ -232,7 +234,7 @@ def test_outside_of_a_transaction_and_when_it_is_undone_nothing_changes(record: 
     record.close()
 
 
-def test_of_failed_rows_one_that_is_damaged_is_failed_still(record: JobRecord) -> None:
+def test_a_failed_row_with_a_damaged_result_stays_failed(record: JobRecord) -> None:
     record = change(record, "UPDATE results SET value = x'4e6f' WHERE row = 16")
     record.begin()
     [found] = record.failures()
@@ -244,7 +246,7 @@ def test_of_failed_rows_one_that_is_damaged_is_failed_still(record: JobRecord) -
     record.close()
 
 
-def test_neighbours_whose_results_came_damaged_fail_and_harm_no_others(record: JobRecord) -> None:
+def test_adjacent_rows_whose_packed_result_is_malformed_fail_and_affect_no_others(record: JobRecord) -> None:
     record.begin()
     record.add_results([RowResult(17, 0, (b"\xff" * 20,), 3)])
     record.commit()

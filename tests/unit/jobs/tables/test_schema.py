@@ -17,7 +17,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "job.sqlite"
 
 
-def test_a_new_database_has_the_schema_and_so_has_one_with_results_kept_aside(file: Path) -> None:
+def test_a_new_database_and_one_with_a_table_of_damaged_results_match_the_schema(file: Path) -> None:
     connection = sqlite3.connect(file)
     connection.execute(f"ALTER TABLE results RENAME TO {DAMAGED_TABLE}9")
     connection.execute("DROP INDEX files")
@@ -29,7 +29,7 @@ def test_a_new_database_has_the_schema_and_so_has_one_with_results_kept_aside(fi
 
 
 @pytest.mark.parametrize("name", ["damaged_9 (row)", "other (a)", "damaged_ (a)"])
-def test_other_tables_are_refused_and_named(file: Path, name: str) -> None:
+def test_a_database_with_another_table_is_refused_and_the_table_is_named(file: Path, name: str) -> None:
     connection = sqlite3.connect(file)
     connection.execute(f"CREATE TABLE {name}")
     connection.close()

@@ -19,14 +19,14 @@ def filled(seconds: int, **values: float) -> History:
     return history
 
 
-def test_a_minute_is_the_mean_of_rates_and_the_greatest_of_bytes() -> None:
+def test_a_minute_has_the_mean_of_rates_and_the_maximum_of_bytes() -> None:
     history = History()
     for second in range(61):
         history.add(NOON + second, sample(success=second % 2, objects=second))
     assert history.read(("success", "objects"), NOON, 60, 1) == {"success": [0.5], "objects": [59.0]}
 
 
-def test_each_step_that_is_over_is_kept_elsewhere_once() -> None:
+def test_each_finished_step_of_history_is_stored_once() -> None:
     kept: list[tuple[int, int]] = []
     history = History(lambda step, number, _: kept.append((step, number)))
     for second in range(125):
@@ -43,14 +43,14 @@ def test_a_gap_is_none_and_not_zero() -> None:
     assert history.read(("success",), NOON, 1, 4)["success"] == [1, None, None, 2]
 
 
-def test_news_that_is_a_little_late_leaves_no_gap() -> None:
+def test_slightly_late_news_leaves_no_gap() -> None:
     history = History()
     for at in (0.0, 0.99, 2.01, 3.0):
         history.add(NOON + at, sample(success=at))
     assert history.read(("success",), NOON, 1, 4)["success"] == [0.99, 2.01, 2.01, 3]
 
 
-def test_it_says_how_far_back_it_goes() -> None:
+def test_history_knows_when_it_starts() -> None:
     assert not History().begins_before(NOON)
     history = filled(130)
     assert history.begins_before(NOON + 1)
@@ -64,7 +64,7 @@ def test_hours_without_news_do_not_take_hours() -> None:
     assert history.read(("success",), history.end - 1, 1, 1)["success"] == [7]
 
 
-def test_a_clock_that_was_set_back_changes_nothing() -> None:
+def test_a_clock_that_was_set_back_does_not_change_history() -> None:
     history = filled(5, success=1)
     history.add(NOON - 100, sample(success=9))
     assert history.read(("success",), NOON, 1, 5)["success"] == [1] * 5
@@ -85,7 +85,7 @@ def test_a_window_has_the_shortest_steps_that_fit() -> None:
     assert start + step * count == history.end
 
 
-def test_only_longer_steps_are_known_of_before_a_restart_of_the_server() -> None:
+def test_times_before_a_restart_of_the_server_have_only_longer_steps() -> None:
     history = History()
     history.rings[1].put(NOON // 10, sample(success=5))
     assert history.read(("success",), NOON, 1, 11)["success"] == [5] * 10 + [None]

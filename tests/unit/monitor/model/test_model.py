@@ -43,7 +43,7 @@ def test_counters_are_those_of_the_last_message() -> None:
     assert model.scheduler.objects == 9
 
 
-def test_since_when_nothing_is_open_is_known_to_who_saw_it() -> None:
+def test_the_start_of_idleness_is_known_if_it_was_observed() -> None:
     model = Model()
     since = []
     for second, number in enumerate((0, 5, 0, 0, 3, 0)):
@@ -52,7 +52,7 @@ def test_since_when_nothing_is_open_is_known_to_who_saw_it() -> None:
     assert since == [0, 0, 2, 2, 0, 5]
 
 
-def test_a_snapshot_replaces_the_one_before_when_its_last_page_has_come() -> None:
+def test_a_snapshot_replaces_the_last_one_when_it_is_complete() -> None:
     model = Model()
     first, second, third = (StateClient(bytes([number]) * 8, f"client {number}") for number in (1, 2, 3))
     model.take(news("clients", first, second), 0)
@@ -76,7 +76,7 @@ def test_workers_are_rows_of_their_agents() -> None:
     assert model.busy == 1
 
 
-def test_what_is_free_is_known_as_soon_as_the_size_of_a_queue_is() -> None:
+def test_free_slots_are_known_once_the_queue_size_is() -> None:
     model = Model()
     model.take(news("workers", agent(row(sent=3))), 0)
     assert [each.free for each in model.workers] == [None]
@@ -121,14 +121,14 @@ def test_silence_and_gaps_are_noticed() -> None:
     assert model.missed == 3
 
 
-def test_a_part_whose_end_was_lost_is_no_part_of_what_is_said_next() -> None:
+def test_a_snapshot_whose_last_part_was_lost_is_dropped() -> None:
     model = Model()
     model.take(news("clients", StateClient(b"g" * 8), more=1), 0)
     model.take(news("clients", StateClient(b"h" * 8), missed=1), 1)
     assert list(model.clients) == [b"h" * 8]
 
 
-def test_failures_are_merged_and_keep_a_traceback_that_is_said_once() -> None:
+def test_failures_are_merged_and_keep_a_traceback_that_was_sent_once() -> None:
     model = Model()
     model.take(news("failures", StateFailure(b"f" * 8, "ValueError", times=1, traceback="Traceback")), 0)
     model.take(news("failures", StateFailure(b"f" * 8, "ValueError", times=5), StateFailure(b"g" * 8, "KeyError")), 1)
@@ -138,7 +138,7 @@ def test_failures_are_merged_and_keep_a_traceback_that_is_said_once() -> None:
     ]
 
 
-def test_of_many_tasks_those_that_succeeded_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_successful_tasks_are_dropped_before_failed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_module, "TASKS_MOST", 3)
     model = Model()
     tasks = [StateTask(bytes([number]) * 8, state="failed" if number == 1 else "success") for number in range(1, 6)]
@@ -150,7 +150,7 @@ def test_of_many_tasks_those_that_succeeded_go_first(monkeypatch: pytest.MonkeyP
     ]
 
 
-def test_all_that_grows_has_a_bound() -> None:
+def test_the_number_of_events_is_limited() -> None:
     model = Model()
     for start in range(0, 2 * EVENTS_MOST, 500):
         model.take(news("events", *[StateEvent(number, "came", "x") for number in range(start, start + 500)]), 0)
@@ -158,7 +158,7 @@ def test_all_that_grows_has_a_bound() -> None:
     assert model.events[-1].time_us == 2 * EVENTS_MOST - 1
 
 
-def test_an_event_that_is_said_again_is_one_event() -> None:
+def test_a_repeated_event_counts_once() -> None:
     model = Model()
     first, second = StateEvent(1, "came", "a"), StateEvent(2, "came", "b")
     model.take(news("events", first), 0)
@@ -167,7 +167,7 @@ def test_an_event_that_is_said_again_is_one_event() -> None:
     assert list(model.events) == [first, second]
 
 
-def test_lines_of_a_task_that_are_said_again_are_taken_once_and_the_last_ones_are_kept() -> None:
+def test_repeated_output_lines_count_once_and_the_latest_are_kept() -> None:
     model = Model()
     lines = [StateLine(b"t" * 8, number, text=str(number)) for number in range(1, LINES_MOST + 4)]
     model.take(news("task/01", *lines[:-2]), 0)
@@ -177,7 +177,7 @@ def test_lines_of_a_task_that_are_said_again_are_taken_once_and_the_last_ones_ar
     assert picture.output[b"t" * 8][-1].number == LINES_MOST + 1
 
 
-def test_rates_and_history_of_a_picture_stand_still() -> None:
+def test_rates_and_history_of_a_still_copy_do_not_change() -> None:
     model = Model()
     for second, ended in enumerate((0, 10, 30)):
         at = {"time_us": NOON_US + second * SECOND}
@@ -203,7 +203,7 @@ def test_moves_nodes_and_graphs_are_found_by_their_ids() -> None:
     assert model.shown_and_total("graphs") == (1, 7)
 
 
-def test_functions_are_known_by_name_wherever_it_was_said() -> None:
+def test_function_names_are_known_from_functions_and_failures() -> None:
     model = Model()
     model.take(news("functions", function("price", function=b"p" * 8)), 0)
     model.take(news("failures", StateFailure(b"f" * 8, "E", function=b"l" * 8, function_name="load")), 0)

@@ -15,7 +15,7 @@ def add(meter: RateMeter, second: float, success: int, failed: int = 0) -> None:
     meter.add(NOON_US + int(second * SECOND), ended, {"RunTask": success}, {})
 
 
-def test_every_end_is_one_of_four() -> None:
+def test_every_task_status_is_one_of_four_outcomes() -> None:
     assert by_outcome(dict.fromkeys(OUTCOMES.values(), 1)) == {
         "success": 1,
         "failed": len(TaskStatus) - 3,

@@ -57,21 +57,21 @@ def model_of(
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_the_first_verdict_that_holds(model: Model, word: str) -> None:
+def test_the_first_verdict_that_applies_is_shown(model: Model, word: str) -> None:
     assert verdict(model, 1).word == word
 
 
-def test_the_sentence_is_that_of_a_task_that_waits() -> None:
+def test_the_sentence_of_the_verdict_is_that_of_a_waiting_task() -> None:
     assert verdict(model_of((row(),), FIVE), 1).sentence == f"5 wait: {FIVE.sentence}"
     assert verdict(model_of((row(),), FIVE, GPU), 1).sentence == f"50 wait: {GPU.sentence}"
 
 
 @pytest.mark.parametrize("groups", [(NEVER,), (NEVER, FIVE), (NEVER, waiting(0, "", running=1))])
-def test_what_nobody_has_is_a_warning_whatever_else_is_so(groups: tuple[StateWaiting, ...]) -> None:
+def test_a_requested_capability_without_workers_is_always_a_warning(groups: tuple[StateWaiting, ...]) -> None:
     assert verdict(model_of((row(),), *groups), 1).warning == "2 need tpu=1: no worker has it"
 
 
-def test_silence_comes_before_everything() -> None:
+def test_a_silent_scheduler_overrides_every_other_verdict() -> None:
     assert verdict(model_of((row(),), FIVE), 8) == ("no news", "no news for 8 s: is the scheduler running?", "")
 
 

@@ -25,7 +25,7 @@ def test_a_task_that_runs_far_longer_than_usual_is_stuck() -> None:
     assert stuck_after((0, row(running_ms=61_000))) == "its task has run for 61 s, 95 % of them take less than 0.1 s"
 
 
-def test_what_usually_takes_long_may_take_long() -> None:
+def test_a_task_of_a_usually_long_function_is_not_stuck() -> None:
     model = Model()
     model.take(news("functions", function(durations=durations(b25=100))), 0)  # some 30 s
     model.take(news("workers", agent(row(running_ms=200_000))), 0)
@@ -43,32 +43,32 @@ def test_a_task_without_processor_time_is_stuck_after_half_a_minute() -> None:
     assert stuck_after(*unmeasured) == ""  # a thread of its agent has no times of its own
 
 
-def test_another_task_begins_the_quiet_time_anew() -> None:
+def test_another_task_restarts_the_time_without_processor_use() -> None:
     rows = [(float(now), row(cpu=0, running_ms=1000 * (now % 20))) for now in range(0, 60, 2)]
     assert stuck_after(*rows) == ""
 
 
-def test_a_task_that_waits_for_others_is_not_stuck() -> None:
+def test_a_blocked_task_is_not_stuck() -> None:
     assert stuck_after((0, row(running_ms=500_000, flags=BUSY | TASK_LOCK))) == ""
 
 
-def test_a_stopped_process_is_said_to_be_that() -> None:
+def test_a_stopped_process_is_stuck_for_that_reason() -> None:
     assert stuck_after((0, row(running_ms=4_000, flags=BUSY | SUSPENDED))) == ""
     assert stuck_after((0, row(running_ms=6_000, flags=BUSY | SUSPENDED))).startswith("its process has been stopped")
 
 
-def test_the_marks_say_initialized_task_and_task_lock() -> None:
+def test_the_marks_show_initialized_task_and_task_lock() -> None:
     model = Model()
     rows = [row(flags=1), row(flags=3), row(flags=1, suspended=1), row(flags=0)]
     model.take(news("workers", agent(*rows)), 0)
     assert [worker.marks for worker in model.workers] == ["100", "110", "101", "000"]
 
 
-def test_a_worker_that_is_not_heard_is_stuck_whatever_it_does() -> None:
+def test_a_silent_worker_is_stuck() -> None:
     assert stuck_after((0, row(flags=1)), seen_ms=12_000) == "no message for 12 s"
 
 
-def test_percentiles_come_from_the_buckets() -> None:
+def test_percentiles_are_computed_from_the_buckets() -> None:
     assert percentile_us(b"", 0.95) is None
     assert percentile_us(durations(), 0.95) is None
     assert percentile_us(durations(b0=1), 0.5) == 0.5
@@ -76,13 +76,13 @@ def test_percentiles_come_from_the_buckets() -> None:
     assert percentile_us(durations(b11=50, b21=50), 0.75) == pytest.approx(1.5 * 2**20)
 
 
-def test_a_row_that_is_cut_off_is_left_out() -> None:
+def test_a_truncated_worker_row_is_left_out() -> None:
     model = Model()
     model.take(news("workers", agent(row(), row()[:-1], names="a")), 0)
     assert [worker.name for worker in model.workers] == ["a"]
 
 
-def test_processors_are_rows_too() -> None:
+def test_processors_are_unpacked_from_rows() -> None:
     packed = PROCESSOR_ROW.pack(12, 3, BUSY, 500, 70, 1 << 20, 2 << 20, b"taskTASK", bytes(8))
     (processor,) = processors_of(StateProcessors(b"agent", packed + b"rest"))
     assert (processor.pid, processor.position, processor.cpu_permille, processor.running_ms) == (12, 3, 500, 70)

@@ -15,32 +15,32 @@ def text_of(model: Model, kind: str, key: object) -> str:
     return "\n".join([details.title, *[line.text for line in details.lines]])
 
 
-def test_what_must_be_heard_for_details() -> None:
+def test_details_name_the_topic_that_they_need() -> None:
     assert topic_of(Target("worker", (b"", 0))) == "processors"
     assert topic_of(Target("task", b"\x01\xff")) == "task/01ff"
     assert topic_of(Target("failure", b"x")) == ""
 
 
 @pytest.mark.parametrize("kind", ["worker", "function", "client", "failure", "task", "event"])
-def test_what_is_not_there_any_more_is_said_to_be_gone(kind: str) -> None:
+def test_details_of_removed_things_say_that_they_are_gone(kind: str) -> None:
     details = details_of(model_of(), Target(kind, b"gone"))
     assert len(details.lines) == 1
     assert details.lines[0].text.endswith((".", "kept."))
 
 
-def test_a_stuck_worker_says_why_first() -> None:
+def test_details_of_a_stuck_worker_start_with_the_reason() -> None:
     model = model_of(loaded())
     (key,) = model.stuck.reasons
     assert details_of(model, Target("worker", key)).lines[0].text.startswith("* stuck? its task has run for 190 s")
 
 
-def test_a_worker_leads_to_the_task_of_its_process() -> None:
+def test_details_of_a_worker_link_to_the_task_of_its_process() -> None:
     model = model_of(loaded(), iter([news("processors", *processors())]))
     targets = [line.target for line in details_of(model, Target("worker", (bytes(8), 0))).lines if line.target]
     assert targets == [Target("task", EXAMPLE)]
 
 
-def test_a_failure_leads_to_its_example_and_that_has_its_traceback() -> None:
+def test_details_of_a_failure_link_to_an_example_with_its_traceback() -> None:
     model = model_of(loaded(), iter([news("task/x", *task())]))
     targets = [line.target for line in details_of(model, Target("failure", FAILURE)).lines if line.target]
     assert targets == [Target("task", EXAMPLE), Target("function", PRICE)]
@@ -49,7 +49,7 @@ def test_a_failure_leads_to_its_example_and_that_has_its_traceback() -> None:
     assert said.endswith("ValueError: bad strike")
 
 
-def test_a_task_has_what_it_has_written() -> None:
+def test_details_of_a_task_show_its_output() -> None:
     lines = [StateLine(EXAMPLE, 1, 0, 0, 0, "w", "one"), StateLine(EXAMPLE, 2, 0, 2, 1204, "w", "two")]
     lines += [StateLine(EXAMPLE, number, 0, 3, 0, "w", f"{number}% of it") for number in (3, 4)]
     model = model_of(loaded(), iter([news("task/x", *task(), *lines)]))

@@ -50,18 +50,18 @@ class Shown:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_each_state_looks_as_it_should(name: str) -> None:
+def test_each_state_matches_its_stored_picture(name: str) -> None:
     picture = PICTURES[name]
     shown = Shown(picture.width, picture.height)
     shown.paint(picture.draw(), None)
     assert shown.text == (FOLDER / f"{name}.txt").read_text()
 
 
-def test_there_is_no_picture_of_nothing() -> None:
+def test_each_stored_picture_belongs_to_a_state() -> None:
     assert {path.stem for path in FOLDER.glob("*.txt")} == set(PICTURES)
 
 
-def test_each_frame_follows_each_other_one_of_its_size() -> None:
+def test_any_frame_can_follow_another_of_its_size() -> None:
     frames = [picture.draw() for picture in PICTURES.values() if (picture.width, picture.height) == (80, 24)]
     shown = Shown(80, 24)
     before = None
@@ -71,7 +71,7 @@ def test_each_frame_follows_each_other_one_of_its_size() -> None:
         before = frame
 
 
-def test_the_same_frame_again_writes_nothing_and_the_next_second_hardly_anything() -> None:
+def test_an_unchanged_frame_writes_nothing_and_the_next_second_few_bytes() -> None:
     picture = PICTURES["idle-80x24"]
     shown = Shown(80, 24)
     first = picture.draw()
@@ -84,7 +84,7 @@ def test_the_same_frame_again_writes_nothing_and_the_next_second_hardly_anything
     assert 0 < len(shown.written.encode()) <= 200
 
 
-def test_colors_are_never_alone_and_can_be_left_out() -> None:
+def test_colors_carry_no_extra_information_and_can_be_left_out() -> None:
     frame = PICTURES["loaded-80x24"].draw()
     plain, colored = Shown(80, 24, has_color=False), Shown(80, 24)
     plain.paint(frame, None)

@@ -33,7 +33,7 @@ def test_equal_frames_have_no_changes() -> None:
     assert list(grid_of("price", "load").changes(grid_of("price", "load"))) == []
 
 
-def test_only_what_has_changed_is_said() -> None:
+def test_only_changed_cells_are_written() -> None:
     before, after = grid_of("12:41:07 live", "x"), grid_of("12:41:08 live", "x")
     assert list(after.changes(before)) == [Run(7, 0, "8", PLAIN)]
 
@@ -50,7 +50,7 @@ def test_a_run_has_one_style() -> None:
     assert list(grid.changes(None)) == [Run(0, 0, "ab", BOLD), Run(2, 0, "cd", REVERSE)]
 
 
-def test_a_wide_character_is_said_as_a_whole() -> None:
+def test_a_wide_character_is_written_as_a_whole() -> None:
     (run,) = grid_of("a日b").changes(grid_of("a本b"))
     assert (run.x, run.text) == (1, "日")
     (run,) = grid_of("axyb").changes(grid_of("a本b"))

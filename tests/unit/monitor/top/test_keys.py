@@ -19,7 +19,7 @@ def pressed(*keys: str, shown: ScreenState = ROWS, **view: object) -> TopView:
     return changed
 
 
-def test_q_quits_and_nothing_else_does() -> None:
+def test_only_q_quits() -> None:
     assert not press(TopView(), "q", ROWS)
     for number in range(32, 127):
         if chr(number) not in "qQ":
@@ -27,7 +27,7 @@ def test_q_quits_and_nothing_else_does() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(VIEWS)))
-def test_numbers_choose_views_and_tab_goes_round(number: int) -> None:
+def test_numbers_choose_views_and_tab_cycles_through_them(number: int) -> None:
     assert pressed(str(number + 1)).name == VIEWS[number]
     assert pressed(*["KEY_TAB"] * (number + len(VIEWS))).name == VIEWS[number]
     assert pressed(*["KEY_BTAB"] * (len(VIEWS) - number)).name == VIEWS[number]
@@ -50,7 +50,7 @@ def test_keys_move_the_selection(keys: list[str], chosen: str) -> None:
     assert pressed(*keys).selected == {"workers": chosen}
 
 
-def test_a_star_goes_round_the_workers_that_look_stuck() -> None:
+def test_a_star_cycles_through_the_workers_that_look_stuck() -> None:
     view, shown = TopView(), ScreenState(ROWS.keys, (), 3, marked=["b", "d"])
     chosen = []
     for _ in range(3):
@@ -62,12 +62,12 @@ def test_a_star_goes_round_the_workers_that_look_stuck() -> None:
     assert pressed("4", "*", shown=shown).name == "workers"
 
 
-def test_without_rows_there_is_nothing_to_move_or_open() -> None:
+def test_keys_do_nothing_in_a_view_without_rows() -> None:
     view = pressed("KEY_DOWN", "KEY_END", "KEY_ENTER", "KEY_PGUP", shown=ScreenState((), (), 3))
     assert (view.selected, view.details) == ({}, [])
 
 
-def test_the_selection_stays_with_its_thing_and_on_the_screen() -> None:
+def test_the_selection_stays_with_its_row_and_on_the_screen() -> None:
     model, view = model_of(loaded(40)), TopView()
     table = table_of(model, view, 80)
     view.selected["workers"] = table.lines[30].key
@@ -110,7 +110,7 @@ def test_help_is_closed_by_any_key_and_views_may_be_chosen_from_it() -> None:
     assert pressed("?", "j").is_help
 
 
-def test_switches() -> None:
+def test_keys_toggle_pause_rates_hosts_and_cadence() -> None:
     assert pressed(" ").is_paused
     assert not pressed(" ", " ").is_paused
     assert pressed("t").per_second

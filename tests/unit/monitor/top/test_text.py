@@ -36,7 +36,7 @@ def test_control_and_bidi_characters_become_question_marks(text: str, shown: str
         ("xy", 1, "+"),
     ],
 )
-def test_a_cut_ends_in_a_plus_and_never_in_half_a_character(text: str, width: int, shown: str) -> None:
+def test_truncated_text_ends_in_a_plus_and_never_in_half_a_character(text: str, width: int, shown: str) -> None:
     assert cut(text, width) == shown
 
 
@@ -47,12 +47,12 @@ def test_fitting_takes_exactly_the_width() -> None:
 
 
 @given(st.text(), st.integers(1, 30))
-def test_whatever_the_text_it_fits(text: str, width: int) -> None:
+def test_any_text_is_fitted_to_the_width(text: str, width: int) -> None:
     assert width_of(fit(text, width)) == width
     assert width_of(cut(text, width)) <= width
 
 
-def test_names_that_would_look_alike_are_cut_at_the_left() -> None:
+def test_names_that_would_look_alike_are_truncated_at_the_left() -> None:
     assert cut_apart(["worker-of-rome07-gpu:1", "worker-of-rome07-gpu:2", "other"], 8) == [
         "+7-gpu:1",
         "+7-gpu:2",

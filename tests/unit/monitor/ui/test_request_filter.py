@@ -35,7 +35,7 @@ def test_a_token_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> N
 
 
 @pytest.mark.parametrize("text", ["", "short", "x" * 300, "line\nline" * 4, "é" * 20])
-def test_what_is_no_token_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_without_a_valid_token_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "token"
     file.touch(0o600)
     file.write_text(text)
@@ -43,7 +43,7 @@ def test_what_is_no_token_is_refused(tmp_path: Path, text: str) -> None:
         read_or_make_token(file)
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_token_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
     read_or_make_token(tmp_path / "real")
     (tmp_path / "token").symlink_to(tmp_path / "real")
     with pytest.raises(ConfigError, match="is a link"):
@@ -57,7 +57,7 @@ def test_each_port_has_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.usefixtures("homeless")
-def test_a_user_without_a_home_hears_where_a_token_may_be() -> None:
+def test_the_error_for_a_user_without_a_home_says_where_a_token_may_be() -> None:
     with pytest.raises(ConfigError, match="no home folder for the token: name a file with --token-file, or set"):
         token_file(1)
 
@@ -85,11 +85,13 @@ def test_a_user_without_a_home_hears_where_a_token_may_be() -> None:
         ("127.0.0.1:50001", "http://[", False),
     ],
 )
-def test_host_and_origin(gate: RequestFilter, host: str, origin: str | None, is_for_us: bool) -> None:
+def test_only_requests_for_this_host_and_origin_are_accepted(
+    gate: RequestFilter, host: str, origin: str | None, is_for_us: bool
+) -> None:
     assert gate.is_for_us(host, origin) is is_for_us
 
 
-def test_the_token(gate: RequestFilter) -> None:
+def test_only_the_token_is_accepted(gate: RequestFilter) -> None:
     assert gate.knows(TOKEN)
     assert not gate.knows(None)
     assert not gate.knows("")

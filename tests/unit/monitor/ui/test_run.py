@@ -61,7 +61,7 @@ def test_an_address_for_all_networks_has_the_name_of_the_machine(host: str) -> N
     assert not is_loopback(host)
 
 
-def test_a_busy_port_is_a_sentence(taken: int) -> None:
+def test_a_busy_port_is_an_error_of_one_sentence(taken: int) -> None:
     with pytest.raises(ConfigError, match=f"port {taken} of 127.0.0.1 is in use.*--port"):
         run_ui(UiConfig(SOMEWHERE, port=taken), never)
 
@@ -76,7 +76,9 @@ def test_a_busy_port_is_a_sentence(taken: int) -> None:
         ({"token_file": "/proc/nothing"}, "cannot be kept"),
     ],
 )
-def test_what_cannot_work_is_a_sentence(settings: dict[str, str], hint: str, home: Path) -> None:
+def test_settings_of_the_page_that_cannot_work_are_an_error_of_one_sentence(
+    settings: dict[str, str], hint: str, home: Path
+) -> None:
     config = UiConfig(SOMEWHERE, port=0, **settings)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=hint):
         run_ui(config, never)
@@ -86,11 +88,11 @@ def test_what_cannot_work_is_a_sentence(settings: dict[str, str], hint: str, hom
 @pytest.mark.parametrize(
     ("host", "is_one"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("10.0.0.1", False)]
 )
-def test_loopback(host: str, is_one: bool) -> None:
+def test_loopback_addresses_are_recognised(host: str, is_one: bool) -> None:
     assert is_loopback(host) is is_one
 
 
-def test_a_page_that_hears_nothing_any_more_because_of_an_error_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_feed_ends_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(_feed: Feed) -> None:
         raise LookupError("what nobody has thought of")
 
@@ -101,7 +103,7 @@ def test_a_page_that_hears_nothing_any_more_because_of_an_error_ends(monkeypatch
     assert len(places) == 1
 
 
-def test_a_connection_that_makes_half_a_request_is_closed_and_one_that_was_answered_stays(
+def test_a_connection_with_half_a_request_is_closed_and_an_answered_one_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run, "SILENT_SECONDS", 0.3)
@@ -164,7 +166,7 @@ async def ask_and_never_read() -> socket.socket:
 
 
 @pytest.mark.parametrize("peer", [come_as_it_ends, ask_and_never_read])
-def test_no_connection_is_left_open_whatever_its_peer_does(
+def test_the_server_leaves_no_connection_open_at_its_end(
     peer: Callable[[], Coroutine[Any, Any, socket.socket]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "GOODBYE_SECONDS", 0.1)

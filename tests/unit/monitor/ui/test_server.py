@@ -78,7 +78,7 @@ PATHS = ["/", "/static/app.js", "/socket", "/static/", "/static/../gate.py", "/n
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_without_token_nothing_is_shown(play: Play, path: str) -> None:
+def test_requests_without_the_token_are_refused(play: Play, path: str) -> None:
     async def story(client: Client) -> None:
         answer = await client.get(path)
         assert answer.status == 403
@@ -89,7 +89,7 @@ def test_without_token_nothing_is_shown(play: Play, path: str) -> None:
     play(story)
 
 
-def test_the_token_opens_the_page_in_any_number_of_browsers_which_keep_a_strict_cookie(play: Play) -> None:
+def test_the_token_opens_the_page_in_any_browser_with_a_strict_cookie(play: Play) -> None:
     async def story(client: Client) -> None:
         for _ in range(3):
             async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
@@ -106,9 +106,7 @@ def test_the_token_opens_the_page_in_any_number_of_browsers_which_keep_a_strict_
 
 
 @pytest.mark.parametrize("first", ["", "wrong", "COOKIE", '{"wish": 1, "page": "live", "args": {}}', b"bytes", None])
-def test_the_cookie_that_servers_on_other_ports_are_sent_too_opens_no_data(
-    play: Play, monkeypatch: pytest.MonkeyPatch, first: str | bytes | None
-) -> None:
+def test_the_cookie_alone_opens_no_data(play: Play, monkeypatch: pytest.MonkeyPatch, first: str | bytes | None) -> None:
     monkeypatch.setattr(server, "TOKEN_SECONDS", 0.2 if first is None else 60.0)
 
     async def story(client: Client) -> None:
@@ -145,7 +143,7 @@ def test_a_program_sends_the_token_as_bearer(play: Play) -> None:
     "headers",
     [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "http://127.0.0.1:1"}, {"Origin": "null"}],
 )
-def test_other_pages_cannot_ask_with_the_cookie_of_the_browser(play: Play, headers: dict[str, str]) -> None:
+def test_pages_of_other_origins_cannot_use_the_cookie_of_the_browser(play: Play, headers: dict[str, str]) -> None:
     async def story(client: Client) -> None:
         await enter(client)
         for path in ("/", "/socket"):
@@ -154,7 +152,7 @@ def test_other_pages_cannot_ask_with_the_cookie_of_the_browser(play: Play, heade
     play(story)
 
 
-def test_each_answer_says_what_the_browser_must_not_do(play: Play) -> None:
+def test_each_answer_has_the_security_headers(play: Play) -> None:
     async def story(client: Client) -> None:
         refused = await client.get("/")
         await enter(client)
@@ -172,7 +170,7 @@ def test_each_answer_says_what_the_browser_must_not_do(play: Play) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-def test_nothing_can_be_changed(play: Play, method: str) -> None:
+def test_methods_that_change_something_are_refused(play: Play, method: str) -> None:
     async def story(client: Client) -> None:
         await enter(client)
         for path in ("/", "/socket", "/static/app.js", "/healthz"):
@@ -181,7 +179,7 @@ def test_nothing_can_be_changed(play: Play, method: str) -> None:
     play(story)
 
 
-def test_whoever_asks_may_know_that_it_lives(play: Play) -> None:
+def test_the_health_check_needs_no_token(play: Play) -> None:
     async def story(client: Client) -> None:
         answer = await client.get("/healthz", headers={"Host": "loadbalancer"})
         assert (answer.status, await answer.text()) == (200, "ok\n")
@@ -189,7 +187,7 @@ def test_whoever_asks_may_know_that_it_lives(play: Play) -> None:
     play(story)
 
 
-def test_files_outside_of_the_page_are_not_sent(play: Play) -> None:
+def test_files_outside_the_static_folder_are_not_sent(play: Play) -> None:
     async def story(client: Client) -> None:
         await enter(client)
         for path in ("/static/%2e%2e/server.py", "/static/..%2fserver.py", "/static/"):
@@ -198,7 +196,7 @@ def test_files_outside_of_the_page_are_not_sent(play: Play) -> None:
     play(story)
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_stays_small() -> None:
+def test_the_page_loads_nothing_from_other_servers_and_stays_small() -> None:
     files = [path for path in STATIC.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 120_000
     for path in files:
@@ -209,7 +207,7 @@ def test_the_page_needs_nothing_from_elsewhere_and_stays_small() -> None:
         assert '="/' not in text, f"an address that a proxy prefix would break in {path.name}"
 
 
-def test_a_page_gets_what_it_wants_to_see(play: Play, publisher: Publisher) -> None:
+def test_a_page_receives_the_frames_that_it_requests(play: Play, publisher: Publisher) -> None:
     async def story(client: Client) -> None:
         await enter(client)
         async with connected(client) as socket:
@@ -244,7 +242,7 @@ def test_a_slow_page_skips_frames_and_has_no_queue(play: Play, publisher: Publis
     play(story)
 
 
-def test_a_hidden_page_gets_nothing(play: Play) -> None:
+def test_a_hidden_page_receives_no_frames(play: Play) -> None:
     async def story(client: Client) -> None:
         await enter(client)
         async with connected(client) as socket:
@@ -257,7 +255,7 @@ def test_a_hidden_page_gets_nothing(play: Play) -> None:
     play(story)
 
 
-def test_rare_topics_are_heard_only_while_a_page_shows_them(address: str) -> None:
+def test_rare_topics_are_subscribed_to_only_while_a_page_shows_them(address: str) -> None:
     async def main() -> None:
         feed = Feed(Subscriber(address))
         app = make_app(feed, RequestFilter(TOKEN, "127.0.0.1"))
@@ -292,7 +290,7 @@ def test_rare_topics_are_heard_only_while_a_page_shows_them(address: str) -> Non
         "x" * 20_000,
     ],
 )
-def test_what_is_not_understood_ends_the_connection_and_nothing_else(play: Play, said: str) -> None:
+def test_a_malformed_request_of_a_page_ends_only_its_connection(play: Play, said: str) -> None:
     async def story(client: Client) -> None:
         await enter(client)
         async with connected(client) as socket:
@@ -305,7 +303,7 @@ def test_what_is_not_understood_ends_the_connection_and_nothing_else(play: Play,
     play(story)
 
 
-def test_a_page_that_cannot_be_made_is_closed_and_does_not_wait_for_ever(
+def test_a_page_whose_frame_fails_is_closed(
     play: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_arguments: object) -> None:
@@ -331,7 +329,7 @@ def test_a_program_with_the_token_as_bearer_need_not_send_it_again(play: Play) -
     play(story)
 
 
-def test_only_so_many_pages_are_served(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_open_pages_is_limited(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "BROWSERS_MOST", 2)
 
     async def story(client: Client) -> None:
@@ -344,5 +342,5 @@ def test_only_so_many_pages_are_served(play: Play, monkeypatch: pytest.MonkeyPat
     play(story)
 
 
-def test_frames_come_at_most_four_times_a_second() -> None:
+def test_frames_are_sent_at_most_four_times_a_second() -> None:
     assert browsers.FRAME_SECONDS >= 0.25

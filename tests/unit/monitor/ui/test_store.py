@@ -24,7 +24,7 @@ def failure(number: int, last_us: int = 5) -> StateFailure:
     )
 
 
-def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
+def test_stored_history_events_and_failures_are_loaded_again(tmp_path: Path) -> None:
     file = tmp_path / "night.db"
     first = HistoryStore(file)
     history = History(first.keep_step)
@@ -42,12 +42,12 @@ def test_what_was_kept_is_there_again(tmp_path: Path) -> None:
     again.close()
 
 
-def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+def test_the_file_of_the_history_store_is_private(tmp_path: Path) -> None:
     HistoryStore(tmp_path / "night.db").close()
     assert stat.S_IMODE((tmp_path / "night.db").stat().st_mode) == 0o600
 
 
-def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_store_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "EVENTS_MOST", 10)
     monkeypatch.setattr(stores, "FAILURES_MOST", 3)
     store = HistoryStore(tmp_path / "night.db")
@@ -69,7 +69,7 @@ def test_it_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "content", [b"not a database at all, but a diary" * 100, None], ids=["a text", "another database"]
 )
-def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes | None) -> None:
+def test_a_file_that_is_no_history_store_is_refused_and_unchanged(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "diary"
     if content is None:
         with sqlite3.connect(file) as database:
@@ -84,12 +84,12 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes |
     assert file.read_bytes() == content
 
 
-def test_a_folder_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_folder_of_the_history_store_is_an_error_of_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         HistoryStore(tmp_path / "nowhere" / "night.db")
 
 
-def test_a_full_disk_costs_only_history(tmp_path: Path) -> None:
+def test_a_full_disk_loses_only_history(tmp_path: Path) -> None:
     store = HistoryStore(tmp_path / "night.db")
     store._database.execute("PRAGMA max_page_count = 12")
     for number in range(3000):
@@ -98,7 +98,7 @@ def test_a_full_disk_costs_only_history(tmp_path: Path) -> None:
     store.close()
 
 
-def test_the_state_begins_with_what_was_kept(tmp_path: Path) -> None:
+def test_the_state_of_the_feed_starts_with_the_stored_one(tmp_path: Path) -> None:
     file = tmp_path / "night.db"
     state = FeedState("tcp://127.0.0.1:1", HistoryStore(file))
     state.take(monitored.news("failures", failure(1)), 1.0)

@@ -39,13 +39,13 @@ def described(seed: str, folder: str) -> Any:
 @pytest.mark.thorough
 @pytest.mark.processes
 @pytest.mark.parametrize("kind", KINDS)
-def test_values_of_a_kind_are_told_apart_and_known_again_in_another_process(kind: str) -> None:
+def test_values_of_a_kind_are_distinguished_and_recognised_in_another_process(kind: str) -> None:
     check(kind, described("1", "/"), described("77", "/tmp"))
 
 
 @pytest.mark.thorough
 @pytest.mark.processes
-def test_values_of_packages_are_told_apart_and_known_again_in_another_process() -> None:
+def test_values_of_packages_are_distinguished_and_recognised_in_another_process() -> None:
     here, there = described("1", "/"), described("77", "/tmp")
     assert here.keys() == there.keys()
     assert "numpy: array" in here
@@ -102,14 +102,14 @@ class Holder:
         self.value = value
 
 
-def test_what_is_not_the_same_after_it_was_pickled_and_read_back_cannot_be_compared() -> None:
+def test_values_that_change_in_a_pickle_round_trip_cannot_be_compared() -> None:
     for value in (Random(), ByPlace(), (x for x in ()), Failing(), FailingItems("ab"), weakref.proxy(Holder(1))):
         assert trouble_of(value)
         assert trouble_of([Holder({"a": (value,)})]) == trouble_of(value)
     assert trouble_of(Random()).endswith("Random")
 
 
-def test_a_class_is_tried_once_and_what_it_was_found_to_be_counts_for_all_its_values() -> None:
+def test_a_class_is_tested_once_for_all_its_values() -> None:
     known = KnownClasses()
     assert Descriptions(known=known).of(Random())[1]
     assert Descriptions(known=known).of([1, Random()])[1]
@@ -134,7 +134,7 @@ def test_locks_loggers_modules_and_generators_of_the_process_count_by_name() -> 
     assert of(random.Random(2)) != before[1]
 
 
-def test_a_reference_counts_by_its_object() -> None:
+def test_a_reference_is_described_by_the_content_of_its_object() -> None:
     def content_of(reference: ObjectReference) -> bytes:
         return reference.name[:1].encode()
 
@@ -161,7 +161,7 @@ def test_a_large_graph_of_objects_is_described_once() -> None:
     assert of(nodes) == of(nodes)
 
 
-def test_an_interruption_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_is_raised_through_a_description(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted:
         def __reduce__(self) -> Any:
             raise KeyboardInterrupt

@@ -190,7 +190,7 @@ def printed(program: str) -> str:
         *((f"{each}", f"{each}9", False) for each in NUMBERS),
     ],
 )
-def test_what_counts_and_what_does_not(old: str, new: str, is_the_same: bool) -> None:
+def test_edits_change_the_fingerprint_only_if_they_change_behaviour(old: str, new: str, is_the_same: bool) -> None:
     assert old in PROGRAM
     assert (printed(PROGRAM.replace(old, new)) == printed(PROGRAM)) is is_the_same
 
@@ -234,7 +234,7 @@ f = make(3)
         (", Model", ", Model, abs(len(RATES))", ["the code of its function changed"]),
     ],
 )
-def test_a_difference_is_named(old: str, new: str, sentences: list[str]) -> None:
+def test_differences_of_a_function_are_named(old: str, new: str, sentences: list[str]) -> None:
     assert old in SOURCE
     assert differences(parts(made(SOURCE)), parts(made(SOURCE.replace(old, new)))) == sentences
 
@@ -260,7 +260,7 @@ def test_the_source_of_a_module_counts_without_comments_and_docstrings() -> None
     assert parts(len, own=b"not python") != parts(len, own=b"not python at all")
 
 
-def test_what_is_used_of_modules_of_the_program_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_used_from_modules_of_the_program_count(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = ModuleType("own_rates")
     exec("RATE = 1\nOTHER = 1\ndef helper(x): return x + RATE", vars(module))
     monkeypatch.setitem(sys.modules, "own_rates", module)
@@ -274,12 +274,12 @@ def test_what_is_used_of_modules_of_the_program_counts(monkeypatch: pytest.Monke
     ]
 
 
-def test_what_cannot_be_compared_is_named() -> None:
+def test_parts_of_a_function_that_cannot_be_compared_are_named() -> None:
     found = fingerprint(made("def f(x, rest=(n for n in ())): return rest, OPEN", OPEN={"a": (n for n in ())}), {})
     assert found.not_compared == ["the default rest: a generator", "the global OPEN: a generator"]
 
 
-def test_closures_recursion_and_callables_have_one() -> None:
+def test_closures_recursive_functions_and_callables_have_a_fingerprint() -> None:
     def outer(n: int) -> Any:
         def inner(x: int) -> int:
             return x + n

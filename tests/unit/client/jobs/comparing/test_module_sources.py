@@ -157,7 +157,7 @@ def test_an_edited_module_changes_the_functions_that_import_it(
         assert differences(known["f1"], now["f1"]) == ["the module helpmod was edited"]
 
 
-def test_sources_that_travel_come_before_files() -> None:
+def test_sources_that_travel_take_precedence_over_files() -> None:
     sources = ModuleSources({"own_for_a_test": b"import own_too", "own_too": b"import own_for_a_test"})
     assert [*sources.digests([Import("own_for_a_test")], "")] == ["own_for_a_test", "own_too"]
     assert sources.digests([Import("json"), Import("numpy", ("array",)), Import("sys"), Import("..a")], "") == {}

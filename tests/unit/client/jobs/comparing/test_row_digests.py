@@ -34,7 +34,7 @@ def rows_of(items: list[Any]) -> list[bytes]:
 
 
 @given(st.lists(st.tuples(plain, plain), max_size=5))
-def test_equal_values_have_equal_hashes_whoever_shares_them(items: list[Any]) -> None:
+def test_equal_values_have_equal_digests_whether_shared_or_not(items: list[Any]) -> None:
     apart = [eval(repr(item), INFINITE) for item in items]
     shared = [(item[0], item[0]) for item in items]
     digests = RowDigests()
@@ -44,7 +44,7 @@ def test_equal_values_have_equal_hashes_whoever_shares_them(items: list[Any]) ->
 
 
 @given(st.lists(st.tuples(plain, st.just(DAY)), min_size=1, max_size=5))
-def test_a_row_has_one_digest_wherever_it_is(items: list[Any]) -> None:
+def test_the_digest_of_a_row_does_not_depend_on_its_position(items: list[Any]) -> None:
     assert rows_of(items) == [rows_of([each])[0] for each in items]
 
 
@@ -70,7 +70,7 @@ def test_rows_that_cannot_be_compared_are_named() -> None:
     assert digests.not_compared == []
 
 
-def test_values_that_contain_themselves_or_are_deep_or_shared_are_no_plain_ones() -> None:
+def test_cyclic_deep_or_widely_shared_values_are_not_plain() -> None:
     within: list[Any] = []
     within += [within, within]
     deep: Any = 1

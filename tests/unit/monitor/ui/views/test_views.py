@@ -55,14 +55,14 @@ def task(number: int, state: str = "success", **fields: Any) -> StateTask:
 
 
 @pytest.mark.parametrize("page", views.PAGES)
-def test_each_page_has_a_frame_before_anything_was_heard(state: FeedState, page: str) -> None:
+def test_each_page_has_a_frame_before_any_news(state: FeedState, page: str) -> None:
     arguments = {"id": "ab" * 8} if page == "task" else {}
     shown = frame(state, page, **arguments)
     assert shown["strip"]["news"] == "never"
     assert shown["strip"]["open"] is None, "unknown is not 0"
 
 
-def test_each_topic_is_always_heard_or_needed_by_a_page() -> None:
+def test_each_topic_is_always_subscribed_to_or_needed_by_a_page() -> None:
     assert TOPICS.keys() == ALWAYS | {topic for _, topic in views.PAGES.values() if topic and not topic.endswith("/")}
 
 
@@ -73,7 +73,7 @@ def test_each_page_has_its_file(page: str) -> None:
     assert (STATIC / "pages" / f"{page}.js").exists()
 
 
-def test_the_strip_says_how_old_it_is(hear: Hear) -> None:
+def test_the_strip_shows_how_old_the_news_is(hear: Hear) -> None:
     state = hear("scheduler", scheduler(), now=1.0)
     assert frame(state, "live", now=1.5)["strip"]["news"] == "live"
     strip = frame(state, "live", now=8.0)["strip"]
@@ -92,7 +92,7 @@ def test_a_cluster_that_works_is_not_called_stuck(hear: Hear) -> None:
     assert strip["warning"] == "1 needs tpu=1: no worker has it"
 
 
-def test_the_band_is_half_an_hour_as_long_as_no_more_is_known(hear: Hear) -> None:
+def test_the_band_is_half_an_hour_until_more_is_known(hear: Hear) -> None:
     def seconds(state: FeedState) -> int:
         band = frame(state, "live")["band"]
         return int(band["step"] * len(band["columns"]["success"]))
@@ -102,7 +102,7 @@ def test_the_band_is_half_an_hour_as_long_as_no_more_is_known(hear: Hear) -> Non
     assert seconds(hear("scheduler", scheduler(), time_us=NOON_US + 2_000_000_000)) == 21600
 
 
-def test_the_strip_tells_of_a_restart_and_history_stays(hear: Hear) -> None:
+def test_the_strip_shows_a_restart_and_history_stays(hear: Hear) -> None:
     hear("workers", agent(row(), row()))
     hear("scheduler", scheduler(workers=2), *counts(ended={"failed": 5}))
     hear("failures", StateFailure(b"fail", "ValueError", "bad", b"function", "price", 5, 1, 2, b"task", "w", "tb"))
@@ -114,7 +114,7 @@ def test_the_strip_tells_of_a_restart_and_history_stays(hear: Hear) -> None:
     assert (failure["type"], failure["old"]) == ("ValueError", True)
 
 
-def test_only_what_is_new_of_a_series_is_sent(hear: Hear) -> None:
+def test_only_new_values_of_a_series_are_sent(hear: Hear) -> None:
     sent = SentState()
     hear("scheduler", scheduler(), time_us=NOON_US)
     state = hear("scheduler", scheduler(), time_us=NOON_US + 1_000_000)
@@ -129,7 +129,7 @@ def test_only_what_is_new_of_a_series_is_sent(hear: Hear) -> None:
     assert not data(state, "live", sent)["series"]["columns"]["success"], "nothing is new"
 
 
-def test_workers_are_sorted_filtered_and_paged_here(hear: Hear) -> None:
+def test_workers_are_sorted_filtered_and_paged_by_the_server(hear: Hear) -> None:
     rows = [row(cpu=number, sent=100 - number) for number in range(100)]
     state = hear("workers", agent(*rows))
     shown = data(state, "live", sort="cpu", limit=10)["workers"]
@@ -148,7 +148,7 @@ def test_workers_stay_in_their_order_while_they_work(hear: Hear) -> None:
     assert [each["name"] for each in rows] == [f"rome07:{number}" for number in range(12)]
 
 
-def test_a_stuck_worker_comes_first_and_says_why(hear: Hear) -> None:
+def test_a_stuck_worker_is_the_first_row_with_its_reason(hear: Hear) -> None:
     hear("functions", function(durations=monitored.durations(b16=100)))
     state = hear(
         "workers", agent(row(), row(running_ms=3_600_000)), agent(row(), agent=b"other", seen_ms=100, host="b")
@@ -171,7 +171,7 @@ def test_a_worker_that_left_is_shown_for_a_while(hear: Hear) -> None:
     assert [each["gone"] for each in data(state, "live", now=82.0, kept=3600)["workers"]["rows"]] == [None, None]
 
 
-def test_functions_say_what_they_wait_for_and_how_long_they_take(hear: Hear) -> None:
+def test_functions_show_what_they_wait_for_and_how_long_they_take(hear: Hear) -> None:
     state = hear(
         "functions",
         function("price", 40, 2, 41_000, waits_for="no room", failed=3, durations=monitored.durations(b16=95, b20=5)),
@@ -186,7 +186,7 @@ def test_functions_say_what_they_wait_for_and_how_long_they_take(hear: Hear) -> 
     assert data(state, "function", id="nothing") == {"function": None}
 
 
-def test_clients_and_reasons(hear: Hear) -> None:
+def test_a_page_shows_clients_and_reasons_of_waiting(hear: Hear) -> None:
     hear("clients", StateClient(b"a", "quant@ws14", open=3), StateClient(b"b", "web", open=9, is_away=1))
     groups = waiting(2, "inputs"), waiting(3, "no room"), waiting(1, "taken", "gpu=1"), waiting(0, "")
     state = hear("scheduler", scheduler(waiting=6), *groups)
@@ -199,7 +199,7 @@ def test_clients_and_reasons(hear: Hear) -> None:
     assert said == [(3, "a free worker"), (2, "other tasks"), (1, "gpu=1")]
 
 
-def test_tasks_are_searched_and_said_to_be_a_sample(hear: Hear) -> None:
+def test_tasks_can_be_searched_and_are_shown_as_a_sample(hear: Hear) -> None:
     hear("scheduler", scheduler(), *counts(ended={"success": 9_000}))
     state = hear("tasks", *(task(n) for n in range(60)), task(99, "failed", reason="ValueError: bad strike"))
     shown = data(state, "tasks")
@@ -216,12 +216,12 @@ def test_a_task_that_failed_in_any_way_is_a_failed_one(hear: Hear) -> None:
     assert [each["name"] for each in data(state, "tasks", state="success")["rows"]] == ["task 0"]
 
 
-def test_tasks_of_a_range_of_time(hear: Hear) -> None:
+def test_tasks_can_be_filtered_by_a_range_of_time(hear: Hear) -> None:
     state = hear("tasks", *(task(n, ended_us=NOON_US + n * 1_000_000) for n in range(10)))
     assert data(state, "tasks", start=NOON + 3, end=NOON + 5)["total"] == 3
 
 
-def test_a_task_has_its_history_and_its_traceback(hear: Hear) -> None:
+def test_the_page_of_a_task_has_its_history_and_its_traceback(hear: Hear) -> None:
     topic = f"task/{b'task0007'.hex()}"
     hear("failures", StateFailure(b"f", "ValueError", "bad", b"function", "price", 1, 1, 2, b"task0007", "w", "Trace"))
     state = hear(
@@ -256,7 +256,7 @@ def test_a_failed_task_keeps_the_traceback_of_its_kind_when_another_failed_later
     assert shown["failure"] is None
 
 
-def test_a_task_has_what_it_has_written(hear: Hear) -> None:
+def test_the_page_of_a_task_has_its_output(hear: Hear) -> None:
     line = StateLine(b"task0007", 3, NOON_US, 2, 5, "rome07", "<b>bold</b>")
     state = hear(f"task/{b'task0007'.hex()}", task(7, "running"), line)
     (shown,) = data(state, "task", id=b"task0007".hex())["output"]
@@ -298,7 +298,7 @@ def test_a_task_is_drawn_alone_only_if_it_is_wide_enough(hear: Hear) -> None:
     assert [each[2] for each in data(state, "stream")["tasks"]] == ["running", "success"]
 
 
-def test_the_stream_goes_on_when_nothing_ends_and_marks_what_was_lost(hear: Hear) -> None:
+def test_the_task_stream_advances_without_ended_tasks_and_marks_lost_workers(hear: Hear) -> None:
     def bins() -> StateBins:
         return StateBins(b"agent", BIN_ROW.pack(0, 1000, 0, 0, 0, 0, b"function"))
 
@@ -340,7 +340,7 @@ def test_memory_by_host_counts_each_host_once(hear: Hear) -> None:
     assert shown["objects"][0]["client_label"] == "night run"
 
 
-def test_processes_of_workers(hear: Hear) -> None:
+def test_processes_are_shown_with_their_workers(hear: Hear) -> None:
     hear("workers", agent(row()))
     packed = PROCESSOR_ROW.pack(4712, 0, 3, 990, 1500, 10, 20, b"task0001", b"function")
     state = hear("processors", StateProcessors(b"agent", packed))
@@ -368,7 +368,7 @@ def test_a_graph_is_drawn_by_depth(hear: Hear) -> None:
     assert data(state, "graphs")["rows"][0]["success"] == 2
 
 
-def test_a_large_graph_is_boxes(hear: Hear) -> None:
+def test_a_large_graph_is_drawn_as_boxes(hear: Hear) -> None:
     nodes = [node(number) for number in range(2001)]
     state = hear(f"graph/{b'graph'.hex()}", *nodes)
     shown = data(state, "graphs", id=b"graph".hex())
@@ -377,7 +377,7 @@ def test_a_large_graph_is_boxes(hear: Hear) -> None:
     assert shown["edges"] == []
 
 
-def test_depths_end_also_for_a_circle() -> None:
+def test_depths_are_computed_even_for_a_cycle() -> None:
     assert depths({0: node(0, 1), 1: node(1, 0), 2: node(2)}) == {0: 0, 1: 0, 2: 0}
 
 

@@ -22,7 +22,7 @@ def affinity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tree(root: Path, membership: str, files: dict[str, str]) -> Path:
-    """Make a folder that looks like the root of a machine to a process with this membership."""
+    """Make a folder that looks like the root of a machine to a process in this control group."""
     for name, text in {"proc/self/cgroup": membership, **files}.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How long tasks are expected to take."""
+"""The expected durations of tasks."""
 
 from __future__ import annotations
 

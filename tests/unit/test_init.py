@@ -1,4 +1,4 @@
-"""The package itself: its names are there, and what is behind them is imported with their first use."""
+"""The package itself: its names exist, and their modules are imported at their first use."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ with Client(processes=False, n_workers=1) as client:
 @pytest.mark.processes
 @pytest.mark.skipif(not ARE_SUPPORTED, reason="there are no streams here")
 def test_neither_a_client_with_a_cluster_of_its_own_nor_an_agent_imports_zeromq() -> None:
-    """That takes 45 ms of processor time."""
+    """The import takes 45 ms of processor time."""
     code = """
 from scaler import Client
 with Client(n_workers=1) as client:

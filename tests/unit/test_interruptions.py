@@ -1,4 +1,4 @@
-"""Which exceptions belong to the value that is written or read."""
+"""Which exceptions count as errors of the value that is written or read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT = DefaultSerializer()
 
 
 class Endless(BaseException):
-    """Neither an error nor one that Python knows."""
+    """A BaseException that is neither an error nor one that Python knows."""
 
 
 def raise_it(error: BaseException) -> NoReturn:
@@ -44,7 +44,7 @@ def frame_of_another_run() -> FrameType:
 
 
 class Read:
-    """Does something where it is read."""
+    """A value that calls a function when it is read."""
 
     def __init__(self, does: Callable[..., object], *arguments: object) -> None:
         self.made = does, arguments
@@ -54,7 +54,7 @@ class Read:
 
 
 class Written:
-    """Does something where it is written."""
+    """A value that calls a function when it is written."""
 
     def __init__(self, does: Callable[..., object], *arguments: object) -> None:
         self.does, self.arguments = does, arguments
@@ -126,7 +126,7 @@ def test_ctrl_c_is_no_error_of_a_value(do: Callable[..., object], hear: Callable
 
 
 def test_an_exception_that_was_raised_elsewhere_before_is_the_error_of_the_value_that_raises_it() -> None:
-    """One that was kept, or was pickled with its traceback, as tblib does it."""
+    """Such as an exception that was kept, or pickled with its traceback, as tblib does."""
     elsewhere = TracebackType(None, frame_of_another_run(), 0, 1)
     with pytest.raises(SerializeObjectError, match="KeyboardInterrupt: kept"):
         write(raise_it, KeyboardInterrupt("kept").with_traceback(elsewhere))

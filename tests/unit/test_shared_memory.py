@@ -1,4 +1,4 @@
-"""Blocks of shared memory: what others see of them, and what is refused."""
+"""Blocks of shared memory: what other processes see of them, and what is refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ INODE = 32
 
 
 def moved(location: bytes, offset: int, value: int) -> bytes:
-    """The location with a number of four bytes in it replaced."""
+    """Return the location with a number of four bytes in it replaced."""
     return location[:offset] + struct.pack("<I", value) + location[offset + 4 :]
 
 
@@ -125,7 +125,7 @@ def test_a_location_on_another_machine_is_refused() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory has no seals here")
 def test_a_location_of_memory_that_is_not_sealed_is_refused() -> None:
-    """Whoever has it could cut it short under its readers, which ends their processes."""
+    """Its owner could truncate it under its readers, which would end their processes."""
     block = SharedBlock.of([b"x"])
     descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(descriptor, 4096)
@@ -186,7 +186,7 @@ def test_shared_frames_cannot_be_cut_short() -> None:
 
 
 def test_a_block_that_can_be_cut_short_is_refused() -> None:
-    """Its owner could end this process with it: SIGBUS."""
+    """Its owner could end this process by truncating it (SIGBUS)."""
     memory = Memory(os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
     os.truncate(memory.descriptor, 4096)
     block = SharedBlock(memory, [4096])
@@ -341,7 +341,7 @@ def test_private_frames_can_be_written_to_and_nobody_else_sees_that(remember: bo
 
 
 def test_block_of_another_process_can_be_mapped_privately() -> None:
-    """It is open for reading only."""
+    """The block is open for reading only."""
     block = SharedBlock.of([b"", b"a" * 100_000])
     opened = SharedBlock.open(block.location()).map(remember=True)
     private = private_frames(opened)

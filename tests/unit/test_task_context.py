@@ -1,4 +1,4 @@
-"""TaskContext: what clients find in a process that runs no tasks, in one that does, and in its forks."""
+"""TaskContext: what clients find in a process without tasks, in one with tasks, and in its forks."""
 
 from __future__ import annotations
 

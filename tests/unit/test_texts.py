@@ -57,7 +57,7 @@ def test_some_characters_may_stay() -> None:
 
 
 class Ends:
-    """A value whose texts end the program, and that cannot be sorted either."""
+    """A value whose texts end the program; it cannot be sorted either."""
 
     def __repr__(self) -> NoReturn:
         raise SystemExit(3)

@@ -1,4 +1,4 @@
-"""The agent as a process, against a scheduler that is a real socket: work, loss of the link, and every way to end."""
+"""The agent as a process against a fake scheduler with a real socket: tasks, a lost link, and each way to end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.processes
 
 
 class Agent:
-    """An agent's process, and all processes below it that were ever seen."""
+    """An agent's process, and all processes seen below it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Agent:
         return self.process.poll() is not None
 
     def output(self) -> str:
-        """Return what it logged; once, after its end."""
+        """Return what the agent logged. Call this once, after its end."""
         assert self.process.stdout is not None
         return self.process.stdout.read()
 
@@ -391,7 +391,7 @@ def test_agent_without_a_scheduler_ends_itself(start: Callable[..., Agent]) -> N
 
 
 def hold_the_gil() -> None:
-    """One call that never lets another thread run."""
+    """Run one call that never releases the GIL."""
     import ctypes
 
     ctypes.PyDLL(None).pause()

@@ -1,4 +1,4 @@
-"""Which GPUs the runs of a node have."""
+"""The GPUs that each run of a node gets."""
 
 from __future__ import annotations
 

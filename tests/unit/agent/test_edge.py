@@ -1,4 +1,4 @@
-"""AgentEdge: one flush for a turn, fresh connections, and bytes that are no message; over a real socket."""
+"""AgentEdge: one flush for a turn, new connections, and undecodable bytes, over a real socket."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Bench:
         self.edge = AgentEdge(self.shell, open_transport(Endpoint.parse(scheduler.address)))
 
     def greet(self) -> None:
-        """Open a connection, and say hello and get an answer."""
+        """Open a connection, send the hello, and wait for the reply."""
         self.edge.connect(self.ref)
         self.edge.send_hello(HELLO)
         assert self.edge.flush()
@@ -43,7 +43,7 @@ class Bench:
         self.edge.begin()
 
     def until_heard(self) -> bool:
-        """Receive until something has come. Return whether the last call said that there is more to do."""
+        """Receive until a message has arrived. Return whether the last call of `receive` reported more to do."""
         deadline = time.monotonic() + 20
         before = (len(self.link.messages), self.edge.undecodable)
         is_more = False
@@ -56,7 +56,7 @@ class Bench:
         return is_more
 
     def look_at_descriptors(self) -> None:
-        """Have one round of the loop: the edge need not look at a socket whose descriptor says nothing."""
+        """Run one round of the loop: the edge reads only sockets whose descriptors are ready."""
         self.shell.loop.call_soon(self.shell.loop.stop)
         self.shell.loop.run_forever()
 
@@ -184,7 +184,9 @@ def test_link_learns_what_the_scheduler_has_heard_and_that_something_came(bench:
 
 
 def hear_of_a_result(bench: Bench) -> RunResult:
-    """Have something come that also says that a result was heard, and the link get the former only."""
+    """Receive a message that acknowledges a result. Return the result; the link does not know of the acknowledgement
+    yet.
+    """
     bench.scheduler.acknowledges = False
     result = RunResult(TaskId(b"t" * 16), 0, 1, 0, b"", 0, ())
     bench.edge.send([result])

@@ -1,4 +1,4 @@
-"""GarbageCollector: once per interval, and memory above the threshold goes back."""
+"""GarbageCollector: collects once per interval, and gives back memory above the threshold."""
 
 from __future__ import annotations
 

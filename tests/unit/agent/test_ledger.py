@@ -88,7 +88,7 @@ def test_a_run_is_held_until_its_result_has_arrived(ledger: Ledger) -> None:
 
 
 def test_results_are_forgotten_in_the_order_in_which_they_were_heard(ledger: Ledger) -> None:
-    """A large one is heard after smaller ones that were said behind it."""
+    """A large result is acknowledged after smaller ones that were sent behind it."""
     ends = [result(task()) for _ in range(4)]
     ledger.finish(ends)
     ledger.heard([ends[2]])
@@ -307,7 +307,7 @@ def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(
 
 
 def test_the_owner_of_each_run_is_known_as_long_as_the_run_is_held(keeper: tuple[Ledger, NodeValues]) -> None:
-    """Open ones, results that may not have arrived, also those of rows, and results that stay."""
+    """Held are open runs, unacknowledged results (also of rows), and results that stay."""
     ledger, values = keeper
     runs = [replace(task(), owner=owner) for owner in (1, 2, 3)]
     rows = replace(task(), task_id=TaskId(bytes(16)), payload=pack([b"", b""]), rows=2, owner=4)

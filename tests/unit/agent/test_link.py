@@ -1,4 +1,4 @@
-"""Link: tasks, results and objects, before and after the loss of a connection, and a drain; on a virtual clock."""
+"""Link: tasks, results and objects before and after a lost connection, and a drain, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_session_that_goes_on_says_nothing_again(bench: Bench) -> None:
 
 
 def test_what_came_before_a_cut_is_done_after_it(bench: Bench) -> None:
-    """The scheduler may count it as heard."""
+    """The scheduler may count the task as received."""
     bench.up()
     task = bench.task()
     bench.tell(LinkLost("cut"), Batch[RunTask]([task]))
@@ -548,7 +548,7 @@ def test_where_the_number_of_workers_is_given_the_capacity_changes_nothing(bench
 
 @pytest.mark.parametrize("sent_ns", [1, 2**64 - 1])
 def test_an_echo_of_any_age_can_be_reported(bench: Bench, sent_ns: int) -> None:
-    """A process that was stopped for two hours reads one that is as old as that."""
+    """A process that was stopped for two hours reads an echo of that age."""
     bench.clock.advance(7200)
     bench.up()
     bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(sent_ns)]))

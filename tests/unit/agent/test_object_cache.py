@@ -1,4 +1,4 @@
-"""ObjectCache: one request for each object however many wait, large objects in shared memory, and forgetting."""
+"""ObjectCache: one request per object for all waiting workers, large objects in shared memory, and deletion."""
 
 from __future__ import annotations
 
@@ -465,7 +465,7 @@ def test_a_result_is_deleted_by_its_location_and_by_nothing_else(bench: Bench) -
 
 
 def keep(bench: Bench, number: int, worker: int, content: bytes) -> None:
-    """A worker returns a value."""
+    """Have a worker return a value."""
     task_id = TaskId(bytes([number]) * 16)
     bench.values.take(
         RunResult(task_id, worker, 1, TaskStatus.SUCCESS, b"", 0, SharedBlock.of([content]).map(remember=True)),
@@ -482,7 +482,7 @@ def delete(bench: Bench, number: int) -> None:
 
 @pytest.fixture
 def small() -> Bench:
-    """A host whose memory has room for two values, and none on disk."""
+    """A host with memory for two values, and no disk space for values."""
     return Bench(ValueStore(HostShare(None), 3 << 20))
 
 

@@ -1,4 +1,4 @@
-"""OutputLimiter: how many lines of all workers leave a node, and what is said of the others."""
+"""OutputLimiter: how many lines of all workers leave a node, and how dropped lines are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent counts while somebody watches."""
+"""The counts of an agent while it is watched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The large results of a node: kept until the scheduler says which one may go."""
+"""The large results of a node, which are kept until the scheduler deletes them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def new_values(store: ValueStore | None = None) -> NodeValues:
 
 
 def arrived(*frames: bytes) -> list[memoryview]:
-    """Frames as they come from a processor."""
+    """Return frames as they arrive from a processor."""
     return SharedBlock.of(frames).map(remember=True)
 
 
 def take(values: NodeValues, object_id: ObjectId, frames: Frames, account: int = 1) -> bytes:
-    """Have a result kept. Return its location; nothing: it is sent."""
+    """Have a result kept. Return its location, or no bytes if the result is sent instead."""
     said = values.take(RunResult(TaskId(object_id), 0, 1, TaskStatus.SUCCESS, b"", 0, frames), account)
     assert bool(said.frames) is not bool(said.location)
     return said.location

@@ -63,7 +63,7 @@ def test_a_task_that_says_how_far_it_is_has_a_flag_for_a_while() -> None:
 
 
 def test_a_run_that_goes_on_keeps_its_worker_busy_in_each_report(watch: AgentWatch) -> None:
-    """And when it ends, nothing is told twice."""
+    """When the run ends, no time is reported twice."""
     watch.request(1000, WatchedPart.BINS)
     task = RunTask(TaskId(b"t" * 16), 0, 7, ObjectId(b"f" * 16), b"", b"")
     watch._ledger.add([task])

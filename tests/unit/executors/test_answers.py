@@ -1,4 +1,4 @@
-"""Answers: what the link hears of runs that do not end by a result."""
+"""Answers: what the link gets for runs that end without a result."""
 
 from __future__ import annotations
 

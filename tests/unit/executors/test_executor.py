@@ -1,4 +1,4 @@
-"""Executors: found by the name of their engine, and asked for nothing that they cannot do."""
+"""Executors: found by the name of their engine; unsupported settings are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Supply: what is asked for, once; who waits for it, and who does not."""
+"""Supply: objects are requested once, and only tasks that need them wait."""
 
 from __future__ import annotations
 

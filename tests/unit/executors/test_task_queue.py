@@ -1,4 +1,4 @@
-"""The queue of one worker: deepest first, first come, first served; against a sorted list."""
+"""The queue of one worker (deepest first, then in order of arrival), compared with a sorted list."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SCHEDULER, NEXT_SCHEDULER = b"s" * 16, b"t" * 16
 
 
 class Bench:
-    """A conversation on a clock that is moved by hand; it looks when it wants to be looked at, and never earlier."""
+    """A conversation on a clock that the test moves. The conversation looks when it is due, and never earlier."""
 
     def __init__(self, timeout_seconds: float = 60, heartbeat_seconds: float = 2) -> None:
         self.is_waiting = True
@@ -63,7 +63,7 @@ class Bench:
         return self
 
     def wait(self, seconds: float, until: State | None = None) -> list[Action]:
-        """Let time pass, not further than to a state. Return what was done."""
+        """Let time pass until a number of seconds or a state is reached. Return the actions."""
         end, done = self.now + seconds, []
         while self.conversation.next_at <= end and self.conversation.state is not until:
             self.now = max(self.now, self.conversation.next_at)

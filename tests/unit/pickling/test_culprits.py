@@ -1,4 +1,4 @@
-"""What inside a value cannot be serialised. Each value here fails as a whole."""
+"""The part inside a value that cannot be serialised. Each value here fails as a whole."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_deeper_and_later_than_its_bounds_it_does_not_look() -> None:
 
 
 class Endless:
-    """It would be serialised for ever."""
+    """A value whose serialization never ends."""
 
     def __reduce__(self) -> Any:
         return list, (), None, iter(lambda: str(object()), None)
@@ -150,7 +150,7 @@ CURE = (
 
 
 class RefusedError(Exception):
-    """Its constructor takes another argument than its base gets, which Python calls it with."""
+    """An exception whose constructor takes other arguments than Python calls it with."""
 
     def __init__(self, reply: Any) -> None:
         super().__init__(reply.code)

@@ -1,4 +1,4 @@
-"""Generators: found wherever a function keeps one, and named; the global ones are not among them."""
+"""Random generators that a function refers to are found and named, except the global ones."""
 
 from __future__ import annotations
 

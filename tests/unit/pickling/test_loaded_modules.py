@@ -1,4 +1,4 @@
-"""Loaded: what counts as edited and loaded anew, which modules need which, and when to look."""
+"""Loaded modules: which count as edited or reloaded, which depend on each other, and when to look."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Write = Callable[[str, str], str]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """Write a module; each has another time."""
+    """Write a module with a new modification time."""
     monkeypatch.syspath_prepend(tmp_path)
     seconds = iter(range(1_700_000_000, 1_800_000_000, 10))
     names = set()
@@ -66,7 +66,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
 
 
 def patch(function: Any) -> None:
-    """As reloading tools do."""
+    """Change a module in place, as reloading tools do."""
     function.__code__ = (lambda *_: 2).__code__
 
 

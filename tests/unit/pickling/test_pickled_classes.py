@@ -1,4 +1,4 @@
-"""Classes that are pickled by value, written by one process and read by it or by another one."""
+"""Classes that are pickled by value, written by one process and read by it or by another process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ print(json.dumps(read))
 
 
 def read_elsewhere(what: str, *pickled: bytes, options: tuple[str, ...] = ()) -> list[Any]:
-    """Return what a process that does not know the classes sees: an expression of each `value`, one after the other."""
+    """Evaluate an expression of each `value`, in turn, in a process that does not know the classes. Return the
+    results.
+    """
     done = subprocess.run(
         [sys.executable, "-c", READER, what, *options],
         input="\n".join(each.hex() for each in pickled),

@@ -1,4 +1,4 @@
-"""Classes and functions that are pickled by value, on their way to a process that does not know them, and back."""
+"""Classes and functions that are pickled by value, sent to a process that does not know them, and back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = [
 
 
 def echoed(value: Any) -> tuple[Any, str]:
-    """Return a value after its way to another process and back, and what it has as `__dict__` there."""
+    """Send a value to another process and back. Return it, and its `__dict__` there."""
     pickled = pickler.dumps(value).hex()
     command = [sys.executable, "-c", ECHO]
     done = subprocess.run(command, input=pickled, capture_output=True, text=True, check=True, cwd=REPOSITORY)

@@ -139,7 +139,7 @@ def test_a_value_that_is_nested_too_deeply_says_so() -> None:
 
 
 class Careless(Serializer):
-    """A serializer that returns whatever it was made with."""
+    """A serializer that returns the value it was made with."""
 
     def __init__(self, returned: Any) -> None:
         self.returned = returned

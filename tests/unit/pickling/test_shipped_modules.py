@@ -33,13 +33,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write(path: Path, text: str) -> None:
-    """Write with another time, however coarse the clock of the file system is."""
+    """Write a file with a new modification time, also on file systems with a coarse clock."""
     path.write_text(text)
     os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1_000_000_000))
 
 
 def run(*packed: bytes, code: str) -> str:
-    """Run code in a process that gets the modules, one after the other, as `p0`, `p1` and so on."""
+    """Run code in a process that gets the packed modules as `p0`, `p1` and so on."""
     names = {f"p{number}": each for number, each in enumerate(packed)}
     program = (
         f"from scaler.pickling.shipped_modules import carried, install\nglobals().update({names!r})\n"

@@ -26,7 +26,7 @@ def made(name: str, version: object, source: str = "", **contents: Any) -> Modul
 
 @pytest.fixture(autouse=True)
 def packages(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
-    """`pack_a` 1.0, which uses `pack_b` 2.0; one whose version is no text, and one of its own."""
+    """`pack_a` 1.0, which uses `pack_b` 2.0, and `pack_c`, whose version is not a text."""
     pack_b = made("pack_b", "2.0", "class Row: pass")
     found = {
         "pack_a": made("pack_a", "1.0", "def f(x): return x", Row=pack_b.Row),

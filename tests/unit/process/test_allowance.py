@@ -1,4 +1,4 @@
-"""Allowance: so many lines in a second."""
+"""Allowance: a number of lines per second."""
 
 from __future__ import annotations
 

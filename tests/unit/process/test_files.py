@@ -13,7 +13,7 @@ from scaler.process.files import OpenFiles, SocketFiles
 
 @pytest.fixture
 def limit() -> Iterator[int]:
-    """A limit of open files of which about half are open."""
+    """A limit of open files, about half of which are in use."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.dup(0)
     os.close(lowest)

@@ -1,4 +1,4 @@
-"""The seed of `hash(text)`: which programs execute themselves anew, once, and what they keep of their start."""
+"""The seed of `hash(text)`: which programs execute themselves again, once, and what they keep."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str, seed: str = "", stdin: str = "a line", **options: Any) -> dict[str, Any]:
-    """Run a program in a folder. Return what it has shown, `starts` and `is_same_pid`."""
+    """Run a program in a folder. Return its output, `starts` and `is_same_pid`."""
     starts = folder / "starts"
     starts.write_text("")
     variables = {"PYTHONHASHSEED": seed, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{folder}", "STARTS": str(starts)}

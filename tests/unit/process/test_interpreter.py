@@ -1,4 +1,4 @@
-"""Parts of a node: what they find, and what others may see of them."""
+"""Parts of a node: what they are started with, and what other processes may see of them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from scaler.settings import LoggingConfig
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    """What the tests do to the root logger is undone."""
+    """Restore the root logger after each test."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     task_level = logging.getLogger(TASK_OUTPUT).level

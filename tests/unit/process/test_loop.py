@@ -28,7 +28,7 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def run_all(loop: Loop) -> None:
-    """Do all that there is to do now."""
+    """Run everything that is due now."""
     loop.stop()
     loop.run_forever()
 

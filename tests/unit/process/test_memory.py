@@ -1,4 +1,4 @@
-"""Memory is measured, and given back above the threshold."""
+"""Measuring memory, and giving it back above a threshold."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_system_that_does_not_say_has_no_resident_memory(monkeypatch: pytest.M
 
 
 class System:
-    """A process of so many bytes, some of which are free."""
+    """A process with `resident` bytes, `free` of which are free."""
 
     def __init__(self, resident: int, free: int) -> None:
         self.resident, self.free, self.trims = resident, free, 0

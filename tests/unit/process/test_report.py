@@ -1,4 +1,4 @@
-"""What actors say of themselves when they are asked, and what becomes of it."""
+"""What actors report of themselves on request, and how it is shown."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Fail:
 
 
 class Echo(Actor):
-    """Says every line again, at once or after a delay."""
+    """Repeats each line, at once or after a delay."""
 
     def __init__(self, said: list[str]) -> None:
         self.said = said
@@ -53,7 +53,7 @@ class Echo(Actor):
 
 
 class LineEdge:
-    """An edge with one socket: a line in is mail for the echo, what it says is a line out."""
+    """An edge with one socket: each received line is mail for the echo, and each line of the echo is sent."""
 
     def __init__(self, shell: Shell, end: socket.socket) -> None:
         self.said: list[str] = []
@@ -100,7 +100,7 @@ class Running:
         self.thread.start()
 
     def in_loop(self, function: Callable[..., Any], *args: Any) -> None:
-        """Call the function in the loop; return when that is done."""
+        """Call the function in the loop, and wait until it returns."""
         is_done = threading.Event()
 
         def call() -> None:
@@ -261,7 +261,7 @@ def test_writable_descriptor_calls_back_until_it_is_unwatched(event_loop: str) -
             shell.unwatch_writable(ours.fileno())
 
     def run_until_readable() -> None:
-        """What is writable by then was seen as well."""
+        """Run the loop until the socket is readable. A descriptor that is writable by then has been handled."""
         shell.loop.add_reader(ours.fileno(), shell.loop.stop)
         theirs.send(b"x")
         shell.loop.run_forever()
@@ -281,7 +281,7 @@ def test_writable_descriptor_calls_back_until_it_is_unwatched(event_loop: str) -
 
 
 class BusyEdge:
-    """There is always something to receive, until `rounds` have passed."""
+    """An edge that always has something to receive, until `rounds` have passed."""
 
     def __init__(self, shell: Shell, rounds: int) -> None:
         self.left = rounds

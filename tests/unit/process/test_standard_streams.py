@@ -1,4 +1,4 @@
-"""Standard streams: what is closed is opened on the null device, and what is open is left alone."""
+"""Standard streams: closed ones are opened on the null device, and open ones stay unchanged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pathlib.Path(sys.argv[1]).write_text(json.dumps([streams, [os.readlink(f"/proc/s
 
 @pytest.mark.processes
 def test_package_opens_them_first() -> None:
-    """What is imported with it opens folders, which would get the numbers of the closed streams."""
+    """Other imports open folders, which would get the numbers of the closed streams."""
     program = "import os; [os.close(n) for n in range(3)]; import scaler; os._exit(len(set(map(os.readlink, P))))"
     process = run_script(program.replace("P", "[f'/proc/self/fd/{n}' for n in range(3)]"))
     assert process.returncode == 1

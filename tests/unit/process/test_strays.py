@@ -1,4 +1,4 @@
-"""Strays: who is adopted, ended and reaped, and who is left alone."""
+"""Strays: which processes are adopted, ended and reaped, and which are not."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_threads_that_end_meanwhile_hide_no_children() -> None:
 
 
 def test_what_nobody_waits_for_is_reaped() -> None:
-    """In a process of its own: the tests have children for whom somebody waits."""
+    """Runs in its own process, because the test process has children that it waits for."""
     done = run_script(
         "import os, subprocess, time\n"
         "from scaler.process import strays\n"

@@ -1,4 +1,4 @@
-"""Processor: a real process, driven over its channel: results, every nasty kind of exception, objects, progress."""
+"""Processor: a real process, driven over its channel: results, unusual exceptions, objects, progress."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_argument_that_cannot_be_read_fails_the_task(driver: Driver) -> None:
 
 
 def test_small_object_is_new_for_each_task(driver: Driver) -> None:
-    """What a task does to its argument is not seen by the next one."""
+    """The next task does not see what a task does to its argument."""
     reference = Reference(driver.store(to_frames(DEFAULT, [1])))
 
     def change(value: list[int]) -> list[int]:
@@ -453,7 +453,7 @@ def test_signal_without_a_task_that_is_meant_interrupts_nothing(driver: Driver) 
 
 
 def test_each_task_is_interrupted_or_not_and_never_the_next_one(driver: Driver) -> None:
-    """Signals at any time, as fast as they come, for whatever task is executed: no other harm is done."""
+    """Signals arrive at any time, as fast as possible, for the executing task, and do no other harm."""
     is_over = threading.Event()
 
     def interrupt_all_the_time() -> None:
@@ -501,7 +501,7 @@ def test_an_import_is_finished_before_the_interrupt(driver: Driver, tmp_path: Pa
 
 
 def test_a_client_that_is_being_made_is_finished_before_the_interrupt(driver: Driver, tmp_path: Path) -> None:
-    """It waits for its thread to start, but to leave it there would leave half a client behind."""
+    """The client waits for its thread to start; an interrupt at that point would leave an incomplete client."""
     mark = tmp_path / "starts"
 
     def make_one(mark: str) -> None:
@@ -684,7 +684,7 @@ def test_death_closes_the_channel(tmp_path: Path) -> None:
 def test_only_the_results_of_ranges_of_which_none_failed_wait(
     function: Any, said: dict[str, Any], waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No process, and no limit of time: which message comes when would depend on the machine."""
+    """No process and no time limits: otherwise the order of messages would depend on the machine."""
     for limit in ("SEND_AFTER_NS", "SEND_AT_ONCE_US", "BATCH_NS"):
         monkeypatch.setattr(uplink, limit, 10**12)
     ours, theirs = socket.socketpair()

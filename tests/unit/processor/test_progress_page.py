@@ -1,4 +1,4 @@
-"""Progress page: what one mapping writes, the other one sees."""
+"""Progress page: one mapping reads what the other one writes."""
 
 from __future__ import annotations
 

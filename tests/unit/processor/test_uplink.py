@@ -1,4 +1,4 @@
-"""Line: results in bundles, news after results, and permission in the middle of a task."""
+"""Uplink: bundled results, reports after results, and permission during a task."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FUNCTION = ObjectId(b"f" * 16)
 
 
 class Agent:
-    """The other end."""
+    """The other end of the uplink."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()

@@ -1,4 +1,4 @@
-"""Files of ipc addresses that belong to somebody."""
+"""Files of ipc addresses, and their users."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_system_tells_who_is_at_the_other_end() -> None:
 
 
 class _OnMacOs:
-    """A socket that answers as one of macOS does."""
+    """A socket that answers like a socket of macOS."""
 
     def getsockopt(self, level: int, option: int, size: int) -> bytes:
         assert (level, option, size) == (0, 1, 88)  # SOL_LOCAL, LOCAL_PEERCRED, the longest struct xucred

@@ -8,7 +8,7 @@ from scaler.transport.descriptors import Descriptors, IdleConnections, OpenConne
 
 
 def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
-    """The news of a loss may be read after the first message of the connection that has the descriptor now."""
+    """A loss may be reported after the first message of the connection that has the descriptor now."""
     one, other, third = (Connection(name) for name in (b"one", b"other", b"third"))
     descriptors = Descriptors()
     descriptors.add(one, 7)
@@ -24,7 +24,7 @@ def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
 
 
 def test_a_connection_whose_descriptor_was_closed_has_none_though_it_is_used_again() -> None:
-    """Its messages may still be read then, and to hang up on it must not cost the next one."""
+    """The messages of the first connection may still be read, and closing it must not close the next one."""
     one, other = Connection(b"one"), Connection(b"other")
     descriptors = Descriptors()
     assert descriptors.present(one) is None

@@ -1,4 +1,4 @@
-"""Whether a host name can be resolved. One with a label that is too long never can, and no name server is asked."""
+"""Whether a host name can be resolved. A name with a label that is too long never can, and no name server is asked."""
 
 from __future__ import annotations
 

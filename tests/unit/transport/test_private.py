@@ -1,4 +1,4 @@
-"""Private places: who makes a new one removes those whose processes have all ended, and no other."""
+"""Private places: making a new one removes only those whose processes have all ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def ended() -> int:
-    """A process id that nobody has now."""
+    """The id of a process that has ended."""
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
@@ -45,7 +45,7 @@ def place_of(endpoint: Endpoint) -> Path:
 
 
 def left_by(pid: int) -> Path:
-    """Make a place with a socket that nobody listens at; return the path of that."""
+    """Make a place with a socket without a listener. Return the path of the socket."""
     file = place_of(new_private_endpoint())
     (file.parent / "users").write_text(f"{pid}\n")
     with socket.socket(socket.AF_UNIX) as listener:
@@ -84,7 +84,7 @@ def test_a_place_whose_processes_have_ended_goes_when_another_is_made(ended: int
 
 
 def test_a_place_stays_as_long_as_one_of_its_processes_lives(ended: int) -> None:
-    """A program whose scheduler has died starts another one at the same address."""
+    """A program whose scheduler has died starts another scheduler at the same address."""
     file = left_by(ended)
     keep_private_folder_for(Endpoint.parse(f"ipc://{file}"), os.getpid())
     new_private_endpoint()
@@ -92,7 +92,7 @@ def test_a_place_stays_as_long_as_one_of_its_processes_lives(ended: int) -> None
 
 
 def test_a_place_in_which_somebody_listens_stays(ended: int) -> None:
-    """Its processes may be those of another container."""
+    """The processes of the place may run in another container."""
     file = left_by(ended)
     file.unlink()
     with socket.socket(socket.AF_UNIX) as listener:

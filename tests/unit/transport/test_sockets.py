@@ -47,7 +47,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def soon(look: Callable[[], Any], *descriptors: int) -> Any:
-    """What `look` returns once it is true; looks again whenever a descriptor is readable, and now and then."""
+    """Return what `look` returns once it is true. Look whenever a descriptor is readable, and periodically."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (seen := look()):
         assert time.monotonic() < deadline
@@ -56,7 +56,7 @@ def soon(look: Callable[[], Any], *descriptors: int) -> Any:
 
 
 def soon_quiet(count: Callable[[], int]) -> None:
-    """Wait until a count stays as it is."""
+    """Wait until a count stops changing."""
     before = -1
     while (now := count()) != before:
         before = now
@@ -68,7 +68,7 @@ def received(socket: Any) -> Any:
 
 
 class Pair:
-    """A router, a dealer, and the router's word for the connection between them."""
+    """A router, a dealer, and the router's id of the connection between them."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str) -> None:
         self.router = RouterSocket(context, Endpoint.parse(address))
@@ -113,7 +113,7 @@ def test_large_frames_arrive_in_the_memory_that_zeromq_received_them_in(pair: Pa
 
 
 def test_only_large_frames_are_sent_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a copy, each frame costs a call back from another thread: worth it for large ones only."""
+    """Without a copy, each frame costs a callback from another thread, which pays only for large ones."""
     copies = []
 
     def record(_socket: Any, _part: Any, _flags: int, copy: bool) -> None:
@@ -322,7 +322,7 @@ def test_dealer_without_a_router_waits_and_then_reaches_it(context: Any, address
 
 
 class Retries:
-    """Tells of attempts to connect, in place of the loss of connections."""
+    """A monitor that reports attempts to connect instead of lost connections."""
 
     descriptor = 0
 
@@ -444,7 +444,7 @@ def test_context_can_end_after_close(address: str) -> None:
     ids=["HTTP", "ZMTP 1"],
 )
 def test_a_web_browser_and_old_peers_are_not_heard(context: zmq.Context[zmq.Socket[bytes]], words: bytes) -> None:
-    """Without a security domain, libzmq takes what a page posts for messages of its first protocol."""
+    """Without a security domain, libzmq reads what a web page posts as messages of its first protocol."""
     pair = Pair(context, "tcp://127.0.0.1:*")
     port = int(pair.router.endpoint.address.rpartition(":")[2])
     with unix.create_connection(("127.0.0.1", port)) as browser:
@@ -520,7 +520,7 @@ with zmq.Context() as context:
 def test_a_router_survives_that_a_connection_is_reset_which_it_holds_back(
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
-    """With heartbeats of ZeroMQ, one every 5 s, libzmq aborts the process."""
+    """With ZeroMQ heartbeats (one every 5 s), libzmq aborts the process here."""
     options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", ROUTER_THAT_DOES_NOT_READ], **options) as process:  # type: ignore[call-overload]
         with Proxy(process.stdout.readline().strip()) as proxy:
@@ -538,7 +538,7 @@ def test_a_router_survives_that_a_connection_is_reset_which_it_holds_back(
 
 
 def test_a_connection_whose_other_end_answers_nothing_is_closed_after_the_time_out(context: Any) -> None:
-    """By the system; what no test waits for."""
+    """The system closes it. The test checks only the options, to save the time."""
     pair = Pair(context, "tcp://127.0.0.1:*")
     assert pair.router.receive() is None
     with unix.socket(fileno=os.dup(pair.router._descriptors.known[pair.connection])) as accepted:

@@ -34,7 +34,7 @@ FRAME_BYTES, MESSAGE_BYTES = 10_000_000, 100_000_000
 
 
 def soon(look: Callable[[], Any], *ends: Any) -> Any:
-    """What `look` returns once it is true; `ends` are told when their descriptors are readable."""
+    """Return what `look` returns once it is true. `ends` are notified when their descriptors are readable."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (seen := look()):
         assert time.monotonic() < deadline
@@ -49,7 +49,7 @@ def received(end: Any) -> Any:
 
 
 def was_cut(dialer: StreamDialer) -> None:
-    """Wait until a connection has ended, as whoever waits for its messages."""
+    """Wait until a connection has ended, like a peer that waits for its messages."""
     soon(lambda: dialer.receive() or dialer.was_cut(), dialer)
 
 
@@ -63,7 +63,7 @@ def lost(listener: StreamListener) -> list[Connection]:
 
 
 class Pair:
-    """A listener, a dialer, and the listener's word for the connection between them."""
+    """A listener, a dialer, and the listener's id of the connection between them."""
 
     def __init__(self, address: str) -> None:
         transport = Streams(Endpoint.parse(address), FRAME_BYTES, MESSAGE_BYTES)

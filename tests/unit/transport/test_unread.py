@@ -1,4 +1,4 @@
-"""Unread: what comes on real connections is counted by the system."""
+"""Unread bytes of real connections, counted by the system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 2_000_000
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A connection: who sends, who takes."""
+    """A connection: the sending end, the receiving end."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sender = socket.create_connection(listener.getsockname())
         taker, _ = listener.accept()
@@ -35,7 +35,7 @@ def send(ends: tuple[socket.socket, socket.socket], n_bytes: int) -> None:
 
 
 def counting(ends: tuple[socket.socket, socket.socket]) -> tuple[Unread, int]:
-    """Return one that counts what comes at the second end, and the descriptor of that."""
+    """Return an `Unread` that counts what arrives at the second end, and the descriptor of that end."""
     unread, descriptor = Unread(MOST), ends[1].fileno()
     unread.open(descriptor)
     unread.look(SMALL)

@@ -1,4 +1,4 @@
-"""The test vectors of the protocol folder: this codec reads and writes them, and they are up to date."""
+"""The test vectors of the protocol folder are up to date, and this codec reads and writes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ VECTORS = [
 
 
 def test_vectors_are_those_that_the_program_makes() -> None:
-    """Else: python -m tests.support.make_vectors; if old bytes changed their meaning, raise the protocol's version."""
+    """To update them: python -m tests.support.make_vectors. If old bytes changed their meaning, raise the protocol's
+    version.
+    """
     assert {path.name: path.read_text() for path in FOLDER.glob("*.json")} == files()
 
 
@@ -54,7 +56,7 @@ def test_vector_is_read_as_what_it_means(direction: Direction, vector: Any) -> N
 
 @pytest.mark.parametrize(("direction", "vector"), VECTORS)
 def test_what_a_vector_means_is_written_as_the_same_bytes(direction: Direction, vector: Any) -> None:
-    """Another codec need not make the same choices; ours has no reason to change them."""
+    """Another codec may make other choices; this one has no reason to change them."""
     items = items_from_json(direction, vector["batches"])
     header, frames = encode_message(direction, items, vector["number"], vector["heard"])
     assert header.hex() == vector["header"]

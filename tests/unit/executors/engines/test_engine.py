@@ -1,4 +1,4 @@
-"""The engine of any executor of concurrent.futures: how it is found, and how it is renewed."""
+"""The engine of any executor of concurrent.futures: how it is found and replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine host in a thread of this process, between a channel of ours and an engine of ours."""
+"""The engine host in a thread of this process, between a channel and an engine of the test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FUNCTION = ObjectId(b"f" * 16)
 
 
 class Engine:
-    """Takes a call when it is allowed to, and answers when the test does."""
+    """An engine that accepts a call when it is allowed to, and answers when the test does."""
 
     def __init__(self) -> None:
         self.asked, self.may_take = threading.Event(), threading.Event()
@@ -69,7 +69,7 @@ class Bench:
         return task
 
     def hear(self) -> Any:
-        """Return the next item that the host says."""
+        """Return the next item that the host sends."""
         for header, frames in self._channel.receive():
             for batch in decode(PROCESSOR_TO_AGENT, header, frames):
                 return batch[0]

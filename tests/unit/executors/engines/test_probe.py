@@ -1,4 +1,4 @@
-"""The process that asks an engine how many tasks it can run."""
+"""The process that requests the capacity of an engine."""
 
 from __future__ import annotations
 

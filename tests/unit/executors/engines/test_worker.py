@@ -1,4 +1,4 @@
-"""EngineWorker: what it hands to the host, and what makes it hand more than one task."""
+"""EngineWorker: which tasks it sends to the host, and when it sends more than one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Bench:
         return [hand.task for hand in self.hands]
 
     def said(self, kind: type) -> list[int]:
-        """The attempts of which the link has heard this."""
+        """Return the attempts in the messages of this type to the link."""
         return [item.attempt for batch in self.link.take(Batch.__class_getitem__(kind)) for item in batch]
 
 

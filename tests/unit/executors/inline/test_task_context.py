@@ -1,4 +1,4 @@
-"""ContextByThread: a thread of a task finds the task, all others what was there before."""
+"""ContextByThread: a thread of a task finds the context of the task, other threads find the previous context."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADDRESS, TOKEN = "inproc://a", b"n" * 16
 
 
 class Link:
-    """A client's, as a wait sees it."""
+    """The link of a client, as far as a wait uses it."""
 
     def __init__(self, is_nested: bool = True, address: str = ADDRESS) -> None:
         self.is_nested, self.address = is_nested, address
@@ -31,7 +31,7 @@ class Link:
 
 
 class Others(TaskContext):
-    """A processor around it all."""
+    """The previous context, of a processor that encloses the threads."""
 
     address = "tcp://127.0.0.1:1"
 
@@ -71,7 +71,7 @@ class Bench:
         self.contexts.leave(self.context)
 
     def do(self, action: Callable[[], Any]) -> Any:
-        """Do something in the thread of the task."""
+        """Run a function in the thread of the task."""
         self._action = action
         self._has.clear()
         self._may.set()

@@ -32,7 +32,7 @@ from tests.support.fake_scheduler_for_agents import failure_of, value_of
 
 
 class Worker:
-    """What it tells its worker."""
+    """A worker that records the messages of the thread."""
 
     def __init__(self) -> None:
         self.heard: SimpleQueue[Any] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""InlineWorker: whose turn it is, and who answers, between recorders instead of threads."""
+"""InlineWorker: which task runs next, and how tasks are answered, with recorders instead of threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT = DefaultSerializer()
 
 
 class Thread:
-    """A thread that does as the test says."""
+    """A stand-in for a thread; it acts when the test tells it to."""
 
     def __init__(self) -> None:
         self.prepared: PreparedTask | None = None

@@ -1,4 +1,4 @@
-"""SymphonyEngine, where the stand-in of the integration tests is too slow to look into each order of events."""
+"""SymphonyEngine with orders of events for which the stand-in of the integration tests is too slow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.executors.engines.test_engine import call_of
 
 
 class Grid(SimpleNamespace):
-    """As much of `soamapi` as the engine calls, answered by the test."""
+    """The part of `soamapi` that the engine calls, answered by the test."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Descriptors: those that are kept lead where they did, whatever was closed or put in their places."""
+"""Kept descriptors lead where they did, even after user code closed or replaced them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def lead_to() -> list[tuple[int, int]]:
 
 @pytest.fixture(autouse=True)
 def _own_ones() -> Iterator[None]:
-    """Have three pipes in the places of the descriptors of the tests, which get them back."""
+    """Replace the standard descriptors by three pipes, and restore them afterwards."""
     spares = [os.dup(number) for number in range(3)]
     for number in range(3):
         reader, writer = os.pipe()

@@ -1,4 +1,4 @@
-"""On import: whichever finder finds the module, and however often its import fails."""
+"""Actions on import, with any finder, and after any number of failed imports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_module_is_acted_on_after_its_code_has_run(acted_on: list[str], tmp_pa
 
 
 class OfAPackage:
-    """A finder as editable installations have it."""
+    """A finder such as those of editable installations."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

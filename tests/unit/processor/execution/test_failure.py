@@ -1,4 +1,4 @@
-"""What a failure says of values that cannot be read: the function, or which argument of which function."""
+"""What a failure reports of unreadable values: the function, or the argument and its function."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MODULE = "left_at_home"
 
 
 class Unpickled:
-    """In the place of a value: its pickle."""
+    """A stand-in for a value, given by its pickle."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -52,7 +52,7 @@ def add(first: int, rows: Any, *more: Any, **named: Any) -> int:
 
 @pytest.fixture
 def row(monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """A pickle of a value, for which a module is needed that is not here any more."""
+    """A pickle of a value that needs a module which no longer exists."""
     module = types.ModuleType(MODULE)
     exec("class Row:\n    pass\n", module.__dict__)
     monkeypatch.setitem(sys.modules, MODULE, module)
@@ -172,7 +172,7 @@ def test_a_traceback_ends_with_the_worker() -> None:
 
 
 class Looking:
-    """A result that notes the stack while it is pickled."""
+    """A result that records the stack while it is pickled."""
 
     def __init__(self, stacks: list[str]) -> None:
         self._stacks = stacks
@@ -260,7 +260,9 @@ class Local:
 
 
 def described(fails: Callable[[], Any]) -> tuple[TaskFailure, weakref.ref[Local]]:
-    """Describe what a call raises, as a processor does. Return also what a frame of it has held."""
+    """Describe what a call raises, as a processor does. Return the failure and a weak reference to a value of its
+    frame.
+    """
 
     def holds() -> None:
         nonlocal held
@@ -345,7 +347,7 @@ def test_of_a_deep_recursion_the_last_frames_are_formatted() -> None:
 
 
 class RefusingError(Exception):
-    """An exception that is against all that is done to it."""
+    """An exception whose attributes and methods raise."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(name)

@@ -1,4 +1,4 @@
-"""CallMeter: it finds what a call took, and leaves the call as it is."""
+"""CallMeter: measures a call without changing it."""
 
 from __future__ import annotations
 

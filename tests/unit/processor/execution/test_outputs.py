@@ -1,4 +1,4 @@
-"""Outputs: which lines of a task travel to the agent."""
+"""Outputs: which lines of a task are sent to the agent."""
 
 from __future__ import annotations
 

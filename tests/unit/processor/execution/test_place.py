@@ -1,4 +1,4 @@
-"""ProcessFacts: what a failure says of its process, what it never says, and what is no such description."""
+"""ProcessFacts: what a failure reports of its process, what it omits, and malformed facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ProcessState: whatever a task does to streams, descriptors and logging, the next one finds them in order."""
+"""ProcessState: streams, descriptors and logging are restored after each task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STREAMS = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
 
 
 def use_all() -> Any:
-    """Write in each way, and return what this task has."""
+    """Write in each way. Return what this task finds in its process."""
     print("printed")
     print("complained", file=sys.stderr)
     for name in ("library", "scaler.of_ours", None):
@@ -37,14 +37,14 @@ def use_all() -> Any:
 
 
 class Scene:
-    """A processor, and what tasks of it have and write that find everything in order."""
+    """A processor, and what a task finds and writes in an unchanged process."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.driver = Driver(folder, stdout=subprocess.PIPE, **settings)
         self.usual = self.look()
 
     def look(self) -> tuple[Any, list[tuple[OutputStream, str]], list[str]]:
-        """Return what a task has, what travels of its text, and what is in the log."""
+        """Return what a task finds, which of its lines are sent, and which are in the log."""
         self.driver.output.clear()
         logged = len(self.driver.log_text)
         has = value_of(self.driver.call(use_all))

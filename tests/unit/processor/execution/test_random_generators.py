@@ -1,4 +1,4 @@
-"""RandomGenerators: seeded for a call, and fresh for the next one; tried in the generators of this process."""
+"""RandomGenerators: seeded for a call, and fresh for the next call, with the generators of this process."""
 
 from __future__ import annotations
 

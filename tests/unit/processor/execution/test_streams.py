@@ -1,4 +1,4 @@
-"""Streams: what tasks print is logged once and line by line, whatever they do to `logging` and to the streams."""
+"""Streams: each line that a task prints is logged once, whatever the task does to `logging` and the streams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.processor import Driver, value_of
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    """What the tests do to the root logger and to that of tasks is undone."""
+    """Restore the root logger and the logger of tasks after each test."""
     loggers = [logging.getLogger(name) for name in (None, TASK_OUTPUT)]
     before = [(list(logger.handlers), logger.level, logger.propagate) for logger in loggers]
     yield
@@ -37,7 +37,7 @@ def _restored() -> Iterator[None]:
 
 
 class Task:
-    """The streams of a task, in this process, and what they have logged."""
+    """The streams of a task in this process, and the lines that they have logged."""
 
     def __init__(self, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._log = log
@@ -46,13 +46,13 @@ class Task:
         self.streams = TaskStreams()
 
     def enter(self) -> None:
-        """To be called by the test itself: pytest puts streams of its own there before."""
+        """Install the streams. The test itself calls this, because pytest installs its own streams before."""
         self._monkeypatch.setattr(sys, "stdout", sys.stdout)
         self._monkeypatch.setattr(sys, "stderr", sys.stderr)
         self.streams.enter()
 
     def lines(self) -> list[str]:
-        """The texts that were logged."""
+        """Return the texts that were logged."""
         return [line.partition(": ")[2] for line in self._log.read_text().splitlines()]
 
     def levels(self) -> list[str]:

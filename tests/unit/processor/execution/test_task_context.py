@@ -1,4 +1,6 @@
-"""ProcessorTaskContext: what the agent is told when threads of a task wait, and who needs permission to go on."""
+"""ProcessorTaskContext: what is reported to the agent when threads of a task wait, and which need permission to
+resume.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ SPEC = ProcessorSpec(7, b"n" * 16, worker="ws/3")
 
 
 class Bench:
-    """The task_context of task 1, and an agent that permits at once and does `meanwhile` before."""
+    """The task context of task 1, and an agent that calls `meanwhile` and then permits at once."""
 
     def __init__(self) -> None:
         self.words = [1, 0, 0, 0, 0]
@@ -224,7 +226,7 @@ def test_a_process_is_needed_while_any_client_in_it_says_so(bench: Bench) -> Non
 
 
 class WaitReporter:
-    """A client: notes what it is to say of the wait."""
+    """A client that records what it is to report of the wait."""
 
     def __init__(self) -> None:
         self.rests: list[tuple[int, Any]] = []
@@ -233,7 +235,7 @@ class WaitReporter:
         self.rests.append((wait, is_over))
 
     def take(self) -> list[tuple[int, bool]]:
-        """Return the numbers of the waits, and whether they are over now."""
+        """Return the numbers of the waits, and whether each is over."""
         rests, self.rests = self.rests, []
         return [(wait, is_over()) for wait, is_over in rests]
 

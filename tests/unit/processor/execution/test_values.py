@@ -1,4 +1,4 @@
-"""LoadedValues: what is read once and what for each task, with the serializer that belongs to it."""
+"""LoadedValues: which values are read once and which for each task, with their serializer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT = DefaultSerializer()
 
 
 class Buffer:
-    """As an array, it is pickled with its data out of band."""
+    """A value that is pickled with its data out of band, as an array is."""
 
     def __init__(self, data: Any) -> None:
         self.data = memoryview(data)
@@ -34,7 +34,7 @@ class Buffer:
 
 
 class Backwards(Serializer):
-    """Writes texts only, and them from the end."""
+    """A serializer that writes texts backwards, and nothing else."""
 
     def serialize(self, obj: Any) -> bytes:
         return bytes(obj[::-1].encode())
@@ -44,7 +44,7 @@ class Backwards(Serializer):
 
 
 class ByCode(Serializer):
-    """Another one, that can write functions."""
+    """A serializer that can write functions."""
 
     def serialize(self, obj: Any) -> bytes:
         return cloudpickle.dumps(obj)
@@ -91,14 +91,14 @@ def test_a_function_is_read_once() -> None:
 
 
 def in_main() -> Any:
-    """Return a function of a script: it travels with its code."""
+    """Return a function of a script, which is pickled by value."""
     space: dict[str, Any] = {"__name__": "__main__"}
     exec("def f(n): return f(n - 1) if n else 0", space)
     return space["f"]
 
 
 def submitted(function: Any, serializer: Serializer = DEFAULT, shipped: Shipped | None = None) -> ObjectId:
-    """Return the id under which a task that submits this function sends it."""
+    """Return the id under which a task sends this function when it submits it."""
     packer = ArgumentPacker(serializer, "tcp://127.0.0.1:1")
     return (
         ClientFunctions(serializer, Endpoint.parse("tcp://127.0.0.1:1"), packer, shipped)

@@ -1,4 +1,4 @@
-"""Bootstrap: what is made before the fork is there in each processor, and nothing else is changed by that."""
+"""Bootstrap: each processor has what is made before the fork, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture
 def result_of() -> Iterator[Callable[..., Any]]:
-    """Returns the result of a function in the first processor of a node that has these settings."""
+    """Return the result of a function in the first processor of a node with these settings."""
     nodes: list[Node] = []
 
     def call(function: Callable[[], Any], **settings: Any) -> Any:
@@ -34,7 +34,7 @@ def result_of() -> Iterator[Callable[..., Any]]:
 
 
 def was_made_before_the_fork(wanted: object) -> bool:
-    """The fork server freezes what it has, so the collector does not know it."""
+    """Return whether the collector does not know the value: the fork server freezes its objects."""
     return not any(each is wanted for each in gc.get_objects())
 
 

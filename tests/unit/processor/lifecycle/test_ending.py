@@ -1,4 +1,4 @@
-"""Forked: what a task forks never becomes a second processor, and ends as any forked process does."""
+"""Processes that a task forks never become a second processor, and end as any forked process does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 
 def end_of_child(child: Callable[[], Any]) -> Any:
-    """Fork; the child goes on as `child` says, and its parent returns the child's exit code."""
+    """Fork, and call `child` in the child process. Return the child's exit code in the parent."""
     pid = os.fork()
     if pid == 0:
         return child()

@@ -1,4 +1,4 @@
-"""First fork server: a fork server that starts before its settings are known, and ends if it never gets them."""
+"""The first fork server of a program: it exists before its settings do, and ends if it never gets any."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORKED = "first_fork_server.fork(prepare, serve)\n"
 
 
 def printed(program: str) -> list[str]:
-    """Return the lines that a program and all that it has forked have printed, when the last of them has ended."""
+    """Return the lines that a program and its forks have printed, after all of them have ended."""
     words = [sys.executable, "-c", PROGRAM + program, "an argument"]
     ran = subprocess.run(words, check=True, input="a secret of the agent", capture_output=True, text=True, timeout=60)
     assert not ran.stderr

@@ -1,4 +1,4 @@
-"""ProcessLimits: when a process is used up, and what memory its tasks get."""
+"""ProcessLimits: when a process reaches its limits, and how much memory its tasks get."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def limits(**settings: int) -> ProcessLimits:
 
 
 def private_memory(megabytes: int) -> mmap.mmap:
-    """Not from the allocator of this process, which would behave in another way from then on."""
+    """Map memory without the allocator of this process, which would behave differently afterwards."""
     return mmap.mmap(-1, megabytes * MB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
@@ -42,7 +42,7 @@ def test_after_so_many_tasks_a_process_is_used_up() -> None:
 @pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory is whose")
 def test_memory_that_is_kept_counts_and_memory_that_was_freed_does_not() -> None:
-    """In a process of its own: this one may give back what other tests have left, meanwhile."""
+    """Runs in its own process: this one may give back memory of other tests meanwhile."""
     done = run_script(f"from {__name__} import keep_and_free\nkeep_and_free()")
     assert done.returncode == 0, done.stderr
 

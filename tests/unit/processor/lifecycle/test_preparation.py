@@ -1,4 +1,4 @@
-"""Preparation: modules that can be preloaded and those that cannot, and initializers as text."""
+"""Preparation: modules that can or cannot be preloaded, and initializers as text."""
 
 from __future__ import annotations
 

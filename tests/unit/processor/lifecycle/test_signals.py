@@ -1,4 +1,4 @@
-"""Signals: a task and its children have those of a usual program, and a processor without a task minds none."""
+"""Signals: tasks and their children handle them as usual programs do, and idle processors ignore them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 
 def rest() -> None:
-    """In small pieces: `interrupt_main` wakes nobody, and a signal may wake another thread."""
+    """Sleep in small pieces: `interrupt_main` wakes no sleeping thread, and a signal may wake another thread."""
     for _ in range(200):
         time.sleep(0.05)
 
@@ -96,7 +96,7 @@ def test_interrupt_of_a_task_by_itself_is_a_keyboard_interrupt(driver: Driver, i
 
 
 def test_interrupts_between_tasks_and_at_their_ends_harm_nobody(driver: Driver) -> None:
-    """One signal at a time, at any time: each task is answered, in its order."""
+    """Signals arrive at any time, one after the other; each task is answered, in order."""
     driver.process.send_signal(signal.SIGINT)
     is_over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Who is let in by a gate, over real sockets, and what is known of them."""
+"""Which peers an authenticator accepts, over real sockets, and what is known of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def key(pair: KeyPair, server: KeyPair = SERVER) -> KeyFile:
 
 
 class Place:
-    """A listener with keys, and those who come."""
+    """A listener with keys, and the peers that connect to it."""
 
     def __init__(self) -> None:
         endpoint = Endpoint.parse(free_address())
@@ -44,7 +44,9 @@ class Place:
         """those of each, of which the last one is open"""
 
     def come(self, *keys: KeyFile) -> tuple[ZeroMQ, Callable[[], None]]:
-        """Have a peer come and say hello, again and again. Returns it, and what moves both sides on."""
+        """Have a peer connect and send its hello repeatedly. Return the peer, and a function that lets both sides
+        progress.
+        """
         peer = ZeroMQ(self.listener.endpoint, keys=lambda: keys)
         self.peers.append(peer)
         dialers = [peer.dial()]

@@ -1,4 +1,4 @@
-"""Which key is tried, and what is made of refusals, without a socket but for what it is lent to."""
+"""Which key is tried, and how refusals are interpreted, mostly without a socket."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
 
 @pytest.fixture(autouse=True)
 def nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a real listener says is in `test_listener_probe.py`."""
+    """`test_listener_probe.py` tests what real listeners answer."""
     listens_with(monkeypatch, "")
 
 
 def listens_with(monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
-    """Have what listens there say at once what it asks for."""
+    """Have the listener at the address report its mechanism at once."""
 
     def ask(question: listener_probe.ListenerProbe) -> None:
         question.mechanism = mechanism
@@ -55,7 +55,7 @@ class Recorder:
 
 
 def lent(keyring: Keyring) -> tuple[str, str]:
-    """The keys that a socket shows now: that of the scheduler, and its own."""
+    """Return the keys that a socket presents now: that of the scheduler, and its own."""
     socket = Recorder()
     keyring.apply_to(cast("Any", socket))
     return socket.options.get(zmq.CURVE_SERVERKEY, ""), socket.options.get(zmq.CURVE_PUBLICKEY, "")
@@ -94,7 +94,7 @@ def test_each_refusal_has_its_sentence_at_once(event: int, value: int, text: str
 
 
 def test_silence_is_no_refusal_of_what_does_not_even_greet() -> None:
-    """A tunnel whose scheduler is started again, above all."""
+    """Such as a tunnel whose scheduler is restarted."""
     keyring = ring(key("a"))
     for _ in range(10 * SILENT_REFUSALS):
         keyring.failed(SILENT, 32)

@@ -1,4 +1,4 @@
-"""What a listener says of itself before any key is shown, asked of real sockets."""
+"""What a listener reveals before any key is presented, with real sockets."""
 
 from __future__ import annotations
 

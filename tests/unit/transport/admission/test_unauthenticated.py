@@ -1,4 +1,4 @@
-"""Who has shown no key yet is bounded: in bytes and in number."""
+"""Unauthenticated peers are bounded, in bytes and in number."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def connected(router: RouterSocket, stack: contextlib.ExitStack) -> socket.socke
 
 
 def serve(router: RouterSocket, until: float) -> int:
-    """Look as a scheduler does, for so long. Return how many were hung up on."""
+    """Look as a scheduler does, until a time. Return the number of peers that were disconnected."""
     count = 0
     while time.monotonic() < until:
         router.authenticate()

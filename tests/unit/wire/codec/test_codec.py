@@ -48,7 +48,7 @@ def schema(name: str) -> Any:
 
 
 def agent_message(count: int = 1, direction: int = 3, union: str = "workerHeartbeat", **columns: Any) -> bytes:
-    """A message of an agent with one batch, without any of the codec's care."""
+    """Return a message of an agent with one batch, without the checks of the codec."""
     message = schema("worker").AgentToScheduler.new_message(num_first_segment_words=1 << 16, direction=direction)
     (batch,) = message.init("batches", 1)
     body = batch.init(union)
@@ -59,7 +59,7 @@ def agent_message(count: int = 1, direction: int = 3, union: str = "workerHeartb
 
 
 def hand_made(*words: bytes) -> bytes:
-    """One segment of the given words."""
+    """Return one segment of the given words."""
     return struct.pack("<II", 0, len(words)) + b"".join(words)
 
 
@@ -317,7 +317,9 @@ print(message.to_bytes().hex())
 
 @pytest.mark.processes
 def test_a_column_that_the_reader_does_not_know_is_ignored(tmp_path: Path) -> None:
-    """Written with a schema in which a task has one column more; by another process, since names are global in one."""
+    """Another process writes it with a schema in which a task has one more column; the names of schemas are global in a
+    process.
+    """
     text = (schema_directory() / "client.capnp").read_text().replace('"common.capnp"', '"/common.capnp"')
     columns = re.findall(r"  \w+ @\d+ :", text.partition("struct Task {")[2].partition("}")[0])
     text = text.replace("struct Task {", f"struct Task {{ colour @{len(columns)} :List(Text);", 1)
@@ -353,7 +355,7 @@ def test_camel_case() -> None:
 
 @pytest.mark.parametrize("n_items", [0, 1, 2, 900])
 def test_numbers_are_read_without_the_rest_of_the_message(n_items: int) -> None:
-    """Of a message in one segment, and in several."""
+    """Tried with a message of one segment and of several."""
     header, _ = encode_message(CLIENT_TO_SCHEDULER, [TaskCancel(TaskId(NO_ID))] * n_items, 2**40 + 3, 2**63 + 5)
     assert numbers(CLIENT_TO_SCHEDULER, header) == (2**40 + 3, 2**63 + 5)
     again = with_heard(header, 7)

@@ -1,4 +1,4 @@
-"""What the values of columns must be: the same when they are written and when they are read."""
+"""The rules for values of columns, which are the same for writing and reading."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_half_a_row_is_neither_written_nor_read(
 def with_column(
     direction: Direction, batch: type[Batch[Any]], name: str, column: columns.ColumnCodec
 ) -> dict[str, Any]:
-    """The codecs, one of which checks a field as little as those of others may."""
+    """Return the codecs with one that does not check a field, as codecs of other programs need not."""
     fresh = codec._DirectionCodec(direction)
     item = fresh.by_item[batch.item]
     item._fields = [
@@ -115,7 +115,7 @@ def test_the_rows_of_every_task_that_travels_are_bounded() -> None:
 def test_a_count_beyond_its_bound_is_written_and_not_read(
     direction: Direction, item: type, name: str, most: int
 ) -> None:
-    """Also by a stencil: the message is of the same shape as the ones before it."""
+    """This holds for stencils too: the message has the shape of the earlier ones."""
     for _ in range(SEEN_BEFORE_CUT + 1):
         header, frames = encode_message(direction, [replace(default_item(item), **{name: most})])
         assert getattr(decode(direction, header, frames)[0][0], name) == most

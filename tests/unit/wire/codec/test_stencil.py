@@ -1,4 +1,4 @@
-"""One stencil: what it takes out of a message, and when none can be cut."""
+"""One stencil: what it reads from a message, and when none can be cut."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_a_batch_may_stand_among_items_of_other_kinds() -> None:
 
 
 def test_what_follows_is_most_often_of_the_same_shape() -> None:
-    """So the stencil that has fitted is tried first."""
+    """The next message most often has the same shape."""
     known = taught([run(1)], SCHEDULER_TO_AGENT)
     known.prepare([run(1, worker=0)])
     first, second = known._of_any_size
@@ -185,7 +185,7 @@ def test_it_learns_from_a_batch_that_it_reads() -> None:
     ],
 )
 def test_neighbours_of_one_kind_that_differ_in_shape_have_none(other: RunTask) -> None:
-    """The first one's column of numbers would hold a zero; the columns of bytes would have another layout."""
+    """The column of numbers of the first shape would hold a zero; the columns of bytes would have another layout."""
     known = table(SCHEDULER_TO_AGENT)
     for _ in range(3 * stencils.SEEN_BEFORE_CUT):
         assert known.write([run(1), other]) is None
@@ -247,7 +247,7 @@ def test_what_peers_send_makes_no_table_grow_without_end() -> None:
 
 
 def test_few_stencils_are_compared_with_one_message() -> None:
-    """Lengths that are padded to one size: as many as the limit."""
+    """Several lengths are padded to one size: as many as the limit."""
     known = table(SCHEDULER_TO_AGENT)
     for payload_bytes in range(1, 9):
         for options_bytes in range(1, 4):

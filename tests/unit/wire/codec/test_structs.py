@@ -63,7 +63,7 @@ def test_options_that_are_all_defaults_are_no_bytes() -> None:
 
 
 def test_options_of_a_later_version_are_read_without_what_is_new() -> None:
-    """One word of numbers and one pointer more than this version has, as an added field would make it."""
+    """The message has one word of numbers and one pointer more than this version, as an added field would make it."""
     message = SCHEMAS["common"].RunOptions.new_message(profiling=True, retries=3).to_bytes()
     size, root = int.from_bytes(message[4:8], "little"), message[8:16]
     numbers, pointers = int.from_bytes(root[4:6], "little"), int.from_bytes(root[6:8], "little")

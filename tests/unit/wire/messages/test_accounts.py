@@ -1,4 +1,4 @@
-"""Accounts in messages: both parts of one, and tags of owners that are the same at each scheduler."""
+"""Accounts in messages: their two parts, and tags of owners that are the same at each scheduler."""
 
 from __future__ import annotations
 

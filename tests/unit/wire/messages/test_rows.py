@@ -1,4 +1,4 @@
-"""Rows: a range is taken apart without a look into its blocks, and what is none is refused."""
+"""Rows: a range is split without reading its blocks, and a malformed range is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_ids_of_rows_follow_one_another() -> None:
 
 
 def test_ids_that_cannot_follow_one_another_begin_anew() -> None:
-    """A peer may name them; the task is refused."""
+    """A peer may send such an id; the task is refused."""
     last = TaskId(b"prefix--" + b"\xff" * 8)
     assert row_ids(last, 2) == [last, row_id(last, 1)] == [last, b"prefix--" + bytes(8)]
 

@@ -1,4 +1,4 @@
-"""Seeds: words and states are those of `numpy.random.SeedSequence`; anything that is no seed is refused."""
+"""Seeds: words and states equal those of `numpy.random.SeedSequence`; malformed seeds are refused."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def lane(*items: Any) -> BulkLane:
 
 
 def left(bulk: BulkLane) -> list[Any]:
-    """All that leaves, whole items only."""
+    """Return all items that the lane sends, only whole ones."""
     gone: list[Any] = []
     while bulk:
         gone += bulk.take(10_000)[1]

@@ -49,7 +49,7 @@ def stored(number: int, size: int, kind: int = InstructionKind.CREATE_FOR_TASK) 
 
 
 class Pair:
-    """A client's and a scheduler's side, and what has come through."""
+    """The pipes of a client and of a scheduler, and the items that have arrived."""
 
     def __init__(self, window_bytes: int = WINDOW) -> None:
         self.heard: list[Any] = []
@@ -280,7 +280,7 @@ def test_cancel_leaves_objects_that_another_task_names() -> None:
 
 
 def test_large_items_leave_one_after_the_other() -> None:
-    """So the first task of a burst starts when its own argument has arrived."""
+    """The first task of a burst starts as soon as its own argument has arrived."""
     pair = Pair()
     burst: list[Any] = []
     for number in range(1, 6):
@@ -325,7 +325,7 @@ def test_messages_are_bounded_in_bytes_and_items() -> None:
 
 
 def test_over_a_network_messages_are_small() -> None:
-    """Its other side takes a peer for silent until a whole message has come, however slow the line is."""
+    """A peer counts as silent until a whole message has arrived, however slow the network is."""
     pair = Pair(WINDOW_BYTES)
     small = [task(number, bytes(1000)) for number in range(3000)]
     messages = pair.say(*small, stored(1, 10 * WINDOW), task(2, b"", object_ids=numbered(1)))
@@ -439,14 +439,14 @@ def test_chunks_belong_to_the_transfer_that_is_on_its_way() -> None:
 
 
 def streamed(n_bytes: int) -> tuple[ValueStream, list[int], ObjectResponse]:
-    """A value that comes part by part, what is asked for of it, and the item that brings it to a reader."""
+    """Return a value that arrives in parts, the requested offsets, and the item that carries it to a reader."""
     asked: list[int] = []
     stream = ValueStream([n_bytes], (None, b""), lambda _source, offset: asked.append(offset))
     return stream, asked, ObjectResponse(ObjectId(numbered(1)), FOUND, StreamedFrames(stream, None, lambda: None))
 
 
 def through(pair: Pair) -> list[Any]:
-    """Take, deliver and acknowledge what the scheduler may say now. Return what came."""
+    """Take, deliver and acknowledge what the scheduler may send now. Return what arrived."""
     came: list[Any] = []
     while messages := pair.scheduler.take():
         for header, frames in messages:
@@ -583,7 +583,7 @@ def test_a_client_that_has_no_memory_for_a_result_hears_so_when_it_reads_it(monk
 def sent_without_memory(
     incoming: Direction, outgoing: Direction, item: Any, monkeypatch: pytest.MonkeyPatch
 ) -> list[Any]:
-    """Return what becomes of an item and of a small one after it, at a peer that has memory for its header alone."""
+    """Return what arrives of an item and of a small one behind it, at a peer that has memory only for the header."""
     keep = IncomingTransfer._keep
 
     def keep_header(arrival: IncomingTransfer, frames: Sequence[Any]) -> None:

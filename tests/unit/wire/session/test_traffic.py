@@ -1,4 +1,4 @@
-"""What crossed a socket is counted by the name of its message."""
+"""Traffic is counted by the names of messages."""
 
 from __future__ import annotations
 

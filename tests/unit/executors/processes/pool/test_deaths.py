@@ -1,4 +1,4 @@
-"""Deaths in words."""
+"""Texts about the deaths of processes."""
 
 from __future__ import annotations
 

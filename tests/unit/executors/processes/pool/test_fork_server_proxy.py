@@ -1,4 +1,4 @@
-"""ForkServerProxy: real processes start, are all lost with the fork server, and nothing is left in the end."""
+"""ForkServerProxy: real processes start, are lost with the fork server, and leave no process behind."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def below_a_shell_in_a_session(note: str) -> None:
 
 
 def as_a_daemon(note: str) -> None:
-    """Its parent has ended long before the task does."""
+    """Start a process whose parent ends long before the task."""
     subprocess.run(f"setsid sh -c 'echo $$ > {note}; exec sleep 1000' &", shell=True, check=True)
     time.sleep(1000)
 
 
 def noted(note: Path) -> int:
-    """Return the process id in a file, or 0."""
+    """Return the process id in a file, or 0 if there is none."""
     return int(note.read_text()) if note.exists() and note.read_text().endswith("\n") else 0
 
 
@@ -123,7 +123,7 @@ def test_what_tasks_started_ends_with_the_fork_server(node: Node, tmp_path: Path
 
 
 def test_a_fork_server_that_is_stopped_blocks_nobody(node: Node) -> None:
-    """Thousands of requests do not fit into the connection to it."""
+    """The connection to the fork server does not hold thousands of requests."""
     node.run(node.task(int))
     node.until(lambda: node.results)
     [fork_server] = fork_servers()
@@ -156,7 +156,7 @@ def test_loss_of_the_fork_server_loses_no_task(node: Node) -> None:
 
 
 def has_successor(killed: int) -> bool:
-    """Return whether another fork server has processors. Those of the killed one may still be there for a moment."""
+    """Return whether another fork server has processors. Processors of the killed one may still exist for a moment."""
     return any(child.pid != killed and child.children() for child in fork_servers())
 
 
@@ -178,7 +178,9 @@ NOBODY = 65534
 
 
 class LimitedNode:
-    """A node of two workers whose fork server is subject to limits, as root is not: there it becomes another user."""
+    """A node of two workers whose fork server is subject to limits. If the test runs as root, the fork server becomes
+    another user.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         if os.getuid() == 0:
@@ -191,7 +193,7 @@ class LimitedNode:
         self._most = resource.getrlimit(resource.RLIMIT_NPROC)
 
     def allow_processes(self, are_allowed: bool) -> None:
-        """Change the limit, which takes a process of the same user."""
+        """Change the limit; only a process of the same user can do that."""
         pid = os.fork()
         if pid == 0:
             try:

@@ -1,4 +1,4 @@
-"""The processors of a node, real ones: how many there are, and which ends of them are failures."""
+"""The real processors of a node: how many there are, and which of their ends are failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ProcessorProxy, with real processes: their deaths, cancels, and what is handed to them."""
+"""ProcessorProxy with real processes: their deaths, cancels, and the tasks and objects sent to them."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_death_in_the_grace_is_a_cancel(node: Node, tmp_path: Path, monkeypatch:
 
 
 def test_a_long_task_gives_back_those_behind_it(node: Node, tmp_path: Path) -> None:
-    """They can be cancelled, though the processor had them already: the long one had looked as short as they."""
+    """The processor already had these tasks, because the long one was expected to be short."""
     gate = tmp_path / "gate"
 
     def wait_for_gate() -> None:

@@ -1,4 +1,4 @@
-"""Cancellation: cancels of what the processor holds."""
+"""Cancellation of tasks in the processor."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class CancellationBench(RoomBench):
         self.audit(self.cancellation)
 
     def end_first(self, processor: ProcessorRecord) -> End | None:
-        """The processor answers for its first task. Returns how that ends."""
+        """Have the processor answer for its first task. Return how the task ends."""
         ends = self.cancellation.ends(processor)
         end = ends.pop(run_of(processor.tasks()[0]), None) if ends else None
         finish(processor)

@@ -1,4 +1,4 @@
-"""Prefetch: in which order and how much the processor gets."""
+"""Prefetch: the order and number of the tasks that a processor gets."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_of_tasks_that_are_only_wanted_together_the_processor_holds_more(bench: 
 
 
 def test_it_holds_no_more_than_of_others_while_a_task_of_the_worker_waits_for_others(bench: SlotBench) -> None:
-    """A task that asks to go on waits for all that another processor holds."""
+    """A task that requests to resume waits for all tasks that another processor holds."""
     bench.know(microseconds=2_000)
     blocked = bench.task()
     bench.run(blocked)
@@ -167,7 +167,7 @@ def test_a_short_task_does_not_wait_behind_a_long_one_in_the_processor() -> None
 
 
 class Stock:
-    """A queue of its own, and a processor that has every object."""
+    """A queue, and a processor that has every object."""
 
     def __init__(self) -> None:
         self.queue = TaskQueue()
@@ -184,7 +184,7 @@ class Stock:
         return len(self.portions.take(self.processor))
 
     def expected_us(self) -> float:
-        """Return what is expected of a task."""
+        """Return the expected time of a task."""
         self.processor.held.clear()
         self.take(b"")
         self.portions.weigh()

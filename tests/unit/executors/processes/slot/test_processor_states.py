@@ -1,4 +1,4 @@
-"""The table of a processor's states: what is in it happens, and nothing else."""
+"""The table of the states of a processor."""
 
 from __future__ import annotations
 

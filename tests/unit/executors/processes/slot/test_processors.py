@@ -1,4 +1,4 @@
-"""Processors: which processor of a worker is in which state."""
+"""Processors: the state of each processor of a worker."""
 
 from __future__ import annotations
 

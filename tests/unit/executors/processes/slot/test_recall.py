@@ -1,4 +1,4 @@
-"""Recall: what is behind a task that takes long."""
+"""Recall of tasks behind a long task."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_order_is_kept_when_tasks_come_back_twice(bench: SlotBench) -> None:
 
 
 def test_a_task_that_was_handed_after_the_others_were_withheld_is_not_taken_back(bench: SlotBench) -> None:
-    """The processor starts it, for nobody has told it not to."""
+    """The processor starts the task, because it was not withheld."""
     tasks = bench.hold_and_execute()
     bench.wait(STUCK_SECONDS)
     late = bench.task()
@@ -243,7 +243,7 @@ def test_nothing_is_taken_back_if_anything_has_happened_meanwhile(news: str) -> 
 
 
 def test_results_that_come_late_keep_nothing_behind_a_long_task() -> None:
-    """The agent has read them after it withheld the tasks, for the machine was busy."""
+    """The agent reads the results after it withheld the tasks, because the machine is busy."""
     bench = RecallBench()
     processor = bench.running(tasks=5, executing=3)
     long, *behind = processor.tasks()[2:]

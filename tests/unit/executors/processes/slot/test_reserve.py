@@ -1,4 +1,4 @@
-"""Reserve: how many processors there are."""
+"""Reserve: the number of processors."""
 
 from __future__ import annotations
 

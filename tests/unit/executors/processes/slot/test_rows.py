@@ -1,4 +1,4 @@
-"""A slot with ranges: a usual one is handed over and answered as one; what befalls a row befalls only it."""
+"""A slot with ranges: a range is sent and answered as one task, and a failure affects only its row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUCCESS, CANCELED = TaskStatus.SUCCESS, TaskStatus.CANCELED
 
 
 class Ranges(SlotBench):
-    """A processor that has the function, and knows that it is short."""
+    """A processor that has the function; the function is known to be short."""
 
     def ready(self) -> Ranges:
         self.with_function()
@@ -31,7 +31,7 @@ class Ranges(SlotBench):
         return RunTask(first, 0, 1, FUNCTION, payload, b"", rows=rows)
 
     def ended(self, task: RunTask, first: int, count: int, statuses: bytes = b"") -> None:
-        """The processor says the results of some rows."""
+        """Have the processor send the results of some rows."""
         task_id = row_ids(task.task_id, task.rows)[first]
         payload = pack([b"r"] * count)
         result = RunResult(task_id, 0, 1, SUCCESS, payload, 10, (), rows=count, statuses=statuses)

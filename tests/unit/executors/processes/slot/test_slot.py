@@ -204,7 +204,7 @@ def test_a_cancelled_run_of_a_processor_with_a_wrong_result_is_cancelled(bench: 
 
 
 def test_the_mail_of_all_rooms_is_passed_on(bench: SlotBench) -> None:
-    """What a room hears arrives at the slot, and nothing is passed on that no room hears."""
+    """Each message that a part handles reaches the slot, and the slot passes on no other message."""
     passed_on = {kind for kind, handler in Slot.handlers.items() if handler is Slot._dispatch_to_part}
     assert passed_on == set(bench.actor._readers)
 

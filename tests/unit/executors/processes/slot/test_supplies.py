@@ -1,4 +1,4 @@
-"""Supplies: objects are asked for, handed, lost, and dropped when nobody needs them."""
+"""Supplies: objects are requested, sent, lost, and dropped when no task needs them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_deleted_objects_are_dropped_and_asked_for_again(bench: SlotBench) -> No
 
 
 def dropped(bench: SlotBench) -> list[ObjectId]:
-    """What the processor was told to forget at the last collection; an error if it was not told to collect."""
+    """Return the objects that the processor dropped at the last collection. Fail if there was no collection."""
     drops = [object_id for drop in bench.processor.take(DropObjects) for object_id in drop.object_ids]
     assert bench.processor.take(CleanProcessor) == [CleanProcessor(bench.number)]
     return sorted(drops)

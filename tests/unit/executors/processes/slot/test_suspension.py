@@ -1,4 +1,4 @@
-"""When the process of a task that waits is stopped, as its slot decides it."""
+"""The slot's decisions to suspend and resume the process of a blocked task."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAIT = 4
 
 
 class PausingBench(WaitingBench):
-    """Two processors; the first has a task that waits, and whose process may be stopped."""
+    """Two processors. The first has a blocked task, and its process may be suspended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,9 @@ class PausingBench(WaitingBench):
         self.tell(ProcessorBlocked(1, 1, True, wait, timeout_seconds))
 
     def hear(self, has_news: bool, wait: int = WAIT, processor: int = 1) -> list[bool]:
-        """The scheduler says this. Returns what became of the process: true, it was stopped; false, it goes on."""
+        """Have the scheduler send this. Return the changes of the process: True if it was suspended, False if it was
+        resumed.
+        """
         self.tell(Batch[ProcessorNews]([ProcessorNews(processor, wait, has_news)]))
         return self.pauses()
 

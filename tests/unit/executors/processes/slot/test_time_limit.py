@@ -1,4 +1,4 @@
-"""TimeLimit: a task that runs for too long ends, and no other one."""
+"""TimeLimit: a task that runs for too long ends, and no other task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SlotTurns: whose turn it is when tasks wait for others, and what the scheduler hears."""
+"""SlotTurns: which task gets the slot when tasks are blocked, and what is reported to the scheduler."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ class TurnsBench(RoomBench):
         self.hear(ProcessorResumable(processor.number, processor.results_seen + 1))
 
     def end(self, processor: ProcessorRecord) -> None:
-        """The processor gives the result of its first task."""
+        """Have the processor send the result of its first task."""
         finish(processor)
         if processor is not self.processors.active:
             self.turns.results_received(processor)
@@ -349,7 +349,9 @@ def test_one_whose_blocked_task_has_ended_is_loose_while_it_holds_others() -> No
 
 @pytest.mark.parametrize("news", ["result", "unblocks"])
 def test_what_a_blocked_one_goes_on_to_is_watched(news: str) -> None:
-    """It had gone on already when the agent learned that it waits, so the next task began before it was withheld."""
+    """The task had resumed before the agent learned that it was blocked, so the next task started before it was
+    withheld.
+    """
     bench = TurnsBench()
     parent = bench.running(tasks=4, executing=2)
     behind = parent.tasks()[2:]

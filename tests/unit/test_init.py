@@ -16,7 +16,7 @@ from scaler.transport.streams import ARE_SUPPORTED
 def test_each_name_is_there_and_so_is_its_module(name: str) -> None:
     value = getattr(scaler, name)
     assert not isinstance(value, ModuleType)
-    assert vars(scaler)[name] is value  # it is looked for once
+    assert vars(scaler)[name] is value  # it is imported once
     if name != "__version__":
         assert value.__name__ == name
         assert value.__module__ == scaler._PLACES[name]

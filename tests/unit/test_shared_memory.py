@@ -324,7 +324,7 @@ def test_only_so_many_blocks_are_remembered() -> None:
     assert block_of(SharedBlock.of([b"x"]).map(remember=True)) is not None
 
 
-# For one caller alone
+# Private frames
 
 
 @pytest.mark.parametrize("remember", [True, False])

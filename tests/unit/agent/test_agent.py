@@ -78,7 +78,7 @@ class Agent:
 
 @pytest.fixture
 def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeScheduler]:
-    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path))  # another test may have made keys for the same port
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path))  # another test may have created keys for the same port
     with FakeScheduler("tcp://127.0.0.1:*") as scheduler:
         yield scheduler
 
@@ -224,7 +224,7 @@ def test_deleted_object_is_asked_for_again(scheduler: FakeScheduler, start: Call
     function = scheduler.function(add)
     scheduler.run([scheduler.task(function, 1, 2)])
     scheduler.send([ObjectInstruction(InstructionKind.DELETE, function, "", ())])
-    scheduler.run([scheduler.task(scheduler.function(len), "abc")])  # tasks that come with the news may still use it
+    scheduler.run([scheduler.task(scheduler.function(len), "abc")])  # tasks of the same turn may still use it
     assert value_of(scheduler.run([scheduler.task(function, 1, 2)])[0]) == 3
     assert scheduler.requests.count(function) == 2
 
@@ -317,7 +317,7 @@ def test_acknowledged_results_are_not_said_again(start: Callable[..., Agent]) ->
         start(address)
         scheduler.until(lambda: scheduler.hellos)
         scheduler.run([scheduler.task(scheduler.function(add), 1, 2)])
-        scheduler.until(lambda: scheduler.heartbeats)  # said after the acknowledgement came
+        scheduler.until(lambda: scheduler.heartbeats)  # sent after the acknowledgement arrived
     with FakeScheduler(address) as following:
         following.until(lambda: following.hellos)
         assert following.hellos[0].held == b""
@@ -419,7 +419,7 @@ def test_end_of_the_parent_is_the_end_of_the_agent(scheduler: FakeScheduler, sta
     os.close(theirs)
     scheduler.until(lambda: scheduler.hellos)
     assert value_of(scheduler.run([scheduler.task(scheduler.function(add), 1, 2)])[0]) == 3
-    agent.process.send_signal(signal.SIGINT)  # the parent decides
+    agent.process.send_signal(signal.SIGINT)  # only the parent ends it
     assert value_of(scheduler.run([scheduler.task(scheduler.function(add), 1, 2)])[0]) == 3
     below = agent.below()
     os.close(ours)

@@ -42,7 +42,7 @@ def test_a_number_is_free_when_its_run_has_ended_or_was_given_back() -> None:
     devices = Devices(2)
     tasks = [run(1), run(2, worker=1)]
     assert numbers(devices, *tasks) == [(0,), (1,)]
-    assert numbers(devices, tasks[1]) == [(1,)]  # the same run again
+    assert numbers(devices, tasks[1]) == [(1,)]  # the same run, assigned again
     devices.end([result(tasks[1])])
     devices.end([result(tasks[1])])
     assert numbers(devices, run(3, worker=2)) == [(1,)]

@@ -63,7 +63,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path))  # another test may have made keys for the same port
+    monkeypatch.setenv("SCALER_KEY_FOLDER", str(tmp_path))  # another test may have created keys for the same port
     with FakeScheduler("tcp://127.0.0.1:*") as scheduler:
         bench = Bench(scheduler)
         yield bench
@@ -142,7 +142,7 @@ def test_session_that_goes_on_says_what_was_not_heard_and_what_waits(bench: Benc
     assert bench.edge.flush()
     bench.edge.hang_up()
     bench.edge.send([ObjectRequest(b"p" * 16)])
-    assert not bench.edge.flush(), "it waits"
+    assert not bench.edge.flush(), "the item is pending"
     bench.edge.connect(bench.ref)
     bench.edge.send_hello(HELLO)
     assert bench.edge.flush()
@@ -195,7 +195,7 @@ def hear_of_a_result(bench: Bench) -> RunResult:
     bench.scheduler.acknowledges = True
     bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
     bench.link.messages.clear()
-    assert bench.until_heard(), "the turn goes on, whatever else comes"
+    assert bench.until_heard(), "the turn continues"
     assert [type(message) for message in bench.link.take()] == [Batch[ObjectInstruction]]
     return result
 
@@ -232,7 +232,7 @@ def test_a_message_that_comes_alone_is_answered_before_the_next_one_is_asked_for
     for _ in range(2):
         bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
         bench.until_heard()
-        assert has_come[-1], "it was not asked whether there is another one"
+        assert has_come[-1], "the socket was not read again"
         bench.edge.receive()
         assert not has_come[-1]
 

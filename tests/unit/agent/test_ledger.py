@@ -264,7 +264,7 @@ def test_the_ends_of_schedulers_are_forgotten_with_a_result_that_has_arrived(led
     assert ledger.results() == []
 
 
-# Results that stay here
+# Results that stay at the agent
 
 
 def in_a_block(of: RunTask, content: bytes = b"v" * 100_000) -> RunResult:

@@ -291,7 +291,7 @@ def test_requests_for_tasks_go_to_the_slot_that_has_them(bench: Bench) -> None:
             [
                 RecallRequest(task.task_id, 0, 1),
                 RecallRequest(other.task_id, 1, 7),  # another attempt
-                RecallRequest(bench.task().task_id, 0, 1),  # never heard of
+                RecallRequest(bench.task().task_id, 0, 1),  # an unknown task
             ]
         )
     )
@@ -340,7 +340,7 @@ def test_a_task_that_went_back_to_its_worker_is_not_lost_because_the_worker_miss
     assert bench.door.take() == []
     bench.tell(RunsNotHere([cancel]))
     assert bench.workers[0].messages == [[task], [task], [cancel]]
-    bench.tell(RunsNotHere([cancel]))  # it was told that after it had got the task: so this is lost
+    bench.tell(RunsNotHere([cancel]))  # sent after the worker got the task: so the task is lost
     assert [result.status for result in bench.door.take()] == [TaskStatus.NOT_FOUND]
 
 
@@ -409,7 +409,7 @@ def test_a_run_that_its_worker_does_not_have_is_answered_unless_its_result_was_q
         (lost.task_id, TaskStatus.NOT_FOUND),
         (asked_back.task_id, TaskStatus.NOT_FOUND),
     ]
-    assert bench.actor._ledger.held() == held(ended, lost, asked_back)  # results until they are heard
+    assert bench.actor._ledger.held() == held(ended, lost, asked_back)  # results until they are acknowledged
     bench.tell(RunsNotHere(cancels))
     assert bench.door.take() == []
 
@@ -440,7 +440,7 @@ def test_workers_without_processes_of_their_own_are_not_told_to_begin_anew(bench
     assert bench.workers[0].messages == []
 
 
-# For those who watch
+# Watching
 
 
 def report_of(bench: Bench) -> AgentState | None:
@@ -673,7 +673,7 @@ def test_who_is_asked_to_leave_ends_after_the_last_task_however_long_that_takes(
     assert DisconnectRequest("a client asks") in bench.door.take()
 
 
-# Results that stay here
+# Results that stay at the agent
 
 
 @pytest.fixture

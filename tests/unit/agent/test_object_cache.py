@@ -189,7 +189,7 @@ def test_an_object_is_taken_from_the_memory_of_its_client(bench: Bench) -> None:
     bench.need(ONE, 0)
     bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 1, (), block.location())]))
     [found] = bench.workers[0].take(ObjectFound)
-    del block  # it was opened: the client may forget it now
+    del block  # it is open at the agent: the client may drop it now
     assert [bytes(frame) for frame in found.stored.block.map()] == [b"abc", b"defg"]
     assert bench.link.messages == [FetchForWorker(ONE)]
 
@@ -311,14 +311,14 @@ def test_what_is_too_much_for_memory_is_on_disk_and_comes_back_for_its_task(tmp_
     for object_id in ids:
         bench.need(object_id)
         bench.respond(object_id, object_id + large)
-        bench.workers[0].messages.clear()  # its processor is done with it
+        bench.workers[0].messages.clear()  # its processor no longer uses it
     assert store.cold_bytes > 2 * len(large)
     assert not store.is_over()
     bench.link.messages.clear()
     bench.need(ids[0])
     (found,) = bench.workers[0].take(ObjectFound)
     assert bytes(found.stored.block.map()[0][:16]) == ids[0]
-    assert bench.link.messages == [], "it was not fetched once more"
+    assert bench.link.messages == [], "it was not fetched again"
     bench.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, each, "", ()) for each in ids]))
     assert store.cold_bytes == 0
     assert [file.name for file in tmp_path.glob("*/*")] == ["lock"]
@@ -405,7 +405,7 @@ def test_a_result_is_supplied_part_by_part_while_it_is_the_one_that_is_meant(ben
     assert first == ObjectPart(ONE, location, 0, sizes_of([b"r" * 100_000]), (b"r" * 60_000,))
     assert last == ObjectPart(ONE, location, 60_000, b"", (b"r" * 40_000,))
     newer = keep_result(bench, b"n" * 100_000)
-    assert ask(bench, PartRequest(ONE, location, 0, 10)) == [], "the scheduler hears of the newer one"
+    assert ask(bench, PartRequest(ONE, location, 0, 10)) == [], "the newer result is reported to the scheduler"
     [part] = ask(bench, PartRequest(ONE, newer, 0, 10))
     assert part.frames == (b"n" * 10,)
     [gone] = ask(bench, PartRequest(TWO, b"", 0, 10))
@@ -535,7 +535,7 @@ def test_a_held_worker_begins_what_uses_the_values_that_are_here(small: Bench) -
 def test_with_each_result_that_is_read_the_first_task_begins_that_a_held_worker_has(small: Bench) -> None:
     for number in (1, 2, 3, 4):
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
-    small.store.hot_most = 0  # it stays full
+    small.store.hot_most = 0  # memory stays full
     holds = [worker.take(PauseTasks)[-1].may_start for worker in small.workers]
     late, early, next_one = (RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"") for n in (9, 7, 8))
     assert not any(hold(task) for hold, task in zip(holds, (late, early), strict=True))
@@ -550,13 +550,13 @@ def test_with_each_result_that_is_read_the_first_task_begins_that_a_held_worker_
     assert not holds[0](late)
     assert hold.may_start(next_one)
     small.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, TWO, "", ())]))
-    assert held(small) == [[], []]  # a copy of an argument is no result
+    assert held(small) == [[], []]  # a copy of an argument is not a result
 
 
 def test_what_somebody_waits_for_begins_beyond_that_and_the_next_one_when_it_was_read(small: Bench) -> None:
     for number in (1, 2, 3, 4):
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
-    small.store.hot_most = 2 << 20  # it stays full
+    small.store.hot_most = 2 << 20  # memory stays full
     first, second = (worker.take(PauseTasks)[-1].may_start for worker in small.workers)
     wanted, also, other = (
         RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"", with_user_priority(n << 16, wish))

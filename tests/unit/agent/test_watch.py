@@ -104,7 +104,7 @@ def request(task: RunTask, view: WorkersView | None = VIEW, attempt: int = 1) ->
 def test_a_run_is_executed_waits_or_is_in_the_queue_of_its_worker() -> None:
     assert request(RUNS) == [(RunState.RUNS, 12_500, 4711)]
     assert request(WAITS) == [(RunState.WAITS, 99_000, 4712)]
-    assert request(QUEUED) == [(RunState.QUEUED, 12_500, 0)], "behind the one that runs there"
+    assert request(QUEUED) == [(RunState.QUEUED, 12_500, 0)], "behind the running task of its worker"
     assert request(ELSEWHERE) == [(RunState.QUEUED, 200_000, 0)]
 
 

@@ -118,9 +118,9 @@ def test_a_scheduler_that_answers_no_heartbeat_is_sought_on_a_new_connection(ben
 def test_a_pause_of_this_side_is_not_silence(bench: Bench) -> None:
     bench.up()
     assert bench.wait(2) == [HEARTBEAT]
-    bench.now += 100  # it was stopped while it waited for an answer
+    bench.now += 100  # the process was stopped while it waited for an answer
     assert bench.look() == [HEARTBEAT]
-    assert bench.wait(3.5) == [HEARTBEAT]  # three heartbeats of silence are over now, but for the pause
+    assert bench.wait(3.5) == [HEARTBEAT]  # without the pause, three heartbeats of silence would be over
     bench.conversation.heard()
     assert bench.wait(60, until=AWAY)[-1] is SEEK
 

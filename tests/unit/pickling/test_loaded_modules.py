@@ -95,7 +95,7 @@ def test_a_module_is_new_when_it_was_edited_and_changed_in_place_or_loaded_anew(
     versions.accept(versions.find_new(files))
     assert not versions.find_new(files)
     write("patched_for_a_test", SOURCE.replace("1", "2"))
-    assert not versions.find_new(files)  # this program goes on with the old one
+    assert not versions.find_new(files)  # this program still uses the old one
     PATCHES[way](module)
     new = versions.find_new(files)
     assert set(new) == {module.__name__}

@@ -198,7 +198,7 @@ def test_no_argument_shares_an_object_with_another_one(is_whole: bool, value: An
     assert block is not None
     (one, zero, two), keywords = read_arguments(block, DEFAULT.deserialize, lambda _id, _is_own: None)
     assert (one, zero, two, keywords) == (value, 0, value, {})
-    assert one is not two or isinstance(value, str), "that nobody can change"
+    assert one is not two or isinstance(value, str), "a str is immutable"
 
 
 def test_a_block_of_one_pickle_names_no_results() -> None:

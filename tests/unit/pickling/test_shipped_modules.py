@@ -62,7 +62,7 @@ def test_packages_and_files_are_imported_where_they_were_shipped_to(folder: Path
         except ValueError:
             print("# this line" in traceback.format_exc())
     """
-    (folder / "mine" / "tool.py").rename(folder / "mine" / "tool.txt")  # the line comes with the module
+    (folder / "mine" / "tool.py").rename(folder / "mine" / "tool.txt")  # the source line is shipped with the module
     assert run(packed, code=code).splitlines() == ["8 1 mine.parts True", "True"]
 
 
@@ -139,7 +139,7 @@ def test_a_module_is_found_by_itself_and_a_part_with_its_package(folder: Path, m
 
     try:
         packed = Shipped([mine.tool]).packed()
-        install(packed)  # nothing: it has come from here
+        install(packed)  # no effect: this process has shipped it
         assert sys.modules["mine"] is mine
         assert shipped_modules._installed.packed == b""
     finally:

@@ -15,7 +15,7 @@ def test_a_burst_passes_and_then_so_many_in_a_second() -> None:
     allowance = Allowance(100, 2, clock)
     assert passing(allowance, 500) == 200
     clock.advance(0.1)
-    assert passing(allowance, 500) == 0, "it stays closed until a part of the burst is there"
+    assert passing(allowance, 500) == 0, "it stays closed until a part of the burst is available"
     clock.advance(0.9)
     assert passing(allowance, 500) == 100
     clock.advance(60.0)

@@ -187,7 +187,7 @@ def test_a_line_with_several_lines_keeps_them(tmp_path: Path) -> None:
     except ValueError:
         logging.getLogger("scaler.anything").exception("one\ntwo %(three)s", {"three": 3})
     lines = (tmp_path / "log").read_text().splitlines()
-    assert lines[1:3] == ["  two 3", "  Traceback (most recent call last):"], "none looks like a line of its own"
+    assert lines[1:3] == ["  two 3", "  Traceback (most recent call last):"], "no line looks like a separate record"
 
 
 def test_warnings_are_logged(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_a_task_waits_for_no_reader_and_its_lines_stay_whole(monkeypatch: pytest
         begun = time.monotonic()
         for _ in range(100):
             logger.info("x" * 7000)
-        assert time.monotonic() - begun < 100 * SLOW_READER_SECONDS / 4, "it waits once"
+        assert time.monotonic() - begun < 100 * SLOW_READER_SECONDS / 4, "logging waits once"
         *lines, cut = os.read(reader, 1 << 20).decode().split("\n")
         assert {line[-7000:] for line in lines} == {"x" * 7000}
         logger.info("somebody reads again")

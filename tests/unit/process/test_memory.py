@@ -37,7 +37,7 @@ def test_memory_below_the_threshold_is_kept() -> None:
 def test_memory_above_the_threshold_is_given_back() -> None:
     pieces = [bytearray(PIECE_BYTES) for _ in range(PIECES)]
     full_bytes = resident_bytes()
-    pinned = pieces[-1]  # at the top of the heap: below it, nothing is given back by itself
+    pinned = pieces[-1]  # at the top of the heap: memory below it is not given back automatically
     pieces.clear()
     assert resident_bytes() > full_bytes - PIECES * PIECE_BYTES / 2
     assert trim_memory(0)
@@ -92,10 +92,10 @@ def test_spare_memory_is_looked_for_less_and_less_often_while_there_is_none(syst
     tries = [spare.trim_if_due() for _ in range(16)]
     assert [index for index, was_tried in enumerate(tries) if was_tried] == [0, 2, 6, 14]
     system.resident = 1041
-    assert spare.trim_if_due(), "much has happened since"
+    assert spare.trim_if_due(), "much memory was allocated since"
     system.resident, system.free = 1090, 30
     assert spare.trim_if_due()
-    assert spare.trim_if_due(), "it was worth it"
+    assert spare.trim_if_due(), "the last search found memory"
 
 
 def test_spare_memory_is_looked_for_when_much_less_is_held_than_at_the_last_try(system: System) -> None:
@@ -108,7 +108,7 @@ def test_spare_memory_is_looked_for_when_much_less_is_held_than_at_the_last_try(
     assert system.resident < 400
 
 
-# How much is free
+# Free memory
 
 V2_GROUPS = {
     "sys/fs/cgroup/memory.stat": "anon 5",  # the root of a machine has no limit

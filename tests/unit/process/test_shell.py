@@ -275,7 +275,7 @@ def test_writable_descriptor_calls_back_until_it_is_unwatched(event_loop: str) -
     run_until_readable()
     assert calls == [0, 1]
     shell.loop.close()
-    shell.unwatch(ours.fileno())  # whoever ends later need not know
+    shell.unwatch(ours.fileno())  # harmless after the loop has closed
     ours.close()
     theirs.close()
 
@@ -371,7 +371,7 @@ def test_a_turn_ends_in_time_and_goes_on_after_signals_and_other_descriptors(
 
     shell, flood, seen = Shell(event_loop), Flood(), list[int]()
     assert shell.run(flood) == 0
-    assert seen == [1], "how far it was when others had their chance"
+    assert seen == [1], "the progress when the other descriptors were served"
     assert 3 <= flood.receives < TURNS_PER_WAKE
 
 
@@ -384,7 +384,7 @@ def test_what_need_not_be_done_now_is_done_bit_by_bit(running: Running) -> None:
             yield
 
     running.in_loop(running.shell.run_in_steps, work())
-    while len(done) < 3:  # no two steps follow each other without a chance for what comes
+    while len(done) < 3:  # messages are handled between any two steps
         before = len(done)
         running.end.sendall(b"one\n")
         assert running.says(1) == ["one"]

@@ -140,7 +140,7 @@ def test_received_blocks_leave_no_descriptor(ends: tuple[Channel, Channel]) -> N
         [(_, frames)] = processor.receive()
         assert frames[0][0] == 0
         del frames
-    assert open_descriptors() <= before + 5  # not one for each; what other tests have left may open some
+    assert open_descriptors() <= before + 5  # not one for each message; leftovers of other tests may open some
 
 
 def test_end_of_the_stream_is_told_after_the_last_message(ends: tuple[Channel, Channel]) -> None:
@@ -245,7 +245,7 @@ def test_frames_in_the_stream_arrive_between_others_and_can_be_written_to(
 
 def test_a_message_of_which_a_part_never_comes_ends_with_the_channel(ends: tuple[Channel, Channel]) -> None:
     agent, processor = ends
-    agent.send_in_stream(b"header", [bytes(1_000_000)])  # what the socket does not take waits there
+    agent.send_in_stream(b"header", [bytes(1_000_000)])  # the rest that the socket does not take waits in the channel
     agent.close()
     with pytest.raises(ChannelClosedError):
         processor.receive()

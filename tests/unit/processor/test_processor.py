@@ -344,7 +344,7 @@ def test_withheld_tasks_are_answered_but_not_started(driver: Driver, tmp_path: P
     results = driver.results(3)
     assert [result.status for result in results] == [TaskStatus.SUCCESS, TaskStatus.CANCELED, TaskStatus.CANCELED]
     assert not marker.exists()
-    assert value_of(driver.call(lambda: 5)) == 5  # the next ones have other numbers
+    assert value_of(driver.call(lambda: 5)) == 5  # later tasks have other numbers
 
 
 def sleep_in_c() -> None:
@@ -405,7 +405,7 @@ def end_in_good_order(folder: str) -> None:
 
 def test_interrupted_task_leaves_its_blocks(driver: Driver, tmp_path: Path) -> None:
     number = driver.start(end_in_good_order, str(tmp_path))
-    wait_until((tmp_path / "started").exists, "it is inside")
+    wait_until((tmp_path / "started").exists, "the task is in its block")
     driver.interrupt_until_taken(number)
     for _ in range(10):
         driver.interrupt(number)
@@ -436,7 +436,7 @@ def test_what_an_interrupted_task_returns_or_raises_is_dropped(
 ) -> None:
     inside = tmp_path / "inside"
     number = driver.start(function, inside)
-    wait_until(inside.exists, "it is in its block")
+    wait_until(inside.exists, "the task is in its block")
     driver.interrupt_until_taken(number)
     result = driver.results(1)[0]
     assert (result.status, result.frames) == (TaskStatus.CANCELED, ())
@@ -494,7 +494,7 @@ def test_an_import_is_finished_before_the_interrupt(driver: Driver, tmp_path: Pa
         time.sleep(60)
 
     number = driver.start(import_it, str(tmp_path))
-    wait_until(mark.exists, "the import has begun")
+    wait_until(mark.exists, "the import has started")
     driver.interrupt_until_over(number)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
     assert value_of(driver.call(lambda: "slow_module" in sys.modules))
@@ -534,12 +534,14 @@ def test_processor_ends_with_the_processes_that_an_interrupted_task_left(tmp_pat
         child.wait()
 
     number = driver.start(start_child)
-    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"), "it has a child")
+    wait_until(
+        lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"), "the task has a child"
+    )
     driver.interrupt_until_taken(number)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
     assert driver.process.wait(20) == 0
     child = int((tmp_path / "pid").read_text())
-    assert alive(child)  # here nobody kills the group; the fork server does
+    assert alive(child)  # no fork server kills the group here
     os.kill(child, signal.SIGKILL)
     driver.close()
 
@@ -554,7 +556,7 @@ def test_progress_says_which_task_is_executed(driver: Driver, tmp_path: Path) ->
         wait_until(lambda number=number: driver.progress.executing == number, "the next one is executed")
         gate.touch()
     driver.results(3)
-    wait_until(lambda: not driver.progress.executing, "none is executed")
+    wait_until(lambda: not driver.progress.executing, "no task is executed")
 
 
 def test_progress_says_when_a_task_began(driver: Driver) -> None:
@@ -736,11 +738,11 @@ def test_garbage_is_collected_when_the_agent_says_so(driver: Driver, tmp_path: P
             def __del__(self) -> None:
                 Path(path).touch()
 
-        gc.collect()  # or this one is collected by chance
+        gc.collect()  # otherwise the cycle may be collected by chance
         Cycle()
 
     collected = tmp_path / "collected"
-    gc.disable()  # or this process collects it by chance
+    gc.disable()  # otherwise this process may collect it by chance
     try:
         value_of(driver.call(leave_a_cycle, str(collected)))
         assert not collected.exists()

@@ -94,7 +94,7 @@ def test_results_that_are_wanted_together_leave_before_a_next_one_would_make_the
     agent.uplink.put_batched(patient(2, BATCH_NS // 1000), FUNCTION)
     assert len(agent.receive()) == 2
     agent.uplink.put_batched(patient(3, BATCH_NS // 1000 + 1), FUNCTION)
-    assert len(agent.receive()) == 1, "one of so long a task waits for none"
+    assert len(agent.receive()) == 1, "the result of a long task does not wait"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_range_that_runs_is_not_cut_by_what_else_leaves_unless_it_is_late(
     agent.uplink.put(result(7), is_last=False)
     now_ns = LATE_NS
     agent.uplink.send_results()
-    assert agent.receive() == [result(7)], "such as one from before the range"
+    assert agent.receive() == [result(7)], "such as a result from before the range"
     now_ns = LATE_NS + 1
     agent.uplink.send_results()
     assert [(item.task_id, item.rows) for item in agent.receive()] == [(bytes(16), 1)]

@@ -80,7 +80,7 @@ def test_a_forked_process_closes_its_copies_of_the_connections_that_stand() -> N
             standing.open(one.fileno())
         standing.close(ended.fileno())
         standing.close_after_fork()
-        assert theirs.recv(1) == b"", "it has hung up"
+        assert theirs.recv(1) == b"", "the connection is closed"
         ended.send(b"x")
         assert other.recv(1) == b"x"
         ours.detach()

@@ -77,7 +77,7 @@ def test_the_rest_of_a_frame_that_was_cut_is_read_where_it_stays_and_the_next_on
     assert 0 < rest < 30_000
     known.room[:] = stream[40_000 : 40_000 + rest]
     assert known.filled(rest) == []
-    assert not known.room, "what comes next may have the rest of the message, and others behind it"
+    assert not known.room, "the next bytes may have the rest of the message and further messages"
     [(_, taken)] = known.take(stream[40_000 + rest :])
     assert list(map(bytes, taken)) == frames
 

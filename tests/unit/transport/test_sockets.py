@@ -173,7 +173,7 @@ def test_router_can_hang_up_on_a_peer(context: Any, pair: Pair) -> None:
 def test_router_hangs_up_on_connections_that_are_no_peers(context: zmq.Context[Any], pair: Pair) -> None:
     router, silent = pair.router, DealerSocket(context, pair.router.endpoint)
     soon(lambda: router.lost() or len(router._idle._open) == 2, router.monitor_descriptor)
-    assert router.hang_up_on_idle({pair.connection}) == 0, "it has just come, as far as is known"
+    assert router.hang_up_on_idle({pair.connection}) == 0, "the connection counts as new at the first look"
     assert router.hang_up_on_idle({pair.connection}) == 1
     soon(silent.was_cut, silent.monitor_descriptor)
     silent.close()
@@ -215,7 +215,7 @@ def test_a_peer_that_chooses_its_routing_id_is_hung_up_on(context: zmq.Context[A
 
 def test_router_holds_a_peer_back_that_sends_faster_than_it_reads(context: Any, pair: Pair) -> None:
     if IS_SUPPORTED and pair.router.endpoint.address.startswith("tcp"):
-        return  # the next test
+        return  # see the next test
     other = context.socket(zmq.DEALER)
     other.setsockopt(zmq.IPV6, 1)
     other.setsockopt(zmq.SNDHWM, 1)
@@ -225,7 +225,7 @@ def test_router_holds_a_peer_back_that_sends_faster_than_it_reads(context: Any, 
     while other.poll(200, zmq.POLLOUT):
         other.send(garbage)
         count += 1
-        assert count < 2 * sockets.MESSAGES_WAITING, "nothing holds it back"
+        assert count < 2 * sockets.MESSAGES_WAITING, "there is no back-pressure"
     assert count >= sockets.MESSAGES_WAITING
     assert len(received(pair.router)[1]) == len(garbage)
     other.close()
@@ -337,7 +337,7 @@ def test_a_router_that_comes_back_after_long_is_not_kept_waiting(
     context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pauses between attempts to connect grow, but not for long."""
-    usual = sockets.CutMonitor  # for the sockets that threads of earlier tests still make
+    usual = sockets.CutMonitor  # for sockets that threads of earlier tests still open
     monkeypatch.setattr(
         sockets, "CutMonitor", lambda made, *rest: (Retries if made.context is context else usual)(made, *rest)
     )
@@ -455,7 +455,7 @@ def test_a_web_browser_and_old_peers_are_not_heard(context: zmq.Context[zmq.Sock
                 pass
     pair.dealer.send(b"the next", [])
     _, header, _ = received(pair.router)
-    assert header == b"the next", "nothing came in between"
+    assert header == b"the next", "no message arrived in between"
     pair.dealer.close()
     pair.router.close()
 

@@ -127,7 +127,7 @@ def test_listener_knows_the_user_and_the_process_of_a_connection(pair: Pair) -> 
     )
     assert pair.listener.user_of(pair.connection) == name_of_user(os.geteuid())
     assert pair.listener.user_of(Connection(b"other")) is None
-    if os.geteuid() == 0:  # else there is no other user to be
+    if os.geteuid() == 0:  # only root can become another user
         script = f"""
 import os, socket, time
 os.chdir({str(Path(pair.path).parent)!r})  # other folders on the way are for this user alone
@@ -158,7 +158,7 @@ def test_messages_go_both_ways_with_their_frames(pair: Pair) -> None:
     pair.dialer.send(b"header", [b"one", bytearray(b"two"), words, b""])
 
     def look() -> Any:
-        pair.dialer.receive()  # it writes what there is room for
+        pair.dialer.receive()  # it writes what the socket takes
         return pair.listener.receive()
 
     connection, header, frames = soon(look, pair.listener, pair.dialer)
@@ -283,7 +283,7 @@ def test_listener_can_hang_up_and_still_hears_what_has_come(pair: Pair) -> None:
 def test_listener_hangs_up_on_connections_that_are_no_peers(pair: Pair) -> None:
     with pair.stranger() as silent:
         soon(lambda: pair.listener.receive() or len(pair.listener._streams) == 2, pair.listener)
-        assert pair.listener.hang_up_on_idle({pair.connection}) == 0, "it has just come, as far as is known"
+        assert pair.listener.hang_up_on_idle({pair.connection}) == 0, "the connection counts as new at the first look"
         assert pair.listener.hang_up_on_idle({pair.connection}) == 1
         assert silent.recv(1) == b""
     assert lost(pair.listener) != [pair.connection]
@@ -444,7 +444,7 @@ def test_address_that_cannot_be_dialled_says_so() -> None:
     assert open_things() <= before
 
 
-# Strangers, floods and garbage
+# Other programs, floods and garbage
 
 
 @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ def test_a_peer_that_sends_faster_than_is_read_is_held_back(pair: Pair) -> None:
         while select.select([], [other], [], 0.2)[1]:
             other.send(message)
             count += 1
-            assert count < 1000, "nothing holds it back"
+            assert count < 1000, "there is no back-pressure"
         assert len(received(pair.listener)[1]) == 50_000
         pair.dialer.send(b"question", [])
         soon(lambda: (came := pair.listener.receive()) and came[1] == b"question", pair.listener)
@@ -535,7 +535,7 @@ def test_without_descriptors_nobody_is_let_in_until_there_are_some(pair: Pair) -
         try:
             take_all_descriptors(spare)
             soon(lambda: pair.listener.receive() or pair.listener._lacks_descriptors, pair.listener)
-            assert select.select([pair.listener.descriptor], [], [], 0)[0] == [], "it does not go round and round"
+            assert select.select([pair.listener.descriptor], [], [], 0)[0] == [], "the listener does not spin"
             pair.still_works()
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -40,7 +40,7 @@ def test_this_user_is_trusted(shared: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert asked(endpoint_in(shared)) == ""
         if os.geteuid() == 0:
             monkeypatch.setattr(os, "geteuid", lambda: 4711)
-            assert asked(endpoint_in(shared)) == "", "as root is by all"
+            assert asked(endpoint_in(shared)) == "", "root is trusted by all users"
 
 
 @needs_root
@@ -78,7 +78,7 @@ def test_a_folder_is_private_if_nobody_else_can_write_or_replace_it(tmp_path: Pa
             assert not is_private(inner), f"{folder} {mode:o}"
         folder.chmod(0o755)
     inner.parent.chmod(0o1777)
-    assert is_private(inner), "in a folder such as /tmp, nobody can replace what is not theirs"
+    assert is_private(inner), "in a folder such as /tmp, users can replace only their own files"
     inner.chmod(0o1777)
     assert not is_private(inner)
     inner.chmod(0o700)
@@ -135,10 +135,10 @@ def test_over_zeromq_what_was_sent_waits_for_the_check_in_a_folder_of_all(shared
     try:
         dialer.send(b"hello", [b"frame"])
         dialer.was_cut()
-        received = wait_until(lambda: dialer.was_cut() or listener.receive(), "the message has come")
+        received = wait_until(lambda: dialer.was_cut() or listener.receive(), "the message has arrived")
         assert received[1:] == (b"hello", [b"frame"])
         listener.send(received[0], b"answer", [])
-        assert wait_until(dialer.receive, "the answer has come") == (b"answer", [])
+        assert wait_until(dialer.receive, "the answer has arrived") == (b"answer", [])
         assert transport.refusal == ""
         if os.geteuid() == 0:
             assert listener.user_of(received[0]) == "root"

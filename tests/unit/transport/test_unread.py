@@ -61,7 +61,7 @@ def test_who_sends_more_than_is_read_is_found(ends: tuple[socket.socket, socket.
     unread.open(descriptor)
     send(ends, 3 * MOST)
     assert unread.look(SMALL) == []
-    assert unread.look(LARGE) == []  # from here on it counts
+    assert unread.look(LARGE) == []  # counting starts here
     assert unread.counts
     send(ends, MOST)
     assert unread.look(LARGE) == []

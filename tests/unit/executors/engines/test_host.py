@@ -109,7 +109,7 @@ def test_a_cancel_reaches_a_call_that_the_engine_is_just_taking(bench: Bench) ->
     task = bench.run(1)
     assert bench.engine.asked.wait(10)
     bench.say(RunCancel(task.task_id, 0, 1))
-    wait_until(lambda: not bench.host._open, "the host has heard the cancel")
+    wait_until(lambda: not bench.host._open, "the host has received the cancel")
     bench.engine.may_take.set()
     assert (result := bench.hear()).status == TaskStatus.CANCELED
     assert result.attempt == 1
@@ -140,7 +140,7 @@ def test_the_host_says_how_many_tasks_its_engine_can_run_and_each_change() -> No
         host = threading.Thread(target=bench.host.serve)
         host.start()
         assert type(bench.hear()) is ProcessorReady
-        wait_until(lambda: hasattr(engine, "changed"), "it is asked")
+        wait_until(lambda: hasattr(engine, "changed"), "the host is asked")
         for places in (3, 0):
             engine.changed(places)
             assert bench.hear() == EngineCapacity(places)

@@ -174,7 +174,7 @@ def test_a_task_that_gave_up_its_wait_goes_on_beside_another(bench: Bench) -> No
     assert bench.said() == [("RunBlocked", parent.task_id), ("RunUnblocked", parent.task_id)]
     behind = bench.task()
     bench.finish(child)
-    assert not bench.runs(behind)  # the parent has the place
+    assert not bench.runs(behind)  # the parent has the slot
     bench.finish(parent)
     assert bench.runs(behind)
 

@@ -185,7 +185,7 @@ def test_a_call_that_waits_for_a_session_ends_with_the_engine(engine: SymphonyEn
     grid.refusals = [OSError("not yet")] * 100
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(engine.submit, call_of(dict))
-        wait_until(lambda: len(grid.refusals) < 100, "it has tried")
+        wait_until(lambda: len(grid.refusals) < 100, "the engine has tried")
         engine.close()
         with pytest.raises(EngineLostError, match="closed"):
             waiting.result(5)
@@ -211,7 +211,7 @@ def test_any_service_can_run_what_is_sent_it_is_a_function_and_its_arguments(
     positional = argument_block(VALUE, bytes(to_frames(DefaultSerializer(), 7)[0]))
     call = call_of(divmod)
     engine.submit(call._replace(task=replace(call.task, payload=positional * 2)))
-    wait_until(lambda: written, "it is sent")
+    wait_until(lambda: written, "the input is written")
     [(data, start, length)] = written
     assert (type(data), data.typecode, start, length) == (array, "b", 0, len(data))
     function, *arguments = cloudpickle.loads(data.tobytes())

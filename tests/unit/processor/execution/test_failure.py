@@ -340,7 +340,7 @@ def test_of_a_deep_recursion_the_last_frames_are_formatted() -> None:
     for _ in range(100_000):
         inner = TracebackType(inner, frame, frame.f_lasti, frame.f_lineno)
     text = describe_failure(error.with_traceback(inner)).traceback
-    # The first three frames of a recursion are shown; that of `fails` is another one, and so is that above it.
+    # The first three frames of a recursion are shown, besides the frame of `fails` and the one above it.
     assert f"[Previous line repeated {FRAMES_MOST - 5} more times]" in text
     assert text.endswith("ValueError: deep\n")
     assert "in fails" in text

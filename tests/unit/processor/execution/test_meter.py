@@ -85,7 +85,7 @@ def test_computing_takes_both_in_all_threads() -> None:
 
 def allocate(n_bytes: int) -> None:
     data = bytearray(n_bytes)
-    data[::1024] = data[::1024].replace(b"\0", b"x")  # touched, so that it is really there
+    data[::1024] = data[::1024].replace(b"\0", b"x")  # touched, so that it is really allocated
     time.sleep(0.05)
 
 
@@ -93,7 +93,7 @@ def allocate(n_bytes: int) -> None:
 def test_memory_is_that_of_the_call_and_not_of_the_past() -> None:
     kept = bytearray(b"x") * (30 * MB)
     measure(allocate, 150 * MB)
-    for n_bytes in (80 * MB, 20 * MB):  # after a larger one
+    for n_bytes in (80 * MB, 20 * MB):  # after a larger allocation
         assert abs(measure(allocate, n_bytes)[2] - n_bytes) < 4 * MB
     assert measure(int)[2] < 2 * MB
     del kept

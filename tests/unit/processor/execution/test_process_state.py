@@ -296,7 +296,7 @@ def test_what_an_initializer_does_is_what_is_put_back(tmp_path: Path, monkeypatc
     assert travelled == [f"INFO:library: library {text}" for text in ("first", "again")]
 
 
-# How often everything is looked at
+# How often the whole state is checked
 
 
 def test_short_tasks_pay_for_a_look_at_everything_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ def test_the_import_of_a_module_does_not_disturb_the_generators(
     random.seed(5)
     with RandomGenerators().preserved():
         random.random()
-    assert random.random() != random.Random(5).random(), "what is no import stays"
+    assert random.random() != random.Random(5).random(), "draws without an import are kept"
 
 
 def test_a_module_that_is_imported_after_a_call_with_a_seed_leaves_fresh_generators(

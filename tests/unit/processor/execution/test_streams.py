@@ -261,7 +261,7 @@ def test_what_a_task_does_to_logging_does_not_reach_its_prints(driver: Driver, h
 def test_prints_do_not_fail_when_the_log_cannot_be_written(tmp_path: Path) -> None:
     driver = Driver(tmp_path, logging=LoggingConfig(("/dev/full", "/dev/stdout")), stdout=subprocess.PIPE)
     assert driver.process.stdout is not None
-    driver.process.stdout.close()  # the reader is gone
+    driver.process.stdout.close()  # the reader is closed
 
     def log_and_speak() -> str:
         logging.getLogger("mine").error("logged")

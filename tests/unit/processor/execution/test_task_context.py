@@ -93,7 +93,7 @@ def test_a_task_waits_as_long_as_any_thread_of_it_does(bench: Bench) -> None:
     first()
     with bench.waiting.wait():
         pass
-    assert bench.take() == []  # the main thread has no place to ask for
+    assert bench.take() == []  # the main thread requests no slot
     second()
     assert bench.take() == [TaskUnblocked(1)]
 
@@ -182,7 +182,7 @@ def test_the_shorter_limit_counts(of_worker: float, of_task: int, ends_at: float
     described = waiting.describe_task()
     assert described is not None
     assert described.ends_at == ends_at
-    assert described.seconds_left == (None if ends_at is None else 0), "the process is older than that"
+    assert described.seconds_left == (None if ends_at is None else 0), "the process is older than its limit"
 
 
 def test_a_report_is_said_while_its_task_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

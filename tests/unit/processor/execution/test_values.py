@@ -108,7 +108,7 @@ def submitted(function: Any, serializer: Serializer = DEFAULT, shipped: Shipped 
 
 
 def test_a_function_that_a_task_submits_again_is_sent_as_it_came(tmp_path: Path) -> None:
-    frames = [b"", cloudpickle.dumps(in_main(), protocol=4)]  # not as it would be pickled here
+    frames = [b"", cloudpickle.dumps(in_main(), protocol=4)]  # unlike the pickle of this process
     known = LoadedValues()
     known.store(content_id(frames), frames)
     function = known.read_function(content_id(frames)).call

@@ -49,7 +49,7 @@ def keep_a_thread() -> None:
     ("child", "code"),
     [
         (lambda: "a result", 0),
-        (threading.Lock, 0),  # no result either, for it cannot be pickled
+        (threading.Lock, 0),  # no result either, because it cannot be pickled
         (sys.exit, 0),
         (lambda: sys.exit(0), 0),
         (lambda: sys.exit(3), 3),

@@ -49,7 +49,7 @@ forked.connection.close()
 print(forked.wait(30), forked.wait(), flush=True)
 """
     )
-    # Nothing of what is the agent's: its main program, its arguments and its standard input.
+    # The agent's main program, arguments and standard input are not used.
     assert printed(told) == ["prepared", "['some settings', '3', [], [], b'']", "78 78"]
 
 

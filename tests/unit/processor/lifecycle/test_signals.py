@@ -134,7 +134,7 @@ def test_task_that_has_caught_one_can_still_be_cancelled(driver: Driver, tmp_pat
             rest()
 
     number = driver.start(catch_and_go_on)
-    wait_until(mark.exists, "it has caught one")
+    wait_until(mark.exists, "the task has caught an interrupt")
     driver.interrupt_until_over(number)
     assert driver.results(1)[0].status == TaskStatus.CANCELED
 

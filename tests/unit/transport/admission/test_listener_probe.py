@@ -35,7 +35,7 @@ def test_nobody_and_others_say_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         question = ListenerProbe(Endpoint.parse(f"tcp://127.0.0.1:{server.getsockname()[1]}"))
         question.ask()
-        question.ask()  # one is under way
+        question.ask()  # a probe is already running
         connection, _ = server.accept()
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         connection.close()

@@ -90,7 +90,7 @@ def refused(header: bytes, frames: Any = (), direction: Any = AGENT_TO_SCHEDULER
     return str(refusal.value)
 
 
-# What is written
+# Writing
 
 
 def test_no_items_make_no_message() -> None:
@@ -166,7 +166,7 @@ def test_an_item_that_does_not_belong_to_the_direction_is_a_mistake_of_the_sende
         list(encode(CLIENT_TO_SCHEDULER, [RecallRequest(ONE, 0, 1)]))
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize("header", [b"", b"\0" * 8, b"GET / HTTP/1.1\r\n", b"\xff" * 64, b"\0" * 4096, b"x"])
@@ -216,8 +216,8 @@ def test_endless_list_of_batches_without_bytes_is_refused_at_once() -> None:
     header = hand_made(
         struct_pointer(0, 1, 1),
         struct.pack("<Q", 3),  # the direction
-        list_pointer(0, 7, 0),  # of structs; no words at all in it ...
-        struct.pack("<iHH", length << 2, 0, 0),  # ... and half a milliard elements of no size
+        list_pointer(0, 7, 0),  # of structs without any words ...
+        struct.pack("<iHH", length << 2, 0, 0),  # ... and half a billion elements without a size
     )
     with little_time_and_memory():
         refused(header)
@@ -330,7 +330,7 @@ def test_a_column_that_the_reader_does_not_know_is_ignored(tmp_path: Path) -> No
     assert decode(CLIENT_TO_SCHEDULER, bytes.fromhex(written), []) == [[task]]
 
 
-# What it stands on
+# Dependencies of the codec
 
 
 def test_pycapnp_has_the_fast_accessors_that_the_codec_uses() -> None:

@@ -173,7 +173,7 @@ def test_session_goes_on_where_it_was() -> None:
     arrived, _lost = pair.say(task(1)), pair.say(task(2))
     pair.deliver(arrived)
     pair.scheduler.put(TaskResult(TaskId(numbered(1)), 0, b"", 0))
-    pair.scheduler.take()  # lost, too
+    pair.scheduler.take()  # also lost
     again = pair.client.resume(pair.scheduler.heard)
     assert pair.heard == [task(1)]
     assert [numbers(CLIENT_TO_SCHEDULER, header) for header, _ in again] == [(2, 0)]
@@ -401,7 +401,7 @@ def test_an_item_that_cannot_be_written_is_dropped_from_behind_large_ones(size: 
     assert pair.client.size_bytes() == 0
 
 
-# What peers may claim
+# Claims of peers
 
 
 def first_chunk(number: int, *sizes: int, transfer: int = 1, frames: tuple[bytes, ...] = (b"x",)) -> Message:
@@ -465,7 +465,7 @@ def test_a_value_leaves_as_it_comes_and_small_items_do_not_wait_for_it() -> None
         offset = asked.pop(0)
         pair.scheduler.put(ClientHeartbeatEcho(offset, 0))
         assert through(pair) == [ClientHeartbeatEcho(offset, 0)]
-        assert pair.scheduler.size_bytes() < LARGE_BYTES, "what is elsewhere does not count"
+        assert pair.scheduler.size_bytes() < LARGE_BYTES, "bytes at other hosts do not count"
         stream.add(offset, memoryview(value)[offset : offset + PART_BYTES])
         last = through(pair)
     [came] = last
@@ -557,7 +557,7 @@ def test_what_is_on_its_way_is_what_has_left_at_least_in_part_and_was_not_heard(
         pair.deliver(messages)
         pair.acknowledge()
         messages = pair.client.take()
-    assert pair.client.on_their_way() == [first, second], "the last of the first one has left, and was not heard"
+    assert pair.client.on_their_way() == [first, second], "the last part of the first one is sent and not acknowledged"
     pair.deliver(messages)
     pair.acknowledge()
     assert pair.client.on_their_way() == [second]

@@ -119,7 +119,7 @@ def test_what_tasks_started_ends_with_the_fork_server(node: Node, tmp_path: Path
     [fork_server] = fork_servers()
     fork_server.kill()
     node.until(lambda: not alive(first))
-    node.until(lambda: noted(note) and node.processes())  # it runs again
+    node.until(lambda: noted(note) and node.processes())  # the task runs again
 
 
 def test_a_fork_server_that_is_stopped_blocks_nobody(node: Node) -> None:
@@ -235,7 +235,7 @@ def test_a_fork_that_fails_fails_that_start_only(
         node.close()
 
 
-# The threads of BLAS and OpenMP are divided by the workers, unless the user has said otherwise.
+# The threads of BLAS and OpenMP are divided by the workers, unless the user has set them.
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(1, "8"), (3, "2"), (8, "1"), (64, "1")])

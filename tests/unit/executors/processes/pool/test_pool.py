@@ -62,7 +62,7 @@ def test_dead_processors_leave_no_descriptor_behind_though_nobody_collects_garba
         node.until(lambda: len(node.results) == 41)
         node.run(node.task(int))
         node.until(lambda: len(node.results) == 42)
-        assert open_descriptors() <= before + 20  # not one for each; what other tests have left may open some
+        assert open_descriptors() <= before + 20  # not one for each process; leftovers of other tests may open some
     finally:
         gc.enable()
 

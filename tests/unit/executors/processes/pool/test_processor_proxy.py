@@ -176,16 +176,16 @@ def processor_seconds(pid: int) -> float:
 def test_cancel_stops_a_running_task(
     node: Node, tmp_path: Path, task: Callable[..., None], survives: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if survives:  # however busy the machine is
+    if survives:  # long enough for a busy machine
         monkeypatch.setattr("scaler.executors.processes.slot.cancellation.GRACE_SECONDS", 60.0)
     resists = tmp_path / "resists"
     running, waiting = node.task(partial(resist, resists) if task is resist else task), node.task(int)
     node.run(running, waiting)
     node.until_executing()
     processors = node.processes()
-    if task is resist:  # until it is there, it can be interrupted
+    if task is resist:  # until the file exists, the task can be interrupted
         node.until(resists.exists)
-    if task is compute_in_c:  # until it is there, it can be interrupted
+    if task is compute_in_c:  # until it runs in C, the task can be interrupted
         before = processor_seconds(processors[0])
         node.until(lambda: processor_seconds(processors[0]) > before + 0.1)
     began = time.monotonic()

@@ -30,7 +30,7 @@ def test_cancel_of_the_executing_task_interrupts_it_and_nothing_else(bench: Slot
     bench.cancel(first)
     assert bench.processor.take(InterruptProcessor) == [InterruptProcessor(1)]
     assert list(bench.progress.words[1:4]) == [0, 0, 2]
-    assert bench.answers() == []  # its place is taken until it has ended
+    assert bench.answers() == []  # it keeps its place until it has ended
     bench.progress.words[3] = 0  # by the processor
     bench.finish(first, status=STOPPED)
     bench.finish(second, third)
@@ -186,7 +186,7 @@ def test_nothing_is_handed_behind_a_task_that_shall_end(bench: SlotBench) -> Non
     assert bench.handed() == [following]
 
 
-# Alone
+# Cancellation without a slot
 
 
 CANCELED, TIMED_OUT = End(TaskStatus.CANCELED), End(TaskStatus.TIMED_OUT, "too long")
@@ -226,7 +226,7 @@ def test_the_executed_task_is_interrupted_and_one_behind_it_withheld() -> None:
     bench.stop(processor, 0)
     assert bench.take(InterruptProcessor) == [InterruptProcessor(1)]
     assert processor.progress.words[3] == 1
-    assert bench.withheld == [1]  # still so
+    assert bench.withheld == [1]  # unchanged
 
 
 def test_insisting_ends_when_all_have_ended_and_begins_again_with_the_next() -> None:
@@ -239,7 +239,7 @@ def test_insisting_ends_when_all_have_ended_and_begins_again_with_the_next() -> 
     assert bench.cancellation.ends(processor) is None
     bench.execute(processor, 2)
     bench.stop(processor, 0)
-    assert len(bench.timers) == 1  # the one that was there
+    assert len(bench.timers) == 1  # the existing one
     assert bench.end_first(processor) == CANCELED
     bench.pass_seconds(2 * INSIST_SECONDS)
     assert bench.timers == []

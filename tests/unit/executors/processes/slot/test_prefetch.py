@@ -154,7 +154,7 @@ def test_nothing_waits_behind_a_long_one_even_if_all_are_wanted_together() -> No
     assert bench.handed() == [long]
     bench.finish(long, microseconds=int(NEXT_US) + 1)
     bench.run(bench.task(rows=1))
-    assert bench.handed() == short, "and a long one does not wait"
+    assert bench.handed() == short, "a long task is not queued"
 
 
 def test_a_short_task_does_not_wait_behind_a_long_one_in_the_processor() -> None:
@@ -212,7 +212,7 @@ def test_what_follows_a_task_that_came_alone_is_taken_by_the_time_of_that_task()
     stock.processor.held_us = 0.0
     stock.portions.took_us[FUNCTION].append(int(NEXT_US) + 1)
     assert stock.take(b"") == 1
-    assert stock.take(b"") == 0, "it is a long one"
+    assert stock.take(b"") == 0, "the first task was long"
 
 
 def test_a_task_that_came_alone_may_end_before_its_time_is_estimated() -> None:

@@ -31,7 +31,7 @@ def test_tasks_behind_a_long_one_are_taken_back(bench: SlotBench) -> None:
     assert bench.processor.take(KillProcessor) == []
     bench.finish(tasks[0], microseconds=20_000)
     assert bench.answers() == [(tasks[0].task_id, TaskStatus.SUCCESS)]
-    # What the processor says of the tasks that it did not start is no news, and the one that is left is handed again.
+    # The processor's reports about tasks that it did not start are ignored. The remaining task is sent again.
     bench.finish(tasks[1], tasks[2], status=STOPPED)
     assert bench.answers() == []
     assert bench.handed() == [tasks[2]]
@@ -120,7 +120,7 @@ def test_a_task_that_was_handed_while_others_were_taken_back_is_taken_back_as_we
     bench.wait(STUCK_SECONDS)
     bench.wait(SETTLE_SECONDS)
     assert bench.ask_back(late) == [late.task_id]
-    assert bench.dispatcher.next_deadline() is None  # nothing is left to take back
+    assert bench.dispatcher.next_deadline() is None  # no task is left to take back
 
 
 def test_a_task_that_was_taken_back_cannot_have_a_result(bench: SlotBench) -> None:
@@ -138,7 +138,7 @@ def test_a_task_that_was_taken_back_cannot_have_a_result(bench: SlotBench) -> No
     assert bench.handed() == [second, third]
 
 
-# Alone
+# Recall without a slot
 
 
 class RecallBench(RoomBench):
@@ -268,7 +268,7 @@ def test_one_that_began_before_it_was_withheld_may_be_a_long_one_too(is_answered
     assert bench.taken == []
     bench.pass_seconds(STUCK_SECONDS + SETTLE_SECONDS)
     assert bench.taken == behind
-    assert list(processor.progress.words[1:3]) == [1, 4]  # it may not have looked yet
+    assert list(processor.progress.words[1:3]) == [1, 4]  # the processor may not have read the page yet
 
 
 def test_when_all_is_taken_back_nothing_is_looked_at_any_more() -> None:

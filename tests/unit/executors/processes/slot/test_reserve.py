@@ -79,7 +79,7 @@ def test_those_that_lost_the_slot_to_one_that_asked_end_as_well(bench: WaitingBe
     assert len(bench.processor.take(DismissProcessor)) == extra - SPARE_KEPT
 
 
-# Alone
+# Reserve without a slot
 
 
 class ReserveBench(RoomBench):
@@ -130,7 +130,7 @@ def test_what_is_tried_again_is_not_asked_for_once_more() -> None:
     assert (bench.asked, bench.reserve.count()) == (1, READY_AHEAD)
     bench.hear(ProcessorComing(50, False))
     bench.hear(ProcessorComing(51, True))
-    for number in range(50, 70, 2):  # both fail, again and again
+    for number in range(50, 70, 2):  # both fail repeatedly
         bench.hear(ProcessorNotComing(number, is_extra=False, is_tried_again=True))
         bench.hear(ProcessorNotComing(number + 1, is_extra=True, is_tried_again=True))
         bench.reserve.fill()
@@ -156,8 +156,8 @@ def test_extra_ones_that_gave_no_results_between_two_checks_are_dismissed_but_fo
     bench.reserve.watch()
     assert len(bench.timers) == 1
     bench.wait(bench.reserve, SPARE_SECONDS)
-    assert bench.take(DismissProcessor) == []  # nothing is known of the time before
-    extra[0].results_seen += 1  # it has done something meanwhile, and is idle again
+    assert bench.take(DismissProcessor) == []  # the time before is unknown
+    extra[0].results_seen += 1  # it has run a task since, and is idle again
     bench.wait(bench.reserve, SPARE_SECONDS)
     assert bench.take(DismissProcessor) == [DismissProcessor(extra[1].number)]
     bench.wait(bench.reserve, SPARE_SECONDS)
@@ -169,7 +169,7 @@ def test_extra_ones_that_gave_no_results_between_two_checks_are_dismissed_but_fo
     assert extra[0].state == IDLE
 
 
-# Fresh ones replace all, each after what it holds.
+# Restarts: new processors replace all, each after its current tasks.
 
 
 def dismissed(bench: WaitingBench) -> list[int]:
@@ -182,7 +182,7 @@ def test_an_idle_one_ends_at_once_and_what_comes_runs_in_the_next(bench: Waiting
     task = bench.task()
     bench.run(task)
     assert bench.handed_to() == []
-    assert bench.pool.take(AddProcessor) == []  # the pool starts the next by itself
+    assert bench.pool.take(AddProcessor) == []  # the pool starts the next one without a request
     bench.tell(ProcessorDown(1, 0, "ended"))
     bench.up(is_extra=False)
     assert bench.handed_to() == [(2, [task])]
@@ -212,7 +212,7 @@ def test_one_whose_task_waits_ends_after_that_task(bench: WaitingBench) -> None:
     assert dismissed(bench) == [2]
     bench.run(child)
     asked = len(bench.pool.take(AddProcessor))
-    assert asked > 0  # no idle one is left, and the usual one is not replaced before its task has ended
+    assert asked > 0  # no processor is idle, and the usual one is not replaced before its task has ended
     bench.up()
     bench.handed_to()
     bench.end(3, child)
@@ -239,6 +239,6 @@ def test_one_that_dies_is_forgotten(bench: WaitingBench) -> None:
     task = bench.task()
     bench.run(task)
     bench.tell(RestartProcesses())
-    bench.tell(ProcessorDown(1, 1, "died"))  # the bench audits what rooms remember
+    bench.tell(ProcessorDown(1, 1, "died"))  # the bench audits the records of dead processors
     bench.tell(ProcessorComing(9, False))
     assert dismissed(bench) == []

@@ -69,7 +69,7 @@ def test_the_death_of_a_processor_is_that_of_the_row_that_ran(bench: Ranges) -> 
     task = bench.range()
     bench.run(task)
     bench.handed()
-    bench.execute(1 + 3)  # one task was there before
+    bench.execute(1 + 3)  # one task came before
     bench.die(executing=1 + 3)
     rows = row_ids(task.task_id, 4)
     assert bench.split() == [task]
@@ -107,7 +107,7 @@ def test_a_cancel_of_a_range_ends_each_row(bench: Ranges) -> None:
     bench.handed()
     bench.execute(1 + 2)
     bench.tell(Batch[RunCancel]([RunCancel(task.task_id, 0, 1)]))
-    assert bench.progress.words[3] == 1 + 2, "the row that runs is interrupted"
+    assert bench.progress.words[3] == 1 + 2, "the running row is interrupted"
     bench.ended(task, 0, 4, bytes([SUCCESS, CANCELED, CANCELED, CANCELED]))
     rows = row_ids(task.task_id, 4)
     assert sorted(bench.answers()) == [(rows[0], SUCCESS), *((row, CANCELED) for row in rows[1:])]

@@ -174,7 +174,7 @@ def test_a_result_at_the_place_of_another_run_ends_the_processor_and_loses_nothi
     assert bench.answers() == [(first.task_id, TaskStatus.SUCCESS)]
     (kill,) = bench.processor.take(KillProcessor)
     assert "result of another task" in kill.reason
-    bench.finish(second, third)  # too late: nothing more is believed
+    bench.finish(second, third)  # too late: further results are ignored
     assert bench.answers() == []
     bench.die(executing=3)
     (results,) = bench.link.take(Batch[RunResult])

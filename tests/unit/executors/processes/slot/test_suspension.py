@@ -112,7 +112,7 @@ def test_it_breathes_now_and_then(bench: PausingBench) -> None:
     bench.wait(0.01)
     assert bench.pauses() == [False]
     bench.wait(10 * STOP_MOST_SECONDS)
-    assert bench.pauses() == []  # until it has said again that it only waits
+    assert bench.pauses() == []  # until it has reported again that it only waits
     assert bench.hear(has_news=False) == [True]
     bench.wait(STOP_MOST_SECONDS)
     assert bench.pauses() == [False]
@@ -138,7 +138,7 @@ def test_a_wait_that_ends_by_itself_is_not_slept_through() -> None:
     assert bench.hear(has_news=False, wait=WAIT + 1) == []
 
 
-# Alone
+# Suspension without a slot
 
 
 class SuspensionBench(RoomBench):

@@ -109,7 +109,7 @@ def test_the_option_of_a_task_ends_it_and_no_other_one(limit_seconds: float) -> 
     assert bench.answers() == [(tasks[0].task_id, TaskStatus.SUCCESS), (tasks[1].task_id, TaskStatus.TIMED_OUT)]
 
 
-# Alone
+# TimeLimit without a slot
 
 
 class LimitBench(RoomBench):

@@ -77,7 +77,7 @@ def test_one_task_more_than_may_wait_is_ended_with_a_word(bench: WaitingBench) -
     ((ended,),) = bench.link.take(Batch[RunResult])
     assert (ended.task_id, ended.status) == (tasks[2].task_id, TaskStatus.INTERNAL_ERROR)
     assert ended.payload.startswith(b"2 tasks of its worker already wait")
-    bench.run(bench.task())  # whoever does not wait still runs
+    bench.run(bench.task())  # a task that does not wait still runs
     assert bench.handed_to()[-1][1] != []
 
 
@@ -144,7 +144,7 @@ def test_one_whose_other_thread_waits_goes_on_unasked(bench: WaitingBench) -> No
     bench.tell(ProcessorUnblocked(1, 1))
     assert bench.resumed() == [parent.task_id]
     bench.end(2, child)
-    assert bench.handed_to() == []  # the place is taken
+    assert bench.handed_to() == []  # the slot is taken
     bench.end(1, parent)
     assert [tasks for _, tasks in bench.handed_to()] == [[other]]
 
@@ -183,7 +183,7 @@ def test_one_that_is_cancelled_while_it_asks_goes_on_at_once(bench: WaitingBench
     bench.ask(1)
     bench.cancel(parent)
     assert bench.permitted() == [1]
-    assert bench.resumed() == []  # its end will be the news; another scheduler may have a run that looks the same
+    assert bench.resumed() == []  # its end is reported instead; another scheduler may have a run that looks the same
 
 
 def test_the_death_of_a_waiting_one_is_that_of_its_task(bench: WaitingBench) -> None:
@@ -221,7 +221,7 @@ def test_the_scheduler_hears_of_the_run_that_waits(bench: WaitingBench) -> None:
     assert bench.link.take(Batch[RunUnblocked]) == [Batch[RunUnblocked]([RunUnblocked(parent.task_id, 0, 1)])]
 
 
-# Alone: between the rooms that a blocked task concerns, without a slot
+# SlotTurns without a slot, with the parts that a blocked task concerns
 
 
 class TurnsBench(RoomBench):
@@ -310,7 +310,7 @@ def test_a_task_that_shall_end_does_not_wait_for_the_slot() -> None:
     assert (first.state, second.state) == (LOOSE, BLOCKED)
     bench.ask(second)
     assert (second.state, bench.resumed()) == (LOOSE, [first.number, second.number])
-    assert bench.told(Batch[RunUnblocked]) == []  # their ends are the next news
+    assert bench.told(Batch[RunUnblocked]) == []  # their ends are reported next
 
 
 def test_nothing_is_handed_out_while_a_loose_or_a_killed_one_runs() -> None:
@@ -338,7 +338,7 @@ def test_one_that_goes_on_unasked_gets_the_slot_if_nothing_runs() -> None:
 
 def test_one_whose_blocked_task_has_ended_is_loose_while_it_holds_others() -> None:
     bench = TurnsBench()
-    parent = bench.running(tasks=2)  # the page says that no task is executed: nothing is taken back
+    parent = bench.running(tasks=2)  # the page shows no executing task: no task is taken back
     bench.block(parent, is_stuck=False)
     assert parent.state == BLOCKED
     bench.end(parent)

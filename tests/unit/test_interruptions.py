@@ -28,13 +28,13 @@ def raise_it(error: BaseException) -> NoReturn:
     raise error
 
 
-def hear_ctrl_c() -> None:
+def press_ctrl_c() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def hear_ctrl_c_and_pass_it_on() -> None:
+def press_ctrl_c_and_pass_it_on() -> None:
     try:
-        hear_ctrl_c()
+        press_ctrl_c()
     except KeyboardInterrupt as error:  # noqa: TRY203 - as code of users does
         raise error  # noqa: TRY201
 
@@ -118,11 +118,11 @@ def test_in_another_thread_each_one_is_the_error_of_that_value() -> None:
     assert type(caught[0]) is DeserializeObjectError
 
 
-@pytest.mark.parametrize("hear", [hear_ctrl_c, hear_ctrl_c_and_pass_it_on])
+@pytest.mark.parametrize("press", [press_ctrl_c, press_ctrl_c_and_pass_it_on])
 @pytest.mark.parametrize("do", [read, write])
-def test_ctrl_c_is_no_error_of_a_value(do: Callable[..., object], hear: Callable[[], None]) -> None:
+def test_ctrl_c_is_no_error_of_a_value(do: Callable[..., object], press: Callable[[], None]) -> None:
     with pytest.raises(KeyboardInterrupt):
-        do(hear)
+        do(press)
 
 
 def test_an_exception_that_was_raised_elsewhere_before_is_the_error_of_the_value_that_raises_it() -> None:

@@ -94,17 +94,17 @@ def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> 
 
 
 def test_without_a_scheduler_it_says_so_until_there_is_one(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    def said() -> int:
+    def logged() -> int:
         return caplog.text.count("no scheduler has answered at tcp://127.0.0.1:1")
 
     bench.wait(4)
-    assert said() == 1
+    assert logged() == 1
     bench.up()
     bench.tell(LinkLost("gone"))
     bench.wait(2)
-    assert said() == 1
+    assert logged() == 1
     bench.wait(2)
-    assert said() == 2
+    assert logged() == 2
     bench.wait(28)
     assert bench.ends[0] == 0
 
@@ -205,11 +205,11 @@ def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
 
 
 def test_it_says_so_after_three_seconds_and_then_every_thirty(caplog: pytest.LogCaptureFixture) -> None:
-    bench, said = Bench("tcp://10.0.0.1:2345", 100), []
+    bench, logged = Bench("tcp://10.0.0.1:2345", 100), []
     for _ in range(96):
         bench.wait(1)
-        said.append(caplog.text.count("no scheduler has answered at tcp://10.0.0.1:2345"))
-    assert [said.index(count) + 1 for count in range(1, 5)] == [3, 33, 63, 93]
+        logged.append(caplog.text.count("no scheduler has answered at tcp://10.0.0.1:2345"))
+    assert [logged.index(count) + 1 for count in range(1, 5)] == [3, 33, 63, 93]
     assert "for 33 s. Is that its address" in caplog.text
     assert "ends after 100 s without one" in caplog.text
 

@@ -39,10 +39,10 @@ class Bench:
         assert self.edge.flush()
         hellos = len(self.scheduler.hellos)
         self.scheduler.until(lambda: len(self.scheduler.hellos) > hellos)
-        self.until_heard()
+        self.until_received()
         self.edge.begin()
 
-    def until_heard(self) -> bool:
+    def until_received(self) -> bool:
         """Receive until a message has arrived. Return whether the last call of `receive` reported more to do."""
         deadline = time.monotonic() + 20
         before = (len(self.link.messages), self.edge.undecodable)
@@ -158,17 +158,17 @@ def test_session_that_goes_on_says_what_was_not_heard_and_what_waits(bench: Benc
 def test_what_follows_a_reply_waits_until_the_link_has_chosen_the_session(bench: Bench) -> None:
     bench.greet()
     bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
-    bench.until_heard()
+    bench.until_received()
     bench.edge.connect(bench.ref)
     bench.edge.send_hello(HELLO)
     assert bench.edge.flush()
     bench.scheduler.until(lambda: len(bench.scheduler.hellos) == 2)
     bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"p" * 16), "", ())])
     bench.link.messages.clear()
-    bench.until_heard()
+    bench.until_received()
     assert [type(message) for message in bench.link.messages] == [Batch[HelloReply]]
     bench.edge.begin()
-    bench.until_heard()
+    bench.until_received()
     assert [type(message) for message in bench.link.messages[1:]] == [Batch[ObjectInstruction]]
 
 
@@ -178,12 +178,12 @@ def test_link_learns_what_the_scheduler_has_heard_and_that_something_came(bench:
     result = RunResult(TaskId(b"t" * 16), 0, 1, 0, b"", 0, ())
     bench.edge.send([result])
     assert bench.edge.flush()
-    bench.until_heard()
+    bench.until_received()
     assert {type(message) for message in bench.link.messages} == {LinkHeard}
     assert [item for message in bench.link.messages for item in message.items] == [result]
 
 
-def hear_of_a_result(bench: Bench) -> RunResult:
+def receive_acknowledgement(bench: Bench) -> RunResult:
     """Receive a message that acknowledges a result. Return the result; the link does not know of the acknowledgement
     yet.
     """
@@ -195,14 +195,14 @@ def hear_of_a_result(bench: Bench) -> RunResult:
     bench.scheduler.acknowledges = True
     bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
     bench.link.messages.clear()
-    assert bench.until_heard(), "the turn continues"
+    assert bench.until_received(), "the turn continues"
     assert [type(message) for message in bench.link.take()] == [Batch[ObjectInstruction]]
     return result
 
 
 def test_what_has_come_goes_to_the_link_before_the_news_of_what_was_heard(bench: Bench) -> None:
     bench.greet()
-    result = hear_of_a_result(bench)
+    result = receive_acknowledgement(bench)
     bench.edge.receive()
     bench.shell.dispatcher.run()
     assert bench.link.messages == [LinkHeard([result])]
@@ -210,7 +210,7 @@ def test_what_has_come_goes_to_the_link_before_the_news_of_what_was_heard(bench:
 
 def test_a_connection_ends_after_the_news_of_what_was_heard_on_it(bench: Bench) -> None:
     bench.greet()
-    result = hear_of_a_result(bench)
+    result = receive_acknowledgement(bench)
     bench.edge.hang_up()
     bench.shell.dispatcher.run()
     assert bench.link.messages == [LinkHeard([result])]
@@ -221,20 +221,20 @@ def test_a_message_that_comes_alone_is_answered_before_the_next_one_is_asked_for
     assert not bench.edge.receive()
     connection = bench.edge._open
     assert connection is not None
-    receive, has_come = connection.socket.receive, []
+    receive, arrived = connection.socket.receive, []
 
     def counted() -> Any:
         message = receive()
-        has_come.append(message is not None)
+        arrived.append(message is not None)
         return message
 
     connection.socket.receive = counted  # type: ignore[method-assign]
     for _ in range(2):
         bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
-        bench.until_heard()
-        assert has_come[-1], "the socket was not read again"
+        bench.until_received()
+        assert arrived[-1], "the socket was not read again"
         bench.edge.receive()
-        assert not has_come[-1]
+        assert not arrived[-1]
 
 
 def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Bench) -> None:
@@ -243,7 +243,7 @@ def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Ben
     bench.scheduler.send_bytes(b"garbage")
     bench.scheduler.send([DisconnectResponse("heard by nobody")])
     bench.edge.send([WorkerHeartbeat(1)])
-    bench.until_heard()
+    bench.until_received()
     assert bench.edge.undecodable == 1
     assert [type(message) for message in bench.link.messages] == [LinkUnreadable]
     assert not bench.edge.receive()
@@ -298,7 +298,7 @@ def test_a_message_that_cannot_be_read_for_whatever_reason_ends_its_connection_a
     with monkeypatch.context() as patch:
         patch.setattr(bench.edge.session.pipe, "receive", fails)
         bench.scheduler.send([DisconnectResponse("heard by nobody")])
-        bench.until_heard()
+        bench.until_received()
     assert [type(message) for message in bench.link.messages] == [LinkUnreadable]
     assert "a mistake of the codec" in bench.link.messages[0].reason
     assert "a mistake of the codec" in caplog.text

@@ -69,10 +69,10 @@ def test_a_task_that_is_open_is_not_new_again_but_a_later_attempt_is(ledger: Led
 def test_what_is_said_of_runs_is_sorted_into_open_ones_and_others(ledger: Ledger) -> None:
     near, far = task(0), task(1)
     ledger.add([near, far])
-    good = [RecallRequest(each.task_id, 9, each.attempt) for each in (near, far)]
+    known = [RecallRequest(each.task_id, 9, each.attempt) for each in (near, far)]
     stale = RecallRequest(near.task_id, 0, near.attempt - 1)
     unknown = RecallRequest(task().task_id, 0, 7)
-    assert ledger.by_worker([*good, stale, unknown]) == ({0: [good[0]], 1: [good[1]]}, [stale, unknown])
+    assert ledger.by_worker([*known, stale, unknown]) == ({0: [known[0]], 1: [known[1]]}, [stale, unknown])
 
 
 def test_a_run_is_held_until_its_result_has_arrived(ledger: Ledger) -> None:
@@ -214,11 +214,11 @@ def test_a_result_that_is_too_large_for_the_scheduler_is_the_failure_of_its_task
         result(run, frames) for run, frames in zip(runs, [(), (bytes(101),), (bytes(100),)], strict=True)
     )
     ledger.tally = Tally()
-    said = ledger.finish(Batch[RunResult]([small, large, other]))
-    assert [said[0], said[2]] == [small, other]
-    error = failure_of(said[1])
+    reported = ledger.finish(Batch[RunResult]([small, large, other]))
+    assert [reported[0], reported[2]] == [small, other]
+    error = failure_of(reported[1])
     assert (error.size, error.budget, error.host) == (101, 100, "the scheduler at tcp://there:1")
-    assert ledger.results() == said
+    assert ledger.results() == reported
     assert ledger.large_result(ObjectId(large.task_id)) == ()
     assert not ledger.has_tasks
 
@@ -281,10 +281,10 @@ def test_a_large_result_stays_here_and_its_location_is_said(keeper: tuple[Ledger
     ledger, values = keeper
     run = task()
     ledger.add([run])
-    (said,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
-    assert (said.frames, values.results()) == ((), [said])
-    assert bytes(frames_at(said.location)[0]) == b"v" * 100_000
-    assert ledger.results() == [said]
+    (reported,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
+    assert (reported.frames, values.results()) == ((), [reported])
+    assert bytes(frames_at(reported.location)[0]) == b"v" * 100_000
+    assert ledger.results() == [reported]
 
 
 def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(
@@ -293,16 +293,16 @@ def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(
     ledger, values = keeper
     run, other = task(), task()
     ledger.add([run, other])
-    (said,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
+    (reported,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
     ledger.finish(Batch[RunResult]([result(other)]))
-    ledger.heard([said, result(other)])
+    ledger.heard([reported, result(other)])
     assert ledger.held() == HELD_RUN.pack(run.task_id, run.attempt, run.worker)
-    assert ledger.results() == [said]
+    assert ledger.results() == [reported]
     order = RunCancel(run.task_id, run.worker, run.attempt)
     assert ledger.without_result([order, replace(order, attempt=run.attempt + 1)]) == [
         replace(order, attempt=run.attempt + 1)
     ]
-    values.drop(ObjectId(run.task_id), said.location)
+    values.drop(ObjectId(run.task_id), reported.location)
     assert (ledger.held(), ledger.results()) == (b"", [])
 
 
@@ -337,8 +337,8 @@ def test_a_value_that_a_newer_attempt_may_replace_is_not_named_in_a_hello(keeper
     old = task(attempt=7)
     again = task(attempt=8, task_id=old.task_id)
     ledger.add([old])
-    (said,) = ledger.finish(Batch[RunResult]([in_a_block(old)]))
-    ledger.heard([said])
+    (reported,) = ledger.finish(Batch[RunResult]([in_a_block(old)]))
+    ledger.heard([reported])
     ledger.add([again])
     assert ledger.held() == held(again)
     (newer,) = ledger.finish(Batch[RunResult]([in_a_block(again)]))  # before the scheduler has answered
@@ -350,8 +350,8 @@ def test_the_result_of_an_older_attempt_takes_nobodys_place(keeper: tuple[Ledger
     old = task(attempt=7)
     ledger.add([old])
     ledger.add([task(attempt=8, task_id=old.task_id)])
-    (said,) = ledger.finish(Batch[RunResult]([in_a_block(old)]))
-    assert (bool(said.frames), said.location, values.ids()) == (True, b"", [])
+    (reported,) = ledger.finish(Batch[RunResult]([in_a_block(old)]))
+    assert (bool(reported.frames), reported.location, values.ids()) == (True, b"", [])
 
 
 def test_no_task_says_where_its_result_is(keeper: tuple[Ledger, NodeValues]) -> None:
@@ -359,8 +359,8 @@ def test_no_task_says_where_its_result_is(keeper: tuple[Ledger, NodeValues]) -> 
     run = task()
     ledger.add([run])
     forged = replace(result(run), location=SharedBlock.of([b"somebody else's"]).location())
-    (said,) = ledger.finish(Batch[RunResult]([forged]))
-    assert (said.location, said.frames) == (b"", ())
+    (reported,) = ledger.finish(Batch[RunResult]([forged]))
+    assert (reported.location, reported.frames) == (b"", ())
 
 
 def test_a_result_that_is_too_large_for_the_scheduler_does_not_stay(keeper: tuple[Ledger, NodeValues]) -> None:
@@ -368,5 +368,5 @@ def test_a_result_that_is_too_large_for_the_scheduler_does_not_stay(keeper: tupl
     ledger.value_bytes = 50_000
     run = task()
     ledger.add([run])
-    (said,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
-    assert (said.status, said.location, values.ids()) == (TaskStatus.FAILED, b"", [])
+    (reported,) = ledger.finish(Batch[RunResult]([in_a_block(run)]))
+    assert (reported.status, reported.location, values.ids()) == (TaskStatus.FAILED, b"", [])

@@ -220,8 +220,8 @@ def test_what_still_comes_of_a_scheduler_that_is_no_more_does_not_touch_the_same
     )
     assert {item.attempt for item in bench.door.take()} <= {20}
     bench.reconnect(NEXT_SCHEDULER)
-    said = bench.door.take()
-    assert [item for item in said if type(item) is RunBlocked] == [RunBlocked(task.task_id, 0, 70)]
+    sent = bench.door.take()
+    assert [item for item in sent if type(item) is RunBlocked] == [RunBlocked(task.task_id, 0, 70)]
     results = bench.finish(again)
     assert bench.door.take() == results
 
@@ -349,11 +349,11 @@ def test_tasks_that_wait_are_said_again_on_the_next_connection_as_long_as_they_w
     tasks = [bench.task() for _ in range(3)]
     bench.tell(Batch[RunTask](tasks))
     waits = [RunBlocked(task.task_id, 0, 1) for task in tasks]
-    goes_on = RunUnblocked(tasks[1].task_id, 0, 1)
-    bench.tell(Batch[RunBlocked](waits), Batch[RunUnblocked]([goes_on]))
+    unblocked = RunUnblocked(tasks[1].task_id, 0, 1)
+    bench.tell(Batch[RunBlocked](waits), Batch[RunUnblocked]([unblocked]))
     bench.finish(tasks[2])
-    said = bench.door.take()
-    assert [item for item in said if type(item) is not RunResult] == [*waits, goes_on]
+    sent = bench.door.take()
+    assert [item for item in sent if type(item) is not RunResult] == [*waits, unblocked]
     bench.reconnect()
     assert [item for item in bench.door.take() if type(item) is RunBlocked] == waits[:1]
 
@@ -464,8 +464,8 @@ def test_it_reports_again_and_again_until_it_is_told_to_stop(bench: Bench) -> No
     first, second = WORKER_ROW.iter_unpack(report.workers)
     assert (first[1], first[-1], second[1], second[-1]) == (0, 2, 1, 0)
     assert [row[:6] for row in BIN_ROW.iter_unpack(report.bins)] == [(0, 0, 2, 0, 0, 0)]
-    ((short, here, success, *_),) = FUNCTION_ROW.iter_unpack(report.functions)
-    assert (short, here, success) == (public_id(tasks[0].function_id), 1, 2)
+    ((short, successes, success, *_),) = FUNCTION_ROW.iter_unpack(report.functions)
+    assert (short, successes, success) == (public_id(tasks[0].function_id), 1, 2)
     assert report.pid == os.getpid()
     bench.tell(Batch[WatchRequest]([WatchRequest(0, 0)]))
     bench.door.take()
@@ -592,10 +592,10 @@ def test_a_result_during_which_schedulers_end_is_given_up_and_said_as_a_failure(
     result = RunResult(run.task_id, 0, run.attempt, TaskStatus.SUCCESS, b"", 0, (bytes(5_000_000),))
     bench.tell(Batch[RunResult]([result]))
     for number in range(TRIES_MOST):
-        (said,) = bench.door.take()
-        assert said == result
+        (sent,) = bench.door.take()
+        assert sent == result
         pipe = bench.door.session.pipe  # as the edge does
-        pipe.put(said)
+        pipe.put(sent)
         pipe.take()
         bench.reconnect(bytes([65 + number]) * 16)
     (given_up,) = bench.door.take()
@@ -610,8 +610,8 @@ def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench
     bench.door.take()
     bench.tell(Leave("SIGTERM", drain_seconds=60))
     assert bench.door.take() == [DrainRequest("SIGTERM")]
-    [wishes] = bench.workers[0].take(Batch[RecallRequest])
-    assert [wish.task_id for wish in wishes] == [running.task_id, waiting.task_id]
+    [recalls] = bench.workers[0].take(Batch[RecallRequest])
+    assert [request.task_id for request in recalls] == [running.task_id, waiting.task_id]
     bench.tell(Batch[RecallResponse]([RecallResponse(waiting.task_id, 0, 1)]))
     bench.wait(1)
     assert DisconnectRequest("SIGTERM") not in bench.door.take()
@@ -627,7 +627,7 @@ def test_who_leaves_without_a_drain_gives_back_what_waits_and_goes_soon(bench: B
     bench.door.take()
     bench.tell(Leave("SIGTERM"))
     assert bench.door.take() == [DrainRequest("SIGTERM")]
-    assert [wish.task_id for wish in bench.workers[0].take(Batch[RecallRequest])[0]] == [
+    assert [request.task_id for request in bench.workers[0].take(Batch[RecallRequest])[0]] == [
         running.task_id,
         waiting.task_id,
     ]
@@ -723,8 +723,8 @@ def test_what_the_scheduler_asks_for_and_does_not_take_is_said(keeper: Bench) ->
 
 
 def test_what_stays_here_is_said_to_another_scheduler_before_what_only_was_fetched(keeper: Bench) -> None:
-    [said] = keeper.door.take()
-    keeper.tell(LinkHeard([said]))
+    [sent] = keeper.door.take()
+    keeper.tell(LinkHeard([sent]))
     keeper.reconnect(b"2" * 16)
-    assert said in keeper.door.take()
+    assert sent in keeper.door.take()
     assert keeper.objects.take(ReportKeptObjects)

@@ -389,9 +389,9 @@ def test_a_result_is_supplied_and_what_is_not_here_is_said(bench: Bench) -> None
     keep_result(bench)
     bench.tell(Batch[ObjectRequest]([ObjectRequest(ONE, 1), ObjectRequest(TWO, 1)]))
     [supplied] = bench.link.take(ObjectsSupplied)
-    here, gone = supplied.responses
-    assert [bytes(frame) for frame in here.frames] == [b"r" * 100_000]
-    assert (gone.found, gone.frames, gone.reason) == (0, (), "its host no longer has it")
+    present, missing = supplied.responses
+    assert [bytes(frame) for frame in present.frames] == [b"r" * 100_000]
+    assert (missing.found, missing.frames, missing.reason) == (0, (), "its host no longer has it")
 
 
 def ask(bench: Bench, *requests: PartRequest) -> list[ObjectPart]:
@@ -408,8 +408,8 @@ def test_a_result_is_supplied_part_by_part_while_it_is_the_one_that_is_meant(ben
     assert ask(bench, PartRequest(ONE, location, 0, 10)) == [], "the newer result is reported to the scheduler"
     [part] = ask(bench, PartRequest(ONE, newer, 0, 10))
     assert part.frames == (b"n" * 10,)
-    [gone] = ask(bench, PartRequest(TWO, b"", 0, 10))
-    assert (gone.frames, gone.reason) == ((), object_cache.GONE)
+    [missing] = ask(bench, PartRequest(TWO, b"", 0, 10))
+    assert (missing.frames, missing.reason) == ((), object_cache.GONE)
 
 
 def test_a_value_that_leaves_part_by_part_is_read_from_the_disk_once_and_goes_back_there(tmp_path: Path) -> None:
@@ -537,17 +537,17 @@ def test_with_each_result_that_is_read_the_first_task_begins_that_a_held_worker_
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     small.store.hot_most = 0  # memory stays full
     holds = [worker.take(PauseTasks)[-1].may_start for worker in small.workers]
-    late, early, next_one = (RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"") for n in (9, 7, 8))
-    assert not any(hold(task) for hold, task in zip(holds, (late, early), strict=True))
+    later, earlier, next_one = (RunTask(TaskId(bytes([n]) * 16), 0, n, TWO, b"", b"") for n in (9, 7, 8))
+    assert not any(hold(task) for hold, task in zip(holds, (later, earlier), strict=True))
     delete(small, 1)
     (hold,) = small.workers[1].take(PauseTasks)
     assert small.workers[0].take(PauseTasks) == []
-    assert hold.may_start(early)
-    assert hold.may_start(early)  # it had to wait for its objects
+    assert hold.may_start(earlier)
+    assert hold.may_start(earlier)  # it had to wait for its objects
     assert not hold.may_start(next_one)
     delete(small, 2)
     (hold,) = small.workers[1].take(PauseTasks)
-    assert not holds[0](late)
+    assert not holds[0](later)
     assert hold.may_start(next_one)
     small.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.DELETE, TWO, "", ())]))
     assert held(small) == [[], []]  # a copy of an argument is not a result

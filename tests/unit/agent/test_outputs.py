@@ -21,8 +21,8 @@ def result(task_id: TaskId) -> RunResult:
 
 def test_lines_pass_as_they_are() -> None:
     outputs = OutputLimiter(10, VirtualClock(1000.0))
-    said = lines(ONE, 3, dropped=2)
-    assert outputs.passing(said, is_up=True) == said
+    printed = lines(ONE, 3, dropped=2)
+    assert outputs.passing(printed, is_up=True) == printed
     assert not outputs.unreported
 
 

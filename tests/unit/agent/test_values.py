@@ -29,9 +29,9 @@ def arrived(*frames: bytes) -> list[memoryview]:
 
 def take(values: NodeValues, object_id: ObjectId, frames: Frames, account: int = 1) -> bytes:
     """Have a result kept. Return its location, or no bytes if the result is sent instead."""
-    said = values.take(RunResult(TaskId(object_id), 0, 1, TaskStatus.SUCCESS, b"", 0, frames), account)
-    assert bool(said.frames) is not bool(said.location)
-    return said.location
+    taken = values.take(RunResult(TaskId(object_id), 0, 1, TaskStatus.SUCCESS, b"", 0, frames), account)
+    assert bool(taken.frames) is not bool(taken.location)
+    return taken.location
 
 
 @pytest.mark.parametrize("content", [SMALL, LARGE])
@@ -59,10 +59,10 @@ def test_what_others_have_with_an_id_is_not_replaced_by_a_result() -> None:
     assert take(values, ONE, arrived(LARGE)) == b""
     assert store.frames(ONE) == [b"a copy"]
     store.drop(ONE)
-    said = take(values, ONE, arrived(LARGE))
+    location = take(values, ONE, arrived(LARGE))
     assert take(values, ONE, arrived(SMALL), account=2) == b""
-    assert values.is_at(ONE, said)
-    assert values.drop(ONE, said)
+    assert values.is_at(ONE, location)
+    assert values.drop(ONE, location)
     assert take(values, ONE, arrived(SMALL), account=2)
 
 

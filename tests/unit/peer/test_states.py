@@ -23,11 +23,11 @@ from scaler.peer.states import (
 
 
 def test_a_conversation_from_its_first_hello_to_its_goodbye() -> None:
-    state, said = AWAY, []
+    state, actions = AWAY, []
     for event in (PAUSE_OVER, OPENED, RESET, LEAVE, states.ANSWERED):
         state, action = next_step(state, event)
-        said.append(action)
-    assert said == [OPEN, HELLO, RESUBMIT, GOODBYE, states.END]
+        actions.append(action)
+    assert actions == [OPEN, HELLO, RESUBMIT, GOODBYE, states.END]
     assert state is ENDED
 
 
@@ -40,8 +40,8 @@ def test_what_comes_too_late_changes_nothing() -> None:
 def test_items_are_said_after_a_welcome_only_and_hellos_on_new_connections_only() -> None:
     steps = [(state, event, *step) for state, row in TRANSITIONS.items() for event, step in row.items()]
     assert {(state, event) for state, event, _, action in steps if action is HELLO} == {(AWAY, OPENED)}
-    begins = {states.RESUME, RESUBMIT, states.START_OVER}
-    assert {(state, after) for state, _, after, action in steps if action in begins} == {(GREETING, UP)}
+    starts = {states.RESUME, RESUBMIT, states.START_OVER}
+    assert {(state, after) for state, _, after, action in steps if action in starts} == {(GREETING, UP)}
     assert {state for state, _, _, action in steps if action in {states.HEARTBEAT, GOODBYE}} == {UP}
 
 

@@ -194,8 +194,8 @@ def test_it_looks_after_each_reload_and_each_cell_and_else_seldom(
     assert not looked()
     importlib.reload(module)
     assert (looked(), looked()) == (True, False)
-    for begins in cells:
-        begins("the cell")
+    for start_cell in cells:
+        start_cell("the cell")
     assert (looked(), looked()) == (True, False)
     clock.now += loaded_modules.LOOK_SECONDS
     assert (looked(), looked()) == (True, False)

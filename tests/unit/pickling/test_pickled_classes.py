@@ -170,8 +170,8 @@ def test_classes_of_all_kinds_arrive_where_they_are_not_known() -> None:
         "value.base",
     ]
     what = "[" + ", ".join(word.replace("value", f"value[{place}]") for place, word in enumerate(words)) + "]"
-    there = ["RED", 9, 4, "no", "Square", 5, 4.0]
-    assert read_elsewhere(what, pickled_classes.dumps(values), pickled_classes.dumps(values)) == [there, there]
+    expected = ["RED", 9, 4, "no", "Square", 5, 4.0]
+    assert read_elsewhere(what, pickled_classes.dumps(values), pickled_classes.dumps(values)) == [expected, expected]
     read = pickle.loads(pickled_classes.dumps([Colour.RED, Square, OwnError]))
     assert read == [Colour.RED, Square, OwnError]
 

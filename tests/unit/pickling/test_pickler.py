@@ -96,15 +96,15 @@ def test_a_function_of_the_main_script_travels_with_an_empty_cache() -> None:
 
     twice.unit = "m"  # type: ignore[attr-defined]
     twice(1)
-    there, _ = echoed(twice)
-    assert there(4) == 8
-    assert there.cache_parameters() == {"maxsize": 7, "typed": True}
-    assert (there.cache_info().misses, there.__name__, there.unit) == (1, "twice", "m")
+    copy, _ = echoed(twice)
+    assert copy(4) == 8
+    assert copy.cache_parameters() == {"maxsize": 7, "typed": True}
+    assert (copy.cache_info().misses, copy.__name__, copy.unit) == (1, "twice", "m")
 
 
 def test_so_does_the_cache_of_a_partial_which_has_no_name() -> None:
-    there, _ = echoed(functools.lru_cache(maxsize=7)(functools.partial(int.__add__, 2)))
-    assert (there(4), there.cache_parameters()["maxsize"]) == (6, 7)
+    copy, _ = echoed(functools.lru_cache(maxsize=7)(functools.partial(int.__add__, 2)))
+    assert (copy(4), copy.cache_parameters()["maxsize"]) == (6, 7)
 
 
 def test_so_does_a_method_and_one_that_calls_itself() -> None:
@@ -117,8 +117,8 @@ def test_so_does_a_method_and_one_that_calls_itself() -> None:
         def row(self, n: int) -> int:
             return 10 * n
 
-    there, _ = echoed(fibonacci)
-    assert (there(60), there.cache_info().misses) == (1548008755920, 61)
+    copy, _ = echoed(fibonacci)
+    assert (copy(60), copy.cache_info().misses) == (1548008755920, 61)
     assert echoed([Table()])[0][0].row(3) == 30
 
 

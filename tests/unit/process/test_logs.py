@@ -53,8 +53,8 @@ def test_several_files_get_the_same(tmp_path: Path) -> None:
 def test_level_decides_what_is_heard(tmp_path: Path, level: str, heard: int) -> None:
     set_up_logging(LoggingConfig((str(tmp_path / "log"),), level))
     logger = logging.getLogger("scaler.anything")
-    for say in (logger.debug, logger.info, logger.warning, logger.error):
-        say("x")
+    for write in (logger.debug, logger.info, logger.warning, logger.error):
+        write("x")
     assert len((tmp_path / "log").read_text().splitlines()) == heard
 
 
@@ -250,10 +250,10 @@ def test_a_task_waits_for_no_reader_and_its_lines_stay_whole(monkeypatch: pytest
         monkeypatch.setattr(sys, "stdout", stream)
         set_up_logging(LoggingConfig(("/dev/stdout",)), worker="a")
         logger = logging.getLogger("scaler.task")
-        begun = time.monotonic()
+        started = time.monotonic()
         for _ in range(100):
             logger.info("x" * 7000)
-        assert time.monotonic() - begun < 100 * SLOW_READER_SECONDS / 4, "logging waits once"
+        assert time.monotonic() - started < 100 * SLOW_READER_SECONDS / 4, "logging waits once"
         *lines, cut = os.read(reader, 1 << 20).decode().split("\n")
         assert {line[-7000:] for line in lines} == {"x" * 7000}
         logger.info("somebody reads again")

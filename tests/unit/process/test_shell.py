@@ -112,7 +112,7 @@ class Running:
         self.shell.loop.call_soon_threadsafe(call)
         assert is_done.wait(10)
 
-    def says(self, lines: int) -> list[str]:
+    def read_lines(self, lines: int) -> list[str]:
         said = b""
         while said.count(b"\n") < lines:
             said += self.end.recv(4096)
@@ -144,17 +144,17 @@ def running(event_loop: str) -> Iterator[Running]:
 
 def test_what_arrives_reaches_the_actor_and_its_answer_leaves(running: Running) -> None:
     running.end.sendall(b"one\ntwo\n")
-    assert running.says(2) == ["one", "two"]
+    assert running.read_lines(2) == ["one", "two"]
     running.end.sendall(b"three\n")
-    assert running.says(1) == ["three"]
+    assert running.read_lines(1) == ["three"]
 
 
 def test_idle_shell_sleeps(running: Running) -> None:
     running.end.sendall(b"one\n")
-    running.says(1)
+    running.read_lines(1)
     before = running.edge.receives
     running.end.sendall(b"later 0.05\n")
-    running.says(1)
+    running.read_lines(1)
     assert running.edge.receives - before < 10
 
 
@@ -162,13 +162,13 @@ def test_timers_are_kept_in_order(running: Running) -> None:
     started = time.monotonic()
     running.end.sendall(b"later 0.06\n")
     running.end.sendall(b"later 0.02\n")
-    assert running.says(2) == ["after 0.02", "after 0.06"]
+    assert running.read_lines(2) == ["after 0.02", "after 0.06"]
     assert time.monotonic() - started >= 0.06
 
 
 def test_mail_from_another_thread_wakes_the_shell(running: Running) -> None:
     running.edge.echo.tell(Line("from outside"))
-    assert running.says(1) == ["from outside"]
+    assert running.read_lines(1) == ["from outside"]
 
 
 def test_signal_calls_its_handler_in_the_loop_and_a_turn_follows(event_loop: str) -> None:
@@ -209,13 +209,13 @@ def test_stop_ends_with_the_first_code_that_is_not_zero(running: Running) -> Non
 
 
 def test_what_was_said_in_the_last_turn_still_leaves(running: Running) -> None:
-    def say_and_stop() -> None:
+    def send_and_stop() -> None:
         running.edge.echo.send(Line("goodbye"))
         running.shell.loop.call_soon(running.shell.stop)
         running.shell.turn()
 
-    running.in_loop(say_and_stop)
-    assert running.says(1) == ["goodbye"]
+    running.in_loop(send_and_stop)
+    assert running.read_lines(1) == ["goodbye"]
     running.thread.join(10)
     assert running.exit_code == 0
 
@@ -241,10 +241,10 @@ def test_watched_descriptor_calls_back_until_it_is_unwatched(running: Running) -
         assert heard.acquire(timeout=10)
     running.in_loop(running.shell.unwatch, reader)
     running.end.sendall(b"done\n")
-    running.says(1)
+    running.read_lines(1)
     os.write(writer, b"x")
     running.end.sendall(b"done\n")
-    running.says(1)
+    running.read_lines(1)
     assert not heard.acquire(blocking=False)
     os.close(reader)
     os.close(writer)
@@ -387,7 +387,7 @@ def test_what_need_not_be_done_now_is_done_bit_by_bit(running: Running) -> None:
     while len(done) < 3:  # messages are handled between any two steps
         before = len(done)
         running.end.sendall(b"one\n")
-        assert running.says(1) == ["one"]
+        assert running.read_lines(1) == ["one"]
         wait_until(lambda before=before: len(done) > before, "a step is done")  # type: ignore[misc]
 
 

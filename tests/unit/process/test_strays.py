@@ -23,17 +23,17 @@ def sleeper(**environment: str) -> subprocess.Popen[bytes]:
 
 
 def test_those_of_another_processor_are_ended_and_no_others() -> None:
-    others, here, unknown = sleeper(SCALER_PROCESSOR="7"), sleeper(SCALER_PROCESSOR="8"), sleeper()
+    stray, own_child, unknown = sleeper(SCALER_PROCESSOR="7"), sleeper(SCALER_PROCESSOR="8"), sleeper()
     waited_for = sleeper(SCALER_PROCESSOR="7")
     strays.own.add(waited_for.pid)
     try:
-        assert {others.pid, here.pid, unknown.pid, waited_for.pid} <= set(strays.children_of(os.getpid()))
+        assert {stray.pid, own_child.pid, unknown.pid, waited_for.pid} <= set(strays.children_of(os.getpid()))
         strays.end_strays((8,))
-        wait_until(lambda: not alive(others.pid), "the stray has ended")
-        assert all(alive(each.pid) for each in (here, unknown, waited_for))
+        wait_until(lambda: not alive(stray.pid), "the stray has ended")
+        assert all(alive(each.pid) for each in (own_child, unknown, waited_for))
     finally:
         strays.own.discard(waited_for.pid)
-        for each in (others, here, unknown, waited_for):
+        for each in (stray, own_child, unknown, waited_for):
             each.kill()
             each.wait()
 

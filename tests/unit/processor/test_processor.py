@@ -377,11 +377,11 @@ def run_a_coroutine() -> None:
 @pytest.mark.parametrize("function", [sleep_in_c, spin, wait_for_a_lock, wait_for_a_socket, run_a_coroutine, "sleep"])
 def test_interrupted_task_ends_at_once_and_the_processor_goes_on(driver: Driver, function: Any) -> None:
     number = driver.start(time.sleep, 60) if function == "sleep" else driver.start(function)
-    began = time.monotonic()
+    started_at = time.monotonic()
     driver.interrupt_until_over(number)
     [result] = driver.results(1)
     assert (result.status, result.frames) == (TaskStatus.CANCELED, ())
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - started_at < 20
     where = result.payload.decode()  # in the task, and neither above nor below it
     assert "scaler/processor" not in where
     assert where.startswith(f'  File "{__file__}", line') if function != "sleep" else where == ""
@@ -389,7 +389,7 @@ def test_interrupted_task_ends_at_once_and_the_processor_goes_on(driver: Driver,
     assert value_of(driver.call(os.getpid)) == driver.process.pid
 
 
-def end_in_good_order(folder: str) -> None:
+def end_in_order(folder: str) -> None:
     try:
         with contextlib.ExitStack() as stack:
             stack.callback(Path(folder, "with").touch)
@@ -404,7 +404,7 @@ def end_in_good_order(folder: str) -> None:
 
 
 def test_interrupted_task_leaves_its_blocks(driver: Driver, tmp_path: Path) -> None:
-    number = driver.start(end_in_good_order, str(tmp_path))
+    number = driver.start(end_in_order, str(tmp_path))
     wait_until((tmp_path / "started").exists, "the task is in its block")
     driver.interrupt_until_taken(number)
     for _ in range(10):

@@ -106,23 +106,23 @@ def test_they_leave_while_there_is_enough_to_do_until_the_next_ones_come(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, microseconds: int, expected: list[int]
 ) -> None:
     monkeypatch.setattr(uplink, "perf_counter_ns", lambda: 0)
-    said = []
+    counts = []
     for left in (3, 2, 1, 0):
         agent.uplink.put_batched(patient(left, microseconds), FUNCTION, left)
-        said.append(len(agent.receive()) if agent.channel.has_input() else 0)
-    assert said == expected
+        counts.append(len(agent.receive()) if agent.channel.has_input() else 0)
+    assert counts == expected
 
 
 def test_results_that_are_wanted_together_wait_for_what_is_handed_next_and_not_for_what_is_not(agent: Agent) -> None:
     drops = [ObjectInstruction(InstructionKind.DELETE, bytes(15) + b"%d" % number, "", ()) for number in range(2)]
-    heard = agent.uplink.receive()
+    received = agent.uplink.receive()
     for drop in drops:
         agent.uplink.put_batched(patient(1), FUNCTION)
         agent.uplink.send_urgent()
         agent.send(drop)
-        assert next(heard)[0] == drop
+        assert next(received)[0] == drop
     assert not agent.channel.has_input()
-    waiter = threading.Thread(target=next, args=(heard,))
+    waiter = threading.Thread(target=next, args=(received,))
     waiter.start()
     assert len(agent.receive()) == 2
     agent.send(drops[0])
@@ -186,10 +186,10 @@ def test_the_second_thread_does_not_hurry_them(agent: Agent) -> None:
         assert agent.receive() == [result(1)]
         agent.uplink.put_batched(patient(2), FUNCTION)
         time.sleep(3 * TICK_SECONDS)
-        came = agent.channel.has_input()
+        arrived = agent.channel.has_input()
         agent.uplink.send_results()
         agent.receive()
-        return came
+        return arrived
 
     agent.uplink.start()
     assert at_best(messages, 1) == 0
@@ -220,8 +220,8 @@ def test_what_is_heard_in_the_middle_of_a_task_is_kept_in_its_order(agent: Agent
     drop = ObjectInstruction(InstructionKind.DELETE, b"o" * 16, "", ())
     agent.send(drop, ResumeTask(4), EndProcessor("enough"), ResumeTask(5))
     agent.uplink.await_permission(5)
-    heard = agent.uplink.receive()
-    assert [next(heard)[0], next(heard)[0]] == [drop, EndProcessor("enough")]
+    received = agent.uplink.receive()
+    assert [next(received)[0], next(received)[0]] == [drop, EndProcessor("enough")]
 
 
 def test_permission_of_another_task_is_none(agent: Agent) -> None:
@@ -236,10 +236,10 @@ def test_permission_of_another_task_is_none(agent: Agent) -> None:
 def test_the_end_of_the_agent_ends_the_hearing(agent: Agent) -> None:
     agent.send(EndProcessor("last words"))
     agent.channel.close()
-    heard = agent.uplink.receive()
-    assert next(heard)[0] == EndProcessor("last words")
+    received = agent.uplink.receive()
+    assert next(received)[0] == EndProcessor("last words")
     with pytest.raises(ChannelClosedError):
-        next(heard)
+        next(received)
 
 
 def report(text: str) -> TaskOutput:
@@ -248,13 +248,13 @@ def report(text: str) -> TaskOutput:
 
 def test_of_many_reports_the_latest_travel_and_a_second_apart_at_most_four(agent: Agent) -> None:
     agent.uplink.start()
-    began_ns = time.monotonic_ns()
+    started_ns = time.monotonic_ns()
     for number in range(20_000):
         agent.uplink.put_report(report(str(number)))
-    heard: list[Any] = []
-    while not heard or heard[-1].text != "19999":
-        heard += agent.receive()
-    seconds = (time.monotonic_ns() - began_ns) / REPORT_NS
-    assert len(heard) <= seconds + 2  # two threads may take one each
+    received: list[Any] = []
+    while not received or received[-1].text != "19999":
+        received += agent.receive()
+    seconds = (time.monotonic_ns() - started_ns) / REPORT_NS
+    assert len(received) <= seconds + 2  # two threads may take one each
     agent.uplink.put_report(report("later"))
     assert [line.text for line in agent.receive()] == ["later"]

@@ -34,13 +34,13 @@ def test_of_an_address_without_a_name_nothing_is_looked_up(address: str, monkeyp
 
 
 def test_a_name_that_is_known_later_is_no_problem_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    lookup = Lookup(Endpoint.parse(f"tcp://{UNKNOWN}:1"), told.append)
+    reported: list[str] = []
+    lookup = Lookup(Endpoint.parse(f"tcp://{UNKNOWN}:1"), reported.append)
     assert looked_up(lookup) == looked_up(lookup) != ""
-    assert len(told) == 1
+    assert len(reported) == 1
     with monkeypatch.context() as dns:
         dns.setattr(socket, "getaddrinfo", lambda *_arguments, **_options: [])
         assert looked_up(lookup) == ""
-    assert len(told) == 1
+    assert len(reported) == 1
     assert looked_up(lookup) != ""
-    assert len(told) == 2
+    assert len(reported) == 2

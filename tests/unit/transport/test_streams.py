@@ -170,15 +170,15 @@ def test_both_ends_may_say_much_before_they_read(pair: Pair) -> None:
     large = os.urandom(FRAME_BYTES)
     pair.dialer.send(b"there", [large])
     pair.listener.send(pair.connection, b"back", [large])
-    there, back = [], []
+    forth, back = [], []
 
     def look() -> bool:
-        there.extend(filter(None, [pair.listener.receive()]))
+        forth.extend(filter(None, [pair.listener.receive()]))
         back.extend(filter(None, [pair.dialer.receive()]))
-        return bool(there and back)
+        return bool(forth and back)
 
     soon(look, pair.listener, pair.dialer)
-    assert there == [(pair.connection, b"there", [large])]
+    assert forth == [(pair.connection, b"there", [large])]
     assert back == [(b"back", [large])]
     pair.still_works()
 
@@ -316,10 +316,10 @@ def test_close_gives_what_was_sent_time_to_leave(pair: Pair) -> None:
 def test_nothing_is_left_open_after_close(tmp_path: Path) -> None:
     before = open_things()
     pair = Pair(ipc_address(tmp_path / "s"))
-    nobody: Any = Streams(Endpoint.parse(ipc_address(tmp_path / "nobody"))).dial()
-    nobody.send(b"hello", [])
+    alone: Any = Streams(Endpoint.parse(ipc_address(tmp_path / "nobody"))).dial()
+    alone.send(b"hello", [])
     for _ in range(2):
-        nobody.close(linger_seconds=60)
+        alone.close(linger_seconds=60)
         pair.close()
     assert (open_things() - before, list(tmp_path.iterdir())) == (set(), [])
 

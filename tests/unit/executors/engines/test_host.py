@@ -59,16 +59,16 @@ class Bench:
         self.host = host
         self._channel = channel
 
-    def say(self, *items: Any) -> None:
+    def send(self, *items: Any) -> None:
         for header, frames in encode(AGENT_TO_PROCESSOR, list(items)):
             self._channel.send(header, frames)
 
     def run(self, number: int) -> RunTask:
         task = RunTask(TaskId(bytes(16)), 0, number, FUNCTION, b"", b"")
-        self.say(ObjectResponse(FUNCTION, 1, [b"", b"it"]), task)
+        self.send(ObjectResponse(FUNCTION, 1, [b"", b"it"]), task)
         return task
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """Return the next item that the host sends."""
         for header, frames in self._channel.receive():
             for batch in decode(PROCESSOR_TO_AGENT, header, frames):
@@ -88,9 +88,9 @@ def bench() -> Iterator[Bench]:
         _made.append(bench.engine)
         host = threading.Thread(target=bench.host.serve)
         host.start()
-        assert type(bench.hear()) is ProcessorReady
+        assert type(bench.receive()) is ProcessorReady
         yield bench
-        bench.say(EndProcessor("the test ends"))
+        bench.send(EndProcessor("the test ends"))
         host.join(10)
         assert not host.is_alive()
         _made.clear()
@@ -100,7 +100,7 @@ def test_a_result_goes_to_the_agent(bench: Bench) -> None:
     task = bench.run(1)
     assert bench.engine.taken.acquire(timeout=10)
     bench.engine.futures[0].set_result(ended(task, TaskStatus.SUCCESS, b"done"))
-    result = bench.hear()
+    result = bench.receive()
     assert (type(result), result.attempt, result.payload) == (RunResult, 1, b"done")
 
 
@@ -108,10 +108,10 @@ def test_a_cancel_reaches_a_call_that_the_engine_is_just_taking(bench: Bench) ->
     bench.engine.may_take.clear()
     task = bench.run(1)
     assert bench.engine.asked.wait(10)
-    bench.say(RunCancel(task.task_id, 0, 1))
+    bench.send(RunCancel(task.task_id, 0, 1))
     wait_until(lambda: not bench.host._open, "the host has received the cancel")
     bench.engine.may_take.set()
-    assert (result := bench.hear()).status == TaskStatus.CANCELED
+    assert (result := bench.receive()).status == TaskStatus.CANCELED
     assert result.attempt == 1
     assert bench.engine.futures[0].cancelled()
 
@@ -120,7 +120,7 @@ def test_what_is_no_result_of_a_call_is_a_failure_of_its_task(bench: Bench) -> N
     bench.run(1)
     assert bench.engine.taken.acquire(timeout=10)
     bench.engine.futures[0].set_result("something else")
-    result = bench.hear()
+    result = bench.receive()
     assert result.status == TaskStatus.FAILED
     assert result.failure == "TypeError: the engine returned str instead of the result of the call"
 
@@ -139,12 +139,12 @@ def test_the_host_says_how_many_tasks_its_engine_can_run_and_each_change() -> No
         _made.append(engine)
         host = threading.Thread(target=bench.host.serve)
         host.start()
-        assert type(bench.hear()) is ProcessorReady
+        assert type(bench.receive()) is ProcessorReady
         wait_until(lambda: hasattr(engine, "changed"), "the host is asked")
         for places in (3, 0):
             engine.changed(places)
-            assert bench.hear() == EngineCapacity(places)
-        bench.say(EndProcessor("the test ends"))
+            assert bench.receive() == EngineCapacity(places)
+        bench.send(EndProcessor("the test ends"))
         host.join(10)
         assert not host.is_alive()
         _made.clear()

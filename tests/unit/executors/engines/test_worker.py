@@ -47,7 +47,7 @@ class Bench:
         self.hands = self.host.take(SubmitRun)
         return [hand.task for hand in self.hands]
 
-    def said(self, kind: type) -> list[int]:
+    def reported(self, kind: type) -> list[int]:
         """Return the attempts in the messages of this type to the link."""
         return [item.attempt for batch in self.link.take(Batch.__class_getitem__(kind)) for item in batch]
 
@@ -60,7 +60,7 @@ def test_one_task_at_a_time_is_handed_to_the_host() -> None:
     assert hand.values.frames(FUNCTION) == [b"", b"it"]
     bench.worker.send(TaskEnded(hand.runner, ended(first, TaskStatus.SUCCESS, b"done")))
     bench.go_on()
-    assert bench.said(RunResult) == [first.attempt]
+    assert bench.reported(RunResult) == [first.attempt]
     assert bench.handed() == [second]
 
 
@@ -70,11 +70,11 @@ def test_while_its_client_only_waits_another_task_runs_in_its_place() -> None:
     assert bench.handed() == [parent]
     bench.worker.send(Batch[ProcessorNews]([ProcessorNews(parent.attempt, 1, 0)]))
     bench.go_on()
-    assert bench.said(RunBlocked) == [parent.attempt]
+    assert bench.reported(RunBlocked) == [parent.attempt]
     assert bench.handed() == [child]
     bench.worker.send(Batch[ProcessorNews]([ProcessorNews(parent.attempt, 1, 1)]))
     bench.go_on()
-    assert bench.said(RunUnblocked) == [parent.attempt]
+    assert bench.reported(RunUnblocked) == [parent.attempt]
 
 
 def test_news_of_others_changes_nothing() -> None:
@@ -82,7 +82,7 @@ def test_news_of_others_changes_nothing() -> None:
     bench.run()
     bench.worker.send(Batch[ProcessorNews]([ProcessorNews(77, 1, 0)]))
     bench.go_on()
-    assert bench.said(RunBlocked) == []
+    assert bench.reported(RunBlocked) == []
 
 
 @pytest.mark.parametrize("is_deeper_first", [False, True])
@@ -98,7 +98,7 @@ def test_a_cancelled_run_is_answered_at_once_and_dropped_at_the_host() -> None:
     first, second = bench.run(), bench.run()
     bench.worker.send(Batch[RunCancel]([RunCancel(first.task_id, 0, first.attempt)]))
     bench.go_on()
-    assert bench.said(RunResult) == [first.attempt]
+    assert bench.reported(RunResult) == [first.attempt]
     assert [drop.key for drop in bench.host.take(DropRun)] == [(first.task_id, first.attempt)]
     assert bench.handed() == [first, second]
 

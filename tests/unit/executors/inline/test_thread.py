@@ -35,13 +35,13 @@ class Worker:
     """A worker that records the messages of the thread."""
 
     def __init__(self) -> None:
-        self.heard: SimpleQueue[Any] = SimpleQueue()
+        self.received: SimpleQueue[Any] = SimpleQueue()
         self.is_gone = False
 
-    def tell(self, news: Any) -> None:
+    def tell(self, message: Any) -> None:
         if self.is_gone:
             raise pykka.ActorDeadError("gone")
-        self.heard.put(news)
+        self.received.put(message)
 
 
 class Bench:
@@ -60,12 +60,12 @@ class Bench:
         task = RunTask(TaskId(b"t" * 16), 5, 6, content_id(frames), b"", b"", 2, "", options)
         self.thread.hand(PreparedTask(self.number, task, values))
 
-    def hear(self) -> Any:
-        return self.worker.heard.get(timeout=10)
+    def receive(self) -> Any:
+        return self.worker.received.get(timeout=10)
 
     def run(self, function: Callable[[], Any], options: bytes = b"") -> RunResult:
         self.hand(function, options)
-        ended = self.hear()
+        ended = self.receive()
         assert isinstance(ended, TaskEnded)
         assert ended.thread is self.thread
         return ended.result
@@ -131,17 +131,17 @@ def test_between_tasks_it_executes_none(bench: Bench) -> None:
 def test_behind_a_wait_it_stands_still_until_it_may_go_on(bench: Bench) -> None:
     contexts[:] = [bench.contexts]
     bench.hand(wait)
-    assert bench.hear() == ThreadBlocked(bench.thread, 1)
-    assert bench.hear() == ThreadResumable(bench.thread, 1)
+    assert bench.receive() == ThreadBlocked(bench.thread, 1)
+    assert bench.receive() == ThreadResumable(bench.thread, 1)
     bench.thread.permit(7)  # of another task
     bench.thread.permit(1)
-    assert value_of(bench.hear().result) == "went on"
+    assert value_of(bench.receive().result) == "went on"
 
 
 def test_a_wait_that_is_given_up_asks_for_nothing(bench: Bench) -> None:
     contexts[:] = [bench.contexts]
     bench.hand(give_up)
-    assert [type(bench.hear()) for _ in range(3)] == [ThreadBlocked, ThreadUnblocked, TaskEnded]
+    assert [type(bench.receive()) for _ in range(3)] == [ThreadBlocked, ThreadUnblocked, TaskEnded]
 
 
 def test_after_the_end_a_task_goes_on_without_permission_and_tells_nobody(bench: Bench) -> None:
@@ -152,8 +152,8 @@ def test_after_the_end_a_task_goes_on_without_permission_and_tells_nobody(bench:
         wait()
 
     bench.hand(wait_twice)
-    bench.hear()
-    bench.hear()
+    bench.receive()
+    bench.receive()
     bench.worker.is_gone = True
     bench.thread.end()
     bench.thread.join()

@@ -101,7 +101,7 @@ class Bench:
     def runs(self, task: RunTask) -> bool:
         return any(each.prepared is not None and each.prepared.task is task for each in self.threads)
 
-    def say(self, kind: Any, task: RunTask) -> None:
+    def report(self, kind: Any, task: RunTask) -> None:
         thread = self.of(task)
         assert thread.prepared is not None
         self.tell(kind(thread, thread.prepared.number))
@@ -112,7 +112,7 @@ class Bench:
         result = RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 0, ())
         self.tell(TaskEnded(cast("TaskThread", thread), result))
 
-    def said(self) -> list[tuple[str, bytes]]:
+    def reports(self) -> list[tuple[str, bytes]]:
         words = []
         for message in self.link.messages:
             for item in message:
@@ -132,36 +132,36 @@ def test_one_thread_serves_for_all_tasks_that_do_not_wait(bench: Bench) -> None:
     assert (bench.runs(first), bench.runs(second)) == (True, False)
     bench.finish(first)
     bench.finish(second)
-    assert bench.said() == [("SUCCESS", first.task_id), ("SUCCESS", second.task_id)]
+    assert bench.reports() == [("SUCCESS", first.task_id), ("SUCCESS", second.task_id)]
     assert len(bench.threads) == 1
 
 
 def test_another_thread_takes_over_while_a_task_waits(bench: Bench) -> None:
     parent = bench.task()
     child = bench.task(1)
-    bench.say(ThreadBlocked, parent)
-    assert bench.said() == [("RunBlocked", parent.task_id)]
+    bench.report(ThreadBlocked, parent)
+    assert bench.reports() == [("RunBlocked", parent.task_id)]
     assert bench.runs(child)
-    bench.say(ThreadResumable, parent)
+    bench.report(ThreadResumable, parent)
     assert bench.of(parent).permitted == []
     bench.finish(child)
-    assert bench.said() == [("SUCCESS", child.task_id), ("RunUnblocked", parent.task_id)]
+    assert bench.reports() == [("SUCCESS", child.task_id), ("RunUnblocked", parent.task_id)]
     assert len(bench.of(parent).permitted) == 1
 
 
 def test_those_that_ask_are_before_those_that_have_not_begun_and_the_deepest_first(bench: Bench) -> None:
     parents = [bench.task() for _ in range(1)]
-    bench.say(ThreadBlocked, parents[0])
+    bench.report(ThreadBlocked, parents[0])
     parents.append(bench.task(1))
-    bench.say(ThreadBlocked, parents[1])
+    bench.report(ThreadBlocked, parents[1])
     runs, behind = bench.task(2), bench.task(7)
     for parent in parents:
-        bench.say(ThreadResumable, parent)
-    bench.said()
+        bench.report(ThreadResumable, parent)
+    bench.reports()
     bench.finish(runs)
-    assert bench.said()[1:] == [("RunUnblocked", parents[1].task_id)]
+    assert bench.reports()[1:] == [("RunUnblocked", parents[1].task_id)]
     bench.finish(parents[1])
-    assert bench.said()[1:] == [("RunUnblocked", parents[0].task_id)]
+    assert bench.reports()[1:] == [("RunUnblocked", parents[0].task_id)]
     assert not bench.runs(behind)
     bench.finish(parents[0])
     assert bench.runs(behind)
@@ -169,9 +169,9 @@ def test_those_that_ask_are_before_those_that_have_not_begun_and_the_deepest_fir
 
 def test_a_task_that_gave_up_its_wait_goes_on_beside_another(bench: Bench) -> None:
     parent, child = bench.task(), bench.task()
-    bench.say(ThreadBlocked, parent)
-    bench.say(ThreadUnblocked, parent)
-    assert bench.said() == [("RunBlocked", parent.task_id), ("RunUnblocked", parent.task_id)]
+    bench.report(ThreadBlocked, parent)
+    bench.report(ThreadUnblocked, parent)
+    assert bench.reports() == [("RunBlocked", parent.task_id), ("RunUnblocked", parent.task_id)]
     behind = bench.task()
     bench.finish(child)
     assert not bench.runs(behind)  # the parent has the slot
@@ -184,12 +184,12 @@ def test_a_cancelled_task_is_answered_once_and_the_next_one_runs(bench: Bench) -
     thread = bench.of(unwanted)
     bench.cancel(unwanted)
     bench.cancel(unwanted)
-    assert bench.said() == [("CANCELED", unwanted.task_id)]
+    assert bench.reports() == [("CANCELED", unwanted.task_id)]
     assert thread.done == ["children cancelled"]
     assert bench.runs(behind)
     bench.finish(unwanted)
     bench.finish(behind)
-    assert bench.said() == [("SUCCESS", behind.task_id)]
+    assert bench.reports() == [("SUCCESS", behind.task_id)]
 
 
 def test_the_link_is_told_of_runs_that_are_not_here(bench: Bench) -> None:
@@ -203,23 +203,23 @@ def test_the_link_is_told_of_runs_that_are_not_here(bench: Bench) -> None:
         bench.cancel(task)
     news = bench.link.take(RunsNotHere)
     assert [[run.task_id for run in each.runs] for each in news] == [[ended.task_id]] * 2
-    assert bench.said() == [("CANCELED", started.task_id)]
+    assert bench.reports() == [("CANCELED", started.task_id)]
 
 
 def test_a_cancelled_task_needs_no_place_to_go_on_and_end(bench: Bench) -> None:
     asking, waiting = bench.task(), bench.task()
-    bench.say(ThreadBlocked, asking)
-    bench.say(ThreadBlocked, waiting)
+    bench.report(ThreadBlocked, asking)
+    bench.report(ThreadBlocked, waiting)
     runs = bench.task()
-    bench.say(ThreadResumable, asking)
+    bench.report(ThreadResumable, asking)
     for task in (asking, waiting):
         bench.cancel(task)
     assert bench.of(asking).permitted
-    bench.say(ThreadResumable, waiting)
+    bench.report(ThreadResumable, waiting)
     assert bench.of(waiting).permitted
-    bench.say(ThreadBlocked, waiting)
-    bench.say(ThreadUnblocked, waiting)
-    assert [word for word, _ in bench.said()] == ["RunBlocked", "RunBlocked", "CANCELED", "CANCELED"]
+    bench.report(ThreadBlocked, waiting)
+    bench.report(ThreadUnblocked, waiting)
+    assert [word for word, _ in bench.reports()] == ["RunBlocked", "RunBlocked", "CANCELED", "CANCELED"]
     bench.finish(runs)
 
 
@@ -227,10 +227,10 @@ def test_news_of_a_task_that_has_ended_means_nothing(bench: Bench) -> None:
     first, second = bench.task(), bench.task()
     thread = cast("TaskThread", bench.of(first))
     bench.finish(first)
-    bench.said()
+    bench.reports()
     for kind in (ThreadBlocked, ThreadUnblocked):
         bench.tell(kind(thread, 1))
-    assert bench.said() == []
+    assert bench.reports() == []
     assert bench.runs(second)
 
 
@@ -238,18 +238,18 @@ def test_threads_that_waits_have_made_end_but_for_two(bench: Bench) -> None:
     tasks = []
     for _ in range(5):
         tasks.append(bench.task())
-        bench.say(ThreadBlocked, tasks[-1])
+        bench.report(ThreadBlocked, tasks[-1])
     for task in tasks:
-        bench.say(ThreadUnblocked, task)
+        bench.report(ThreadUnblocked, task)
         bench.finish(task)
     assert [thread.done for thread in bench.threads] == [[], [], ["ended"], ["ended"], ["ended"]]
 
 
 def test_the_end_waits_for_idle_threads_only(bench: Bench) -> None:
     waits, runs = bench.task(), bench.task()
-    bench.say(ThreadBlocked, waits)
+    bench.report(ThreadBlocked, waits)
     running, idle = bench.of(runs), bench.of(waits)
-    bench.say(ThreadUnblocked, waits)
+    bench.report(ThreadUnblocked, waits)
     bench.finish(waits)
     bench.dispatcher.end(bench.worker)
     assert (running.done, idle.done) == (["ended"], ["ended", "joined"])

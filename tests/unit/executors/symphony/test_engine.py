@@ -93,13 +93,13 @@ def grid() -> Grid:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def logged() -> list[str]:
     return []
 
 
 @pytest.fixture
-def engine(grid: Grid, said: list[str]) -> SymphonyEngine:
-    return SymphonyEngine(grid, "Service", said.append)
+def engine(grid: Grid, logged: list[str]) -> SymphonyEngine:
+    return SymphonyEngine(grid, "Service", logged.append)
 
 
 def test_an_answer_before_the_number_is_known_is_kept_for_its_task(engine: SymphonyEngine, grid: Grid) -> None:
@@ -115,7 +115,7 @@ def test_a_failure_without_an_exception_is_the_death_of_a_process(engine: Sympho
 
 
 def test_a_session_that_fails_loses_its_tasks_and_the_next_task_opens_another(
-    engine: SymphonyEngine, grid: Grid, said: list[str]
+    engine: SymphonyEngine, grid: Grid, logged: list[str]
 ) -> None:
     future = engine.submit(call_of(dict))
     grid.sessions[0].callback.on_exception("aborted")
@@ -125,7 +125,7 @@ def test_a_session_that_fails_loses_its_tasks_and_the_next_task_opens_another(
     grid.refusals = [OSError("not yet")]
     assert not engine.submit(call_of(dict)).done()
     assert len(grid.sessions) == 2
-    lost, refused = said
+    lost, refused = logged
     assert lost.startswith("the session of the Symphony service 'Service' is lost: aborted; its tasks run again")
     assert lost.endswith("the next session is opened in 0.1 s")
     assert refused == "the Symphony service 'Service' cannot be reached: not yet; next try in 0.2 s"
@@ -154,20 +154,20 @@ def test_a_session_that_fails_while_it_is_opened_gets_no_task(
     assert [session.sent for session in grid.sessions] == [0, 0, 1]
 
 
-def test_pauses_grow_until_a_session_answers(engine: SymphonyEngine, grid: Grid, said: list[str]) -> None:
+def test_pauses_grow_until_a_session_answers(engine: SymphonyEngine, grid: Grid, logged: list[str]) -> None:
     grid.is_deaf = True
     for session in grid.sessions:
         session.error = OSError("broken pipe")
     for _ in range(3):
         with pytest.raises(EngineLostError, match="broken pipe"):
             engine.submit(call_of(dict)).result(1)
-    assert [sentence.rpartition(" in ")[2] for sentence in said] == ["0.1 s", "0.2 s", "0.4 s"]
+    assert [sentence.rpartition(" in ")[2] for sentence in logged] == ["0.1 s", "0.2 s", "0.4 s"]
     grid.is_deaf = False
     answered = engine.submit(call_of(dict))
     grid.sessions[-1].callback.on_response(failed(1, ValueError("bad")))
     assert answered.result(1).status == TaskStatus.FAILED
     grid.sessions[-1].callback.on_exception("aborted")
-    assert said[-1].endswith("in 0.1 s")
+    assert logged[-1].endswith("in 0.1 s")
 
 
 def test_what_is_left_of_a_failed_session_is_closed_before_the_next(engine: SymphonyEngine, grid: Grid) -> None:

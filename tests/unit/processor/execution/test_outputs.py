@@ -25,9 +25,9 @@ class Scene:
     def __init__(self, lines_per_second: int = 50) -> None:
         self.words = [0]
         self.clock = VirtualClock(1000.0)
-        self.said: list[TaskOutput] = []
+        self.sent: list[TaskOutput] = []
         self.reports: list[TaskOutput] = []
-        self.outputs = OutputSender(self.words, self.said.append, self.reports.append, lines_per_second, self.clock)
+        self.outputs = OutputSender(self.words, self.sent.append, self.reports.append, lines_per_second, self.clock)
 
     def run(self, number: int, *lines: str) -> None:
         self.words[0] = number
@@ -38,8 +38,8 @@ class Scene:
         self.words[0] = 0
 
     def texts(self) -> list[tuple[int, int, str]]:
-        said, self.said[:] = list(self.said), []
-        return [(line.number, line.dropped, line.text) for line in said]
+        sent, self.sent[:] = list(self.sent), []
+        return [(line.number, line.dropped, line.text) for line in sent]
 
 
 def test_a_log_without_tasks_has_records_of_ours_and_those_of_no_task() -> None:
@@ -65,10 +65,10 @@ def test_beyond_the_bound_the_last_lines_travel_at_the_end_and_the_others_are_co
     scene = Scene()
     burst = 50 * BURST_SECONDS
     scene.run(1, *map(str, range(1000)))
-    said = scene.texts()
-    assert said[:burst] == [(1, 0, str(number)) for number in range(burst)]
-    assert said[burst] == (1, 1000 - burst - LAST_LINES, str(1000 - LAST_LINES))
-    assert said[burst + 1 :] == [(1, 0, str(number)) for number in range(1001 - LAST_LINES, 1000)]
+    sent = scene.texts()
+    assert sent[:burst] == [(1, 0, str(number)) for number in range(burst)]
+    assert sent[burst] == (1, 1000 - burst - LAST_LINES, str(1000 - LAST_LINES))
+    assert sent[burst + 1 :] == [(1, 0, str(number)) for number in range(1001 - LAST_LINES, 1000)]
 
 
 def test_lines_travel_again_after_a_second_and_say_what_is_missing() -> None:
@@ -96,7 +96,7 @@ def test_what_one_task_holds_is_not_said_for_the_next_one() -> None:
 def test_long_lines_are_cut() -> None:
     scene = Scene(1000)
     scene.run(1, "x" * 100_000)
-    assert [len(line.text) for line in scene.said] == [LINE_CHARACTERS]
+    assert [len(line.text) for line in scene.sent] == [LINE_CHARACTERS]
 
 
 def test_none_travel_if_the_setting_says_so_or_in_a_forked_process() -> None:
@@ -114,7 +114,7 @@ def test_what_tasks_log_is_said_line_by_line_and_our_own_log_is_not() -> None:
     for name, message in (("mine", "one\ntwo"), ("scaler.executors.processes.slot.slot", "ours")):
         handler.handle(logging.LogRecord(name, logging.WARNING, "", 0, message, None, None))
     handler.handle(logging.LogRecord("mine", logging.INFO, "", 0, "%d", ("no number",), None))
-    assert [(line.stream, line.text) for line in scene.said] == [(LOG, "WARNING:mine: one"), (LOG, "two")]
+    assert [(line.stream, line.text) for line in scene.sent] == [(LOG, "WARNING:mine: one"), (LOG, "two")]
 
 
 def speak(name: str) -> None:
@@ -169,7 +169,7 @@ def test_a_report_is_that_of_the_task_that_runs() -> None:
     scene.words[0] = 3
     scene.outputs.report("40% of it")
     assert [(line.number, line.stream, line.text) for line in scene.reports] == [(3, OutputStream.REPORT, "40% of it")]
-    assert scene.said == []
+    assert scene.sent == []
     quiet = Scene(lines_per_second=0)
     quiet.words[0] = 1
     quiet.outputs.report("1%")

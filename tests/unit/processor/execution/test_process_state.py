@@ -154,7 +154,7 @@ def add_a_handler_that_is_of_no_use_afterwards() -> None:
         logging.getLogger().addHandler(logging.StreamHandler(file))
 
 
-def add_handlers_that_say_everything_twice() -> None:
+def add_handlers_that_log_everything_twice() -> None:
     logging.basicConfig(force=True)
     logging.getLogger().addHandler(logging.StreamHandler(sys.stdout))
 
@@ -196,7 +196,7 @@ HARM: list[Callable[[], Any]] = [
     lambda: logging.getLogger().setLevel("CRITICAL"),
     have_handlers_refuse,
     add_a_handler_that_is_of_no_use_afterwards,
-    add_handlers_that_say_everything_twice,
+    add_handlers_that_log_everything_twice,
     disable_root,
     silence_scaler,
 ]
@@ -213,7 +213,7 @@ def test_whatever_a_task_does_the_next_one_finds_everything_in_order(scene: Scen
     assert scene.look() == scene.usual
 
 
-def say_and_close() -> None:
+def print_and_close() -> None:
     print("of this task", end="")
     sys.stdout = io.StringIO()
     print("elsewhere")
@@ -223,7 +223,7 @@ def say_and_close() -> None:
 @pytest.mark.processes
 def test_what_a_task_has_printed_before_is_not_lost(scene: Scene) -> None:
     scene.driver.output.clear()
-    value_of(scene.driver.call(say_and_close))
+    value_of(scene.driver.call(print_and_close))
     assert [line.text for line in scene.driver.output] == ["of this task"]
     assert "of this task" in scene.driver.log_text
 

@@ -40,9 +40,9 @@ class Bench:
             action()
 
     def take(self) -> list[Any]:
-        said = list(self.said)
+        reported = list(self.said)
         self.said.clear()
-        return said
+        return reported
 
 
 def run_task(**fields: Any) -> RunTask:
@@ -109,11 +109,11 @@ def test_a_thread_that_begins_to_wait_while_the_main_thread_asks_is_not_forgotte
 
 
 def test_a_thread_that_ends_its_wait_while_the_main_thread_asks_changes_nothing(bench: Bench) -> None:
-    def begin_and_end() -> None:
+    def start_and_end() -> None:
         end = bench.waiting.expect()
         end()
 
-    bench.meanwhile = [begin_and_end]
+    bench.meanwhile = [start_and_end]
     with bench.waiting.wait():
         pass
     assert bench.take() == [TaskBlocked(1, True), ResumeRequest(1)]
@@ -186,15 +186,15 @@ def test_the_shorter_limit_counts(of_worker: float, of_task: int, ends_at: float
 
 
 def test_a_report_is_said_while_its_task_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    reported: list[str] = []
     monkeypatch.setattr(task_context, "current", bench.waiting)
-    bench.waiting.run, bench.waiting.send_report = run_task(), said.append
+    bench.waiting.run, bench.waiting.send_report = run_task(), reported.append
     task = current_task()
     assert task is not None
     task.report(0)
     task.report(1 / 3, "the\n second  third" + 300 * "x")
     task.report(1.0, "done")
-    assert said == ["0%", f"33.33% the second third{200 * 'x'}"[:207], "100% done"]
+    assert reported == ["0%", f"33.33% the second third{200 * 'x'}"[:207], "100% done"]
     for fraction in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match="from 0 to 1"):
             task.report(fraction)
@@ -202,7 +202,7 @@ def test_a_report_is_said_while_its_task_runs(bench: Bench, monkeypatch: pytest.
     task.report(0.5)
     bench.words[0], bench.waiting.run = 2, replace(run_task(), attempt=10)
     task.report(0.5)
-    assert len(said) == 3
+    assert len(reported) == 3
 
 
 def test_children_end_with_a_task_that_is_stopped_and_not_with_one_that_ends(bench: Bench) -> None:

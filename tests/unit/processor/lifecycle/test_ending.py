@@ -79,9 +79,9 @@ def test_tasks_that_wait_behind_are_not_run_by_the_child(driver: Driver) -> None
     forking, following = driver.function(end_of_child), driver.function(os.getpid)
     for _ in range(10):
         driver.send(driver.task(forking, lambda: 0), *(driver.task(following) for _ in range(5)))
-        first, *others = driver.results(6)
+        first, *following_results = driver.results(6)
         assert value_of(first) == (driver.process.pid, 0)
-        assert {value_of(other) for other in others} == {driver.process.pid}
+        assert {value_of(other) for other in following_results} == {driver.process.pid}
 
 
 def test_child_that_comes_back_from_the_pickling_of_a_result_ends(driver: Driver) -> None:

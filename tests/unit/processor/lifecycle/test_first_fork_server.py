@@ -34,7 +34,7 @@ def printed(program: str) -> list[str]:
 
 
 def test_it_prepares_at_once_and_serves_when_it_is_told_its_settings() -> None:
-    told = (
+    with_settings = (
         FORKED
         + """
 forked = first_fork_server.take()
@@ -50,7 +50,7 @@ print(forked.wait(30), forked.wait(), flush=True)
 """
     )
     # The agent's main program, arguments and standard input are not used.
-    assert printed(told) == ["prepared", "['some settings', '3', [], [], b'']", "78 78"]
+    assert printed(with_settings) == ["prepared", "['some settings', '3', [], [], b'']", "78 78"]
 
 
 def test_one_that_nobody_takes_ends() -> None:

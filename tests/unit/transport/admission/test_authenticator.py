@@ -43,7 +43,7 @@ class Place:
         self.dialers: list[list[Dialer]] = []
         """those of each, of which the last one is open"""
 
-    def come(self, *keys: KeyFile) -> tuple[ZeroMQ, Callable[[], None]]:
+    def connect_peer(self, *keys: KeyFile) -> tuple[ZeroMQ, Callable[[], None]]:
         """Have a peer connect and send its hello repeatedly. Return the peer, and a function that lets both sides
         progress.
         """
@@ -78,7 +78,7 @@ def place() -> Iterator[Place]:
 
 
 def test_a_key_on_the_list_is_let_in_and_known_by_its_connection(place: Place) -> None:
-    peer, move = place.come(key(ACCEPTED))
+    peer, move = place.connect_peer(key(ACCEPTED))
     received = wait_until(lambda: (move(), place.listener.receive())[1], "its hello")
     assert received[1] == b"hello"
     assert place.listener.key_of(received[0]) == ACCEPTED.public
@@ -98,14 +98,14 @@ def test_a_key_on_the_list_is_let_in_and_known_by_its_connection(place: Place) -
     ],
 )
 def test_others_hear_why_not_and_nothing_of_theirs_gets_in(place: Place, keys: list[KeyFile], text: str) -> None:
-    peer, move = place.come(*keys)
+    peer, move = place.connect_peer(*keys)
     refusal = wait_until(lambda: (move(), peer.refusal)[1], "a refusal", seconds=10)
     assert text in refusal
     assert place.listener.receive() is None
 
 
 def test_of_several_keys_the_one_that_fits_is_found(place: Place) -> None:
-    peer, move = place.come(key(UNKNOWN), key(ACCEPTED, server=UNKNOWN), key(ACCEPTED))
+    peer, move = place.connect_peer(key(UNKNOWN), key(ACCEPTED, server=UNKNOWN), key(ACCEPTED))
     received = wait_until(lambda: (move(), place.listener.receive())[1], "its hello", seconds=10)
     assert place.listener.key_of(received[0]) == ACCEPTED.public
     assert not peer.refusal
@@ -144,12 +144,12 @@ def test_viewers_are_let_in_by_their_keys_and_hung_up_on_when_these_are_over() -
                 viewer.connect(publisher.endpoint.address)
             changes: list[tuple[bool, bytes]] = []
 
-            def hear() -> bool:
+            def both_arrived() -> bool:
                 publisher.authenticate()
                 changes.extend(publisher.changes(100))
                 return bool(changes) and bool(refusals.poll(0))
 
-            wait_until(hear, "one subscription and one refusal")
+            wait_until(both_arrived, "one subscription and one refusal")
             viewers["unknown"].disable_monitor()
         assert changes == [(True, b"good")]
         publisher.send(b"good", b"news")

@@ -165,9 +165,9 @@ def test_without_a_key_silence_is_no_refusal_and_a_listener_with_keys_is() -> No
 def test_when_none_fits_the_files_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     listens_with(monkeypatch, "CURVE")
     old, new = key("a"), key("a")
-    there = [old]
-    keyring = Keyring(AT, lambda: there)
-    there = [new, old]
+    files = [old]
+    keyring = Keyring(AT, lambda: files)
+    files = [new, old]
     for _ in range(SILENT_REFUSALS):
         keyring.failed(SILENT, 32)
     assert not keyring.refusal

@@ -28,7 +28,7 @@ def new_session() -> DialledSession:
     return DialledSession(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER)
 
 
-def begun() -> DialledSession:
+def started_session() -> DialledSession:
     session = new_session()
     session.begin()
     return session
@@ -41,7 +41,7 @@ def test_the_first_hello_begins_anew() -> None:
 
 
 def test_a_later_hello_would_go_on_and_says_what_was_heard() -> None:
-    session, scheduler = begun(), Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
+    session, scheduler = started_session(), Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
     scheduler.put(TaskResult(TaskId(b"t" * 16), 0, b"", 0))
     session.pipe.receive(*scheduler.take()[0])
     hello = hello_of(session)
@@ -51,7 +51,7 @@ def test_a_later_hello_would_go_on_and_says_what_was_heard() -> None:
 
 
 def test_after_doubts_the_next_connection_begins_anew() -> None:
-    session = begun()
+    session = started_session()
     session.spoil()
     assert hello_of(session) == replace(HELLO, dial=1)
     assert not session.may_resume(resumed=1)
@@ -68,7 +68,7 @@ def test_each_hello_says_which_connection_it_is() -> None:
 
 
 def test_a_new_beginning_returns_what_may_not_have_arrived() -> None:
-    session = begun()
+    session = started_session()
     session.pipe.put(cancel(1))
     session.pipe.take()
     session.pipe.put(cancel(2))

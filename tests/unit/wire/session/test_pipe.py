@@ -64,7 +64,7 @@ class Pair:
         self.scheduler = Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, window_bytes=window_bytes)
         self.came: list[Any] = []
 
-    def say(self, *items: Any) -> list[Message]:
+    def send(self, *items: Any) -> list[Message]:
         self.client.put_all(items)
         return self.client.take()
 
@@ -89,7 +89,7 @@ class Pair:
         return self.came
 
 
-def as_said(items: list[Any]) -> list[Any]:
+def with_bytes(items: list[Any]) -> list[Any]:
     return [
         ObjectInstruction(item.kind, item.object_id, item.name, tuple(map(bytes, item.frames)))
         if isinstance(item, ObjectInstruction)
@@ -103,7 +103,7 @@ def as_said(items: list[Any]) -> list[Any]:
 
 def test_messages_are_counted_from_one_and_arrive_once() -> None:
     pair = Pair()
-    first, second = pair.say(task(1)), pair.say(task(2), task(3))
+    first, second = pair.send(task(1)), pair.send(task(2), task(3))
     assert [numbers(CLIENT_TO_SCHEDULER, header) for header, _ in first + second] == [(1, 0), (2, 0)]
     assert pair.deliver(first + first + second + first) == [task(1), task(2), task(3)]
     assert (pair.client.last_sent, pair.scheduler.heard) == (2, 2)
@@ -111,15 +111,15 @@ def test_messages_are_counted_from_one_and_arrive_once() -> None:
 
 def test_gap_is_refused() -> None:
     pair = Pair()
-    pair.say(task(1))
-    second = pair.say(task(2))
+    pair.send(task(1))
+    second = pair.send(task(2))
     with pytest.raises(ProtocolError, match="message 2 arrived after message 0"):
         pair.deliver(second)
 
 
 def test_every_message_of_the_other_side_acknowledges() -> None:
     pair = Pair()
-    pair.deliver(pair.say(task(1), task(2)))
+    pair.deliver(pair.send(task(1), task(2)))
     assert not pair.client.is_idle
     pair.scheduler.put(TaskResult(TaskId(numbered(1)), 0, b"", 0))
     for header, frames in pair.scheduler.take():
@@ -132,14 +132,14 @@ def test_every_message_of_the_other_side_acknowledges() -> None:
 
 def test_what_was_never_said_cannot_be_heard() -> None:
     pair = Pair()
-    pair.say(task(1))
+    pair.send(task(1))
     with pytest.raises(ProtocolError, match="acknowledges message 2"):
         pair.client.receive(*encode_message(SCHEDULER_TO_CLIENT, [], 0, 2))
 
 
 def test_heartbeats_are_not_counted_but_acknowledge() -> None:
     pair = Pair()
-    pair.deliver(pair.say(task(1)))
+    pair.deliver(pair.send(task(1)))
     ((beat,),) = pair.scheduler.receive(*pair.client.unnumbered([ClientHeartbeat(7)]))
     assert beat == ClientHeartbeat(7)
     assert pair.client.last_sent == 1
@@ -150,11 +150,11 @@ def test_heartbeats_are_not_counted_but_acknowledge() -> None:
 
 def test_acknowledgement_is_due_when_much_has_come() -> None:
     pair = Pair()
-    pair.deliver(pair.say(*[stored(1, 60_000)] * 5))
+    pair.deliver(pair.send(*[stored(1, 60_000)] * 5))
     assert pair.scheduler.is_acknowledgement_due
     pair.acknowledge()
     assert not pair.scheduler.is_acknowledgement_due
-    pair.deliver(pair.say(task(1)))
+    pair.deliver(pair.send(task(1)))
     assert not pair.scheduler.is_acknowledgement_due
 
 
@@ -170,7 +170,7 @@ def test_what_cannot_be_read_is_refused() -> None:
 
 def test_session_goes_on_where_it_was() -> None:
     pair = Pair()
-    arrived, _lost = pair.say(task(1)), pair.say(task(2))
+    arrived, _lost = pair.send(task(1)), pair.send(task(2))
     pair.deliver(arrived)
     pair.scheduler.put(TaskResult(TaskId(numbered(1)), 0, b"", 0))
     pair.scheduler.take()  # also lost
@@ -179,12 +179,12 @@ def test_session_goes_on_where_it_was() -> None:
     assert [numbers(CLIENT_TO_SCHEDULER, header) for header, _ in again] == [(2, 0)]
     for header, frames in pair.scheduler.resume(pair.client.heard):
         pair.client.receive(header, frames)
-    assert pair.deliver(again + pair.say(task(3))) == [task(2), task(3)]
+    assert pair.deliver(again + pair.send(task(3))) == [task(2), task(3)]
 
 
 def test_what_is_said_again_says_what_was_heard_meanwhile() -> None:
     pair = Pair()
-    lost = pair.say(task(1))
+    lost = pair.send(task(1))
     pair.scheduler.put(TaskResult(TaskId(numbered(1)), 0, b"", 0))
     pair.client.receive(*pair.scheduler.take()[0])
     ((again, _),) = pair.client.resume(0)
@@ -194,7 +194,7 @@ def test_what_is_said_again_says_what_was_heard_meanwhile() -> None:
 
 def test_impossible_acknowledgements_of_a_hello_are_refused() -> None:
     pair = Pair()
-    pair.deliver(pair.say(task(1)))
+    pair.deliver(pair.send(task(1)))
     pair.acknowledge()
     with pytest.raises(ProtocolError, match="has received only message 0"):
         pair.client.resume(0)
@@ -204,10 +204,10 @@ def test_impossible_acknowledgements_of_a_hello_are_refused() -> None:
 
 def test_what_is_not_known_to_have_arrived() -> None:
     pair = Pair()
-    pair.deliver(pair.say(task(1)))
+    pair.deliver(pair.send(task(1)))
     pair.acknowledge()
     large = stored(5, 3 * WINDOW)
-    pair.say(task(2), large)
+    pair.send(task(2), large)
     pair.client.put(task(3))
     assert list(pair.client.unacknowledged()) == [task(2), large, task(3)]
 
@@ -217,14 +217,14 @@ def test_what_is_not_known_to_have_arrived() -> None:
 
 def test_small_items_overtake_a_large_one() -> None:
     pair = Pair()
-    begun = pair.say(stored(1, 4 * WINDOW))
-    assert pair.deliver(begun + pair.say(task(2), cancel(3))) == [task(2), cancel(3)]
-    assert as_said(pair.finish()) == [task(2), cancel(3), stored(1, 4 * WINDOW)]
+    first_part = pair.send(stored(1, 4 * WINDOW))
+    assert pair.deliver(first_part + pair.send(task(2), cancel(3))) == [task(2), cancel(3)]
+    assert with_bytes(pair.finish()) == [task(2), cancel(3), stored(1, 4 * WINDOW)]
 
 
 def test_no_more_than_a_window_of_the_bulk_lane_is_on_its_way() -> None:
     pair = Pair()
-    messages = pair.say(stored(1, 10 * WINDOW))
+    messages = pair.send(stored(1, 10 * WINDOW))
     assert WINDOW <= sum(len(bytes(frame)) for _, frames in messages for frame in frames) < WINDOW + WINDOW // 4
     assert pair.client.take() == []
     assert pair.client.has_pending
@@ -238,7 +238,7 @@ def test_no_more_than_a_window_of_the_bulk_lane_is_on_its_way() -> None:
 def test_no_more_than_some_windows_of_small_items_are_on_their_way() -> None:
     pair = Pair()
     items = [task(number, bytes(5000)) for number in range(FAST_WINDOWS * WINDOW // 5000 * 2)]
-    messages = pair.say(*items)
+    messages = pair.send(*items)
     n_bytes = sum(len(header) for header, _ in messages)
     assert FAST_WINDOWS * WINDOW <= n_bytes < FAST_WINDOWS * WINDOW + MESSAGE_BYTES
     assert pair.client.take() == []
@@ -250,33 +250,33 @@ def test_a_task_follows_its_object_and_its_cancel_follows_both() -> None:
     pair = Pair()
     object_ids = numbered(1)
     large, named = stored(1, 2 * WINDOW), task(2, object_ids=object_ids)
-    messages = pair.say(large, named, task(3))
-    messages += pair.say(cancel(2), cancel(3))
+    messages = pair.send(large, named, task(3))
+    messages += pair.send(cancel(2), cancel(3))
     assert pair.deliver(messages) == [task(3), cancel(3)]
-    assert as_said(pair.finish())[2:] == [large, named, cancel(2)]
+    assert with_bytes(pair.finish())[2:] == [large, named, cancel(2)]
 
 
 def test_cancel_withdraws_a_task_and_its_own_objects_that_have_not_begun() -> None:
     pair = Pair()
     first, shared = stored(1, 2 * WINDOW), stored(5, LARGE_BYTES + 1, InstructionKind.CREATE)
-    pair.deliver(pair.say(first, task(2, object_ids=numbered(1)), shared))
-    pair.deliver(pair.say(stored(3, 2 * WINDOW), task(4, object_ids=numbered(3) + numbered(5)), cancel(4)))
-    assert as_said(pair.finish()) == [first, task(2, object_ids=numbered(1)), shared]
+    pair.deliver(pair.send(first, task(2, object_ids=numbered(1)), shared))
+    pair.deliver(pair.send(stored(3, 2 * WINDOW), task(4, object_ids=numbered(3) + numbered(5)), cancel(4)))
+    assert with_bytes(pair.finish()) == [first, task(2, object_ids=numbered(1)), shared]
 
 
 def test_a_cancel_of_what_waits_is_said_since_its_answer_is_awaited() -> None:
     pair = Pair()
     large, waiting = stored(1, 2 * WINDOW), TaskCancel(TaskId(numbered(4)), waiting=1)
-    pair.deliver(pair.say(large, stored(3, 2 * WINDOW), task(4, object_ids=numbered(3)), waiting))
-    assert as_said(pair.finish())[-1] == waiting
+    pair.deliver(pair.send(large, stored(3, 2 * WINDOW), task(4, object_ids=numbered(3)), waiting))
+    assert with_bytes(pair.finish())[-1] == waiting
 
 
 def test_cancel_leaves_objects_that_another_task_names() -> None:
     pair = Pair()
-    pair.deliver(pair.say(stored(1, 2 * WINDOW)))
+    pair.deliver(pair.send(stored(1, 2 * WINDOW)))
     large = stored(3, LARGE_BYTES + 1)
-    pair.deliver(pair.say(large, task(4, object_ids=numbered(3)), task(5, object_ids=numbered(3)), cancel(4)))
-    assert as_said(pair.finish())[1:] == [large, task(5, object_ids=numbered(3))]
+    pair.deliver(pair.send(large, task(4, object_ids=numbered(3)), task(5, object_ids=numbered(3)), cancel(4)))
+    assert with_bytes(pair.finish())[1:] == [large, task(5, object_ids=numbered(3))]
 
 
 def test_large_items_leave_one_after_the_other() -> None:
@@ -285,15 +285,15 @@ def test_large_items_leave_one_after_the_other() -> None:
     burst: list[Any] = []
     for number in range(1, 6):
         burst += [stored(number, 3 * WINDOW), task(100 + number, object_ids=numbered(number))]
-    pair.deliver(pair.say(*burst))
-    assert as_said(pair.finish()) == burst
+    pair.deliver(pair.send(*burst))
+    assert with_bytes(pair.finish()) == burst
 
 
 def test_all_of_a_large_item_arrives_whatever_its_frames_are() -> None:
     pair = Pair()
     frames = (b"", b"abc", memoryview(bytearray(range(256)) * 2000), b"", *[b"x"] * 1000, b"")
     item = ObjectInstruction(InstructionKind.CREATE, ObjectId(numbered(1)), "a name", frames)
-    pair.deliver(pair.say(item))
+    pair.deliver(pair.send(item))
     (came,) = pair.finish()
     assert tuple(map(bytes, came.frames)) == tuple(map(bytes, frames))
     assert came.name == "a name"
@@ -302,14 +302,14 @@ def test_all_of_a_large_item_arrives_whatever_its_frames_are() -> None:
 def test_a_large_payload_travels_in_chunks_too() -> None:
     pair = Pair()
     large = task(1, bytes(3 * MESSAGE_BYTES))
-    assert pair.deliver(pair.say(large, task(2))) == [task(2)]
+    assert pair.deliver(pair.send(large, task(2))) == [task(2)]
     assert pair.finish() == [task(2), large]
 
 
 def test_frames_are_never_copied_before_they_leave() -> None:
     pair = Pair()
     frame = bytearray(WINDOW)
-    pair.say(ObjectInstruction(InstructionKind.CREATE, ObjectId(numbered(1)), "", (frame,)))
+    pair.send(ObjectInstruction(InstructionKind.CREATE, ObjectId(numbered(1)), "", (frame,)))
     views = [part for _, parts in pair.client.resume(0) for part in parts if len(part) > 1000]
     assert views
     assert all(view.obj is frame for view in views)
@@ -318,24 +318,24 @@ def test_frames_are_never_copied_before_they_leave() -> None:
 def test_messages_are_bounded_in_bytes_and_items() -> None:
     pair = Pair()
     items = [task(number, bytes(1000)) for number in range(3000)] + [task(number) for number in range(9000)]
-    for header, _ in pair.say(*items):
+    for header, _ in pair.send(*items):
         assert len(header) <= MESSAGE_BYTES
     assert pair.counts == {Task: 12_000}
-    assert Pair().say(*[task(1)] * (2 * MESSAGE_ITEMS))
+    assert Pair().send(*[task(1)] * (2 * MESSAGE_ITEMS))
 
 
 def test_over_a_network_messages_are_small() -> None:
     """A peer counts as silent until a whole message has arrived, however slow the network is."""
     pair = Pair(WINDOW_BYTES)
     small = [task(number, bytes(1000)) for number in range(3000)]
-    messages = pair.say(*small, stored(1, 10 * WINDOW), task(2, b"", object_ids=numbered(1)))
+    messages = pair.send(*small, stored(1, 10 * WINDOW), task(2, b"", object_ids=numbered(1)))
     assert all(len(header) + size_of(frames) < LARGE_BYTES + 500 for header, frames in messages)
     assert len(pair.deliver(messages)) == len(small)
 
 
 def test_items_are_counted_as_they_leave() -> None:
     pair = Pair()
-    pair.deliver(pair.say(task(1), stored(1, WINDOW), task(2)))
+    pair.deliver(pair.send(task(1), stored(1, WINDOW), task(2)))
     pair.finish()
     assert pair.counts.pop(Chunk) >= 4
     assert pair.counts == {Task: 2, ObjectInstruction: 1}
@@ -344,7 +344,7 @@ def test_items_are_counted_as_they_leave() -> None:
 def test_size_is_known_of_what_waits_and_of_what_is_kept() -> None:
     pair = Pair()
     assert pair.client.size_bytes() == 0
-    pair.deliver(pair.say(task(1, bytes(5000))))
+    pair.deliver(pair.send(task(1, bytes(5000))))
     assert 5000 < pair.client.size_bytes() < 6000
     pair.client.put(stored(1, 10 * WINDOW))
     assert 10 * WINDOW < pair.client.size_bytes() < 11 * WINDOW
@@ -355,7 +355,7 @@ def test_size_is_known_of_what_waits_and_of_what_is_kept() -> None:
 def test_an_item_that_cannot_be_written_is_reported() -> None:
     pair = Pair()
     with pytest.raises(OverflowError):
-        pair.say(ClientHeartbeat(2**64))
+        pair.send(ClientHeartbeat(2**64))
 
 
 def named(number: int, name: Any, size: int = 0) -> Task:
@@ -540,7 +540,7 @@ def test_of_a_message_that_is_larger_than_its_receiver_has_room_for_only_the_hea
     small, large = stored(1, 190_000), stored(2, 300_000)
     pair.client.put_all([small, large, small])
     came = pair.finish()
-    assert as_said([came[0], came[2]]) == [small, small]
+    assert with_bytes([came[0], came[2]]) == [small, small]
     assert type(came[1].frames) is LostFrames
     assert came[1].object_id == large.object_id
 
@@ -657,16 +657,16 @@ def test_a_message_of_which_nothing_is_left_is_still_counted() -> None:
 def test_where_chunks_may_be_large_a_value_of_a_quarter_of_one_travels_whole_and_a_larger_one_does_not() -> None:
     pair = Pair(WINDOW_BYTES * 16)
     whole, cut = [replace(task(number), frames=(bytes(size),)) for number, size in ((1, 250_000), (2, 270_000))]
-    [message] = pair.say(whole)
+    [message] = pair.send(whole)
     assert pair.deliver([message]) == [whole]
-    assert pair.say(cut)[0][1] != [cut.frames[0]]
+    assert pair.send(cut)[0][1] != [cut.frames[0]]
     assert pair.client.on_their_way() == [cut]
 
 
 def test_tasks_with_frames_of_middle_size_share_messages() -> None:
     pair = Pair(WINDOW_BYTES * 16)
     tasks = [replace(task(number), frames=(bytes([number]) * 30_000,)) for number in range(1, 41)]
-    messages = pair.say(*tasks)
+    messages = pair.send(*tasks)
     assert max(len(header) + sum(map(len, frames)) for header, frames in messages) <= MESSAGE_BYTES
     assert len(messages) <= 3
     pair.deliver(messages)
@@ -679,5 +679,5 @@ def test_a_task_for_whose_frames_there_is_no_room_comes_without_them() -> None:
     pair = Pair()
     pair.scheduler._room = lambda: 100_000.0
     large = replace(task(1), frames=(bytes(200_000),))
-    pair.deliver(pair.say(large, task(2)))
+    pair.deliver(pair.send(large, task(2)))
     assert pair.finish() == [task(2), task(1)]

@@ -21,7 +21,7 @@ def test_the_failure_of_a_task_whose_result_is_not_sent_has_its_type_and_all_tha
     assert (failure.type_name, failure.bases) == ("scaler.errors.ObjectTooLargeError", ("scaler.errors.ScalerError",))
     assert "takes at most 900 bytes" in failure.text
     assert failure.short == refused.failure
-    came = read_error(TaskResult(task_id, refused.status, refused.payload, 0), "f")
-    assert type(came) is ObjectTooLargeError
-    assert (came.value, came.size, came.host, came.budget, came.cure) == error.args
-    assert str(came) == str(error)
+    raised = read_error(TaskResult(task_id, refused.status, refused.payload, 0), "f")
+    assert type(raised) is ObjectTooLargeError
+    assert (raised.value, raised.size, raised.host, raised.budget, raised.cure) == error.args
+    assert str(raised) == str(error)

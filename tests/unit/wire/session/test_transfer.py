@@ -25,10 +25,10 @@ def chunks(frames: list[bytes], most_bytes: int) -> list[Chunk]:
     return found
 
 
-def arrived(said: list[Chunk]) -> list[bytes]:
-    arrival = IncomingTransfer(said[0])
-    ends = [arrival.add(chunk.frames) for chunk in said]
-    assert ends == [False] * (len(said) - 1) + [True]
+def arrived(sent: list[Chunk]) -> list[bytes]:
+    arrival = IncomingTransfer(sent[0])
+    ends = [arrival.add(chunk.frames) for chunk in sent]
+    assert ends == [False] * (len(sent) - 1) + [True]
     header, frames = arrival.message()
     return [header, *map(bytes, frames)]
 
@@ -48,10 +48,10 @@ def test_frames_arrive_wherever_they_are_cut(frames: list[bytes], most_bytes: in
 
 
 def test_chunks_are_of_the_size_that_is_asked_for() -> None:
-    said = chunks([b"header", bytes(100)], 10)
-    assert [sum(map(len, chunk.frames)) for chunk in said] == [10] * 10 + [6]
-    assert {chunk.transfer for chunk in said} == {3}
-    assert [bool(chunk.sizes) for chunk in said] == [True] + [False] * 10
+    sent = chunks([b"header", bytes(100)], 10)
+    assert [sum(map(len, chunk.frames)) for chunk in sent] == [10] * 10 + [6]
+    assert {chunk.transfer for chunk in sent} == {3}
+    assert [bool(chunk.sizes) for chunk in sent] == [True] + [False] * 10
 
 
 def test_many_small_pieces_become_one() -> None:

@@ -188,12 +188,12 @@ def test_cancel_stops_a_running_task(
     if task is compute_in_c:  # until it runs in C, the task can be interrupted
         before = processor_seconds(processors[0])
         node.until(lambda: processor_seconds(processors[0]) > before + 0.1)
-    began = time.monotonic()
+    started_at = time.monotonic()
     node.slots[0].send(Batch[RunCancel]([RunCancel(running.task_id, 0, 1)]))
     node.until(lambda: len(node.results) == 2)
     assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]
     assert (node.processes() == processors) is survives
-    assert survives or time.monotonic() - began >= GRACE_SECONDS
+    assert survives or time.monotonic() - started_at >= GRACE_SECONDS
 
 
 def test_death_in_the_grace_is_a_cancel(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

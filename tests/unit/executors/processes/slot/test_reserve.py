@@ -91,7 +91,7 @@ class ReserveBench(RoomBench):
     def add(self) -> None:
         self.asked += 1
 
-    def hear(self, message: object) -> None:
+    def receive(self, message: object) -> None:
         self.reserve.mail[type(message)](message)
         self.audit(self.reserve)
 
@@ -101,10 +101,10 @@ def test_one_is_asked_for_if_none_has_the_slot_and_some_if_a_task_is_blocked() -
     bench.reserve.fill()
     bench.reserve.fill()
     assert bench.asked == 1
-    bench.hear(ProcessorComing(50, True))
+    bench.receive(ProcessorComing(50, True))
     bench.reserve.fill()
     assert (bench.asked, bench.reserve.count()) == (1, 1)
-    bench.hear(ProcessorNotComing(50, is_extra=True, is_tried_again=False))
+    bench.receive(ProcessorNotComing(50, is_extra=True, is_tried_again=False))
     bench.blocked()
     bench.reserve.fill()
     assert (bench.asked, bench.reserve.count()) == (1 + READY_AHEAD, READY_AHEAD)
@@ -114,12 +114,12 @@ def test_a_new_pool_means_that_what_was_asked_for_is_forgotten() -> None:
     bench = ReserveBench()
     bench.blocked()
     bench.reserve.fill()
-    bench.hear(ProcessorComing(50, False))
+    bench.receive(ProcessorComing(50, False))
     assert bench.reserve.count() == READY_AHEAD + 1
-    bench.hear(ProcessorComing(51, False, pool=2))
+    bench.receive(ProcessorComing(51, False, pool=2))
     assert bench.reserve.count() == 2
     for number in (50, 51):
-        bench.hear(ProcessorNotComing(number, is_extra=False, is_tried_again=False))
+        bench.receive(ProcessorNotComing(number, is_extra=False, is_tried_again=False))
     assert bench.reserve.count() == 0
 
 
@@ -128,15 +128,15 @@ def test_what_is_tried_again_is_not_asked_for_once_more() -> None:
     bench.blocked()
     bench.reserve.fill()
     assert (bench.asked, bench.reserve.count()) == (1, READY_AHEAD)
-    bench.hear(ProcessorComing(50, False))
-    bench.hear(ProcessorComing(51, True))
+    bench.receive(ProcessorComing(50, False))
+    bench.receive(ProcessorComing(51, True))
     for number in range(50, 70, 2):  # both fail repeatedly
-        bench.hear(ProcessorNotComing(number, is_extra=False, is_tried_again=True))
-        bench.hear(ProcessorNotComing(number + 1, is_extra=True, is_tried_again=True))
+        bench.receive(ProcessorNotComing(number, is_extra=False, is_tried_again=True))
+        bench.receive(ProcessorNotComing(number + 1, is_extra=True, is_tried_again=True))
         bench.reserve.fill()
         assert (bench.asked, bench.reserve.count()) == (1, READY_AHEAD + 1)
-        bench.hear(ProcessorComing(number + 2, False))
-        bench.hear(ProcessorComing(number + 3, True))
+        bench.receive(ProcessorComing(number + 2, False))
+        bench.receive(ProcessorComing(number + 3, True))
 
 
 def test_of_the_usual_processor_the_next_one_is_expected_by_itself() -> None:
@@ -165,7 +165,7 @@ def test_extra_ones_that_gave_no_results_between_two_checks_are_dismissed_but_fo
     assert (usual.state, extra[0].state) == (IDLE, DISMISSED)
     bench.wait(bench.reserve, 10 * SPARE_SECONDS)
     assert (bench.take(DismissProcessor), bench.timers) == ([], [])
-    bench.hear(ProcessorKept(extra[0].number))
+    bench.receive(ProcessorKept(extra[0].number))
     assert extra[0].state == IDLE
 
 

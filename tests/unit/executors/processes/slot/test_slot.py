@@ -78,8 +78,8 @@ def test_a_run_that_is_nowhere_is_told_to_the_link_and_has_no_result(bench: Slot
     bench.answers()
     bench.ask_back(held, waiting, ended)
     bench.cancel(held, ended)
-    told = [[run.task_id for run in news.runs] for news in bench.link.take(RunsNotHere)]
-    assert told == [[ended.task_id], [ended.task_id]]
+    reported = [[run.task_id for run in news.runs] for news in bench.link.take(RunsNotHere)]
+    assert reported == [[ended.task_id], [ended.task_id]]
     assert bench.answers() == []
 
 
@@ -107,11 +107,11 @@ def test_what_may_run_once_and_may_have_begun_in_a_process_of_doubtful_results_i
     assert bench.handed() == tasks
     bench.finish(bench.task())  # a result of another task
     bench.die(executing)  # the first one has number 2
-    begun = tasks[:2] if executing else tasks
-    assert bench.answers() == [(task.task_id, TaskStatus.PROCESSOR_DIED) for task in begun]
+    started = tasks[:2] if executing else tasks
+    assert bench.answers() == [(task.task_id, TaskStatus.PROCESSOR_DIED) for task in started]
     bench.processor_up()
     bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
-    assert bench.handed() == tasks[len(begun) :]
+    assert bench.handed() == tasks[len(started) :]
 
 
 def test_what_became_of_the_process_becomes_of_its_task(bench: SlotBench) -> None:

@@ -32,7 +32,7 @@ class PausingBench(WaitingBench):
         self.pages[1].words[0] = 1
         self.tell(ProcessorBlocked(1, 1, True, wait, timeout_seconds))
 
-    def hear(self, has_news: bool, wait: int = WAIT, processor: int = 1) -> list[bool]:
+    def receive_report(self, has_news: bool, wait: int = WAIT, processor: int = 1) -> list[bool]:
         """Have the scheduler send this. Return the changes of the process: True if it was suspended, False if it was
         resumed.
         """
@@ -50,17 +50,17 @@ def bench() -> PausingBench:
 
 def test_it_is_stopped_when_nothing_is_on_the_way_and_goes_on_when_something_is(bench: PausingBench) -> None:
     assert bench.pauses() == []
-    assert bench.hear(has_news=False) == [True]
-    assert bench.hear(has_news=False) == []
-    assert bench.hear(has_news=True) == [False]
-    assert bench.hear(has_news=True) == []
-    assert bench.hear(has_news=False) == [True]
+    assert bench.receive_report(has_news=False) == [True]
+    assert bench.receive_report(has_news=False) == []
+    assert bench.receive_report(has_news=True) == [False]
+    assert bench.receive_report(has_news=True) == []
+    assert bench.receive_report(has_news=False) == [True]
 
 
 def test_news_of_another_wait_or_of_nobody_mean_nothing(bench: PausingBench) -> None:
-    assert bench.hear(has_news=False, wait=WAIT - 1) == []
-    assert bench.hear(has_news=False, processor=99) == []
-    assert bench.hear(has_news=False, wait=0) == []
+    assert bench.receive_report(has_news=False, wait=WAIT - 1) == []
+    assert bench.receive_report(has_news=False, processor=99) == []
+    assert bench.receive_report(has_news=False, wait=0) == []
 
 
 def test_a_wait_without_a_number_is_none_in_which_it_is_stopped() -> None:
@@ -74,55 +74,55 @@ def test_a_wait_without_a_number_is_none_in_which_it_is_stopped() -> None:
 def test_one_that_asks_to_go_on_is_not_stopped_any_more(bench: PausingBench) -> None:
     other = bench.task()
     bench.run(other)
-    bench.hear(has_news=False)
-    bench.hear(has_news=True)
+    bench.receive_report(has_news=False)
+    bench.receive_report(has_news=True)
     bench.ask(1)
-    assert bench.hear(has_news=False) == []
+    assert bench.receive_report(has_news=False) == []
     bench.end(2, other)
     assert bench.permitted() == [1]
-    assert bench.hear(has_news=False) == []
+    assert bench.receive_report(has_news=False) == []
 
 
 def test_one_that_asks_although_it_was_just_stopped_goes_on(bench: PausingBench) -> None:
-    bench.hear(has_news=False)
+    bench.receive_report(has_news=False)
     bench.ask(1)
     assert bench.pauses() == [False]
     assert bench.permitted() == [1]
 
 
 def test_one_that_goes_on_unasked_is_not_stopped(bench: PausingBench) -> None:
-    bench.hear(has_news=False)
+    bench.receive_report(has_news=False)
     bench.tell(ProcessorUnblocked(1, 1))
     assert bench.pauses() == [False]
-    assert bench.hear(has_news=False) == []
+    assert bench.receive_report(has_news=False) == []
 
 
 def test_a_cancelled_one_goes_on_to_end_and_is_never_stopped_again(bench: PausingBench) -> None:
-    bench.hear(has_news=False)
+    bench.receive_report(has_news=False)
     bench.cancel(bench.parent)
     assert bench.pauses() == [False]
     bench.wait_for_others_hard(WAIT + 1)  # in its finally
-    assert bench.hear(has_news=False, wait=WAIT + 1) == []
+    assert bench.receive_report(has_news=False, wait=WAIT + 1) == []
 
 
 def test_it_breathes_now_and_then(bench: PausingBench) -> None:
-    bench.hear(has_news=False)
+    bench.receive_report(has_news=False)
     bench.wait(STOP_MOST_SECONDS - 0.01)
     assert bench.pauses() == []
     bench.wait(0.01)
     assert bench.pauses() == [False]
     bench.wait(10 * STOP_MOST_SECONDS)
     assert bench.pauses() == []  # until it has reported again that it only waits
-    assert bench.hear(has_news=False) == [True]
+    assert bench.receive_report(has_news=False) == [True]
     bench.wait(STOP_MOST_SECONDS)
     assert bench.pauses() == [False]
 
 
 def test_a_breath_is_counted_from_the_last_time_that_it_was_stopped(bench: PausingBench) -> None:
-    bench.hear(has_news=False)
+    bench.receive_report(has_news=False)
     bench.wait(STOP_MOST_SECONDS - 1)
-    bench.hear(has_news=True)
-    assert bench.hear(has_news=False) == [True]
+    bench.receive_report(has_news=True)
+    assert bench.receive_report(has_news=False) == [True]
     bench.wait(1)
     assert bench.pauses() == []
     bench.wait(STOP_MOST_SECONDS - 1)
@@ -132,10 +132,10 @@ def test_a_breath_is_counted_from_the_last_time_that_it_was_stopped(bench: Pausi
 def test_a_wait_that_ends_by_itself_is_not_slept_through() -> None:
     bench = PausingBench()
     bench.wait_for_others_hard(WAIT + 1, timeout_seconds=0.5)
-    assert bench.hear(has_news=False, wait=WAIT + 1) == [True]
+    assert bench.receive_report(has_news=False, wait=WAIT + 1) == [True]
     bench.wait(0.5)
     assert bench.pauses() == [False]
-    assert bench.hear(has_news=False, wait=WAIT + 1) == []
+    assert bench.receive_report(has_news=False, wait=WAIT + 1) == []
 
 
 # Suspension without a slot
@@ -146,7 +146,7 @@ class SuspensionBench(RoomBench):
         super().__init__()
         self.suspension = Suspension(self.processors, self.now, self.schedule)
 
-    def hear(self, processor: ProcessorRecord, wait: int, has_news: bool) -> list[bool]:
+    def receive_report(self, processor: ProcessorRecord, wait: int, has_news: bool) -> list[bool]:
         batch = Batch[ProcessorNews]([ProcessorNews(processor.number, wait, has_news)])
         self.suspension.mail[type(batch)](batch)
         return self.stops()
@@ -160,20 +160,20 @@ def test_a_wait_with_a_number_may_be_stopped_until_it_ends() -> None:
     bench = SuspensionBench()
     processor = bench.blocked()
     bench.suspension.begin(processor, WAIT, inf)
-    assert bench.hear(processor, WAIT, has_news=False) == [True]
+    assert bench.receive_report(processor, WAIT, has_news=False) == [True]
     bench.suspension.end(processor)
     assert bench.stops() == [False]
-    assert bench.hear(processor, WAIT, has_news=False) == []
+    assert bench.receive_report(processor, WAIT, has_news=False) == []
 
 
 def test_a_breath_of_an_earlier_stop_means_nothing() -> None:
     bench = SuspensionBench()
     processor = bench.blocked()
     bench.suspension.begin(processor, WAIT, inf)
-    assert bench.hear(processor, WAIT, has_news=False) == [True]
+    assert bench.receive_report(processor, WAIT, has_news=False) == [True]
     bench.wait(bench.suspension, STOP_MOST_SECONDS - 1)
-    assert bench.hear(processor, WAIT, has_news=True) == [False]
-    assert bench.hear(processor, WAIT, has_news=False) == [True]
+    assert bench.receive_report(processor, WAIT, has_news=True) == [False]
+    assert bench.receive_report(processor, WAIT, has_news=False) == [True]
     bench.wait(bench.suspension, 1)
     assert bench.stops() == []
     bench.wait(bench.suspension, STOP_MOST_SECONDS - 1)
@@ -184,19 +184,19 @@ def test_the_next_wait_begins_with_a_process_that_runs() -> None:
     bench = SuspensionBench()
     processor = bench.blocked()
     bench.suspension.begin(processor, WAIT, inf)
-    bench.hear(processor, WAIT, has_news=False)
+    bench.receive_report(processor, WAIT, has_news=False)
     bench.suspension.begin(processor, 0, inf)
     assert bench.stops() == [False]
-    assert bench.hear(processor, 0, has_news=False) == []
+    assert bench.receive_report(processor, 0, has_news=False) == []
 
 
 def test_what_is_gone_is_left_alone() -> None:
     bench = SuspensionBench()
     processor = bench.blocked()
     bench.suspension.begin(processor, WAIT, inf)
-    bench.hear(processor, WAIT, has_news=False)
+    bench.receive_report(processor, WAIT, has_news=False)
     bench.processors.leave(processor)
     bench.suspension.leave(processor)
-    assert bench.hear(processor, WAIT, has_news=True) == []
+    assert bench.receive_report(processor, WAIT, has_news=True) == []
     bench.wait(bench.suspension, STOP_MOST_SECONDS)
     assert bench.stops() == []

@@ -246,15 +246,15 @@ class TurnsBench(RoomBench):
     def add(self) -> None:
         self.asked += 1
 
-    def hear(self, news: ProcessorBlocked | ProcessorResumable | ProcessorUnblocked) -> None:
+    def receive(self, news: ProcessorBlocked | ProcessorResumable | ProcessorUnblocked) -> None:
         self.turns.mail[type(news)](news)
         audit_processors(self.processors)
 
     def block(self, processor: ProcessorRecord, is_stuck: bool = True) -> None:
-        self.hear(ProcessorBlocked(processor.number, processor.results_seen + 1, is_stuck))
+        self.receive(ProcessorBlocked(processor.number, processor.results_seen + 1, is_stuck))
 
     def ask(self, processor: ProcessorRecord) -> None:
-        self.hear(ProcessorResumable(processor.number, processor.results_seen + 1))
+        self.receive(ProcessorResumable(processor.number, processor.results_seen + 1))
 
     def end(self, processor: ProcessorRecord) -> None:
         """Have the processor send the result of its first task."""
@@ -318,7 +318,7 @@ def test_nothing_is_handed_out_while_a_loose_or_a_killed_one_runs() -> None:
     parent = bench.running(tasks=1, executing=1)
     bench.block(parent, is_stuck=False)
     child = bench.running(tasks=1)
-    bench.hear(ProcessorUnblocked(parent.number, 1))
+    bench.receive(ProcessorUnblocked(parent.number, 1))
     bench.end(child)
     assert (parent.state, bench.turns.next()) == (LOOSE, None)
     bench.processors.apply(parent, KILL)
@@ -332,7 +332,7 @@ def test_one_that_goes_on_unasked_gets_the_slot_if_nothing_runs() -> None:
     parent = bench.running(tasks=1, executing=1)
     bench.block(parent, is_stuck=False)
     other = bench.running()
-    bench.hear(ProcessorUnblocked(parent.number, 1))
+    bench.receive(ProcessorUnblocked(parent.number, 1))
     assert (parent.state, other.state) == (RUNNING, IDLE)
 
 
@@ -358,7 +358,7 @@ def test_what_a_blocked_one_goes_on_to_is_watched(news: str) -> None:
     bench.block(parent, is_stuck=False)
     bench.wait(bench.recall, SETTLE_SECONDS + STUCK_SECONDS)
     if news == "unblocks":
-        bench.hear(ProcessorUnblocked(parent.number, 1))
+        bench.receive(ProcessorUnblocked(parent.number, 1))
         finish(parent)
     else:
         bench.end(parent)

@@ -10,13 +10,13 @@ from scaler.amounts import AMOUNT_MOST, CAPABILITIES_MOST, amount_of, amount_tex
 from scaler.config import ConfigError
 
 
-def test_an_amount_is_shown_as_one_writes_it() -> None:
+def test_an_amount_is_shown_in_the_largest_exact_unit() -> None:
     shown = {1: "1", 2_000: "2,000", 2**30: "1G", 3 * 2**20: "3M", 2**40 + 1: f"{2**40 + 1:,}", 1024: "1,024"}
     assert {amount: amount_text(amount, ",") for amount in shown} == shown
     assert amount_text(2**30 - 1) == "1073741823"
 
 
-def test_a_name_alone_is_one_and_units_are_powers_of_1024() -> None:
+def test_a_name_without_an_amount_counts_one_and_units_are_powers_of_1024() -> None:
     assert read_amounts(()) == {}
     texts = ("gpu=2", "licence", "memory=64G", "disk=1TiB", "cache=3k", "swap=5MB", "größe = 7")
     assert read_amounts(texts) == {
@@ -43,12 +43,12 @@ def test_a_name_alone_is_one_and_units_are_powers_of_1024() -> None:
         ("gpu=9999999T", "whole number"),
     ],
 )
-def test_what_is_no_capability_is_refused(text: str, why: str) -> None:
+def test_a_malformed_capability_is_refused(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         read_amounts([text])
 
 
-def test_nothing_is_named_twice_and_there_are_not_too_many() -> None:
+def test_repeated_and_too_many_capabilities_are_refused() -> None:
     with pytest.raises(ConfigError, match="gpu is named twice"):
         read_amounts(["gpu=1", "gpu=2"])
     with pytest.raises(ConfigError, match="at most 64"):
@@ -62,7 +62,7 @@ def test_an_amount_is_a_whole_number(amount: Any) -> None:
         amount_of("gpu", amount, 0)
 
 
-def test_a_mapping_becomes_texts_and_nothing_else_does() -> None:
+def test_a_mapping_becomes_texts_and_a_list_stays_as_it_is() -> None:
     assert to_texts({"gpu": 2, "memory": "1G"}) == ("gpu=2", "memory=1G")
     assert to_texts(["gpu"]) == ["gpu"]
     with pytest.raises(ConfigError, match="name of a capability"):

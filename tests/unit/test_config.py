@@ -38,7 +38,7 @@ from scaler.settings import ClusterConfig
         "inproc://anything",
     ],
 )
-def test_good_address_is_returned_as_it_is(address: str) -> None:
+def test_a_valid_address_is_returned_unchanged(address: str) -> None:
     assert check_address(address).address == address
 
 
@@ -64,7 +64,7 @@ def test_good_address_is_returned_as_it_is(address: str) -> None:
         "tcp://a b:1",
     ],
 )
-def test_bad_address_is_refused_with_a_good_example(address: str) -> None:
+def test_a_malformed_address_is_refused_with_a_valid_example(address: str) -> None:
     with pytest.raises(ConfigError, match=r"tcp://127\.0\.0\.1:2345"):
         check_address(address)
 
@@ -86,18 +86,18 @@ def test_port_out_of_range_is_refused(address: str) -> None:
         ("8786", "a good one looks like"),
     ],
 )
-def test_an_address_without_its_scheme_is_refused_with_the_one_that_was_meant(address: str, hint: str) -> None:
+def test_an_address_without_a_scheme_is_refused_with_a_hint(address: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=f"is not an address; {hint}"):
         check_address(address)
 
 
 @pytest.mark.parametrize("address", [None, b"tcp://127.0.0.1:2345", 2345])
-def test_address_that_is_no_str_is_refused(address: Any) -> None:
+def test_an_address_that_is_not_a_str_is_refused(address: Any) -> None:
     with pytest.raises(ConfigError, match="must be a str such as"):
         check_address(address)
 
 
-def test_any_port_is_only_for_those_who_listen() -> None:
+def test_an_address_with_any_port_is_only_valid_for_listening() -> None:
     assert check_address("tcp://127.0.0.1:*", may_be_any_port=True).address == "tcp://127.0.0.1:*"
     with pytest.raises(ConfigError, match="has no port"):
         check_address("tcp://127.0.0.1:*")
@@ -115,7 +115,7 @@ def test_ipc_path_that_the_kernel_would_cut_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [True, "1", None, float("nan")])
-def test_value_that_is_no_number_is_refused(value: Any) -> None:
+def test_a_value_that_is_not_a_number_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="speed"):
         check_number("speed", value, 0)
 
@@ -131,7 +131,7 @@ def test_value_that_is_no_number_is_refused(value: Any) -> None:
         (IntEnum("Level", {"HIGH": 7}).HIGH, 7),  # type: ignore[attr-defined]
     ],
 )
-def test_a_number_of_another_class_is_taken_as_a_plain_one(value: Any, plain: float) -> None:
+def test_a_number_of_another_class_becomes_an_int_or_float(value: Any, plain: float) -> None:
     assert (check_number("speed", value, 0), type(check_number("speed", value, 0))) == (plain, type(plain))
     assert (check_timeout(value), type(check_timeout(value))) == (plain, type(plain))
     settings = ClusterConfig("tcp://127.0.0.1:1", death_timeout_seconds=value)
@@ -140,7 +140,7 @@ def test_a_number_of_another_class_is_taken_as_a_plain_one(value: Any, plain: fl
 
 
 @pytest.mark.parametrize("value", [np.True_, np.array([2]), np.str_("2"), np.datetime64("2026-01-01"), 2j, Decimal(2)])
-def test_what_numpy_has_beside_numbers_is_refused(value: Any) -> None:
+def test_numpy_values_that_are_not_numbers_are_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="speed must be a number"):
         check_number("speed", value, 0)
     assert check_whole_number("speed", np.int16(3), 0, 3) == 3
@@ -158,7 +158,7 @@ def test_number_out_of_range_is_refused_with_the_range() -> None:
         check_number("speed", 2.5, 1, 2)
 
 
-def test_a_number_that_is_no_float_is_refused_and_errors_are_short() -> None:
+def test_a_number_too_large_for_a_float_is_refused_and_errors_are_short() -> None:
     with pytest.raises(ConfigError, match="speed must be at least 0, not 1000"):
         check_number("speed", 10**400, 0)
     with pytest.raises(ConfigError) as error:
@@ -174,7 +174,7 @@ def test_a_time_that_no_thread_can_wait_for_is_refused(timeout: Any) -> None:
         check_timeout(timeout)
 
 
-def test_an_address_within_one_process_is_none_for_another() -> None:
+def test_an_inproc_address_is_refused_between_processes() -> None:
     check_reachable(Endpoint.parse("tcp://127.0.0.1:2345"))
     with pytest.raises(
         ConfigError, match=r"inproc://here.* is for threads of one process; between processes use tcp://"
@@ -185,7 +185,9 @@ def test_an_address_within_one_process_is_none_for_another() -> None:
 # Paths
 
 
-def test_a_path_of_a_user_becomes_a_whole_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_with_a_tilde_or_without_a_root_becomes_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir("/")
     assert whole_path("~/jobs") == tmp_path / "jobs"
@@ -193,7 +195,7 @@ def test_a_path_of_a_user_becomes_a_whole_one(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("homeless")
-def test_a_path_in_the_home_of_a_user_who_has_none_is_refused() -> None:
+def test_a_path_with_a_tilde_is_refused_for_a_user_without_a_home() -> None:
     with pytest.raises(
         ConfigError, match="~/jobs is in the home directory of this user, who has none: set HOME, or give"
     ):
@@ -211,6 +213,6 @@ def test_a_user_is_known_by_name_or_uid(user: Any, uid: int) -> None:
 @pytest.mark.parametrize(
     "user", ["", "no such user", "-1", -1, 2**32 - 1, "9" * 5000, "\0", "ro\udcffot", True, None, 1.0, ["root"]]
 )
-def test_who_is_no_user_is_refused(user: Any) -> None:
+def test_an_unknown_user_is_refused(user: Any) -> None:
     with pytest.raises(ConfigError, match="trust_users: this machine knows no user"):
         uid_of(user)

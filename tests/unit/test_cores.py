@@ -61,7 +61,9 @@ V1_FILES = {
         ("", {}, 64),
     ],
 )
-def test_quotas_of_all_groups_above_count(tmp_path: Path, membership: str, files: dict[str, str], cores: int) -> None:
+def test_quotas_of_all_parent_control_groups_count(
+    tmp_path: Path, membership: str, files: dict[str, str], cores: int
+) -> None:
     assert usable_cores(tree(tmp_path, membership, files)) == cores
 
 
@@ -86,7 +88,7 @@ def half_a_core() -> Iterator[Path]:
     not (V1 / "cpu.cfs_quota_us").exists() or not os.access(V1, os.W_OK) or os.cpu_count() == 1,
     reason="needs control groups of version 1, the right to make one, and two cores",
 )
-def test_a_quota_of_the_kernel_counts(half_a_core: Path) -> None:
+def test_a_real_quota_of_the_kernel_counts(half_a_core: Path) -> None:
     program = (
         f"import os, pathlib; pathlib.Path('{half_a_core}/cgroup.procs').write_text(str(os.getpid()))\n"
         "from scaler.cores import usable_cores; print(usable_cores())"

@@ -35,7 +35,7 @@ def test_a_task_may_take_no_time_at_all() -> None:
     assert durations.expected_us(function(1)) == 0
 
 
-def test_the_functions_that_were_heard_of_last_are_remembered() -> None:
+def test_the_most_recently_learned_functions_are_remembered() -> None:
     most = 1024
     durations = make(most)
     for number in range(most):
@@ -46,7 +46,7 @@ def test_the_functions_that_were_heard_of_last_are_remembered() -> None:
     assert [durations.expected_us(function(n)) for n in (0, 1, 2)] == [7, UNKNOWN_US, 7]
 
 
-def test_the_first_mean_is_that_of_the_first_batch() -> None:
+def test_the_first_mean_is_the_mean_of_the_first_batch() -> None:
     assert moving_mean(None, 6.0, 3) == 2.0
 
 
@@ -60,7 +60,7 @@ def test_recent_tasks_weigh_most_but_never_all() -> None:
     assert moving_mean(1.0, 3000.0, 1000) == pytest.approx(2.0)
 
 
-def test_a_doubted_function_is_unknown_until_one_of_its_tasks_ends() -> None:
+def test_a_doubted_function_has_no_duration_until_one_of_its_tasks_ends() -> None:
     durations = make()
     durations.learn(function(1), 10, 1)
     durations.distrust(function(1))
@@ -70,7 +70,7 @@ def test_a_doubted_function_is_unknown_until_one_of_its_tasks_ends() -> None:
     assert durations.expected_us(function(1)) == 10
 
 
-def test_a_function_that_is_gone_is_forgotten() -> None:
+def test_a_forgotten_function_has_no_duration() -> None:
     durations = make()
     durations.learn(function(1), 10, 1)
     durations.distrust(function(1))

@@ -18,7 +18,7 @@ from scaler.endpoint import ANYWHERE, Endpoint, in_process_address, ipc_address
         ("nonsense", "", "", "", ""),
     ],
 )
-def test_an_address_is_taken_apart(address: str, scheme: str, host: str, port: str, place: str) -> None:
+def test_an_address_is_parsed_into_its_parts(address: str, scheme: str, host: str, port: str, place: str) -> None:
     assert Endpoint.parse(address) == Endpoint(address, scheme, host, port, place)
 
 
@@ -36,17 +36,17 @@ def test_an_address_is_taken_apart(address: str, scheme: str, host: str, port: s
         ("inproc://a", False, ""),
     ],
 )
-def test_who_is_near_and_who_can_connect(address: str, is_near: bool, others: str) -> None:
+def test_an_endpoint_describes_who_can_connect(address: str, is_near: bool, others: str) -> None:
     endpoint = Endpoint.parse(address)
     assert (endpoint.is_near, endpoint.who_can_connect()) == (is_near, others)
 
 
-def test_only_a_socket_file_is_a_file() -> None:
+def test_only_an_ipc_address_has_a_file() -> None:
     assert Endpoint.parse(ipc_address("/tmp/s")).file == Path("/tmp/s")
     assert [Endpoint.parse(address).file for address in (ANYWHERE, "tcp://a:1", in_process_address("a"))] == [None] * 3
 
 
-def test_the_users_who_may_listen_go_with_an_address_to_its_monitor_stream() -> None:
+def test_the_monitor_endpoint_keeps_the_trusted_users() -> None:
     for address in ("ipc:///tmp/s", "tcp://a:1"):
         endpoint = Endpoint.parse(address)
         assert endpoint.trusting(()) is endpoint
@@ -72,7 +72,7 @@ def test_a_host_that_is_a_name_has_to_be_looked_up() -> None:
     assert [Endpoint.parse(address).has_name for address in addresses] == [True, True, False, False, False, False]
 
 
-def test_the_path_of_an_address_keeps_its_bytes_whether_or_not_they_are_text() -> None:
+def test_the_path_of_an_address_keeps_its_bytes_even_if_they_are_not_text() -> None:
     for path in (b"/tmp/plain", "/tmp/größe".encode(), b"/tmp/gr\xf6\xdfe"):
         for text in (path.decode("utf-8", "surrogateescape"), path.decode("ascii", "surrogateescape")):
             assert Endpoint.parse(ipc_address(text)).encoded == b"ipc://" + path

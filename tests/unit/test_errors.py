@@ -32,12 +32,12 @@ def test_public_errors_have_one_base(name: str) -> None:
     assert issubclass(getattr(errors, name), ScalerError)
 
 
-def test_every_error_but_the_traceback_is_in_the_tree() -> None:
+def test_every_error_but_remote_traceback_is_a_scaler_error() -> None:
     assert [error for error in ALL if not issubclass(error, ScalerError)] == [RemoteTraceback]
 
 
 @pytest.mark.parametrize("error", ALL, ids=lambda error: error.__name__)
-def test_errors_travel_with_their_text(error: type[Exception]) -> None:
+def test_pickled_errors_keep_their_text(error: type[Exception]) -> None:
     made = error(*SAID.get(error, ("why",)))
     copy = pickle.loads(pickle.dumps(made))
     assert type(copy) is error
@@ -45,7 +45,7 @@ def test_errors_travel_with_their_text(error: type[Exception]) -> None:
     assert vars(copy) == vars(made)
 
 
-def test_an_error_about_a_large_value_says_whose_memory_is_short_and_what_to_do() -> None:
+def test_the_error_of_a_large_value_names_whose_memory_is_short_and_the_remedy() -> None:
     error = ObjectTooLargeError("argument 1", 1001, "the host", 1000, "send less")
     assert str(error) == (
         "argument 1 is too large: it has 1,001 bytes, and the host takes at most 1,000 bytes for one value: send less"
@@ -63,5 +63,5 @@ def test_remote_traceback_is_shown_above_the_exception_of_the_task() -> None:
     assert "\\n" not in shown
 
 
-def test_remote_traceback_keeps_its_text_when_it_travels() -> None:
+def test_a_pickled_remote_traceback_keeps_its_text() -> None:
     assert pickle.loads(pickle.dumps(RemoteTraceback("x"))).text == "x"

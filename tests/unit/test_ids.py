@@ -30,7 +30,7 @@ def test_ids_of_a_source_are_different_and_have_the_same_length() -> None:
     assert NO_ID not in ids
 
 
-def test_an_id_says_nothing_of_the_next_ones() -> None:
+def test_an_id_does_not_reveal_the_next_ids() -> None:
     source = IdSource()
     made = [source() for _ in range(2000)]
     for place in range(ID_BYTES):
@@ -77,7 +77,7 @@ def test_random_ids_are_different() -> None:
     assert len(random_id()) == ID_BYTES
 
 
-def test_same_content_has_the_same_id_whatever_holds_it() -> None:
+def test_equal_content_has_one_id_as_bytes_bytearray_or_memoryview() -> None:
     data = b"some content"
     ids = {content_id([kind(data)]) for kind in (bytes, bytearray, memoryview)}
     assert len(ids) == 1
@@ -89,21 +89,21 @@ def test_content_id_is_a_hash_of_lengths_and_bytes() -> None:
     assert content_id([b"function", b""]) == expected
 
 
-def test_where_one_part_ends_matters() -> None:
+def test_content_ids_depend_on_where_the_parts_end() -> None:
     assert content_id([b"ab", b"c"]) != content_id([b"a", b"bc"]) != content_id([b"abc"])
     assert content_id([]) != content_id([b""])
 
 
-def test_content_of_any_item_size_counts_in_bytes() -> None:
+def test_content_id_of_an_array_is_the_id_of_its_bytes() -> None:
     words = array("I", [1, 2, 3])
     assert content_id([words]) == content_id([words.tobytes()])
 
 
-def test_schedulers_count_attempts_from_numbers_of_their_own() -> None:
+def test_each_scheduler_counts_attempts_from_another_number() -> None:
     assert len({attempt_numbers(SchedulerId(random_id()))() for _ in range(100)}) == 100
 
 
-def test_attempts_begin_at_0_again_and_a_later_one_is_still_later() -> None:
+def test_attempts_wrap_around_to_0_and_a_later_attempt_is_still_later() -> None:
     next_attempt = attempt_numbers(SchedulerId(b"\xff" * 16))
     numbers = [next_attempt() for _ in range(3)]
     assert numbers == [ATTEMPTS - 1, 0, 1]

@@ -13,7 +13,7 @@ from scaler.transport.streams import ARE_SUPPORTED
 
 
 @pytest.mark.parametrize("name", scaler.__all__)
-def test_each_name_is_there_and_so_is_its_module(name: str) -> None:
+def test_each_public_name_can_be_imported_and_has_its_module(name: str) -> None:
     value = getattr(scaler, name)
     assert not isinstance(value, ModuleType)
     assert vars(scaler)[name] is value  # it is imported once
@@ -22,11 +22,11 @@ def test_each_name_is_there_and_so_is_its_module(name: str) -> None:
         assert value.__module__ == scaler._PLACES[name]
 
 
-def test_no_name_is_in_one_table_only() -> None:
+def test_public_names_are_in_all_tables() -> None:
     assert {*scaler._PLACES, "__version__"} == {*scaler.__all__} == {*dir(scaler)}
 
 
-def test_modules_of_the_package_are_there_and_other_names_are_not() -> None:
+def test_submodules_are_attributes_and_unknown_names_raise() -> None:
     assert scaler.errors is sys.modules["scaler.errors"]
     with pytest.raises(AttributeError, match="module 'scaler' has no attribute 'Clientt'"):
         _ = scaler.Clientt  # type: ignore[attr-defined]
@@ -34,7 +34,7 @@ def test_modules_of_the_package_are_there_and_other_names_are_not() -> None:
         from scaler import Clientt  # type: ignore[attr-defined]  # noqa: F401
 
 
-def test_what_is_missing_in_a_module_is_said_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_dependency_raises_its_own_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str) -> ModuleType:
         raise ModuleNotFoundError("No module named 'capnp'", name="capnp")
 
@@ -85,7 +85,7 @@ with Client(n_workers=1) as client:
 
 
 @pytest.mark.processes
-def test_processors_have_it_before_their_first_task() -> None:
+def test_processors_import_the_client_before_their_first_task() -> None:
     with scaler.SchedulerClusterCombo(1) as combo, scaler.Client(combo.get_address()) as client:
         look = lambda: "scaler.client.client" in __import__("sys").modules  # noqa: E731 - travels by value
         assert client.submit(look).result(60)

@@ -89,7 +89,9 @@ def at_alarm() -> Iterator[Callable[[Callable[..., object]], None]]:
 
 @pytest.mark.parametrize("serializer", [DEFAULT, Own()])
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, Endless])
-def test_what_a_value_raises_is_the_error_of_that_value(kind: type[BaseException], serializer: Serializer) -> None:
+def test_an_exception_raised_by_a_value_is_the_error_of_that_value(
+    kind: type[BaseException], serializer: Serializer
+) -> None:
     name, error = kind.__name__, kind("here")
     with pytest.raises(DeserializeObjectError, match=f"cannot be deserialised here: {name}: {error}") as why_unreadable:
         from_frames(serializer, [pickle.dumps(Read(raise_it, error))])
@@ -99,11 +101,11 @@ def test_what_a_value_raises_is_the_error_of_that_value(kind: type[BaseException
     assert unwritten.value.__cause__ is error
 
 
-def test_the_part_that_raises_it_is_named() -> None:
+def test_the_part_of_a_value_that_raises_is_named() -> None:
     assert culprit_in({"a": 1, "b": [2, Written(raise_it, SystemExit(3))]}).startswith("['b'][1] ")
 
 
-def test_in_another_thread_each_one_is_the_error_of_that_value() -> None:
+def test_in_another_thread_a_keyboard_interrupt_is_the_error_of_the_value() -> None:
     caught: list[BaseException] = []
 
     def read_there() -> None:
@@ -120,12 +122,12 @@ def test_in_another_thread_each_one_is_the_error_of_that_value() -> None:
 
 @pytest.mark.parametrize("press", [press_ctrl_c, press_ctrl_c_and_pass_it_on])
 @pytest.mark.parametrize("do", [read, write])
-def test_ctrl_c_is_no_error_of_a_value(do: Callable[..., object], press: Callable[[], None]) -> None:
+def test_ctrl_c_is_not_an_error_of_a_value(do: Callable[..., object], press: Callable[[], None]) -> None:
     with pytest.raises(KeyboardInterrupt):
         do(press)
 
 
-def test_an_exception_that_was_raised_elsewhere_before_is_the_error_of_the_value_that_raises_it() -> None:
+def test_an_interrupt_that_a_value_kept_and_raises_again_is_an_error_of_that_value() -> None:
     """Such as an exception that was kept, or pickled with its traceback, as tblib does."""
     elsewhere = TracebackType(None, frame_of_another_run(), 0, 1)
     with pytest.raises(SerializeObjectError, match="KeyboardInterrupt: kept"):
@@ -133,7 +135,7 @@ def test_an_exception_that_was_raised_elsewhere_before_is_the_error_of_the_value
 
 
 @pytest.mark.parametrize("do", [read, write])
-def test_an_exception_of_a_signal_handler_is_no_error_of_a_value(
+def test_an_exception_of_a_signal_handler_is_not_an_error_of_a_value(
     do: Callable[..., object], at_alarm: Callable[[Callable[..., object]], None]
 ) -> None:
     def leave(_number: int, _frame: FrameType | None) -> None:
@@ -145,6 +147,6 @@ def test_an_exception_of_a_signal_handler_is_no_error_of_a_value(
 
 
 @pytest.mark.parametrize("do", [read, write])
-def test_the_end_of_a_cancelled_task_is_no_error_of_a_value(do: Callable[..., object]) -> None:
+def test_the_interrupt_of_a_cancelled_task_is_not_an_error_of_a_value(do: Callable[..., object]) -> None:
     with pytest.raises(TaskInterrupt):
         do(raise_it, TaskInterrupt())

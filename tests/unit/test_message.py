@@ -37,7 +37,7 @@ def test_a_message_shows_its_data() -> None:
     assert repr(TaskFinished(b"id", 1)) == "TaskFinished(task_id=b'id', attempt=1)"
 
 
-def test_a_message_has_no_room_for_anything_else() -> None:
+def test_a_message_accepts_no_other_attributes() -> None:
     assert not hasattr(TaskFinished(b"id"), "__dict__")
     with pytest.raises(AttributeError):
         TaskFinished(b"id").worker = "w"  # type: ignore[attr-defined]

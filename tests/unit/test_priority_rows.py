@@ -21,7 +21,7 @@ def test_there_is_always_a_first_row() -> None:
     assert list(rows.first()) == [1]
 
 
-def test_empty_rows_above_the_first_go() -> None:
+def test_empty_rows_above_the_first_are_removed() -> None:
     rows = new_rows()
     rows[5].append(1)
     assert rows.first() is rows[5]
@@ -31,7 +31,7 @@ def test_empty_rows_above_the_first_go() -> None:
 
 
 @given(st.lists(st.integers(-3, 3) | st.none(), max_size=60))
-def test_it_is_a_sorted_list(story: list[int | None]) -> None:
+def test_priority_rows_behave_as_a_sorted_list(story: list[int | None]) -> None:
     rows, model = new_rows(), []
     for number, priority in enumerate(story):
         if priority is not None:

@@ -104,7 +104,7 @@ def test_another_process_finds_a_block_by_its_location() -> None:
     assert run.stdout == "[b'one', b'two']\n"
 
 
-def test_what_was_opened_outlives_its_owner() -> None:
+def test_an_opened_block_outlives_its_owner() -> None:
     block = SharedBlock.of([b"one"])
     opened = SharedBlock.open(block.location())
     del block
@@ -112,7 +112,7 @@ def test_what_was_opened_outlives_its_owner() -> None:
 
 
 @pytest.mark.parametrize("location", [b"", b"x" * 47, b"x" * 49], ids=["empty", "short", "odd"])
-def test_what_is_no_location_is_refused(location: bytes) -> None:
+def test_a_malformed_location_is_refused(location: bytes) -> None:
     with pytest.raises(OSError, match="location of the block is malformed"):
         SharedBlock.open(location)
 
@@ -137,7 +137,7 @@ def test_a_location_of_memory_that_is_not_sealed_is_refused() -> None:
     os.close(descriptor)
 
 
-def test_a_location_that_leads_to_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_location_that_does_not_lead_to_its_block_is_refused(tmp_path: Path) -> None:
     block = SharedBlock.of([b"x"])
     location = block.location()
     read_end, write_end = os.pipe()
@@ -171,13 +171,13 @@ def test_sharing_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
         SharedBlock.open(block.location())
 
 
-def test_all_of_one_machine_have_one_id() -> None:
+def test_a_machine_has_one_stable_id() -> None:
     assert len(machine_id()) == 16
     machine_id.cache_clear()
     assert machine_id() == machine_id()
 
 
-def test_shared_frames_cannot_be_cut_short() -> None:
+def test_shared_frames_cannot_be_truncated() -> None:
     frames = SharedFrames([b"frame"])
     opened = SharedBlock.open(frames.location)
     with pytest.raises(PermissionError):
@@ -185,7 +185,7 @@ def test_shared_frames_cannot_be_cut_short() -> None:
     assert bytes(opened.map()[0]) == b"frame"
 
 
-def test_a_block_that_can_be_cut_short_is_refused() -> None:
+def test_a_block_that_can_be_truncated_is_refused() -> None:
     """Its owner could end this process by truncating it (SIGBUS)."""
     memory = Memory(os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
     os.truncate(memory.descriptor, 4096)
@@ -196,7 +196,7 @@ def test_a_block_that_can_be_cut_short_is_refused() -> None:
         block.map()
 
 
-def test_a_file_is_no_block(tmp_path: Path) -> None:
+def test_a_file_is_refused_as_a_block(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 100)
     block = SharedBlock(Memory(os.open(tmp_path / "file", os.O_RDWR)), [100])
     with pytest.raises(OSError, match="no longer exists"):
@@ -205,7 +205,7 @@ def test_a_file_is_no_block(tmp_path: Path) -> None:
         block.map()
 
 
-def test_new_memory_cannot_be_cut_short() -> None:
+def test_new_memory_cannot_be_truncated() -> None:
     descriptor = new_memory(100)
     with pytest.raises(PermissionError):
         os.truncate(descriptor, 0)
@@ -222,7 +222,7 @@ def test_the_number_of_memories_of_shared_frames_is_bounded(monkeypatch: pytest.
     assert SharedFrames([b"x"])
 
 
-def test_two_hundred_values_of_a_client_need_no_two_hundred_descriptors() -> None:
+def test_two_hundred_values_of_a_client_share_few_descriptors() -> None:
     before = open_files()
     kept = [SharedFrames([b"%d" % number, bytes(1 << 20)]) for number in range(200)]
     assert open_files() <= before + 2 * 5
@@ -251,7 +251,7 @@ def test_large_value_has_memory_of_its_own() -> None:
     assert os.fstat(large.memory.descriptor).st_size < SLAB_BYTES
 
 
-def test_full_slab_is_followed_by_another_and_goes_with_its_last_value() -> None:
+def test_a_full_slab_is_followed_by_a_new_one_and_is_freed_with_its_last_value() -> None:
     slabs = Slabs()
     value = bytes(SLAB_BYTES // 8)
     before = open_files()
@@ -265,7 +265,7 @@ def test_full_slab_is_followed_by_another_and_goes_with_its_last_value() -> None
     assert open_files() == before
 
 
-def test_what_somebody_reads_stays_when_its_slab_is_given_back() -> None:
+def test_a_mapped_value_stays_readable_after_its_block_is_dropped() -> None:
     slabs = Slabs()
     block = slabs.put([b"value" * 100])
     mapped, opened = block.map(), SharedBlock.open(block.location())
@@ -275,7 +275,7 @@ def test_what_somebody_reads_stays_when_its_slab_is_given_back() -> None:
     assert bytes(opened.map()[0]) == b"value" * 100
 
 
-def test_location_of_a_value_that_is_gone_leads_to_no_other_one() -> None:
+def test_the_location_of_a_dropped_value_leads_to_no_other_value() -> None:
     slabs = Slabs()
     keeps_the_slab, gone = slabs.put([b"first"]), slabs.put([b"value"])
     location = gone.location()
@@ -286,7 +286,7 @@ def test_location_of_a_value_that_is_gone_leads_to_no_other_one() -> None:
 
 
 @pytest.mark.processes
-def test_parent_and_child_fill_no_slab_together() -> None:
+def test_a_forked_child_does_not_write_into_the_slab_of_its_parent() -> None:
     slabs = Slabs()
     first = slabs.put([b"first"])
     child = os.fork()
@@ -299,14 +299,14 @@ def test_parent_and_child_fill_no_slab_together() -> None:
     assert bytes(first.memory.view()[second.end :][:5]) == bytes(5)
 
 
-def test_threads_fill_one_slab() -> None:
+def test_several_threads_may_fill_one_slab() -> None:
     slabs = Slabs()
     with ThreadPoolExecutor(4) as pool:
         blocks = list(pool.map(lambda number: slabs.put([b"%d" % number * 100]), range(2000)))
     assert all(bytes(block.view()[0]) == b"%d" % number * 100 for number, block in enumerate(blocks))
 
 
-def test_the_block_of_frames_is_found_if_it_was_to_be_remembered() -> None:
+def test_the_block_of_frames_is_found_if_they_were_mapped_with_remember() -> None:
     block = SharedBlock.of([b"one", b"", b"three"])
     assert block_of(block.map()) is None
     frames = block.map(remember=True)
@@ -317,7 +317,7 @@ def test_the_block_of_frames_is_found_if_it_was_to_be_remembered() -> None:
     assert block_of([]) is None
 
 
-def test_only_so_many_blocks_are_remembered() -> None:
+def test_the_number_of_remembered_blocks_is_bounded() -> None:
     frames = [SharedBlock.of([b"x"]).map(remember=True) for _ in range(REMEMBERED_BLOCKS_MOST + 20)]
     assert sum(block_of(each) is not None for each in frames) <= REMEMBERED_BLOCKS_MOST
     frames.clear()
@@ -328,7 +328,7 @@ def test_only_so_many_blocks_are_remembered() -> None:
 
 
 @pytest.mark.parametrize("remember", [True, False])
-def test_private_frames_can_be_written_to_and_nobody_else_sees_that(remember: bool) -> None:
+def test_writes_to_private_frames_do_not_change_the_block(remember: bool) -> None:
     block = SharedBlock.of([b"pickle", b"a" * 100_000, b"b" * 10])
     frames = block.map(remember)
     first, second = private_frames(frames), private_frames(frames)
@@ -350,7 +350,7 @@ def test_block_of_another_process_can_be_mapped_privately() -> None:
     assert bytes(block.map()[1]) == b"a" * 100_000
 
 
-def test_private_frames_are_copied_when_the_system_promises_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_frames_are_copied_when_they_cannot_be_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_block: SharedBlock) -> list[memoryview]:
         raise OSError("no memory")
 
@@ -373,7 +373,7 @@ def test_private_mapping_leaves_no_descriptor() -> None:
 
 
 @pytest.mark.parametrize("size", [100_000, SHARE_LEAST_BYTES])
-def test_frames_at_a_location_are_the_readers_own(size: int) -> None:
+def test_frames_at_a_location_belong_to_the_reader(size: int) -> None:
     block = SharedBlock.of([b"head", bytes(size)])
     head, data = frames_at(block.location())
     memoryview(data)[0] = 7
@@ -382,7 +382,7 @@ def test_frames_at_a_location_are_the_readers_own(size: int) -> None:
 
 @pytest.mark.parametrize("size", [100_000, SHARE_LEAST_BYTES])
 @pytest.mark.parametrize("read", [frames_at, private_frames])
-def test_what_becomes_bytes_is_read_and_never_mapped(read: Callable[..., Any], size: int) -> None:
+def test_frames_that_become_bytes_are_read_and_not_mapped(read: Callable[..., Any], size: int) -> None:
     value = bytes(range(250)) * (size // 250)
     slabs = Slabs()
     blocks = [slabs.put(to_frames(DEFAULT_SERIALIZER, each)) for each in (b"x" * size, value)]
@@ -400,7 +400,7 @@ def test_frames_at_a_location_outlive_their_owner() -> None:
     assert bytes(data) == b"x" * SHARE_LEAST_BYTES
 
 
-def test_small_values_and_those_beyond_the_limit_leave_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_values_and_values_beyond_the_limit_leave_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.shared_memory.OPEN_MEMORIES_MOST", 0)
     blocks = [SharedBlock.of([bytes(size)]) for size in (100_000, SHARE_LEAST_BYTES)]
     before = open_memory()
@@ -409,7 +409,7 @@ def test_small_values_and_those_beyond_the_limit_leave_no_descriptor_open(monkey
     assert [len(frame) for (frame,) in frames] == [100_000, SHARE_LEAST_BYTES]
 
 
-def test_nobody_reads_what_another_user_says_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_location_named_by_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     block = SharedBlock.of([bytes(100_000)])
     monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
     with pytest.raises(OSError, match="another user"):

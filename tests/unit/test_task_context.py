@@ -24,7 +24,7 @@ class InATask(TaskContext):
         return 5
 
 
-def test_a_process_that_runs_no_tasks_has_nothing_to_tell() -> None:
+def test_a_process_that_runs_no_tasks_has_an_empty_task_context() -> None:
     here = task_context.current
     assert (here.address, here.agent_token, here.processor, here.task, here.child_priority) == (None, NO_ID, 0, 0, 0)
 
@@ -40,7 +40,7 @@ def test_a_fork_of_a_process_that_runs_tasks_runs_none(monkeypatch: pytest.Monke
     assert task_context.current.child_priority == 5
 
 
-def test_a_call_that_runs_again_is_the_current_task_of_its_threads_until_it_ends() -> None:
+def test_a_rerun_call_is_the_current_task_of_its_threads_until_it_ends() -> None:
     outer, inner = (CurrentTask(bytes([number]) * 16, "f", 0, "") for number in range(2))
     asked, seen = threading.Event(), list[CurrentTask | None]()
 
@@ -67,7 +67,7 @@ def test_a_call_that_runs_again_is_the_current_task_of_its_threads_until_it_ends
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_of_a_call_that_runs_again_is_no_task() -> None:
+def test_a_fork_of_a_rerun_call_has_no_current_task() -> None:
     with rerunning(CurrentTask(bytes(16), "f", 0, "")):
         pid = os.fork()
         if pid == 0:

@@ -40,19 +40,19 @@ from scaler.texts import (
         ("\n" * 13, r"\n\n\n\n\n\n\n\n\n\n" + "\\..."),
     ],
 )
-def test_what_is_not_printable_is_escaped_and_what_is_too_long_is_cut(text: str, shown: str) -> None:
+def test_unprintable_characters_are_escaped_and_long_texts_are_cut(text: str, shown: str) -> None:
     assert printable(text, 24) == shown
 
 
 @given(st.text(st.characters(exclude_categories=())), st.integers(3, 40))
-def test_a_shown_text_is_one_short_line_and_stays_as_it_is(text: str, most: int) -> None:
+def test_a_shown_text_is_one_short_line_and_showing_it_again_changes_nothing(text: str, most: int) -> None:
     shown = printable(text, most)
     assert len(shown) <= most
     assert shown.isprintable()
     assert printable(shown, most) == shown
 
 
-def test_some_characters_may_stay() -> None:
+def test_escaped_keeps_the_given_characters() -> None:
     assert escaped("a\n\tb", "\n") == "a\n\\tb"
 
 
@@ -122,7 +122,7 @@ def test_a_value_is_shown_without_code_of_its_class(value: object, text: str) ->
 @pytest.mark.parametrize(
     "value", ["x" * 10_000, b"x" * 10_000, [["x" * 50] * 10] * 10, dict.fromkeys(range(10_000), 0)]
 )
-def test_what_is_shown_of_a_value_is_short(value: Any) -> None:
+def test_the_shown_text_of_a_value_is_short(value: Any) -> None:
     assert len(shown(value)) <= SHOWN_CHARACTERS < ARGUMENTS_CHARACTERS
 
 

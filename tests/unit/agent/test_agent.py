@@ -109,7 +109,7 @@ def spin() -> None:
         pass
 
 
-def test_tasks_run_and_results_come_back(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_agent_runs_tasks_and_returns_their_results(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
     start(scheduler.address, 2)
     scheduler.until(lambda: scheduler.hellos)
     function = scheduler.function(add)
@@ -158,7 +158,7 @@ def test_hello_names_the_workers_and_versions(scheduler: FakeScheduler, start: C
     assert scheduler.hellos[1].agent_id != hello.agent_id
 
 
-def test_an_executor_says_how_many_workers_it_has_and_what_they_have(
+def test_an_executor_may_set_the_number_of_workers_and_their_capabilities(
     scheduler: FakeScheduler, start: Callable[..., Agent], tmp_path: Path
 ) -> None:
     (tmp_path / "roomy_engine.py").write_text(
@@ -181,7 +181,7 @@ def test_an_executor_says_how_many_workers_it_has_and_what_they_have(
 
 
 @pytest.mark.parametrize("engine", ["inline", "processes"])
-def test_an_executor_that_says_nothing_has_a_worker_for_each_core(
+def test_an_executor_without_a_capacity_has_one_worker_for_each_core(
     scheduler: FakeScheduler, start: Callable[..., Agent], engine: str
 ) -> None:
     start(scheduler.address, None, engine=engine)
@@ -199,7 +199,7 @@ def test_large_object_is_fetched_once_for_the_node(scheduler: FakeScheduler, sta
     assert sorted(scheduler.requests) == sorted([function, large])
 
 
-def test_large_result_comes_back(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_large_results_reach_the_scheduler(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
     start(scheduler.address)
     scheduler.until(lambda: scheduler.hellos)
     tasks = [scheduler.task(scheduler.function(bytearray), 3_000_000) for _ in range(3)]
@@ -208,7 +208,7 @@ def test_large_result_comes_back(scheduler: FakeScheduler, start: Callable[..., 
     assert [value_of(result) for result in results] == [bytearray(3_000_000)] * 3
 
 
-def test_missing_object_is_named(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_the_result_of_a_task_names_its_missing_object(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
     start(scheduler.address)
     scheduler.until(lambda: scheduler.hellos)
     task = scheduler.task(ObjectId(b"nowhere........."))
@@ -218,7 +218,9 @@ def test_missing_object_is_named(scheduler: FakeScheduler, start: Callable[..., 
     assert value_of(other) == 3
 
 
-def test_deleted_object_is_asked_for_again(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_a_deleted_object_is_requested_again_when_a_task_needs_it(
+    scheduler: FakeScheduler, start: Callable[..., Agent]
+) -> None:
     start(scheduler.address)
     scheduler.until(lambda: scheduler.hellos)
     function = scheduler.function(add)
@@ -229,7 +231,9 @@ def test_deleted_object_is_asked_for_again(scheduler: FakeScheduler, start: Call
     assert scheduler.requests.count(function) == 2
 
 
-def test_garbage_from_the_scheduler_stops_nothing(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_agent_reconnects_after_unreadable_bytes_from_the_scheduler(
+    scheduler: FakeScheduler, start: Callable[..., Agent]
+) -> None:
     start(scheduler.address)
     for count, garbage in enumerate((b"", b"garbage", bytes(1000), os.urandom(500)), 1):
         scheduler.until(lambda count=count: len(scheduler.hellos) == count)
@@ -239,7 +243,7 @@ def test_garbage_from_the_scheduler_stops_nothing(scheduler: FakeScheduler, star
     assert len(scheduler.hellos) == 5
 
 
-def test_task_in_a_message_that_cannot_be_read_is_not_among_the_held_ones(
+def test_task_in_an_unreadable_message_is_not_reported_as_held(
     scheduler: FakeScheduler, start: Callable[..., Agent], tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -262,7 +266,7 @@ def test_task_in_a_message_that_cannot_be_read_is_not_among_the_held_ones(
     assert [result.task_id for result in scheduler.results] == [task.task_id]
 
 
-def test_heartbeats_go_on_during_a_task(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_heartbeats_continue_during_a_task(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
     start(scheduler.address, heartbeat_interval_seconds=0.05)
     scheduler.until(lambda: scheduler.hellos)
     task = scheduler.task(scheduler.function(spin))
@@ -277,7 +281,7 @@ def test_heartbeats_go_on_during_a_task(scheduler: FakeScheduler, start: Callabl
 
 
 @pytest.mark.parametrize("is_same", [True, False], ids=["the same", "another"])
-def test_tasks_go_on_without_a_scheduler_and_their_results_are_for_the_next_one(
+def test_tasks_continue_without_a_scheduler_and_their_results_go_to_the_next_scheduler(
     start: Callable[..., Agent], tmp_path: Path, is_same: bool
 ) -> None:
     address = free_address()
@@ -311,7 +315,7 @@ def test_tasks_go_on_without_a_scheduler_and_their_results_are_for_the_next_one(
         assert value_of(following.results[1]) == "done"
 
 
-def test_acknowledged_results_are_not_said_again(start: Callable[..., Agent]) -> None:
+def test_acknowledged_results_are_not_resent_to_the_next_scheduler(start: Callable[..., Agent]) -> None:
     address = free_address()
     with FakeScheduler(address) as scheduler:
         start(address)
@@ -340,7 +344,7 @@ def test_request_for_a_hello_is_answered_on_a_new_connection(
 # The end
 
 
-def test_refused_agent_says_why_and_tries_again(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_refused_agent_logs_the_reason_and_retries(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
     scheduler.welcomes = False
     agent = start(scheduler.address)
     scheduler.until(lambda: scheduler.hellos)
@@ -356,7 +360,7 @@ def test_refused_agent_says_why_and_tries_again(scheduler: FakeScheduler, start:
 @pytest.mark.parametrize(
     ("number", "lets_go"), [(signal.SIGTERM, True), (signal.SIGTERM, False), (signal.SIGINT, True)]
 )
-def test_signal_ends_the_agent_in_good_order(
+def test_signal_ends_the_agent_in_order(
     scheduler: FakeScheduler, start: Callable[..., Agent], number: signal.Signals, lets_go: bool
 ) -> None:
     scheduler.lets_go = lets_go
@@ -376,7 +380,7 @@ def test_signal_ends_the_agent_in_good_order(
     assert "Traceback" not in agent.output()
 
 
-def test_scheduler_may_send_the_agent_away(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_scheduler_may_dismiss_the_agent(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
     agent = start(scheduler.address)
     scheduler.until(lambda: scheduler.hellos)
     scheduler.send([DisconnectResponse("shutdown")])
@@ -384,7 +388,7 @@ def test_scheduler_may_send_the_agent_away(scheduler: FakeScheduler, start: Call
     assert agent.process.returncode == 0
 
 
-def test_agent_without_a_scheduler_ends_itself(start: Callable[..., Agent]) -> None:
+def test_an_agent_without_a_scheduler_ends(start: Callable[..., Agent]) -> None:
     agent = start(free_address(), death_timeout_seconds=0.5)
     assert agent.process.wait(20) == 0
     assert "the cluster ends" in agent.output()
@@ -398,7 +402,7 @@ def hold_the_gil() -> None:
 
 
 @pytest.mark.parametrize("task", [spin, hold_the_gil])
-def test_killed_agent_leaves_no_process(
+def test_a_killed_agent_leaves_no_processes(
     scheduler: FakeScheduler, start: Callable[..., Agent], task: Callable[[], None]
 ) -> None:
     agent = start(scheduler.address, 2)
@@ -413,7 +417,7 @@ def test_killed_agent_leaves_no_process(
     scheduler.until(lambda: is_gone(below), 30)
 
 
-def test_end_of_the_parent_is_the_end_of_the_agent(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
+def test_agent_ends_when_its_parent_ends(scheduler: FakeScheduler, start: Callable[..., Agent]) -> None:
     theirs, ours = os.pipe()
     agent = start(scheduler.address, 1, theirs)
     os.close(theirs)
@@ -466,7 +470,7 @@ def test_agent_runs_on_uvloop(scheduler: FakeScheduler, start: Callable[..., Age
     assert "event loop uvloop" in agent.output()
 
 
-def test_the_page_of_an_agent() -> None:
+def test_snapshot_of_an_agent_shows_its_link_workers_and_traffic() -> None:
     report, received, sent = Report(), Traffic(), Traffic()
     report.add("link", "up", {"tasks": 1203, "blocked_tasks": 2, "results": 4})
     for name, tasks in (("ann", 3), ("bob", 1200), ("cid", 0)):

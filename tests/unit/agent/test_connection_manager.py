@@ -22,7 +22,7 @@ from tests.support.link_bench import FUNCTION, SCHEDULER, Bench
 from tests.unit.transport.test_lookup import UNKNOWN
 
 
-def test_nothing_but_the_hello_is_said_before_the_welcome(bench: Bench) -> None:
+def test_only_the_hello_is_sent_before_the_welcome(bench: Bench) -> None:
     [hello] = bench.door.take()
     assert (hello.worker_names, hello.held) == ("a,b", b"")
     bench.tell(FetchForWorker(FUNCTION))
@@ -37,7 +37,7 @@ def refuse(bench: Bench, times: int = 1) -> None:
         bench.tell(Batch[HelloReply]([HelloReply(0, "another Python is there", SCHEDULER, 2, "9")]))
 
 
-def test_a_refused_agent_tries_again_and_says_so_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_agent_keeps_trying_and_logs_the_refusal_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     refuse(bench)
     refuse(bench)
     assert caplog.text.count("refuses this cluster, which keeps trying: another Python is there") == 1
@@ -51,7 +51,7 @@ def test_a_refused_agent_tries_again_and_says_so_once(bench: Bench, caplog: pyte
     assert WorkerHeartbeat in map(type, bench.door.take())
 
 
-def test_an_agent_that_is_refused_until_its_time_is_over_ends_with_an_error(
+def test_an_agent_that_is_refused_until_its_timeout_ends_with_an_error(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     while not bench.ends:
@@ -61,7 +61,7 @@ def test_an_agent_that_is_refused_until_its_time_is_over_ends_with_an_error(
     assert caplog.records[-1].getMessage().endswith("refuses it: another Python is there")
 
 
-def test_refusal_by_an_address_that_has_accepted_it_is_not_for_ever(
+def test_agent_keeps_trying_an_address_that_accepted_it_before_and_refuses_it_now(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.up()
@@ -77,13 +77,13 @@ def test_refusal_by_an_address_that_has_accepted_it_is_not_for_ever(
     assert WorkerHeartbeat in map(type, bench.door.take())
 
 
-def test_heartbeats_are_said_while_the_link_is_up(bench: Bench) -> None:
+def test_heartbeats_are_sent_while_the_link_is_up(bench: Bench) -> None:
     bench.up()
     bench.wait(4.1)
     assert [type(item) for item in bench.door.take()] == [WorkerHeartbeat, WorkerHeartbeat]
 
 
-def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> None:
+def test_agent_reconnects_after_silence_and_echoes_prevent_that(bench: Bench) -> None:
     bench.up()
     for _ in range(5):
         bench.wait(4)
@@ -93,7 +93,7 @@ def test_silence_is_taken_for_death_and_an_echo_is_not_silence(bench: Bench) -> 
     assert (bench.door.connections, bench.door.set_aside_count) == (2, 1)
 
 
-def test_without_a_scheduler_it_says_so_until_there_is_one(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_agent_logs_that_no_scheduler_answers_until_one_does(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     def logged() -> int:
         return caplog.text.count("no scheduler has answered at tcp://127.0.0.1:1")
 
@@ -109,7 +109,7 @@ def test_without_a_scheduler_it_says_so_until_there_is_one(bench: Bench, caplog:
     assert bench.ends[0] == 0
 
 
-def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> None:
+def test_request_for_a_hello_opens_a_new_connection(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
     assert not bench.door.is_up
@@ -118,14 +118,16 @@ def test_scheduler_that_asks_for_a_hello_gets_a_new_connection(bench: Bench) -> 
     assert len(bench.door.take()) == 1
 
 
-def test_a_scheduler_that_asks_again_and_again_is_not_flooded(bench: Bench) -> None:
+def test_repeated_requests_for_a_hello_open_few_connections(bench: Bench) -> None:
     for _ in range(400):
         bench.tell(Batch[HelloRequest]([HelloRequest("who are you?")]))
         bench.wait(0.05)
     assert bench.door.connections < 20
 
 
-def test_a_cluster_that_can_read_nothing_ends_and_says_so(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cluster_that_can_read_no_message_ends_and_logs_the_reason(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(TRIES_MOST):
         assert bench.ends == []
         bench.up()
@@ -138,7 +140,7 @@ def test_a_cluster_that_can_read_nothing_ends_and_says_so(bench: Bench, caplog: 
 @pytest.mark.parametrize(
     "stranger", [LinkLost("it has another key", is_locked_out=True), LinkUnreadable("it sends no message")], ids=str
 )
-def test_a_program_that_takes_the_address_for_some_time_ends_no_cluster_that_was_up(
+def test_a_cluster_that_was_up_outlives_another_program_at_its_schedulers_address(
     bench: Bench, caplog: pytest.LogCaptureFixture, stranger: LinkLost | LinkUnreadable
 ) -> None:
     bench.up()
@@ -156,7 +158,7 @@ def test_a_program_that_takes_the_address_for_some_time_ends_no_cluster_that_was
 
 
 @pytest.mark.parametrize("was_up", [False, True])
-def test_no_scheduler_for_too_long_ends_the_agent_well(bench: Bench, was_up: bool) -> None:
+def test_agent_ends_with_exit_code_0_after_its_timeout_without_a_scheduler(bench: Bench, was_up: bool) -> None:
     if was_up:
         bench.up()
         bench.tell(LinkLost("cut"))
@@ -166,7 +168,7 @@ def test_no_scheduler_for_too_long_ends_the_agent_well(bench: Bench, was_up: boo
     assert bench.ends == [0]
 
 
-def test_a_scheduler_that_comes_back_in_time_lets_the_agent_live(bench: Bench) -> None:
+def test_agent_continues_if_the_scheduler_returns_before_the_timeout(bench: Bench) -> None:
     bench.up()
     bench.tell(LinkLost("cut"))
     bench.wait(20)
@@ -177,7 +179,7 @@ def test_a_scheduler_that_comes_back_in_time_lets_the_agent_live(bench: Bench) -
     assert bench.ends == []
 
 
-def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
+def test_leaving_agent_sends_a_disconnect_request_and_waits_for_the_response(bench: Bench) -> None:
     bench.up()
     bench.tell(Leave("SIGTERM"))
     assert bench.door.take() == [DisconnectRequest("SIGTERM")]
@@ -186,25 +188,27 @@ def test_leaving_says_goodbye_and_waits_for_the_answer(bench: Bench) -> None:
     assert bench.ends == [0]
 
 
-def test_leaving_waits_for_no_answer_for_long(bench: Bench) -> None:
+def test_leaving_agent_waits_for_the_response_only_for_a_limited_time(bench: Bench) -> None:
     bench.up()
     bench.tell(Leave("SIGTERM"))
     bench.wait(GOODBYE_SECONDS + 0.1)
     assert bench.ends == [0]
 
 
-def test_leaving_without_a_scheduler_needs_no_goodbye(bench: Bench) -> None:
+def test_agent_without_a_scheduler_leaves_at_once(bench: Bench) -> None:
     bench.tell(Leave("SIGTERM"))
     assert bench.ends == [0]
 
 
-def test_the_scheduler_may_send_the_agent_away(bench: Bench) -> None:
+def test_the_scheduler_may_end_the_agent(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[DisconnectResponse]([DisconnectResponse("shutdown")]))
     assert bench.ends == [0]
 
 
-def test_it_says_so_after_three_seconds_and_then_every_thirty(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_scheduler_is_logged_after_three_seconds_and_then_every_thirty(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     bench, logged = Bench("tcp://10.0.0.1:2345", 100), []
     for _ in range(96):
         bench.wait(1)
@@ -214,7 +218,7 @@ def test_it_says_so_after_three_seconds_and_then_every_thirty(caplog: pytest.Log
     assert "ends after 100 s without one" in caplog.text
 
 
-def test_a_name_that_cannot_be_resolved_is_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_names_a_host_name_that_cannot_be_resolved(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench(f"tcp://{UNKNOWN}:1")
     bench.wait(1)
     bench.actor._connection._lookup.wait(60)

@@ -28,7 +28,7 @@ def result(task: RunTask) -> RunResult:
     return RunResult(task.task_id, task.worker, task.attempt, TaskStatus.SUCCESS, b"", 0, ())
 
 
-def test_runs_have_different_numbers_and_the_rest_of_their_options() -> None:
+def test_runs_get_different_devices_and_keep_their_other_options() -> None:
     devices = Devices(3)
     plain = RunTask(TaskId(bytes(16)), 0, 1, ObjectId(bytes(16)), b"", b"")
     tasks = Batch[RunTask]([run(1), plain, run(2, gpus=2, worker=1), run(3, gpus=0)])
@@ -38,7 +38,7 @@ def test_runs_have_different_numbers_and_the_rest_of_their_options() -> None:
     assert (same, other) == (tasks[1], tasks[3])
 
 
-def test_a_number_is_free_when_its_run_has_ended_or_was_given_back() -> None:
+def test_a_device_is_free_when_its_run_has_ended_or_was_recalled() -> None:
     devices = Devices(2)
     tasks = [run(1), run(2, worker=1)]
     assert numbers(devices, *tasks) == [(0,), (1,)]
@@ -52,7 +52,7 @@ def test_a_number_is_free_when_its_run_has_ended_or_was_given_back() -> None:
     assert devices._users == [1, 1]
 
 
-def test_a_worker_has_the_same_number_again_if_that_is_free() -> None:
+def test_a_worker_gets_its_last_device_again_if_that_is_free() -> None:
     devices = Devices(3)
     tasks = [run(number, worker=number) for number in range(3)]
     assert numbers(devices, *tasks) == [(0,), (1,), (2,)]
@@ -61,7 +61,7 @@ def test_a_worker_has_the_same_number_again_if_that_is_free() -> None:
     assert numbers(devices, *again) == [(2,), (1,), (0,)]
 
 
-def test_a_run_that_waits_for_others_lends_its_number() -> None:
+def test_a_blocked_run_lends_its_device() -> None:
     devices = Devices(1)
     parent, child = run(1), run(2, worker=1)
     assert numbers(devices, parent) == [(0,)]
@@ -76,7 +76,7 @@ def test_a_run_that_waits_for_others_lends_its_number() -> None:
     assert (devices._users, devices._runs, devices._blocked) == ([0], {}, set())
 
 
-def test_no_more_numbers_than_there_are() -> None:
+def test_a_run_gets_at_most_all_devices() -> None:
     assert numbers(Devices(2), run(1, gpus=9)) == [(0, 1)]
     assert devices_of([("memory", 5)]) is None
     assert devices_of([("gpu", DEVICES_MOST + 1)]) is None

@@ -72,7 +72,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         bench.shell.loop.close()
 
 
-def test_what_crosses_the_socket_is_counted(bench: Bench) -> None:
+def test_messages_and_bytes_that_cross_the_socket_are_counted(bench: Bench) -> None:
     bench.greet()
     bench.edge.send([WorkerHeartbeat(1), WorkerHeartbeat(2)])
     assert bench.edge.flush()
@@ -82,19 +82,19 @@ def test_what_crosses_the_socket_is_counted(bench: Bench) -> None:
     assert bench.edge.sent.n_bytes > bench.edge.received.n_bytes > 0
 
 
-def test_what_arrives_goes_to_the_link(bench: Bench) -> None:
+def test_received_messages_go_to_the_link(bench: Bench) -> None:
     bench.greet()
     assert [type(message) for message in bench.link.messages] == [Batch[HelloReply]]
 
 
-def test_nothing_to_say_is_no_message(bench: Bench) -> None:
+def test_flush_without_items_sends_no_message(bench: Bench) -> None:
     bench.greet()
     assert not bench.edge.flush()
     bench.edge.send([])
     assert not bench.edge.flush()
 
 
-def test_all_that_was_said_leaves_in_its_order(bench: Bench) -> None:
+def test_submitted_items_are_sent_in_their_order(bench: Bench) -> None:
     bench.greet()
     bench.edge.send([WorkerHeartbeat(1)])
     bench.edge.send([ObjectRequest(b"o" * 16), WorkerHeartbeat(2)])
@@ -104,7 +104,7 @@ def test_all_that_was_said_leaves_in_its_order(bench: Bench) -> None:
     assert bench.scheduler.requests == [b"o" * 16]
 
 
-def test_new_connection_has_a_new_identity_and_a_new_session_drops_what_was_said(bench: Bench) -> None:
+def test_new_session_has_a_new_identity_and_drops_items_of_the_last_session(bench: Bench) -> None:
     bench.greet()
     before = bench.scheduler.connection
     bench.edge.send([ObjectRequest(b"o" * 16)])
@@ -116,7 +116,7 @@ def test_new_connection_has_a_new_identity_and_a_new_session_drops_what_was_said
     assert bench.scheduler.requests == [b"p" * 16]
 
 
-def test_a_connection_that_was_set_aside_ends_when_the_next_one_is_up(bench: Bench) -> None:
+def test_a_connection_set_aside_ends_when_the_next_connection_is_up(bench: Bench) -> None:
     bench.greet()
     bench.edge.set_aside()
     router = bench.scheduler._router
@@ -127,7 +127,7 @@ def test_a_connection_that_was_set_aside_ends_when_the_next_one_is_up(bench: Ben
     bench.scheduler.until(router.lost)
 
 
-def test_of_two_connections_that_were_set_aside_the_first_ends(bench: Bench) -> None:
+def test_setting_aside_a_second_connection_ends_the_first(bench: Bench) -> None:
     bench.greet()
     bench.edge.set_aside()
     bench.edge.connect(bench.ref)
@@ -135,7 +135,7 @@ def test_of_two_connections_that_were_set_aside_the_first_ends(bench: Bench) -> 
     bench.scheduler.until(bench.scheduler._router.lost)
 
 
-def test_session_that_goes_on_says_what_was_not_heard_and_what_waits(bench: Bench) -> None:
+def test_resumed_session_resends_unacknowledged_items_and_sends_pending_ones(bench: Bench) -> None:
     bench.greet()
     bench.scheduler.acknowledges = False
     bench.edge.send([ObjectRequest(b"o" * 16)])
@@ -155,7 +155,7 @@ def test_session_that_goes_on_says_what_was_not_heard_and_what_waits(bench: Benc
     assert bench.scheduler.requests[len(before) :] == [b"o" * 16, b"p" * 16]
 
 
-def test_what_follows_a_reply_waits_until_the_link_has_chosen_the_session(bench: Bench) -> None:
+def test_messages_behind_a_hello_reply_wait_until_the_link_has_chosen_the_session(bench: Bench) -> None:
     bench.greet()
     bench.scheduler.send([ObjectInstruction(InstructionKind.DELETE, ObjectId(b"o" * 16), "", ())])
     bench.until_received()
@@ -172,7 +172,7 @@ def test_what_follows_a_reply_waits_until_the_link_has_chosen_the_session(bench:
     assert [type(message) for message in bench.link.messages[1:]] == [Batch[ObjectInstruction]]
 
 
-def test_link_learns_what_the_scheduler_has_heard_and_that_something_came(bench: Bench) -> None:
+def test_link_is_notified_of_acknowledged_items(bench: Bench) -> None:
     bench.greet()
     bench.link.messages.clear()
     result = RunResult(TaskId(b"t" * 16), 0, 1, 0, b"", 0, ())
@@ -200,7 +200,7 @@ def receive_acknowledgement(bench: Bench) -> RunResult:
     return result
 
 
-def test_what_has_come_goes_to_the_link_before_the_news_of_what_was_heard(bench: Bench) -> None:
+def test_received_messages_reach_the_link_before_the_notice_of_acknowledged_items(bench: Bench) -> None:
     bench.greet()
     result = receive_acknowledgement(bench)
     bench.edge.receive()
@@ -208,7 +208,7 @@ def test_what_has_come_goes_to_the_link_before_the_news_of_what_was_heard(bench:
     assert bench.link.messages == [LinkHeard([result])]
 
 
-def test_a_connection_ends_after_the_news_of_what_was_heard_on_it(bench: Bench) -> None:
+def test_a_closed_connection_still_reports_its_acknowledged_items_to_the_link(bench: Bench) -> None:
     bench.greet()
     result = receive_acknowledgement(bench)
     bench.edge.hang_up()
@@ -216,7 +216,7 @@ def test_a_connection_ends_after_the_news_of_what_was_heard_on_it(bench: Bench) 
     assert bench.link.messages == [LinkHeard([result])]
 
 
-def test_a_message_that_comes_alone_is_answered_before_the_next_one_is_asked_for(bench: Bench) -> None:
+def test_a_single_message_is_answered_before_the_socket_is_read_again(bench: Bench) -> None:
     bench.greet()
     assert not bench.edge.receive()
     connection = bench.edge._open
@@ -237,7 +237,7 @@ def test_a_message_that_comes_alone_is_answered_before_the_next_one_is_asked_for
         assert not arrived[-1]
 
 
-def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Bench) -> None:
+def test_undecodable_bytes_are_counted_and_end_the_connection(bench: Bench) -> None:
     bench.greet()
     bench.link.messages.clear()
     bench.scheduler.send_bytes(b"garbage")
@@ -254,7 +254,7 @@ def test_bytes_that_are_no_message_are_counted_and_end_the_connection(bench: Ben
     assert [type(message) for message in bench.link.messages] == [Batch[HelloReply]]
 
 
-def test_without_a_connection_nothing_happens(bench: Bench) -> None:
+def test_edge_without_a_connection_neither_sends_nor_receives(bench: Bench) -> None:
     assert not bench.edge.receive()
     bench.edge.send([WorkerHeartbeat(1)])
     assert not bench.edge.flush()
@@ -262,7 +262,7 @@ def test_without_a_connection_nothing_happens(bench: Bench) -> None:
     bench.edge.hang_up()
 
 
-def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_said() -> None:
+def test_sending_to_a_closed_scheduler_of_the_same_process_reports_the_lost_link() -> None:
     transport = open_transport(Endpoint.parse("inproc://scheduler"))
     router = transport.listen(60)
     shell, link = Shell("builtin"), Recorder()
@@ -287,7 +287,7 @@ def test_a_scheduler_of_this_process_that_is_gone_is_noticed_when_something_is_s
     shell.loop.close()
 
 
-def test_a_message_that_cannot_be_read_for_whatever_reason_ends_its_connection_and_not_the_agent(
+def test_any_error_while_reading_a_message_ends_the_connection_and_not_the_agent(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(*_message: object) -> None:

@@ -12,7 +12,7 @@ from tests.support.recorder import Recorder
 from tests.support.virtual_clock import VirtualClock
 
 
-def test_each_slot_is_told_once_per_interval_and_the_agent_looks_after_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_slot_and_the_agent_collect_garbage_once_per_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(module, "trim_memory", asked.append)
     clock = VirtualClock()

@@ -51,12 +51,12 @@ def ledger() -> Ledger:
     return Ledger()
 
 
-def test_new_tasks_are_sorted_by_worker_in_their_order(ledger: Ledger) -> None:
+def test_new_tasks_are_grouped_by_worker_in_their_order(ledger: Ledger) -> None:
     tasks = [task(worker) for worker in (1, 0, 1)]
     assert ledger.add(tasks) == {1: [tasks[0], tasks[2]], 0: [tasks[1]]}
 
 
-def test_a_task_that_is_open_is_not_new_again_but_a_later_attempt_is(ledger: Ledger) -> None:
+def test_an_open_task_is_not_added_again_but_a_later_attempt_is(ledger: Ledger) -> None:
     first = task(attempt=7)
     later, earlier = task(1, 8, first.task_id), task(1, 6, first.task_id)
     ledger.add([first])
@@ -66,7 +66,7 @@ def test_a_task_that_is_open_is_not_new_again_but_a_later_attempt_is(ledger: Led
     assert ledger.find(first.task_id, 8) is later
 
 
-def test_what_is_said_of_runs_is_sorted_into_open_ones_and_others(ledger: Ledger) -> None:
+def test_messages_about_runs_are_sorted_by_worker_and_unknown_runs_are_returned_apart(ledger: Ledger) -> None:
     near, far = task(0), task(1)
     ledger.add([near, far])
     known = [RecallRequest(each.task_id, 9, each.attempt) for each in (near, far)]
@@ -75,7 +75,7 @@ def test_what_is_said_of_runs_is_sorted_into_open_ones_and_others(ledger: Ledger
     assert ledger.by_worker([*known, stale, unknown]) == ({0: [known[0]], 1: [known[1]]}, [stale, unknown])
 
 
-def test_a_run_is_held_until_its_result_has_arrived(ledger: Ledger) -> None:
+def test_a_run_is_held_until_its_result_is_acknowledged(ledger: Ledger) -> None:
     tasks = [task() for _ in range(3)]
     ledger.add(tasks)
     assert ledger.held() == held(*tasks)
@@ -87,7 +87,7 @@ def test_a_run_is_held_until_its_result_has_arrived(ledger: Ledger) -> None:
     assert ledger.held() == held(tasks[2], ends[1])
 
 
-def test_results_are_forgotten_in_the_order_in_which_they_were_heard(ledger: Ledger) -> None:
+def test_results_are_forgotten_in_the_order_of_their_acknowledgements(ledger: Ledger) -> None:
     """A large result is acknowledged after smaller ones that were sent behind it."""
     ends = [result(task()) for _ in range(4)]
     ledger.finish(ends)
@@ -105,7 +105,7 @@ def test_the_end_of_an_older_attempt_leaves_the_newer_one_open(ledger: Ledger) -
     assert ledger.results() == [result(older)]
 
 
-def test_a_task_that_was_given_back_may_come_again(ledger: Ledger) -> None:
+def test_a_recalled_task_may_be_assigned_again(ledger: Ledger) -> None:
     again = task()
     ledger.add([again])
     ledger.remove_recalled(RecallResponse(again.task_id, 0, again.attempt))
@@ -113,7 +113,7 @@ def test_a_task_that_was_given_back_may_come_again(ledger: Ledger) -> None:
     assert ledger.add([again]) == {0: [again]}
 
 
-def test_only_open_runs_wait_and_only_until_they_go_on_or_end(ledger: Ledger) -> None:
+def test_only_open_runs_can_be_blocked_until_they_resume_or_end(ledger: Ledger) -> None:
     tasks = [task() for _ in range(3)]
     ledger.add(tasks)
     waits = [RunBlocked(each.task_id, 0, each.attempt) for each in tasks]
@@ -126,7 +126,7 @@ def test_only_open_runs_wait_and_only_until_they_go_on_or_end(ledger: Ledger) ->
     assert ledger.blocked() == waits[2:]
 
 
-def test_a_cancel_is_answered_by_the_result_that_is_kept(ledger: Ledger) -> None:
+def test_a_cancel_of_an_ended_run_is_answered_by_its_kept_result(ledger: Ledger) -> None:
     ended = task()
     ledger.finish([result(ended)])
     cancels = [RunCancel(ended.task_id, 0, attempt) for attempt in (ended.attempt, ended.attempt + 1)]
@@ -143,7 +143,9 @@ def test_a_large_result_is_found_as_long_as_it_is_kept(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("attempt", [20, 90])
-def test_attempts_of_another_scheduler_are_not_compared_with_those_of_the_last(ledger: Ledger, attempt: int) -> None:
+def test_attempts_of_the_next_scheduler_are_not_compared_with_attempts_of_the_last(
+    ledger: Ledger, attempt: int
+) -> None:
     former, other, ended = task(), task(), task()
     ledger.add([former, other, ended])
     ledger.block([RunBlocked(former.task_id, 0, former.attempt)])
@@ -162,7 +164,7 @@ def test_attempts_of_another_scheduler_are_not_compared_with_those_of_the_last(l
     assert ledger.add([replace(fresh, attempt=4)]) == {}
 
 
-def test_what_is_in_it_is_counted_in_all_and_by_worker(ledger: Ledger) -> None:
+def test_statistics_count_open_tasks_blocked_tasks_and_results(ledger: Ledger) -> None:
     one, two, other = task(0), task(0), task(2)
     ledger.add([one, two, other])
     ledger.block([RunBlocked(one.task_id, 0, one.attempt)])
@@ -171,7 +173,7 @@ def test_what_is_in_it_is_counted_in_all_and_by_worker(ledger: Ledger) -> None:
     assert ledger.tasks_by_worker() == {0: 2}
 
 
-def test_how_many_tasks_each_worker_has(ledger: Ledger) -> None:
+def test_tasks_by_worker_counts_the_open_tasks_of_each_worker(ledger: Ledger) -> None:
     one, two, three, other = task(0), task(0), task(0), task(1)
     ledger.add([one, two, three, other])
     assert ledger.tasks_by_worker() == {0: 3, 1: 1}
@@ -187,7 +189,7 @@ def test_how_many_tasks_each_worker_has(ledger: Ledger) -> None:
     assert ledger.tasks_by_worker() == {}
 
 
-def test_a_hello_names_only_so_many_runs(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hello_names_at_most_the_maximum_of_held_runs(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scaler.agent.ledger.HELD_MOST", 2)
     first, second, third = task(), task(), task()
     ledger.add([first, second, third])
@@ -205,7 +207,7 @@ def failure_of(of: RunResult) -> ObjectTooLargeError:
     return error
 
 
-def test_a_result_that_is_too_large_for_the_scheduler_is_the_failure_of_its_task() -> None:
+def test_a_result_that_is_too_large_for_the_scheduler_fails_its_task() -> None:
     ledger = Ledger("the scheduler at tcp://there:1")
     ledger.value_bytes = 100
     runs = [task() for _ in range(3)]
@@ -223,7 +225,7 @@ def test_a_result_that_is_too_large_for_the_scheduler_is_the_failure_of_its_task
     assert not ledger.has_tasks
 
 
-def test_a_kept_result_that_is_too_large_for_the_next_scheduler_is_said_as_a_failure(ledger: Ledger) -> None:
+def test_a_kept_result_that_is_too_large_for_the_next_scheduler_is_reported_as_a_failure(ledger: Ledger) -> None:
     small, large = result(task()), result(task(), (bytes(101),))
     ledger.finish(Batch[RunResult]([small, large]))
     assert ledger.results() == [small, large]
@@ -233,12 +235,12 @@ def test_a_kept_result_that_is_too_large_for_the_next_scheduler_is_said_as_a_fai
     assert failure_of(refused).size == 101
 
 
-def test_results_that_fit_are_the_same_batch(ledger: Ledger) -> None:
+def test_a_batch_of_results_that_fit_is_returned_unchanged(ledger: Ledger) -> None:
     results = Batch[RunResult]([result(task()), result(task(), (bytes(10_000_000),))])
     assert ledger.finish(results) is results
 
 
-def test_a_result_that_was_on_its_way_to_five_schedulers_that_ended_is_given_up(ledger: Ledger) -> None:
+def test_a_result_is_given_up_after_five_schedulers_ended_during_its_transfer(ledger: Ledger) -> None:
     poison, innocent = result(task(), (bytes(1000),)), result(task(), (bytes(1000),))
     ledger.finish(Batch[RunResult]([poison, innocent]))
     for _ in range(TRIES_MOST - 1):
@@ -253,7 +255,7 @@ def test_a_result_that_was_on_its_way_to_five_schedulers_that_ended_is_given_up(
     assert "it has ended 5 times during this transfer" in error.cure
 
 
-def test_the_ends_of_schedulers_are_forgotten_with_a_result_that_has_arrived(ledger: Ledger) -> None:
+def test_the_count_of_ended_schedulers_is_dropped_with_an_acknowledged_result(ledger: Ledger) -> None:
     large = result(task(), (bytes(1000),))
     for _ in range(3):
         ledger.finish(Batch[RunResult]([large]))
@@ -277,7 +279,7 @@ def keeper() -> tuple[Ledger, NodeValues]:
     return Ledger("the scheduler", values), values
 
 
-def test_a_large_result_stays_here_and_its_location_is_said(keeper: tuple[Ledger, NodeValues]) -> None:
+def test_a_large_result_stays_at_the_agent_and_its_location_is_reported(keeper: tuple[Ledger, NodeValues]) -> None:
     ledger, values = keeper
     run = task()
     ledger.add([run])
@@ -287,7 +289,7 @@ def test_a_large_result_stays_here_and_its_location_is_said(keeper: tuple[Ledger
     assert ledger.results() == [reported]
 
 
-def test_a_result_that_was_heard_and_stays_here_is_said_to_each_new_scheduler(
+def test_an_acknowledged_result_that_stays_is_reported_to_each_new_scheduler(
     keeper: tuple[Ledger, NodeValues],
 ) -> None:
     ledger, values = keeper
@@ -345,7 +347,7 @@ def test_a_value_that_a_newer_attempt_may_replace_is_not_named_in_a_hello(keeper
     assert ledger.results() == [newer]
 
 
-def test_the_result_of_an_older_attempt_takes_nobodys_place(keeper: tuple[Ledger, NodeValues]) -> None:
+def test_the_result_of_an_older_attempt_is_not_kept_as_a_value(keeper: tuple[Ledger, NodeValues]) -> None:
     ledger, values = keeper
     old = task(attempt=7)
     ledger.add([old])
@@ -354,7 +356,7 @@ def test_the_result_of_an_older_attempt_takes_nobodys_place(keeper: tuple[Ledger
     assert (bool(reported.frames), reported.location, values.ids()) == (True, b"", [])
 
 
-def test_no_task_says_where_its_result_is(keeper: tuple[Ledger, NodeValues]) -> None:
+def test_a_location_that_a_task_names_for_its_result_is_ignored(keeper: tuple[Ledger, NodeValues]) -> None:
     ledger, _ = keeper
     run = task()
     ledger.add([run])

@@ -83,7 +83,7 @@ def test_tasks_before_the_welcome_are_ignored(bench: Bench) -> None:
     assert bench.workers[0].messages == []
 
 
-def test_a_duplicate_is_ignored_and_a_newer_attempt_is_not(bench: Bench) -> None:
+def test_a_duplicate_task_is_ignored_and_a_newer_attempt_is_run(bench: Bench) -> None:
     bench.up()
     task = bench.task(attempt=2)
     newer = RunTask(task.task_id, 0, 3, FUNCTION, b"", b"")
@@ -94,7 +94,7 @@ def test_a_duplicate_is_ignored_and_a_newer_attempt_is_not(bench: Bench) -> None
     assert bench.reconnect().held == held(newer, task)
 
 
-def test_a_worker_that_does_not_exist_is_answered(bench: Bench) -> None:
+def test_a_task_for_an_unknown_worker_is_answered_with_not_found(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[RunTask]([bench.task(worker=7)]))
     [result] = bench.door.take()
@@ -102,7 +102,7 @@ def test_a_worker_that_does_not_exist_is_answered(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", pack([b"a"]), pack([b"a", b"b", b"c"])])
-def test_rows_that_are_none_are_refused_as_one_task(bench: Bench, payload: bytes) -> None:
+def test_a_range_whose_rows_cannot_be_read_is_refused_as_one_task(bench: Bench, payload: bytes) -> None:
     bench.up()
     first, second = (replace(bench.task(), rows=2, payload=each) for each in (payload, pack([b"a", b"b"])))
     bench.tell(Batch[RunTask]([first, second]))
@@ -111,7 +111,7 @@ def test_rows_that_are_none_are_refused_as_one_task(bench: Bench, payload: bytes
     assert bench.workers[0].messages == [[second]]
 
 
-def test_results_are_said_again_first_until_they_are_heard(bench: Bench) -> None:
+def test_results_are_resent_before_other_messages_until_they_are_acknowledged(bench: Bench) -> None:
     bench.up()
     tasks = [bench.task() for _ in range(3)]
     bench.tell(Batch[RunTask](tasks))
@@ -125,7 +125,7 @@ def test_results_are_said_again_first_until_they_are_heard(bench: Bench) -> None
     assert bench.reconnect().held == held(tasks[2])
 
 
-def test_a_session_that_goes_on_says_nothing_again(bench: Bench) -> None:
+def test_a_resumed_session_sends_only_results_that_were_not_sent_before(bench: Bench) -> None:
     bench.up()
     bench.finish(bench.task())
     bench.door.take()
@@ -138,7 +138,7 @@ def test_a_session_that_goes_on_says_nothing_again(bench: Bench) -> None:
     assert bench.door.take() == while_away
 
 
-def test_what_came_before_a_cut_is_done_after_it(bench: Bench) -> None:
+def test_a_task_received_before_a_cut_is_run_after_it(bench: Bench) -> None:
     """The scheduler may count the task as received."""
     bench.up()
     task = bench.task()
@@ -146,7 +146,7 @@ def test_what_came_before_a_cut_is_done_after_it(bench: Bench) -> None:
     assert bench.workers[0].messages == [[task]]
 
 
-def test_results_while_away_are_kept(bench: Bench) -> None:
+def test_results_of_a_disconnected_agent_are_kept_and_sent_later(bench: Bench) -> None:
     bench.up()
     bench.tell(LinkLost("cut"))
     results = bench.finish(bench.task())
@@ -156,7 +156,7 @@ def test_results_while_away_are_kept(bench: Bench) -> None:
     assert bench.door.take() == results
 
 
-def test_another_scheduler_is_told_of_all_runs_and_results_and_nothing_is_stopped(bench: Bench) -> None:
+def test_the_next_scheduler_gets_all_runs_and_results_and_no_run_is_stopped(bench: Bench) -> None:
     bench.up()
     runs, waits, ended = bench.task(worker=0), bench.task(worker=1), bench.task(worker=1)
     bench.tell(Batch[RunTask]([runs, waits, ended]), Batch[RunBlocked]([RunBlocked(waits.task_id, 1, waits.attempt)]))
@@ -175,14 +175,14 @@ def test_another_scheduler_is_told_of_all_runs_and_results_and_nothing_is_stoppe
     assert bench.door.take() == later
 
 
-def test_a_hello_says_how_many_agents_the_last_scheduler_had(bench: Bench) -> None:
+def test_a_hello_has_the_number_of_agents_of_the_last_scheduler(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[WorkerHeartbeatEcho]([WorkerHeartbeatEcho(1, 7)]))
     assert bench.reconnect(NEXT_SCHEDULER).agents == 7
 
 
 @pytest.mark.parametrize("worker", [0, 1], ids=["the same worker", "another worker"])
-def test_another_scheduler_may_send_the_same_task_again_to_any_worker(bench: Bench, worker: int) -> None:
+def test_the_next_scheduler_may_assign_a_held_task_to_any_worker(bench: Bench, worker: int) -> None:
     bench.up()
     task = bench.task(worker=0, attempt=70)
     bench.tell(Batch[RunTask]([task]))
@@ -202,7 +202,7 @@ def test_another_scheduler_may_send_the_same_task_again_to_any_worker(bench: Ben
     assert bench.door.take() == results
 
 
-def test_what_still_comes_of_a_scheduler_that_is_no_more_does_not_touch_the_same_task_of_the_next_one(
+def test_late_messages_about_an_attempt_of_the_last_scheduler_do_not_affect_the_new_attempt(
     bench: Bench,
 ) -> None:
     bench.up()
@@ -226,7 +226,7 @@ def test_what_still_comes_of_a_scheduler_that_is_no_more_does_not_touch_the_same
     assert bench.door.take() == results
 
 
-def test_an_order_for_an_adopted_run_that_comes_again_is_no_second_run(bench: Bench) -> None:
+def test_a_repeated_assignment_of_an_adopted_run_starts_no_second_run(bench: Bench) -> None:
     bench.up()
     task = bench.task(attempt=70)
     bench.tell(Batch[RunTask]([task]))
@@ -236,7 +236,7 @@ def test_an_order_for_an_adopted_run_that_comes_again_is_no_second_run(bench: Be
     assert bench.workers[0].take(Batch[RunTask]) == []
 
 
-def test_any_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
+def test_each_scheduler_gets_a_report_of_the_objects_kept_by_the_node(bench: Bench) -> None:
     bench.up()
     bench.objects.messages.clear()
     bench.reconnect()
@@ -248,7 +248,7 @@ def test_any_scheduler_hears_what_the_node_has_kept(bench: Bench) -> None:
     assert bench.objects.take(ReportKeptObjects) == [ReportKeptObjects()]
 
 
-def test_what_the_node_has_is_not_said_while_the_link_is_down(bench: Bench) -> None:
+def test_kept_objects_are_not_reported_while_the_link_is_down(bench: Bench) -> None:
     bench.up()
     bench.tell(LinkLost("cut"), ObjectsHere([FUNCTION]))
     assert bench.door.take() == []
@@ -281,7 +281,7 @@ def test_cancel_of_an_unknown_task_is_answered(bench: Bench) -> None:
     assert result.status == TaskStatus.NOT_FOUND
 
 
-def test_requests_for_tasks_go_to_the_slot_that_has_them(bench: Bench) -> None:
+def test_recall_requests_go_to_the_slot_that_has_the_task(bench: Bench) -> None:
     bench.up()
     task, other = bench.task(0), bench.task(1)
     bench.tell(Batch[RunTask]([task, other]))
@@ -300,7 +300,7 @@ def test_requests_for_tasks_go_to_the_slot_that_has_them(bench: Bench) -> None:
     assert bench.door.take() == []
 
 
-def test_what_was_given_back_is_said_and_not_held_any_more(bench: Bench) -> None:
+def test_a_recalled_task_is_reported_and_no_longer_held(bench: Bench) -> None:
     bench.up()
     task, other = bench.task(0), bench.task(0)
     bench.tell(Batch[RunTask]([task, other]))
@@ -312,7 +312,7 @@ def test_what_was_given_back_is_said_and_not_held_any_more(bench: Bench) -> None
     assert bench.workers[0].messages[-1] == [task]
 
 
-def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Bench) -> None:
+def test_a_task_that_a_hello_reported_as_held_is_not_given_back(bench: Bench) -> None:
     bench.up()
     task = bench.task(0)
     bench.tell(Batch[RunTask]([task]))
@@ -326,7 +326,7 @@ def test_nothing_is_given_back_after_a_hello_has_said_that_it_is_here(bench: Ben
     assert bench.door.take() == []
 
 
-def test_a_task_that_went_back_to_its_worker_is_not_lost_because_the_worker_missed_it_before(bench: Bench) -> None:
+def test_a_task_returned_to_its_worker_is_not_lost_when_earlier_requests_did_not_find_it(bench: Bench) -> None:
     bench.up()
     task = bench.task(0)
     bench.tell(Batch[RunTask]([task]))
@@ -344,7 +344,7 @@ def test_a_task_that_went_back_to_its_worker_is_not_lost_because_the_worker_miss
     assert [result.status for result in bench.door.take()] == [TaskStatus.NOT_FOUND]
 
 
-def test_tasks_that_wait_are_said_again_on_the_next_connection_as_long_as_they_wait(bench: Bench) -> None:
+def test_tasks_that_are_still_blocked_are_reported_again_on_the_next_connection(bench: Bench) -> None:
     bench.up()
     tasks = [bench.task() for _ in range(3)]
     bench.tell(Batch[RunTask](tasks))
@@ -358,7 +358,7 @@ def test_tasks_that_wait_are_said_again_on_the_next_connection_as_long_as_they_w
     assert [item for item in bench.door.take() if type(item) is RunBlocked] == waits[:1]
 
 
-def test_the_end_of_a_processor_is_said_and_said_again_on_the_next_connection() -> None:
+def test_the_end_of_a_processor_is_reported_again_on_the_next_connection() -> None:
     bench = Bench().up()
     bench.tell(ExecutorProcessGone(4))
     assert bench.door.take() == [ProcessorGone(4)]
@@ -372,7 +372,7 @@ def test_the_end_of_a_processor_is_said_and_said_again_on_the_next_connection() 
     assert [item for item in bench.door.take() if type(item) is ProcessorGone] == [ProcessorGone(4), ProcessorGone(5)]
 
 
-def test_a_result_is_kept_for_others_if_it_is_still_here() -> None:
+def test_only_an_unacknowledged_result_is_kept_as_an_object_for_other_tasks() -> None:
     bench = Bench().up()
     first, second = bench.task(), bench.task()
     bench.tell(Batch[RunTask]([first, second]))
@@ -390,14 +390,14 @@ def test_a_result_is_kept_for_others_if_it_is_still_here() -> None:
     assert bench.objects.messages == [KeepObject(ObjectId(second.task_id), (b"large",)), orders]
 
 
-def test_what_the_scheduler_says_of_a_processor_goes_to_the_slots(bench: Bench) -> None:
+def test_messages_about_a_processor_go_to_all_slots(bench: Bench) -> None:
     bench.up()
     news = Batch[ProcessorNews]([ProcessorNews(4, 1, 0)])
     bench.tell(news)
     assert [slot.take(Batch[ProcessorNews]) for slot in bench.workers] == [[news], [news]]
 
 
-def test_a_run_that_its_worker_does_not_have_is_answered_unless_its_result_was_quicker(bench: Bench) -> None:
+def test_a_run_that_its_worker_does_not_have_is_answered_unless_its_result_is_known(bench: Bench) -> None:
     bench.up()
     lost, asked_back, ended = bench.task(), bench.task(), bench.task(attempt=2)
     bench.tell(Batch[RunTask]([lost, asked_back, ended]))
@@ -414,7 +414,7 @@ def test_a_run_that_its_worker_does_not_have_is_answered_unless_its_result_was_q
     assert bench.door.take() == []
 
 
-def test_the_link_says_how_it_stands_and_what_each_worker_has() -> None:
+def test_the_link_reports_its_state_and_the_tasks_of_each_worker() -> None:
     bench = Bench().up()
     one, two = bench.task(worker=1), bench.task(worker=1)
     bench.tell(Batch[RunTask]([one, two]))
@@ -426,7 +426,7 @@ def test_the_link_says_how_it_stands_and_what_each_worker_has() -> None:
     assert report.of("worker") == [("a", {"tasks": 0}), ("b", {"tasks": 1})]
 
 
-def test_workers_begin_anew_when_the_scheduler_asks_before_what_it_says_later() -> None:
+def test_workers_restart_on_request_before_they_get_later_tasks() -> None:
     bench = Bench(can_restart=True).up()
     task = bench.task(1)
     bench.tell(Batch[RestartRequest]([RestartRequest("a client asks")]), Batch[RunTask]([task]))
@@ -434,7 +434,7 @@ def test_workers_begin_anew_when_the_scheduler_asks_before_what_it_says_later() 
     assert bench.workers[1].messages == [RestartProcesses(), [task]]
 
 
-def test_workers_without_processes_of_their_own_are_not_told_to_begin_anew(bench: Bench) -> None:
+def test_workers_without_own_processes_are_not_restarted(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[RestartRequest]([RestartRequest("a client asks")]))
     assert bench.workers[0].messages == []
@@ -447,7 +447,7 @@ def report_of(bench: Bench) -> AgentState | None:
     return next((item for item in reversed(bench.door.take()) if type(item) is AgentState), None)
 
 
-def test_it_reports_again_and_again_until_it_is_told_to_stop(bench: Bench) -> None:
+def test_watched_agent_reports_at_each_interval_until_it_is_told_to_stop(bench: Bench) -> None:
     bench.up()
     parts = WatchedPart.WORKERS | WatchedPart.BINS | WatchedPart.FUNCTIONS
     bench.tell(Batch[WatchRequest]([WatchRequest(2000, parts)]))
@@ -474,7 +474,7 @@ def test_it_reports_again_and_again_until_it_is_told_to_stop(bench: Bench) -> No
     assert bench.actor._ledger.tally is None
 
 
-def test_it_reports_only_what_is_wanted(bench: Bench) -> None:
+def test_watched_agent_reports_only_the_requested_parts(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[WatchRequest]([WatchRequest(2000, WatchedPart.FUNCTIONS)]))
     report = report_of(bench)
@@ -482,7 +482,7 @@ def test_it_reports_only_what_is_wanted(bench: Bench) -> None:
     assert (report.workers, report.processors, report.bins, report.runs) == (b"", b"", b"", b"")
 
 
-def test_whoever_is_there_after_a_cut_asks_again(bench: Bench) -> None:
+def test_a_lost_connection_ends_the_watch(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[WatchRequest]([WatchRequest(1000, WatchedPart.WORKERS)]))
     bench.tell(LinkLost("cut"))
@@ -490,7 +490,7 @@ def test_whoever_is_there_after_a_cut_asks_again(bench: Bench) -> None:
     assert bench.actor._ledger.tally is None
 
 
-def test_lines_of_tasks_go_to_the_scheduler_and_those_left_out_are_said_before_the_result(bench: Bench) -> None:
+def test_lines_of_tasks_reach_the_scheduler_and_dropped_lines_are_counted_before_the_result(bench: Bench) -> None:
     bench.up()
     task = bench.task()
     bench.tell(Batch[RunTask]([task]))
@@ -511,14 +511,14 @@ def elastic_bench(n_open: int) -> Bench:
     return bench
 
 
-def test_the_hello_says_how_many_workers_take_no_tasks_and_the_first_words_say_it_again() -> None:
+def test_the_hello_and_the_first_message_have_the_number_of_closed_workers() -> None:
     bench = elastic_bench(1)
     hello, closed = bench.door.take()
     assert (type(hello), hello.worker_names, hello.closed) == (WorkerHello, "a,b", 1)
     assert closed == WorkersClosed(1)
 
 
-def test_another_capacity_is_another_number_of_workers_that_take_tasks(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_changed_capacity_changes_the_number_of_workers_that_take_tasks(caplog: pytest.LogCaptureFixture) -> None:
     bench = elastic_bench(1)
     bench.door.take()
     bench.tell(CapacityChanged(7), CapacityChanged(2), CapacityChanged(0))
@@ -528,7 +528,7 @@ def test_another_capacity_is_another_number_of_workers_that_take_tasks(caplog: p
     assert bench.reconnect().closed == 2
 
 
-def test_workers_that_find_no_room_for_results_are_said_when_their_number_changes() -> None:
+def test_the_number_of_paused_workers_is_reported_when_it_changes() -> None:
     values = NodeValues(ValueStore(HostShare(None), 1 << 20))
     bench = Bench(values=values)
     bench.up()
@@ -540,7 +540,7 @@ def test_workers_that_find_no_room_for_results_are_said_when_their_number_change
     assert bench.door.take()[-1] == WorkersPaused(1)
 
 
-def test_where_the_number_of_workers_is_given_the_capacity_changes_nothing(bench: Bench) -> None:
+def test_a_changed_capacity_is_ignored_if_the_number_of_workers_is_fixed(bench: Bench) -> None:
     bench.up()
     bench.tell(CapacityChanged(1))
     assert bench.door.take() == []
@@ -565,7 +565,7 @@ def test_workers_that_take_no_tasks_are_not_reported() -> None:
     assert len(report.workers) == WORKER_ROW.size
 
 
-def test_a_result_that_is_larger_than_the_scheduler_takes_is_not_said(bench: Bench) -> None:
+def test_a_result_that_is_larger_than_the_scheduler_accepts_is_sent_as_a_failure(bench: Bench) -> None:
     bench.tell(Batch[HelloReply]([HelloReply(1, "", SCHEDULER, 1, "0", value_bytes=1000)]))
     bench.door.take()
 
@@ -585,7 +585,7 @@ def test_a_result_that_is_larger_than_the_scheduler_takes_is_not_said(bench: Ben
     assert statuses(2001) == [(TaskStatus.FAILED, 0)]
 
 
-def test_a_result_during_which_schedulers_end_is_given_up_and_said_as_a_failure(bench: Bench) -> None:
+def test_a_result_whose_transfer_ended_several_schedulers_is_reported_as_a_failure(bench: Bench) -> None:
     bench.up()
     run = bench.task()
     bench.tell(Batch[RunTask]([run]))
@@ -603,7 +603,7 @@ def test_a_result_during_which_schedulers_end_is_given_up_and_said_as_a_failure(
     assert "ObjectTooLargeError: its result is too large" in given_up.failure
 
 
-def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench) -> None:
+def test_a_drain_gives_back_queued_tasks_and_ends_after_the_last_running_task(bench: Bench) -> None:
     bench.up()
     running, waiting = bench.task(), bench.task()
     bench.tell(Batch[RunTask]([running, waiting]))
@@ -620,7 +620,7 @@ def test_a_drain_gives_back_what_waits_and_ends_after_the_last_task(bench: Bench
     assert bench.door.take().count(DisconnectRequest("SIGTERM")) == 1
 
 
-def test_who_leaves_without_a_drain_gives_back_what_waits_and_goes_soon(bench: Bench) -> None:
+def test_an_agent_that_leaves_without_a_drain_gives_back_queued_tasks_and_ends_soon(bench: Bench) -> None:
     bench.up()
     running, waiting = bench.task(), bench.task()
     bench.tell(Batch[RunTask]([running, waiting]))
@@ -638,7 +638,7 @@ def test_who_leaves_without_a_drain_gives_back_what_waits_and_goes_soon(bench: B
     assert bench.door.take() == [DisconnectRequest("SIGTERM")]
 
 
-def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
+def test_a_drain_is_reported_again_on_the_next_connection(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[RunTask]([bench.task()]))
     bench.tell(Leave("SIGTERM", drain_seconds=60))
@@ -646,7 +646,7 @@ def test_a_drain_is_said_again_on_the_next_connection(bench: Bench) -> None:
     assert DrainRequest("SIGTERM") in bench.door.take()
 
 
-def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
+def test_a_drain_ends_after_its_time_limit_though_a_task_runs(bench: Bench) -> None:
     bench.up()
     bench.tell(Batch[RunTask]([bench.task()]))
     bench.tell(Leave("SIGTERM", drain_seconds=3))
@@ -656,7 +656,7 @@ def test_a_drain_ends_after_its_time_though_a_task_runs(bench: Bench) -> None:
     assert DisconnectRequest("SIGTERM") in bench.door.take()
 
 
-def test_who_is_asked_to_leave_ends_after_the_last_task_however_long_that_takes(bench: Bench) -> None:
+def test_an_agent_that_is_requested_to_leave_ends_after_its_last_task_without_a_time_limit(bench: Bench) -> None:
     bench.up()
     running = bench.task()
     bench.tell(Batch[RunTask]([running]))
@@ -686,7 +686,7 @@ def keeper() -> Bench:
     return bench
 
 
-def test_a_drain_ends_when_the_results_that_only_this_node_has_are_said(keeper: Bench) -> None:
+def test_a_drain_ends_after_sending_the_results_that_only_this_node_has(keeper: Bench) -> None:
     keeper.door.take()
     keeper.tell(Leave("SIGTERM", drain_seconds=60))
     [over] = keeper.objects.take(HandOverValues)
@@ -700,7 +700,7 @@ def test_a_drain_ends_when_the_results_that_only_this_node_has_are_said(keeper: 
     assert keeper.door.take() == [DisconnectRequest("SIGTERM")]
 
 
-def test_a_drain_whose_time_is_over_says_that_values_go_with_the_cluster(
+def test_a_drain_that_reaches_its_time_limit_logs_the_number_of_lost_values(
     keeper: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     keeper.tell(Leave("SIGTERM", drain_seconds=1))
@@ -711,7 +711,7 @@ def test_a_drain_whose_time_is_over_says_that_values_go_with_the_cluster(
     assert "1 values are lost with this cluster" in caplog.text
 
 
-def test_what_the_scheduler_asks_for_and_does_not_take_is_said(keeper: Bench) -> None:
+def test_a_requested_value_that_is_too_large_for_the_scheduler_is_answered_with_the_reason(keeper: Bench) -> None:
     keeper.tell(Batch[ObjectRequest]([ObjectRequest(ObjectId(b"v" * 16), 1)]))
     assert len(keeper.objects.take(Batch[ObjectRequest])) == 1
     keeper.actor._ledger.value_bytes = 3
@@ -722,7 +722,7 @@ def test_what_the_scheduler_asks_for_and_does_not_take_is_said(keeper: Bench) ->
     assert "at most 3 bytes" in response.reason
 
 
-def test_what_stays_here_is_said_to_another_scheduler_before_what_only_was_fetched(keeper: Bench) -> None:
+def test_results_that_stay_are_reported_to_the_next_scheduler_before_fetched_objects(keeper: Bench) -> None:
     [sent] = keeper.door.take()
     keeper.tell(LinkHeard([sent]))
     keeper.reconnect(b"2" * 16)

@@ -93,7 +93,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_object_is_fetched_once_for_all_who_wait(bench: Bench) -> None:
+def test_an_object_is_fetched_once_for_all_waiting_workers(bench: Bench) -> None:
     bench.need(ONE, 0)
     bench.need(ONE, 1)
     bench.need(ONE, 1)
@@ -113,7 +113,7 @@ def test_stored_object_needs_no_second_fetch(bench: Bench) -> None:
     assert len(bench.workers[1].take(ObjectFound)) == 1
 
 
-def test_large_object_lies_in_shared_memory(bench: Bench) -> None:
+def test_a_large_object_is_stored_in_shared_memory(bench: Bench) -> None:
     large = b"x" * INLINE_FRAMES_BYTES
     bench.need(ONE)
     bench.respond(ONE, b"head", large)
@@ -133,7 +133,7 @@ def test_large_objects_share_their_memory(bench: Bench) -> None:
     assert [bytes(block.map()[0][:16]) for block in blocks] == ids
 
 
-def test_object_that_is_nowhere_is_lost_for_all_who_wait(bench: Bench) -> None:
+def test_a_missing_object_is_reported_to_all_waiting_workers(bench: Bench) -> None:
     bench.need(ONE, 0)
     bench.need(ONE, 1)
     bench.respond(ONE)
@@ -143,13 +143,13 @@ def test_object_that_is_nowhere_is_lost_for_all_who_wait(bench: Bench) -> None:
     assert bench.link.messages == [FetchForWorker(ONE)]
 
 
-def test_why_the_scheduler_does_not_have_an_object_is_said_to_those_who_need_it(bench: Bench) -> None:
+def test_the_schedulers_reason_for_a_missing_object_reaches_the_workers(bench: Bench) -> None:
     bench.need(ONE)
     bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 0, (), reason="there was no room for it")]))
     assert bench.workers[0].take(ObjectUnavailable) == [ObjectUnavailable(ONE, "there was no room for it")]
 
 
-def test_unexpected_response_is_counted_and_not_kept(bench: Bench) -> None:
+def test_an_unexpected_response_is_not_kept(bench: Bench) -> None:
     bench.respond(ONE, b"abc")
     bench.need(ONE)
     assert bench.link.messages == [FetchForWorker(ONE)]
@@ -167,14 +167,14 @@ def test_deleted_object_is_forgotten_everywhere(bench: Bench) -> None:
     assert bench.link.messages == [FetchForWorker(ONE)]
 
 
-def test_other_instructions_delete_nothing(bench: Bench) -> None:
+def test_instructions_other_than_delete_delete_no_object(bench: Bench) -> None:
     bench.need(ONE)
     bench.respond(ONE, b"abc")
     bench.tell(Batch[ObjectInstruction]([ObjectInstruction(InstructionKind.CREATE, ONE, "", ())]))
     assert bench.workers[0].take(ForgetObjects) == []
 
 
-def test_cache_says_what_it_has_and_not_what_it_waits_for(bench: Bench) -> None:
+def test_cache_reports_stored_objects_and_not_requested_ones(bench: Bench) -> None:
     bench.tell(ReportKeptObjects())
     bench.need(ONE)
     bench.respond(ONE, b"abc")
@@ -194,7 +194,7 @@ def test_an_object_is_taken_from_the_memory_of_its_client(bench: Bench) -> None:
     assert bench.link.messages == [FetchForWorker(ONE)]
 
 
-def test_an_object_whose_memory_is_out_of_reach_is_asked_for_by_value(bench: Bench) -> None:
+def test_an_object_whose_memory_cannot_be_opened_is_requested_by_value(bench: Bench) -> None:
     location = SharedBlock.of([b"abc"]).location()  # closed by now
     bench.need(ONE, 0)
     bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 1, (), location)]))
@@ -204,7 +204,7 @@ def test_an_object_whose_memory_is_out_of_reach_is_asked_for_by_value(bench: Ben
     assert [len(slot.take(ObjectFound)) for slot in bench.workers] == [1, 1]
 
 
-def test_a_result_that_is_to_be_kept_is_there_for_those_who_need_it_and_is_said(bench: Bench) -> None:
+def test_a_kept_result_is_reported_once_and_found_by_workers(bench: Bench) -> None:
     bench.tell(KeepObject(ONE, [memoryview(b"abc")]))
     assert bench.link.messages == [ObjectsHere([ONE])]
     bench.need(ONE)
@@ -221,7 +221,7 @@ def test_a_result_that_is_kept_in_shared_memory_is_not_copied(bench: Bench) -> N
     assert found.stored.block.memory is block.memory
 
 
-def test_those_who_wait_for_a_result_get_it_when_it_is_to_be_kept(bench: Bench) -> None:
+def test_a_worker_that_waits_for_a_result_gets_it_when_it_is_kept(bench: Bench) -> None:
     bench.need(ONE)
     bench.tell(KeepObject(ONE, [b"abc"]))
     (found,) = bench.workers[0].take(ObjectFound)
@@ -230,7 +230,7 @@ def test_those_who_wait_for_a_result_get_it_when_it_is_to_be_kept(bench: Bench) 
     assert bench.workers[0].take(ObjectFound) == []
 
 
-def test_an_object_for_which_there_is_no_memory_is_missing_and_the_others_are_not(
+def test_an_object_that_finds_no_memory_is_missing_and_other_objects_are_stored(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_memory(*_arguments: object) -> None:
@@ -255,7 +255,7 @@ def test_an_object_for_which_there_is_no_memory_is_missing_and_the_others_are_no
 FUNCTION = content_id([b"", b"good"])
 
 
-def test_another_function_in_the_place_of_the_one_that_is_called_is_asked_for_by_value_and_then_lost(
+def test_a_function_that_does_not_match_its_id_is_requested_by_value_and_then_missing(
     bench: Bench,
 ) -> None:
     bench.need(FUNCTION, is_function=True)
@@ -269,7 +269,7 @@ def test_another_function_in_the_place_of_the_one_that_is_called_is_asked_for_by
     assert len(bench.workers[0].take(ObjectFound)) == 1
 
 
-def test_a_function_that_matches_its_id_may_lie_in_the_memory_of_its_client(bench: Bench) -> None:
+def test_a_function_that_matches_its_id_may_be_in_the_memory_of_its_client(bench: Bench) -> None:
     bench.need(FUNCTION, is_function=True)
     block = SharedBlock.of([b"", b"good"])
     bench.tell(Batch[ObjectResponse]([ObjectResponse(FUNCTION, 1, (), block.location())]))
@@ -277,7 +277,7 @@ def test_a_function_that_matches_its_id_may_lie_in_the_memory_of_its_client(benc
 
 
 @pytest.mark.parametrize("is_large", [False, True])
-def test_an_object_that_is_here_under_the_id_of_a_function_is_dropped_when_a_task_calls_it(
+def test_an_object_stored_under_the_id_of_a_function_is_dropped_when_a_task_calls_it(
     bench: Bench, is_large: bool
 ) -> None:
     bench.need(FUNCTION)
@@ -293,7 +293,7 @@ def test_an_object_that_is_here_under_the_id_of_a_function_is_dropped_when_a_tas
     assert len(bench.workers[0].take(ObjectFound)) == 1
 
 
-def test_memory_of_no_bytes_is_not_taken(bench: Bench) -> None:
+def test_an_empty_block_of_a_client_is_not_used(bench: Bench) -> None:
     bench.need(ONE)
     nothing = SharedBlock.of([b"", b""])
     bench.tell(Batch[ObjectResponse]([ObjectResponse(ONE, 1, (), nothing.location())]))
@@ -303,7 +303,7 @@ def test_memory_of_no_bytes_is_not_taken(bench: Bench) -> None:
 # More than memory may hold
 
 
-def test_what_is_too_much_for_memory_is_on_disk_and_comes_back_for_its_task(tmp_path: Path) -> None:
+def test_objects_beyond_the_memory_budget_are_spilled_and_read_back_for_their_task(tmp_path: Path) -> None:
     large = bytes(9 << 20)
     store = ValueStore(HostShare(None), 2 * len(large), SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
     bench = Bench(store)
@@ -324,7 +324,7 @@ def test_what_is_too_much_for_memory_is_on_disk_and_comes_back_for_its_task(tmp_
     assert [file.name for file in tmp_path.glob("*/*")] == ["lock"]
 
 
-def test_while_all_is_read_processes_are_asked_for_what_they_need_no_more(tmp_path: Path) -> None:
+def test_processes_are_requested_to_release_objects_while_nothing_can_be_spilled(tmp_path: Path) -> None:
     large = bytes(9 << 20)
     store = ValueStore(HostShare(None), len(large) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
     bench = Bench(store)
@@ -341,7 +341,7 @@ def test_while_all_is_read_processes_are_asked_for_what_they_need_no_more(tmp_pa
     assert store.cold_bytes > 0
 
 
-def test_an_object_on_disk_that_cannot_be_read_is_fetched_once_more(tmp_path: Path) -> None:
+def test_a_spilled_object_that_cannot_be_read_is_fetched_again(tmp_path: Path) -> None:
     large = bytes(9 << 20)
     store = ValueStore(HostShare(None), len(large) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT)
     bench = Bench(store)
@@ -358,7 +358,7 @@ def test_an_object_on_disk_that_cannot_be_read_is_fetched_once_more(tmp_path: Pa
     assert len(bench.workers[0].take(ObjectFound)) == 1
 
 
-def test_object_that_can_never_be_in_memory_is_missing_with_the_reason(bench: Bench) -> None:
+def test_an_object_larger_than_all_memory_is_missing_with_the_reason(bench: Bench) -> None:
     bench.store.hot_most = 1 << 20
     bench.need(ONE)
     bench.respond(ONE, bytes(2 << 20))
@@ -385,7 +385,7 @@ def test_a_result_of_this_node_needs_no_fetch(bench: Bench) -> None:
     assert bytes(found.stored.block.map()[0]) == b"r" * 100_000
 
 
-def test_a_result_is_supplied_and_what_is_not_here_is_said(bench: Bench) -> None:
+def test_a_request_for_values_supplies_a_result_and_reports_a_missing_one(bench: Bench) -> None:
     keep_result(bench)
     bench.tell(Batch[ObjectRequest]([ObjectRequest(ONE, 1), ObjectRequest(TWO, 1)]))
     [supplied] = bench.link.take(ObjectsSupplied)
@@ -399,7 +399,7 @@ def ask(bench: Bench, *requests: PartRequest) -> list[ObjectPart]:
     return [part for supplied in bench.link.take(PartsSupplied) for part in supplied.parts]
 
 
-def test_a_result_is_supplied_part_by_part_while_it_is_the_one_that_is_meant(bench: Bench) -> None:
+def test_parts_of_a_result_are_supplied_until_a_newer_result_replaces_it(bench: Bench) -> None:
     location = keep_result(bench)
     first, last = ask(bench, PartRequest(ONE, location, 0, 60_000), PartRequest(ONE, location, 60_000, 60_000))
     assert first == ObjectPart(ONE, location, 0, sizes_of([b"r" * 100_000]), (b"r" * 60_000,))
@@ -412,7 +412,7 @@ def test_a_result_is_supplied_part_by_part_while_it_is_the_one_that_is_meant(ben
     assert (missing.frames, missing.reason) == ((), object_cache.GONE)
 
 
-def test_a_value_that_leaves_part_by_part_is_read_from_the_disk_once_and_goes_back_there(tmp_path: Path) -> None:
+def test_a_spilled_value_that_is_sent_in_parts_is_read_from_disk_once(tmp_path: Path) -> None:
     content = bytes(9 << 20)
     bench = Bench(ValueStore(HostShare(None), len(content) + 4096, SpillFolder(tmp_path, keeps_free=False), NO_LIMIT))
     for number in (1, 2):
@@ -431,7 +431,7 @@ def test_a_value_that_leaves_part_by_part_is_read_from_the_disk_once_and_goes_ba
     assert not bench.store.is_over()
 
 
-def test_a_drain_hands_over_some_bytes_at_a_time_each_value_once(bench: Bench) -> None:
+def test_a_drain_sends_each_value_once_in_batches_of_limited_size(bench: Bench) -> None:
     for number in range(1, 6):
         keep(bench, number, 0, bytes([number]) * 5_000_000)
     handed = []
@@ -449,7 +449,7 @@ def test_a_drain_hands_over_some_bytes_at_a_time_each_value_once(bench: Bench) -
     assert handed == [ObjectId(bytes([number]) * 16) for number in range(1, 6)]
 
 
-def test_a_result_is_deleted_by_its_location_and_by_nothing_else(bench: Bench) -> None:
+def test_a_result_is_deleted_only_by_its_current_location(bench: Bench) -> None:
     old = keep_result(bench)
     location = keep_result(bench, b"n" * 100_000)
     for place in (b"", old):
@@ -490,7 +490,7 @@ def held(bench: Bench) -> list[list[bool]]:
     return [[hold.may_start is not None for hold in worker.take(PauseTasks)] for worker in bench.workers]
 
 
-def test_a_worker_whose_result_finds_no_room_begins_nothing_until_there_is_some(small: Bench) -> None:
+def test_a_worker_whose_result_finds_no_memory_is_paused_until_some_is_free(small: Bench) -> None:
     content = b"l" * (SHARE_LEAST_BYTES + (1 << 18))
     for number in (1, 2):
         keep(small, number, 0, content)
@@ -506,14 +506,14 @@ def test_a_worker_whose_result_finds_no_room_begins_nothing_until_there_is_some(
     assert small.link.take(PausedChanged) == [PausedChanged(0)]
 
 
-def test_one_result_is_always_let_in(small: Bench) -> None:
+def test_one_result_is_always_accepted(small: Bench) -> None:
     small.need(TWO)
     small.respond(TWO, bytes((3 << 20) - 1))
     keep(small, 1, 0, b"l" * SHARE_LEAST_BYTES)
     assert held(small) == [[], []]
 
 
-def test_what_is_made_here_while_it_is_fetched_is_found_at_once(bench: Bench) -> None:
+def test_a_result_made_at_this_node_ends_the_fetch_of_its_object(bench: Bench) -> None:
     bench.need(ONE)
     bench.need(TWO)
     keep(bench, ONE[0], 0, b"l" * SHARE_LEAST_BYTES)
@@ -522,7 +522,7 @@ def test_what_is_made_here_while_it_is_fetched_is_found_at_once(bench: Bench) ->
     assert [found.stored.object_id for found in bench.workers[0].take(ObjectFound)] == [TWO]
 
 
-def test_a_held_worker_begins_what_uses_the_values_that_are_here(small: Bench) -> None:
+def test_a_paused_worker_may_start_tasks_that_use_stored_values(small: Bench) -> None:
     for number in (1, 2, 3):
         keep(small, number, 0, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     (hold,) = small.workers[0].take(PauseTasks)
@@ -532,7 +532,7 @@ def test_a_held_worker_begins_what_uses_the_values_that_are_here(small: Bench) -
     assert hold.may_start(replace(task, object_ids=TWO + ObjectId(bytes([2]) * 16)))
 
 
-def test_with_each_result_that_is_read_the_first_task_begins_that_a_held_worker_has(small: Bench) -> None:
+def test_each_released_result_lets_the_first_task_of_paused_workers_start(small: Bench) -> None:
     for number in (1, 2, 3, 4):
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     small.store.hot_most = 0  # memory stays full
@@ -553,7 +553,7 @@ def test_with_each_result_that_is_read_the_first_task_begins_that_a_held_worker_
     assert held(small) == [[], []]  # a copy of an argument is not a result
 
 
-def test_what_somebody_waits_for_begins_beyond_that_and_the_next_one_when_it_was_read(small: Bench) -> None:
+def test_a_paused_worker_starts_one_awaited_task_and_the_next_after_its_result_is_released(small: Bench) -> None:
     for number in (1, 2, 3, 4):
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     small.store.hot_most = 2 << 20  # memory stays full
@@ -571,7 +571,7 @@ def test_what_somebody_waits_for_begins_beyond_that_and_the_next_one_when_it_was
     assert second(also)
 
 
-def test_workers_that_are_held_when_the_cache_fails_go_on_later(small: Bench) -> None:
+def test_paused_workers_resume_later_after_the_cache_failed(small: Bench) -> None:
     for number in (1, 2, 3):
         keep(small, number, 0, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
     assert held(small) == [[True], []]
@@ -585,7 +585,7 @@ def test_workers_that_are_held_when_the_cache_fails_go_on_later(small: Bench) ->
     assert PausedChanged(0) in small.link.take(PausedChanged)
 
 
-def test_between_the_pieces_of_what_is_dropped_the_agent_reads_its_sockets(tmp_path: Path) -> None:
+def test_memory_is_freed_in_pieces_and_the_agent_reads_its_sockets_between_them(tmp_path: Path) -> None:
     """Each `run` of the dispatcher, after which the shell reads its sockets, frees one piece."""
     clock = VirtualClock()
 
@@ -611,9 +611,7 @@ def test_between_the_pieces_of_what_is_dropped_the_agent_reads_its_sockets(tmp_p
     bench.store.close()
 
 
-def test_the_log_says_once_that_all_is_full_and_when_it_is_no_more(
-    small: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_full_memory_and_its_end_are_logged_once_each(small: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="scaler")
     for number in (1, 2, 3, 4):
         keep(small, number, number % 2, b"l" * (SHARE_LEAST_BYTES + (1 << 18)))
@@ -625,7 +623,7 @@ def test_the_log_says_once_that_all_is_full_and_when_it_is_no_more(
     assert caplog.text.count("memory is free again") == 1
 
 
-def test_when_nothing_makes_room_held_workers_begin_some_more_and_wait_twice_as_long(small: Bench) -> None:
+def test_paused_workers_resume_after_a_stall_and_the_next_pause_lasts_twice_as_long(small: Bench) -> None:
     content = b"l" * (SHARE_LEAST_BYTES + (1 << 18))
     for number in (1, 2, 3):
         keep(small, number, 0, content)
@@ -642,7 +640,7 @@ def test_when_nothing_makes_room_held_workers_begin_some_more_and_wait_twice_as_
         assert held(small) == [[True], []]
 
 
-def test_a_worker_of_an_executor_that_cannot_hold_goes_on(small: Bench) -> None:
+def test_a_worker_of_an_executor_that_cannot_pause_continues(small: Bench) -> None:
     small.dispatcher.end(small.cache)
     cache = ObjectCache(small.dispatcher.spawn(small.link), small.refs, small.store, small.values)
     small.cache = small.dispatcher.spawn(cache)
@@ -651,7 +649,7 @@ def test_a_worker_of_an_executor_that_cannot_hold_goes_on(small: Bench) -> None:
     assert held(small) == [[], []]
 
 
-def test_before_the_node_leaves_it_hands_its_results_over(bench: Bench) -> None:
+def test_a_leaving_node_sends_its_results_and_not_its_copies(bench: Bench) -> None:
     keep_result(bench)
     bench.need(TWO)
     bench.respond(TWO, b"a copy")
@@ -661,7 +659,7 @@ def test_before_the_node_leaves_it_hands_its_results_over(bench: Bench) -> None:
     assert ([each.object_id for each in supplied.responses], then) == ([ONE], "then")
 
 
-def test_a_result_that_was_made_here_while_a_worker_waited_for_it_is_not_replaced(bench: Bench) -> None:
+def test_a_result_made_during_its_fetch_is_not_replaced_by_the_response(bench: Bench) -> None:
     bench.need(ONE)
     location = keep_result(bench)
     bench.respond(ONE, b"another")

@@ -19,14 +19,14 @@ def result(task_id: TaskId) -> RunResult:
     return RunResult(task_id, 0, 1, TaskStatus.SUCCESS, b"", 0, ())
 
 
-def test_lines_pass_as_they_are() -> None:
+def test_lines_below_the_limit_pass_unchanged() -> None:
     outputs = OutputLimiter(10, VirtualClock(1000.0))
     printed = lines(ONE, 3, dropped=2)
     assert outputs.passing(printed, is_up=True) == printed
     assert not outputs.unreported
 
 
-def test_what_is_beyond_the_bound_is_counted_and_said_with_the_next_line() -> None:
+def test_lines_beyond_the_limit_are_counted_in_the_next_line() -> None:
     clock = VirtualClock(1000.0)
     outputs = OutputLimiter(10, clock)
     burst = 10 * TIMES_OF_ONE * BURST_SECONDS
@@ -37,7 +37,7 @@ def test_what_is_beyond_the_bound_is_counted_and_said_with_the_next_line() -> No
     assert not outputs.unreported
 
 
-def test_without_a_scheduler_all_are_left_out_and_the_end_of_the_run_says_so() -> None:
+def test_lines_without_a_scheduler_are_dropped_and_counted_at_the_end_of_the_run() -> None:
     outputs = OutputLimiter(10, VirtualClock(1000.0))
     assert outputs.passing([*lines(ONE, 4), *lines(OTHER, 1)], is_up=False) == []
     assert [(words.task_id, words.dropped, words.text) for words in outputs.take_unreported([result(ONE)])] == [
@@ -46,7 +46,7 @@ def test_without_a_scheduler_all_are_left_out_and_the_end_of_the_run_says_so() -
     assert [task_id for task_id, _ in outputs.unreported] == [OTHER]
 
 
-def test_reports_pass_whatever_was_written_and_are_not_owed() -> None:
+def test_progress_reports_pass_the_limit_and_are_not_counted_when_dropped() -> None:
     outputs = OutputLimiter(1, lambda: 0.0)
     outputs.passing(lines(ONE, 1000), is_up=True)
     report = RunOutput(ONE, 0, 1, OutputStream.REPORT, 7, 0, "40%")

@@ -31,7 +31,7 @@ def test_runs_are_counted_by_worker_and_by_function() -> None:
     assert tally.take() == ({}, {})
 
 
-def test_a_duration_is_in_the_first_bucket_that_is_longer() -> None:
+def test_a_duration_is_counted_in_the_first_longer_bucket() -> None:
     tally = Tally()
     for duration_us, bucket in ((0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1023, 10), (1024, 11), (2**32 - 1, 31)):
         add(tally, 0, ONE, TaskStatus.SUCCESS, duration_us)
@@ -41,7 +41,7 @@ def test_a_duration_is_in_the_first_bucket_that_is_longer() -> None:
         assert [number for number, count in enumerate(buckets) if count] == [bucket]
 
 
-def test_what_was_not_measured_is_in_no_bucket() -> None:
+def test_a_run_without_a_measured_duration_is_in_no_bucket() -> None:
     tally = Tally()
     add(tally, 0, ONE, TaskStatus.TIMED_OUT, 77)
     _, functions = tally.take()

@@ -35,7 +35,7 @@ def take(values: NodeValues, object_id: ObjectId, frames: Frames, account: int =
 
 
 @pytest.mark.parametrize("content", [SMALL, LARGE])
-def test_a_value_can_be_opened_where_it_was_said_to_be(content: bytes) -> None:
+def test_a_value_can_be_opened_at_its_location(content: bytes) -> None:
     store = ValueStore(HostShare(None), 1 << 30)
     values = new_values(store)
     location = take(values, ONE, arrived(b"head", content))
@@ -52,7 +52,7 @@ def test_many_small_values_share_one_descriptor() -> None:
     assert len(descriptors) == 1
 
 
-def test_what_others_have_with_an_id_is_not_replaced_by_a_result() -> None:
+def test_a_result_does_not_replace_a_copy_or_a_value_of_another_account() -> None:
     store = ValueStore(HostShare(None), 1 << 30)
     values = new_values(store)
     store.take(ONE, [b"a copy"])
@@ -66,7 +66,7 @@ def test_what_others_have_with_an_id_is_not_replaced_by_a_result() -> None:
     assert take(values, ONE, arrived(SMALL), account=2)
 
 
-def test_only_the_value_that_was_said_to_be_there_is_dropped() -> None:
+def test_a_value_is_dropped_only_by_its_current_location() -> None:
     store = ValueStore(HostShare(None), 1 << 30)
     values = new_values(store)
     old = take(values, ONE, arrived(SMALL))
@@ -80,18 +80,18 @@ def test_only_the_value_that_was_said_to_be_there_is_dropped() -> None:
         frames_at(new)
 
 
-def test_what_did_not_come_in_a_block_is_not_kept() -> None:
+def test_a_value_that_did_not_arrive_in_a_block_is_not_kept() -> None:
     values = new_values()
     assert take(values, ONE, [LARGE]) == b""
     assert values.ids() == []
 
 
-def test_nothing_is_kept_where_memory_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_value_is_kept_if_sharing_of_memory_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALER_SHARED_MEMORY", "0")
     assert take(new_values(), ONE, arrived(LARGE)) == b""
 
 
-def test_large_values_leave_files_for_others_to_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_values_leave_descriptors_for_the_rest_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     values = new_values()
     monkeypatch.setattr("scaler.agent.values._memories_most", lambda: 2)
     taken = [take(values, ObjectId(bytes([number]) * 16), arrived(LARGE)) for number in range(3)]
@@ -99,7 +99,7 @@ def test_large_values_leave_files_for_others_to_open(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("content", [SMALL, LARGE])
-def test_what_the_host_never_has_room_for_is_refused(content: bytes) -> None:
+def test_a_value_larger_than_the_memory_of_the_host_is_refused(content: bytes) -> None:
     values = new_values(ValueStore(HostShare(None), 1000))
     with pytest.raises(ObjectTooLargeError, match=r"its worker's host takes at most 1,000 bytes.*object_memory_bytes"):
         take(values, ONE, arrived(content))

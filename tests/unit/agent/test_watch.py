@@ -20,12 +20,12 @@ def watch() -> AgentWatch:
 
 
 @pytest.mark.parametrize(("asked_ms", "seconds"), [(1, LEAST_SECONDS), (2500, 2.5), (0, 0.0)])
-def test_no_scheduler_has_an_agent_report_all_the_time(watch: AgentWatch, asked_ms: int, seconds: float) -> None:
+def test_the_interval_of_reports_is_bounded(watch: AgentWatch, asked_ms: int, seconds: float) -> None:
     watch.request(asked_ms, 0)
     assert watch.interval_seconds == seconds
 
 
-def test_workers_that_are_held_now_are_counted() -> None:
+def test_paused_workers_are_counted() -> None:
     values = NodeValues(ValueStore(HostShare(None), 1 << 20))
     watch = AgentWatch("host", "processes", (), 3, Ledger(), {}, values)
     watch.request(1000, WatchedPart.WORKERS)
@@ -35,7 +35,7 @@ def test_workers_that_are_held_now_are_counted() -> None:
     assert watch.report(WorkersView([]), 2.0, 0).held_workers == 0
 
 
-def test_of_very_many_runs_those_that_began_first_are_named(watch: AgentWatch) -> None:
+def test_a_report_with_too_many_runs_names_the_earliest_ones(watch: AgentWatch) -> None:
     watch.request(1000, WatchedPart.RUNS)
     tasks = [RunTask(TaskId(n.to_bytes(16, "big")), 0, 1, ObjectId(b"f" * 16), b"", b"") for n in range(RUNS_MOST + 5)]
     view = WorkersView([ProcessNow(0, 0, task, float(number), False) for number, task in enumerate(tasks)])
@@ -44,7 +44,7 @@ def test_of_very_many_runs_those_that_began_first_are_named(watch: AgentWatch) -
     assert len(runs) == RUNS_MOST
 
 
-def test_a_task_that_says_how_far_it_is_has_a_flag_for_a_while() -> None:
+def test_a_task_that_reported_progress_has_a_flag_for_half_a_minute() -> None:
     reported: dict[int, tuple[TaskId, float]] = {}
     watch = AgentWatch("host", "processes", (), 1, Ledger(), reported)
     watch.request(1000, WatchedPart.WORKERS)
@@ -62,7 +62,7 @@ def test_a_task_that_says_how_far_it_is_has_a_flag_for_a_while() -> None:
     assert not has_flag(other, 101.0)
 
 
-def test_a_run_that_goes_on_keeps_its_worker_busy_in_each_report(watch: AgentWatch) -> None:
+def test_a_run_adds_to_the_busy_time_of_its_worker_in_each_report(watch: AgentWatch) -> None:
     """When the run ends, no time is reported twice."""
     watch.request(1000, WatchedPart.BINS)
     task = RunTask(TaskId(b"t" * 16), 0, 7, ObjectId(b"f" * 16), b"", b"")
@@ -101,17 +101,17 @@ def request(task: RunTask, view: WorkersView | None = VIEW, attempt: int = 1) ->
     return [(each.state, each.run_ms, each.pid) for each in found]
 
 
-def test_a_run_is_executed_waits_or_is_in_the_queue_of_its_worker() -> None:
+def test_an_inquiry_reports_a_run_as_running_blocked_or_queued() -> None:
     assert request(RUNS) == [(RunState.RUNS, 12_500, 4711)]
     assert request(WAITS) == [(RunState.WAITS, 99_000, 4712)]
     assert request(QUEUED) == [(RunState.QUEUED, 12_500, 0)], "behind the running task of its worker"
     assert request(ELSEWHERE) == [(RunState.QUEUED, 200_000, 0)]
 
 
-def test_workers_that_cannot_say_it_are_not_asked() -> None:
+def test_an_inquiry_without_a_view_of_the_workers_reports_not_known() -> None:
     assert request(RUNS, view=None) == [(RunState.NOT_KNOWN, 0, 0)]
 
 
-def test_of_a_run_that_has_ended_the_result_is_on_its_way() -> None:
+def test_an_inquiry_about_an_ended_run_is_not_answered() -> None:
     assert request(run(9)) == []
     assert request(RUNS, attempt=2) == []

@@ -11,7 +11,7 @@ from scaler.wire.messages.worker import RecallRequest, RecallResponse, RunBlocke
 from tests.support.room_bench import RoomBench
 
 
-def test_an_end_is_a_result_with_its_text_and_where_the_task_was() -> None:
+def test_the_end_of_a_run_is_a_result_with_its_text_and_stack() -> None:
     bench = RoomBench()
     answers, task = Answers(bench.link_ref), bench.task()
     answers.end([task], End(TaskStatus.TIMED_OUT, "too long"), b"in f", b"profile")
@@ -23,7 +23,7 @@ def test_an_end_is_a_result_with_its_text_and_where_the_task_was() -> None:
     ]
 
 
-def test_what_is_given_back_blocked_and_unblocked_names_the_run() -> None:
+def test_reports_of_recalled_blocked_and_unblocked_runs_name_the_run() -> None:
     bench = RoomBench()
     answers, task = Answers(bench.link_ref), bench.task()
     answers.recalled([task])
@@ -38,7 +38,7 @@ def test_what_is_given_back_blocked_and_unblocked_names_the_run() -> None:
     ]
 
 
-def test_only_runs_that_are_not_here_are_told_as_such() -> None:
+def test_only_unknown_runs_are_reported_as_unknown() -> None:
     bench = RoomBench()
     answers, task, other = Answers(bench.link_ref), bench.task(), bench.task()
     cancels = [RunCancel(each.task_id, 0, 1) for each in (task, other)]

@@ -14,7 +14,7 @@ from scaler.settings import ClusterConfig
 ADDRESS = "tcp://127.0.0.1:1"
 
 
-def test_the_engines_that_come_with_scaler_are_found_by_name() -> None:
+def test_the_engines_of_scaler_are_found_by_name() -> None:
     assert load_executor(ClusterConfig(ADDRESS, 1)).parts == frozenset(ExecutorFeature) - {ExecutorFeature.ELASTIC}
     assert load_executor(ClusterConfig(ADDRESS, 1, engine="inline")).parts == {
         ExecutorFeature.WAITS,
@@ -22,7 +22,7 @@ def test_the_engines_that_come_with_scaler_are_found_by_name() -> None:
     }
 
 
-def test_an_engine_that_is_not_installed_is_refused_with_those_that_are() -> None:
+def test_the_error_of_an_unknown_engine_lists_the_installed_ones() -> None:
     with pytest.raises(ConfigError, match=r"there is no engine 'nonsense'; installed are: .*inline, .*processes"):
         load_executor(ClusterConfig(ADDRESS, 1, engine="nonsense://x"))
 
@@ -40,12 +40,14 @@ def test_an_engine_that_is_not_installed_is_refused_with_those_that_are() -> Non
     ],
 )
 @pytest.mark.parametrize("engine", ["inline", "concurrent.futures:ThreadPoolExecutor"])
-def test_an_engine_is_not_asked_for_what_it_cannot_do(engine: str, setting: dict[str, Any]) -> None:
+def test_a_setting_that_an_engine_does_not_support_is_refused(engine: str, setting: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"the engine '.*' has no .*: leave {next(iter(setting))} out"):
         load_executor(ClusterConfig(ADDRESS, 1, engine=engine, **setting))
 
 
-def test_an_engine_of_another_package_is_given_the_whole_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_of_another_package_gets_the_whole_engine_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "their_engine.py").write_text(
         "class Theirs:\n    def __init__(self, engine): self.engine, self.parts = engine, frozenset()\n"
     )

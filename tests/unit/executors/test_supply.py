@@ -41,7 +41,7 @@ def task(name: str = "a", object_ids: bytes = ONE, priority: int = 0) -> RunTask
     return RunTask(TaskId(name.encode().ljust(16)), 0, 1, FUNCTION, b"", object_ids, priority)
 
 
-def test_what_a_task_lacks_is_asked_for_once(bench: SupplyBench) -> None:
+def test_missing_objects_of_tasks_are_requested_once(bench: SupplyBench) -> None:
     assert not bench.has_all(task("a"))
     assert not bench.has_all(task("b"))
     assert bench.asked == [(FUNCTION, True), (ONE, False)]
@@ -53,7 +53,7 @@ def test_what_a_task_lacks_is_asked_for_once(bench: SupplyBench) -> None:
     assert bench.stock.used == {FUNCTION, ONE}
 
 
-def test_a_function_holds_up_those_behind_and_an_object_does_not_until_there_are_many(bench: SupplyBench) -> None:
+def test_a_missing_function_delays_later_tasks_and_missing_objects_only_if_they_are_many(bench: SupplyBench) -> None:
     assert bench.holds_up(task())
     bench.find(FUNCTION)
     for number in range(AWAITED_OBJECTS + 1):
@@ -62,7 +62,9 @@ def test_a_function_holds_up_those_behind_and_an_object_does_not_until_there_are
         assert bench.holds_up(one) is (number == AWAITED_OBJECTS)
 
 
-def test_a_lost_object_is_asked_for_again_and_fails_only_those_that_waited_then(bench: SupplyBench) -> None:
+def test_a_lost_object_is_requested_again_and_fails_only_tasks_that_waited_for_both_requests(
+    bench: SupplyBench,
+) -> None:
     bench.find(FUNCTION)
     early, late = task("early"), task("late")
     bench.has_all(early)
@@ -75,7 +77,7 @@ def test_a_lost_object_is_asked_for_again_and_fails_only_those_that_waited_then(
     assert len(bench.asked) == 3
 
 
-def test_a_task_that_lacks_an_object_steps_aside_and_one_that_lacks_its_function_holds_up_the_others(
+def test_a_task_without_its_object_steps_aside_and_a_task_without_its_function_delays_the_queue(
     bench: SupplyBench,
 ) -> None:
     queue, lacks, whole, deep = TaskQueue(), task("lacks"), task("whole", b""), task("deep", priority=1)
@@ -88,7 +90,7 @@ def test_a_task_that_lacks_an_object_steps_aside_and_one_that_lacks_its_function
     assert bench.take_all(queue) == [deep, lacks]
 
 
-def test_a_stock_tells_what_it_has_lost(bench: SupplyBench) -> None:
+def test_forget_returns_the_objects_that_a_stock_had(bench: SupplyBench) -> None:
     bench.find(FUNCTION, ONE)
     assert bench.has_all(task())
     assert bench.stock.forget([ONE, ObjectId(b"?" * 16)]) == {ONE}

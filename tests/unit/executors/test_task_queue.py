@@ -46,7 +46,7 @@ def test_deeper_tasks_are_first() -> None:
     assert take_all(queue) == [grandchild, child, second_child, plain]
 
 
-def test_a_recursion_of_one_client_does_not_overtake_another_one() -> None:
+def test_a_recursion_of_one_client_does_not_overtake_another_client() -> None:
     queue = TaskQueue()
     deep = [task(n, n % 4) for n in range(8)]
     other = task(100, account=1)
@@ -59,7 +59,7 @@ def test_a_recursion_of_one_client_does_not_overtake_another_one() -> None:
     assert order[8:] == [other, *later]
 
 
-def test_when_tasks_of_one_client_are_left_the_deepest_are_first_again() -> None:
+def test_the_deepest_tasks_are_first_again_when_one_client_is_left() -> None:
     queue = TaskQueue()
     queue.add([task(1), task(2, account=1), task(3, 1)])
     assert [take_one(queue).task_id[-1] for _ in range(2)] == [1, 2]
@@ -77,7 +77,7 @@ def test_tasks_put_back_are_the_first_of_their_priority() -> None:
     assert take_all(queue) == [deep_back, child, back, plain]
 
 
-def test_tasks_are_taken_out_wherever_they_wait() -> None:
+def test_tasks_can_be_taken_out_of_any_position() -> None:
     queue = TaskQueue()
     tasks = [task(n, n % 3) for n in range(9)]
     queue.add(tasks)
@@ -92,7 +92,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_it_is_a_list_sorted_by_priority(story: list[tuple[str, list[int]]]) -> None:
+def test_the_queue_behaves_as_a_list_sorted_by_priority(story: list[tuple[str, list[int]]]) -> None:
     queue, model, number = TaskQueue(), [], 0
     for name, priorities in story:
         tasks = [task(number + index, priority) for index, priority in enumerate(priorities)]
@@ -109,7 +109,7 @@ def test_it_is_a_list_sorted_by_priority(story: list[tuple[str, list[int]]]) -> 
     assert take_all(queue) == model
 
 
-def test_a_task_that_steps_aside_lets_others_go_first_and_comes_back_to_the_front() -> None:
+def test_a_task_that_steps_aside_is_overtaken_and_returns_to_the_front() -> None:
     queue, tasks = TaskQueue(), [task(n) for n in range(4)]
     deep = task(9, 1)
     queue.add([*tasks[:3], deep])
@@ -124,7 +124,7 @@ def test_a_task_that_steps_aside_lets_others_go_first_and_comes_back_to_the_fron
     assert take_all(queue) == [deep, tasks[1], tasks[2], tasks[3]]
 
 
-def test_the_first_task_that_may_begin_goes_before_all_others() -> None:
+def test_the_first_task_that_may_start_is_moved_to_the_front() -> None:
     queue, tasks, deep = TaskQueue(), [task(n) for n in range(3)], task(9, 1)
     queue.add([*tasks, deep])
     assert not queue.has_first(lambda _task: False)
@@ -132,7 +132,7 @@ def test_the_first_task_that_may_begin_goes_before_all_others() -> None:
     assert take_all(queue) == [tasks[1], deep, tasks[0], tasks[2]]
 
 
-def test_tasks_that_stepped_aside_count_as_tasks_that_wait_and_keep_their_place_in_the_order() -> None:
+def test_tasks_that_stepped_aside_count_as_queued_and_keep_their_position() -> None:
     queue, first, deep, other = TaskQueue(), task(1), task(2, 2), task(3, 1, account=1)
     queue.add([first])
     queue.step_aside()
@@ -142,7 +142,7 @@ def test_tasks_that_stepped_aside_count_as_tasks_that_wait_and_keep_their_place_
     assert take_all(queue) == [first, other, deep]
 
 
-def test_those_of_one_client_have_their_order_again_when_those_of_the_others_were_taken_out() -> None:
+def test_tasks_of_the_last_client_are_sorted_by_priority_again() -> None:
     queue, first, other, deep = TaskQueue(), task(1), task(2, account=1), task(3, 1)
     queue.add([first, other])
     assert queue.take_out({run_of(other)}) == [other]
@@ -163,7 +163,7 @@ def test_tasks_put_back_count_for_their_client() -> None:
         st.tuples(st.sampled_from(["add", "put back", "take", "take out", "aside"]), st.integers(0, 2)), max_size=60
     )
 )
-def test_it_is_in_the_order_of_arrival_exactly_while_several_clients_wait(story: list[tuple[str, int]]) -> None:
+def test_the_queue_is_in_order_of_arrival_only_while_several_clients_wait(story: list[tuple[str, int]]) -> None:
     queue = TaskQueue()
     for number, (name, account) in enumerate(story):
         waiting = list(queue)
@@ -188,7 +188,7 @@ def test_it_is_in_the_order_of_arrival_exactly_while_several_clients_wait(story:
 
 
 @pytest.mark.parametrize("accounts", [1, 3])
-def test_a_task_is_added_and_taken_at_the_same_cost_however_many_wait(accounts: int) -> None:
+def test_the_cost_to_add_and_take_a_task_does_not_depend_on_the_length_of_the_queue(accounts: int) -> None:
     def cost(waiting: int) -> int:
         queue = TaskQueue()
         queue.add(task(number, number % 2, number % accounts) for number in range(waiting))

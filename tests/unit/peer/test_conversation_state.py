@@ -78,7 +78,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_the_first_connection_is_opened_at_once_and_begins_with_a_hello(bench: Bench) -> None:
+def test_the_first_connection_is_opened_at_once_and_starts_with_a_hello(bench: Bench) -> None:
     assert bench.look() == [OPEN]
     assert bench.conversation.state is GREETING
 
@@ -87,7 +87,9 @@ def test_the_first_connection_is_opened_at_once_and_begins_with_a_hello(bench: B
     ("scheduler_id", "is_resumed", "expected"),
     [(SCHEDULER, True, RESUME), (SCHEDULER, False, RESUBMIT), (NEXT_SCHEDULER, False, START_OVER)],
 )
-def test_each_welcome_says_what_to_say(bench: Bench, scheduler_id: bytes, is_resumed: bool, expected: Action) -> None:
+def test_each_welcome_determines_what_is_sent(
+    bench: Bench, scheduler_id: bytes, is_resumed: bool, expected: Action
+) -> None:
     bench.up()
     bench.conversation.happened(CUT, bench.now)
     bench.open()
@@ -101,7 +103,7 @@ def test_a_second_welcome_changes_nothing(bench: Bench) -> None:
     assert bench.conversation.scheduler_id == SCHEDULER
 
 
-def test_an_answer_to_each_heartbeat_keeps_the_connection(bench: Bench) -> None:
+def test_an_answered_heartbeat_keeps_the_connection(bench: Bench) -> None:
     bench.up()
     for _ in range(10):
         assert bench.wait(2) == [HEARTBEAT]
@@ -109,13 +111,13 @@ def test_an_answer_to_each_heartbeat_keeps_the_connection(bench: Bench) -> None:
     assert bench.conversation.state is UP
 
 
-def test_a_scheduler_that_answers_no_heartbeat_is_sought_on_a_new_connection(bench: Bench) -> None:
+def test_unanswered_heartbeats_lead_to_a_new_connection(bench: Bench) -> None:
     bench.up()
     assert bench.wait(60, until=AWAY) == [HEARTBEAT, HEARTBEAT, HEARTBEAT, SEEK]
     assert bench.now == 1000 + 2 + 6
 
 
-def test_a_pause_of_this_side_is_not_silence(bench: Bench) -> None:
+def test_a_pause_of_this_process_does_not_count_as_silence(bench: Bench) -> None:
     bench.up()
     assert bench.wait(2) == [HEARTBEAT]
     bench.now += 100  # the process was stopped while it waited for an answer
@@ -125,7 +127,7 @@ def test_a_pause_of_this_side_is_not_silence(bench: Bench) -> None:
     assert bench.wait(60, until=AWAY)[-1] is SEEK
 
 
-def test_a_busy_machine_is_no_pause(bench: Bench) -> None:
+def test_a_short_delay_on_a_busy_machine_does_not_count_as_a_pause(bench: Bench) -> None:
     bench.up()
     bench.wait(2)
     for _ in range(3):
@@ -134,7 +136,7 @@ def test_a_busy_machine_is_no_pause(bench: Bench) -> None:
     assert bench.conversation.state is AWAY
 
 
-def test_what_waits_times_out_and_the_search_goes_on(bench: Bench) -> None:
+def test_pending_work_times_out_and_the_search_for_a_scheduler_continues(bench: Bench) -> None:
     bench.open()
     done = bench.wait(61)
     assert done.count(EXPIRE) == 1
@@ -143,7 +145,7 @@ def test_what_waits_times_out_and_the_search_goes_on(bench: Bench) -> None:
     assert EXPIRE not in bench.wait(600)
 
 
-def test_work_that_comes_while_there_is_no_answer_has_its_own_time(bench: Bench) -> None:
+def test_work_submitted_while_no_scheduler_answers_has_its_own_timeout(bench: Bench) -> None:
     bench.is_waiting = False
     bench.open()
     bench.wait(30.5)
@@ -155,7 +157,7 @@ def test_work_that_comes_while_there_is_no_answer_has_its_own_time(bench: Bench)
     assert expired_at == pytest.approx(1090.5)
 
 
-def test_a_request_for_a_hello_proves_nothing_so_pauses_grow(bench: Bench) -> None:
+def test_repeated_requests_for_a_hello_make_the_pauses_grow(bench: Bench) -> None:
     gaps = []
     for _ in range(8):
         bench.up()
@@ -168,7 +170,7 @@ def test_a_request_for_a_hello_proves_nothing_so_pauses_grow(bench: Bench) -> No
     assert gaps[-1] == 2
 
 
-def test_anything_heard_after_a_welcome_ends_the_pauses(bench: Bench) -> None:
+def test_a_message_after_a_welcome_ends_the_pauses(bench: Bench) -> None:
     for _ in range(6):
         bench.up()
         bench.conversation.happened(CUT, bench.now)
@@ -179,7 +181,7 @@ def test_anything_heard_after_a_welcome_ends_the_pauses(bench: Bench) -> None:
     assert bench.conversation.next_at == bench.now
 
 
-def test_the_fifth_unreadable_message_in_a_row_is_one_too_many(bench: Bench) -> None:
+def test_the_conversation_gives_up_at_the_fifth_unreadable_message_in_a_row(bench: Bench) -> None:
     done = []
     for _ in range(TRIES_MOST):
         bench.up()
@@ -187,7 +189,7 @@ def test_the_fifth_unreadable_message_in_a_row_is_one_too_many(bench: Bench) -> 
     assert done == [HANG_UP] * (TRIES_MOST - 1) + [GIVE_UP]
 
 
-def test_bytes_of_another_program_before_a_later_welcome_are_no_reason_to_give_up(bench: Bench) -> None:
+def test_unreadable_bytes_before_a_later_welcome_do_not_end_the_conversation(bench: Bench) -> None:
     bench.up()
     bench.conversation.happened(CUT, bench.now)
     for _ in range(3 * TRIES_MOST):
@@ -210,7 +212,7 @@ def test_after_the_first_welcome_only_a_certain_refusal_is_final(
     assert (bench.conversation.state, action) == expected
 
 
-def test_what_waits_times_out_while_another_program_refuses(bench: Bench) -> None:
+def test_pending_work_times_out_while_another_program_refuses(bench: Bench) -> None:
     bench.up()
     bench.conversation.happened(CUT, bench.now)
     ends_at = bench.now + 60
@@ -220,7 +222,7 @@ def test_what_waits_times_out_while_another_program_refuses(bench: Bench) -> Non
     assert (EXPIRE, ends_at) in bench.done
 
 
-def test_what_can_be_read_in_between_gives_new_hope(bench: Bench) -> None:
+def test_a_readable_message_resets_the_count_of_unreadable_ones(bench: Bench) -> None:
     for _ in range(3 * TRIES_MOST):
         bench.up()
         bench.conversation.heard()
@@ -233,7 +235,7 @@ def test_leaving_without_a_scheduler_ends_at_once(bench: Bench) -> None:
     assert bench.look() == []
 
 
-def test_a_goodbye_that_is_not_answered_ends_soon(bench: Bench) -> None:
+def test_an_unanswered_goodbye_ends_the_conversation_soon(bench: Bench) -> None:
     bench.up()
     assert bench.conversation.happened(LEAVE, bench.now) is states.GOODBYE
     assert bench.wait(5, until=ENDED) == [states.END]

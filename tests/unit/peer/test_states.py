@@ -22,7 +22,7 @@ from scaler.peer.states import (
 )
 
 
-def test_a_conversation_from_its_first_hello_to_its_goodbye() -> None:
+def test_actions_of_a_conversation_from_hello_to_goodbye() -> None:
     state, actions = AWAY, []
     for event in (PAUSE_OVER, OPENED, RESET, LEAVE, states.ANSWERED):
         state, action = next_step(state, event)
@@ -31,13 +31,13 @@ def test_a_conversation_from_its_first_hello_to_its_goodbye() -> None:
     assert state is ENDED
 
 
-def test_what_comes_too_late_changes_nothing() -> None:
+def test_a_late_event_changes_nothing() -> None:
     assert next_step(AWAY, CUT) == (AWAY, NOTHING)
     assert next_step(UP, RESET) == (UP, NOTHING)
     assert next_step(LEAVING, LEAVE) == (LEAVING, NOTHING)
 
 
-def test_items_are_said_after_a_welcome_only_and_hellos_on_new_connections_only() -> None:
+def test_items_are_sent_only_after_a_welcome_and_hellos_only_on_new_connections() -> None:
     steps = [(state, event, *step) for state, row in TRANSITIONS.items() for event, step in row.items()]
     assert {(state, event) for state, event, _, action in steps if action is HELLO} == {(AWAY, OPENED)}
     starts = {states.RESUME, RESUBMIT, states.START_OVER}
@@ -45,7 +45,7 @@ def test_items_are_said_after_a_welcome_only_and_hellos_on_new_connections_only(
     assert {state for state, _, _, action in steps if action in {states.HEARTBEAT, GOODBYE}} == {UP}
 
 
-def test_whoever_loses_a_connection_hangs_up_or_sets_it_aside() -> None:
+def test_each_transition_that_loses_a_connection_closes_it_or_sets_it_aside() -> None:
     closes = {states.HANG_UP, states.SEEK, states.GIVE_UP, states.END}
     for state, row in TRANSITIONS.items():
         for after, action in row.values():

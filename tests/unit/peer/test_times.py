@@ -16,7 +16,9 @@ def times() -> Times:
 @pytest.mark.parametrize(
     ("heartbeat_seconds", "silence_seconds", "expected"), [(1, None, 5), (2, None, 6), (30, None, 90), (2, 0.5, 0.5)]
 )
-def test_the_rule_for_silence(heartbeat_seconds: float, silence_seconds: float | None, expected: float) -> None:
+def test_silence_follows_from_the_heartbeat_and_the_setting(
+    heartbeat_seconds: float, silence_seconds: float | None, expected: float
+) -> None:
     assert Patience(heartbeat_seconds, 60, silence_seconds).silence() == expected
 
 
@@ -24,7 +26,7 @@ def test_the_first_connection_is_due_at_once(times: Times) -> None:
     assert times.next_due() == (-inf, PAUSE_OVER)
 
 
-def test_what_waits_times_out_from_its_own_beginning(times: Times) -> None:
+def test_pending_work_times_out_from_its_own_start(times: Times) -> None:
     times.opened(0)
     assert times.timeout_at() == inf
     times.set_waiting(True, 100)
@@ -34,7 +36,7 @@ def test_what_waits_times_out_from_its_own_beginning(times: Times) -> None:
     assert times.timeout_at() == 260
 
 
-def test_silence_counts_only_after_a_question(times: Times) -> None:
+def test_silence_counts_only_after_an_unanswered_message(times: Times) -> None:
     times.opened(0)
     times.set_waiting(True, 0)
     times.welcomed(1)
@@ -47,7 +49,7 @@ def test_silence_counts_only_after_a_question(times: Times) -> None:
 
 
 @pytest.mark.parametrize(("dead_after_seconds", "expected"), [(0, 2), (60, 2), (8, 2), (4, 1), (1, 0.25)])
-def test_heartbeats_come_often_enough_for_the_time_out_of_the_scheduler(
+def test_heartbeats_are_frequent_enough_for_the_timeout_of_the_scheduler(
     times: Times, dead_after_seconds: float, expected: float
 ) -> None:
     times.limit_heartbeat(1)
@@ -57,12 +59,12 @@ def test_heartbeats_come_often_enough_for_the_time_out_of_the_scheduler(
     assert times.next_due() == (expected, HEARTBEAT_DUE)
 
 
-def test_a_hello_is_a_question(times: Times) -> None:
+def test_an_unanswered_hello_counts_as_silence(times: Times) -> None:
     times.opened(10)
     assert times.next_due() == (16, SILENCE)
 
 
-def test_lost_connections_are_opened_at_once_then_ever_later(times: Times) -> None:
+def test_lost_connections_are_reopened_at_once_and_then_after_growing_pauses(times: Times) -> None:
     pauses = []
     for now in range(0, 1000, 100):
         times.opened(now)
@@ -90,14 +92,14 @@ def test_a_new_connection_does_not_prolong_the_wait(times: Times) -> None:
     assert times.silent_at() == 56
 
 
-def test_a_short_time_out_comes_before_the_silence() -> None:
+def test_a_short_timeout_is_due_before_the_silence() -> None:
     times = Times(Patience(heartbeat_seconds=2, timeout_seconds=1))
     times.opened(0)
     times.set_waiting(True, 0)
     assert times.next_due() == (1, TIMED_OUT)
 
 
-def test_a_goodbye_waits_for_its_answer_for_a_moment(times: Times) -> None:
+def test_a_goodbye_waits_for_its_answer_for_a_limited_time(times: Times) -> None:
     times.opened(0)
     times.welcomed(0)
     times.left(1)
@@ -106,7 +108,7 @@ def test_a_goodbye_waits_for_its_answer_for_a_moment(times: Times) -> None:
     assert times.next_due()[0] == inf
 
 
-def test_the_own_pause_counts_for_nothing(times: Times) -> None:
+def test_a_pause_of_this_process_extends_silence_and_timeout(times: Times) -> None:
     times.opened(0)
     times.set_waiting(True, 0)
     times.paused(100)

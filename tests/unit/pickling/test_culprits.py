@@ -112,22 +112,22 @@ def nested(depth: int) -> object:
         (nested(DEPTH_MOST), "[0]" * DEPTH_MOST),
     ],
 )
-def test_it_finds_the_part_that_is_to_blame(value: object, path: str) -> None:
+def test_the_part_that_cannot_be_serialised_is_found(value: object, path: str) -> None:
     with pytest.raises(TypeError):
         cloudpickle.dumps(value)
     assert culprit_in(value, 10) == f"{path} {OF_LOCK}"
 
 
-def test_of_a_value_that_fails_itself_and_of_one_that_does_not_it_says_nothing() -> None:
+def test_no_part_is_named_if_the_value_itself_fails_or_nothing_fails() -> None:
     assert [culprit_in(value) for value in (LOCK, Refuses(), [1, "a", None], 3)] == [""] * 4
 
 
-def test_what_refuses_and_cannot_be_shown_is_named_by_its_type() -> None:
+def test_a_part_that_cannot_be_shown_is_named_by_its_type() -> None:
     assert culprit_in([1, Refuses()]) == f"[1] ({class_name(Refuses)})"
     assert culprit_in({Refuses(): 1, 2: LOCK}) == f"a key ({class_name(Refuses)})"
 
 
-def test_deeper_and_later_than_its_bounds_it_does_not_look() -> None:
+def test_the_search_for_a_culprit_is_bounded_in_depth_and_time() -> None:
     assert culprit_in(nested(DEPTH_MOST + 5), 10) == "[0]" * DEPTH_MOST + " (list)"
     assert culprit_in([1, LOCK], seconds=-1) == ""
 
@@ -139,7 +139,7 @@ class Endless:
         return list, (), None, iter(lambda: str(object()), None)
 
 
-def test_a_part_that_never_ends_does_not_hold_it_up() -> None:
+def test_an_endless_part_does_not_block_the_search_for_a_culprit() -> None:
     assert culprit_in([Endless(), LOCK], seconds=0.05) == ""
 
 
@@ -187,12 +187,12 @@ def stateful() -> Stateful:
         (MadeByFunction(), f", in {__name__}.make"),
     ],
 )
-def test_of_a_value_that_cannot_be_read_the_class_or_function_is_named(value: object, whose: str) -> None:
+def test_the_class_or_function_of_an_unreadable_value_is_named(value: object, whose: str) -> None:
     with pytest.raises(BaseException) as raised:
         pickle.loads(pickle.dumps([value]))
     error = raised.value.with_traceback(raised.tb and raised.tb.tb_next)  # without the frame of this test
     assert why_unreadable(error).endswith(whose)
 
 
-def test_what_has_no_code_of_a_class_is_described_alone() -> None:
+def test_an_error_without_a_traceback_is_described_alone() -> None:
     assert why_unreadable(AttributeError("no attribute")) == "AttributeError: no attribute"

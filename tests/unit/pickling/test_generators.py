@@ -178,11 +178,11 @@ def test_a_generator_is_found_and_named(function: Callable[..., Any], name: str)
         encloses([[0]] * 5000), random.Random,
     ],
 )  # fmt: skip
-def test_what_has_none_is_not_named(function: Callable[..., Any]) -> None:
+def test_a_function_without_a_generator_names_none(function: Callable[..., Any]) -> None:
     assert find_generator(function) == ""
 
 
-def test_a_value_that_contains_itself_is_looked_at_once() -> None:
+def test_a_value_that_contains_itself_is_searched_once() -> None:
     endless: list[Any] = []
     endless += [endless, encloses(endless)]
     assert find_generator(encloses(endless)) == ""
@@ -195,7 +195,7 @@ def test_functions_of_the_global_generators_are_pickled_by_reference(function: C
 
 
 @pytest.mark.parametrize("generator", [random.Random(1), np.random.RandomState(1), np.random.default_rng(1)])
-def test_other_generators_are_pickled_with_their_state(generator: Any) -> None:
+def test_generators_that_are_not_global_are_pickled_with_their_state(generator: Any) -> None:
     assert pickle.loads(dumps(generator)).random() == generator.random()
 
 

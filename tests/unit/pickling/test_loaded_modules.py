@@ -88,7 +88,7 @@ PATCHES: dict[str, Callable[[Any], None]] = {
 
 
 @pytest.mark.parametrize("way", PATCHES)
-def test_a_module_is_new_when_it_was_edited_and_changed_in_place_or_loaded_anew(way: str, write: Write) -> None:
+def test_a_module_is_new_when_it_was_edited_and_patched_or_reloaded(way: str, write: Write) -> None:
     path = write("patched_for_a_test", SOURCE)
     module = importlib.import_module("patched_for_a_test")
     versions, files = ModuleVersions(), {module.__name__: path}
@@ -104,7 +104,7 @@ def test_a_module_is_new_when_it_was_edited_and_changed_in_place_or_loaded_anew(
     assert not versions.find_new(files)
 
 
-def test_one_that_was_loaded_anew_and_not_edited_is_not_new(write: Write) -> None:
+def test_a_module_that_was_reloaded_and_not_edited_is_not_new(write: Write) -> None:
     path = write("reloaded_for_a_test", SOURCE)
     module = importlib.import_module("reloaded_for_a_test")
     versions, files = ModuleVersions(), {module.__name__: path}
@@ -113,7 +113,7 @@ def test_one_that_was_loaded_anew_and_not_edited_is_not_new(write: Write) -> Non
     assert not versions.find_new(files)
 
 
-def test_one_that_is_not_loaded_is_new_when_it_was_edited(write: Write) -> None:
+def test_a_module_that_is_not_loaded_is_new_when_it_was_edited(write: Write) -> None:
     path = write("unloaded_for_a_test", "X = 1\n")
     versions, files = ModuleVersions(), {"unloaded_for_a_test": path}
     versions.accept(versions.find_new(files))
@@ -129,7 +129,7 @@ def test_one_that_is_not_loaded_is_new_when_it_was_edited(write: Write) -> None:
     assert not versions.find_new(files)
 
 
-def test_modules_of_the_program_are_told_from_installed_ones_and_followed(write: Write) -> None:
+def test_own_modules_excludes_installed_ones_and_imports_are_followed(write: Write) -> None:
     write("first_for_a_test", "def f():\n    from folder_for_a_test import second\n    return second.g()\n")
     write("folder_for_a_test.__init__", "")
     write("folder_for_a_test.second", "def g(): return 1\n")
@@ -146,7 +146,7 @@ def test_modules_of_the_program_are_told_from_installed_ones_and_followed(write:
     ]
 
 
-def test_what_names_a_module_is_concerned_and_so_on(write: Write) -> None:
+def test_modules_that_import_a_changed_module_are_concerned_transitively(write: Write) -> None:
     write("base_for_a_test", "RATE = 1\n")
     write("middle_for_a_test", "from base_for_a_test import RATE\n")
     write("top_for_a_test", "from middle_for_a_test import RATE\n")
@@ -172,7 +172,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
-def test_it_looks_after_each_reload_and_each_cell_and_else_seldom(
+def test_modules_are_looked_at_after_each_reload_and_each_cell_and_otherwise_rarely(
     write: Write, monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace
 ) -> None:
     cells: list[Callable[..., None]] = []
@@ -201,7 +201,7 @@ def test_it_looks_after_each_reload_and_each_cell_and_else_seldom(
     assert (looked(), looked()) == (True, False)
 
 
-def test_looks_that_take_long_are_rare_and_one_that_fails_is_made_again(clock: SimpleNamespace) -> None:
+def test_slow_looks_are_rare_and_a_failed_look_is_repeated(clock: SimpleNamespace) -> None:
     seconds = 1.0
     looks: list[float] = []
 
@@ -224,7 +224,7 @@ def test_looks_that_take_long_are_rare_and_one_that_fails_is_made_again(clock: S
     assert len(looks) == 3
 
 
-def test_modules_of_odd_kinds_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusual_objects_in_sys_modules_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     class Odd:
         def __getattribute__(self, name: str) -> Any:
             raise RuntimeError(name)

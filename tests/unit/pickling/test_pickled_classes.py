@@ -92,7 +92,7 @@ def test_a_class_that_is_changed_is_pickled_again(n_pickles: list[type]) -> None
 
 
 @pytest.mark.processes
-def test_so_is_one_whose_attribute_can_change_unseen() -> None:
+def test_a_class_with_a_mutable_attribute_is_pickled_again() -> None:
     price = price_class()
     price.seen = []
     first = pickled_classes.dumps(price(1.0))
@@ -101,7 +101,7 @@ def test_so_is_one_whose_attribute_can_change_unseen() -> None:
 
 
 @pytest.mark.processes
-def test_so_is_one_whose_base_is_changed() -> None:
+def test_a_class_whose_base_is_changed_is_pickled_again() -> None:
     price = price_class()
     future = type("Future", (price,), {})
     first = pickled_classes.dumps(future(1.0))
@@ -109,7 +109,7 @@ def test_so_is_one_whose_base_is_changed() -> None:
     assert read_elsewhere("getattr(value, 'rate', None)", first, pickled_classes.dumps(future(1.0))) == [None, 3]
 
 
-def test_a_class_of_this_program_stays_as_it_is() -> None:
+def test_reading_a_class_in_its_own_program_returns_the_same_class() -> None:
     price = price_class()
     value = price.value
     copied = pickle.loads(pickled_classes.dumps(price(2.0)))
@@ -118,7 +118,7 @@ def test_a_class_of_this_program_stays_as_it_is() -> None:
 
 
 @pytest.mark.processes
-def test_a_worker_takes_a_change_of_a_class_whose_function_it_has_already() -> None:
+def test_a_worker_applies_a_change_of_a_class_that_it_has_read_with_a_function() -> None:
     price = price_class()
     function = cloudpickle.dumps(price(1.0))
     price.rate = 3
@@ -126,7 +126,7 @@ def test_a_worker_takes_a_change_of_a_class_whose_function_it_has_already() -> N
     assert read_elsewhere("getattr(value, 'rate', None)", *pickled, options=("changes",)) == [None, 3]
 
 
-def test_classes_that_have_a_name_travel_by_it() -> None:
+def test_importable_classes_are_pickled_by_name() -> None:
     path = PurePosixPath("a")
     assert pickled_classes.dumps(path) == cloudpickle.dumps(path, protocol=5)
     assert pickled_classes.dumps(int) == cloudpickle.dumps(int, protocol=5)
@@ -134,7 +134,7 @@ def test_classes_that_have_a_name_travel_by_it() -> None:
 
 
 @pytest.mark.processes
-def test_classes_of_all_kinds_arrive_where_they_are_not_known() -> None:
+def test_classes_of_all_kinds_can_be_read_in_another_process() -> None:
     class Colour(enum.Enum):
         RED = 1
 
@@ -176,14 +176,14 @@ def test_classes_of_all_kinds_arrive_where_they_are_not_known() -> None:
     assert read == [Colour.RED, Square, OwnError]
 
 
-def test_buffers_leave_out_of_band() -> None:
+def test_large_buffers_are_pickled_out_of_band() -> None:
     buffers: list[pickle.PickleBuffer] = []
     data = pickled_classes.dumps(pickle.PickleBuffer(b"x" * 100), protocol=5, buffer_callback=buffers.append)
     assert bytes(pickle.loads(data, buffers=buffers)) == b"x" * 100
     assert len(data) < 100
 
 
-def test_more_classes_than_are_kept() -> None:
+def test_more_classes_than_the_cache_keeps_can_be_pickled() -> None:
     for number in range(pickled_classes._CLASSES_MOST + 1):
         kind = type(f"Kind{number}", (), {"__module__": "__main__"})
         assert type(pickle.loads(pickled_classes.dumps(kind()))) is kind

@@ -32,7 +32,7 @@ class Owner:
 
 
 @pytest.mark.parametrize("function", [len, math.sqrt, int, dict, Owner, size_of, argument_block, Point])
-def test_what_is_pickled_by_name_depends_on_nothing(function: Any) -> None:
+def test_the_pickle_of_an_importable_function_depends_on_nothing(function: Any) -> None:
     assert what_pickle_depends_on(function) == ()
 
 
@@ -53,7 +53,7 @@ def test_what_is_pickled_by_name_depends_on_nothing(function: Any) -> None:
         in_main("def outer(n):\n    def f(): return n\n    return f\nf = outer(1)"),
     ],
 )
-def test_what_can_change_is_not_remembered(function: Any) -> None:
+def test_a_function_whose_pickle_can_change_is_not_remembered(function: Any) -> None:
     assert what_pickle_depends_on(function) is None
 
 
@@ -68,7 +68,7 @@ def test_what_can_change_is_not_remembered(function: Any) -> None:
         in_main("def f(n): return [f(m) for m in range(n)]"),
     ],
 )
-def test_functions_that_look_at_nothing_that_changes_are_remembered(function: Any) -> None:
+def test_functions_that_use_only_constant_values_are_remembered(function: Any) -> None:
     state = what_pickle_depends_on(function)
     assert state is not None
     assert state == what_pickle_depends_on(function)
@@ -86,7 +86,7 @@ def test_functions_that_look_at_nothing_that_changes_are_remembered(function: An
         lambda f: setattr(f, "__code__", (lambda a: a).__code__),
     ],
 )
-def test_a_change_is_noticed(change: Any) -> None:
+def test_a_change_of_a_remembered_function_is_noticed(change: Any) -> None:
     function = in_main("def f(a): return len(a), math.pi, x", math=math)
     before = what_pickle_depends_on(function)
     assert before is not None
@@ -98,12 +98,12 @@ def test_a_change_is_noticed(change: Any) -> None:
 
 
 @pytest.mark.parametrize("function", [len, in_main("def f(a=[]): return a"), [1].append])
-def test_what_a_function_that_is_found_by_name_or_can_change_was_read_from_is_not_kept(function: Any) -> None:
+def test_frames_of_importable_or_changeable_functions_are_not_kept(function: Any) -> None:
     was_read(function, [b"pickle"])
     assert read_from(function, what_pickle_depends_on(function)) is None
 
 
-def test_a_recursion_that_leads_elsewhere_is_noticed() -> None:
+def test_a_recursive_name_that_refers_to_another_function_is_noticed() -> None:
     function = in_main("def f(n): return f(n - 1) if n else 0")
     assert what_pickle_depends_on(function) is not None
     function.__globals__["f"] = abs
@@ -122,7 +122,7 @@ def test_a_module_that_is_pickled_by_value_is_not_remembered(monkeypatch: pytest
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def test_a_name_that_means_another_function_now_is_not_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_whose_name_refers_to_another_function_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     original = math.sqrt
     monkeypatch.setattr(math, "sqrt", abs)
     assert what_pickle_depends_on(original) is None

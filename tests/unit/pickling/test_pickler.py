@@ -39,7 +39,7 @@ def echoed(value: Any) -> tuple[Any, str]:
     return pickle.loads(bytes.fromhex(back)), has
 
 
-def test_objects_with_slots_come_back() -> None:
+def test_objects_with_slots_survive_pickling() -> None:
     @dataclass(slots=True)
     class Point:
         x: int
@@ -51,7 +51,7 @@ def test_objects_with_slots_come_back() -> None:
     assert has == "None"
 
 
-def test_so_do_those_with_hidden_inherited_and_some_slots_only() -> None:
+def test_objects_with_private_inherited_or_partial_slots_survive_pickling() -> None:
     class Base:
         __slots__ = ("a",)
 
@@ -78,7 +78,7 @@ def test_so_do_those_with_hidden_inherited_and_some_slots_only() -> None:
     assert (opened.a, opened.hidden(), opened.b, vars(opened), has) == (1, 2, 3, {"b": 3}, "{'b': 3}")
 
 
-def test_classes_whose_slots_are_not_their_own_travel_as_before() -> None:
+def test_named_tuples_and_enums_with_slots_survive_pickling() -> None:
     class Pair(NamedTuple):
         a: int
 
@@ -89,7 +89,7 @@ def test_classes_whose_slots_are_not_their_own_travel_as_before() -> None:
     assert echoed([Pair(1), Colour.RED])[0] == [Pair(1), Colour.RED]
 
 
-def test_a_function_of_the_main_script_travels_with_an_empty_cache() -> None:
+def test_a_cached_function_of_the_main_script_is_pickled_with_an_empty_cache() -> None:
     @functools.lru_cache(maxsize=7, typed=True)
     def twice(x: int) -> int:
         return 2 * x
@@ -102,12 +102,12 @@ def test_a_function_of_the_main_script_travels_with_an_empty_cache() -> None:
     assert (copy.cache_info().misses, copy.__name__, copy.unit) == (1, "twice", "m")
 
 
-def test_so_does_the_cache_of_a_partial_which_has_no_name() -> None:
+def test_a_cached_partial_without_a_name_is_pickled_with_its_parameters() -> None:
     copy, _ = echoed(functools.lru_cache(maxsize=7)(functools.partial(int.__add__, 2)))
     assert (copy(4), copy.cache_parameters()["maxsize"]) == (6, 7)
 
 
-def test_so_does_a_method_and_one_that_calls_itself() -> None:
+def test_a_cached_method_and_a_cached_recursive_function_are_pickled() -> None:
     @functools.cache
     def fibonacci(n: int) -> int:
         return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
@@ -122,7 +122,7 @@ def test_so_does_a_method_and_one_that_calls_itself() -> None:
     assert echoed([Table()])[0][0].row(3) == 30
 
 
-def test_a_class_with_a_cached_property_travels() -> None:
+def test_a_class_with_a_cached_property_is_pickled() -> None:
     class Price:
         def __init__(self, net: float) -> None:
             self.net = net
@@ -138,7 +138,7 @@ def test_a_class_with_a_cached_property_travels() -> None:
     assert (read.attrname, read.__doc__) == ("gross", "With taxes.")
 
 
-def test_a_cached_function_of_a_module_travels_by_name_unless_its_module_does_not() -> None:
+def test_a_cached_function_is_pickled_by_name_unless_its_module_is_pickled_by_value() -> None:
     cached = vars(fnmatch)["_compile_pattern"]
     assert pickle.loads(pickler.dumps(cached)) is cached
     cloudpickle.register_pickle_by_value(fnmatch)
@@ -150,7 +150,7 @@ def test_a_cached_function_of_a_module_travels_by_name_unless_its_module_does_no
     assert read("a*")("abc")
 
 
-def test_code_keeps_the_name_of_its_file_which_tracebacks_show() -> None:
+def test_pickled_code_keeps_the_name_of_its_file() -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile("def outer(): return lambda: 1 / 0", "/somewhere/script.py", "exec"), namespace)
     pickled = pickler.dumps(namespace["outer"])
@@ -159,6 +159,6 @@ def test_code_keeps_the_name_of_its_file_which_tracebacks_show() -> None:
     assert pickler.dumps(namespace["outer"]) == pickled
 
 
-def test_each_object_is_looked_up_as_often_as_by_cloudpickle() -> None:
+def test_dispatch_table_has_the_same_depth_as_that_of_cloudpickle() -> None:
     maps = pickler.Pickler.dispatch_table.maps
     assert [type(each) for each in maps] == [type(each) for each in cloudpickle.Pickler.dispatch_table.maps]

@@ -84,25 +84,25 @@ class Unreadable:
 
 
 @given(values)
-def test_a_value_survives_the_way(value: Any) -> None:
+def test_a_value_survives_serialization(value: Any) -> None:
     assert from_frames(DEFAULT, to_frames(DEFAULT, value)) == value
     assert DEFAULT.deserialize(DEFAULT.serialize(value)) == value
     assert from_frames(Shouting(), to_frames(Shouting(), value)) == value
 
 
 @given(values)
-def test_the_short_cut_makes_what_cloudpickle_makes(value: Any) -> None:
+def test_the_fast_path_returns_the_same_value_as_cloudpickle(value: Any) -> None:
     frames = to_frames(DEFAULT, value)
     if len(frames) == 1:
         assert pickle.loads(frames[0]) == pickle.loads(cloudpickle.dumps(value, protocol=5))
 
 
 @given(scalars)
-def test_for_one_plain_value_the_bytes_are_the_same(value: Any) -> None:
+def test_one_plain_value_has_the_same_bytes_as_with_cloudpickle(value: Any) -> None:
     assert DEFAULT.serialize(value) == cloudpickle.dumps(value, protocol=5)
 
 
-def test_what_lives_in_main_travels_by_value_inside_containers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_of_main_are_pickled_by_value_inside_containers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Point, "__module__", "__main__")
     for value in ([Point(3)], {"p": Point(3)}, (Point,), {Point(3)}):
         data = to_frames(DEFAULT, value)[0]
@@ -121,7 +121,7 @@ def test_large_buffers_stay_out_of_the_pickle(kind: type) -> None:
     assert type(back) is kind
 
 
-def test_what_cannot_be_serialised_or_read_says_why() -> None:
+def test_errors_of_serialisation_name_the_reason() -> None:
     with pytest.raises(SerializeObjectError, match="generator"):
         to_frames(DEFAULT, (n for n in ()))
     with pytest.raises(DeserializeObjectError, match="ValueError"):
@@ -130,7 +130,7 @@ def test_what_cannot_be_serialised_or_read_says_why() -> None:
         from_frames(DEFAULT, [b""])
 
 
-def test_a_value_that_is_nested_too_deeply_says_so() -> None:
+def test_the_error_for_a_deeply_nested_value_names_the_reason() -> None:
     nested: list[Any] = []
     for _ in range(100_000):
         nested = [nested]
@@ -152,13 +152,13 @@ class Careless(Serializer):
 
 
 @pytest.mark.parametrize("returned", ["text", None, 3, [b"bytes"]])
-def test_a_serializer_that_does_not_return_bytes_is_refused_by_name(returned: Any) -> None:
+def test_the_error_names_a_serializer_that_does_not_return_bytes(returned: Any) -> None:
     with pytest.raises(SerializeObjectError, match=f"Careless.serialize returned {type(returned).__name__}, not bytes"):
         to_frames(Careless(returned), 1)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_a_serializer_may_return_any_buffer_and_use_it_again(kind: Any) -> None:
+def test_a_serializer_may_return_any_buffer_and_reuse_it(kind: Any) -> None:
     returned = bytearray(b"data")
     frames = to_frames(Careless(returned if kind is bytearray else kind(returned)), 1)
     returned[:] = b"gone"
@@ -170,14 +170,14 @@ def test_a_serializer_may_return_any_buffer_and_use_it_again(kind: Any) -> None:
 
 @examples(30)
 @given(st.lists(values, max_size=5), st.dictionaries(st.text(min_size=1), values, max_size=4))
-def test_a_block_of_arguments_survives_the_way(positional: list[Any], keywords: dict[str, Any]) -> None:
+def test_a_block_of_arguments_survives_serialization(positional: list[Any], keywords: dict[str, Any]) -> None:
     named = [("", value) for value in positional] + list(keywords.items())
     block = b"".join(argument_block(VALUE, DEFAULT.serialize(value), name) for name, value in named)
     assert read_arguments(block, DEFAULT.deserialize, lambda _id, _is_own: None) == (positional, keywords)
 
 
 @given(st.lists(scalars | st.lists(scalars, max_size=3) | st.dictionaries(st.text(max_size=3), scalars), max_size=8))
-def test_the_short_cut_for_blocks_makes_one_that_is_read_alike_and_hardly_longer(arguments: list[Any]) -> None:
+def test_a_plain_block_reads_as_a_usual_block_and_is_hardly_longer(arguments: list[Any]) -> None:
     usual = b"".join(argument_block(VALUE, DEFAULT.serialize(value)) for value in arguments)
     block = plain_block(arguments)
     if block is None:
@@ -188,12 +188,12 @@ def test_the_short_cut_for_blocks_makes_one_that_is_read_alike_and_hardly_longer
 
 
 @pytest.mark.parametrize(("value", "n_bytes"), [(5, 8), (70_000, 11), (1.5, 15), (None, 7), (b"five!", 15), ([5], 19)])
-def test_a_plain_call_has_few_bytes(value: object, n_bytes: int) -> None:
+def test_a_plain_call_has_the_expected_number_of_bytes(value: object, n_bytes: int) -> None:
     assert len(plain_block([value]) or b"") == n_bytes
 
 
 @pytest.mark.parametrize(("is_whole", "value"), [(True, [1]), (True, {1: 2}), (False, [1]), (True, "text")])
-def test_no_argument_shares_an_object_with_another_one(is_whole: bool, value: Any) -> None:
+def test_no_two_arguments_of_a_block_share_a_mutable_object(is_whole: bool, value: Any) -> None:
     block = plain_block((value, 0, value), is_whole)
     assert block is not None
     (one, zero, two), keywords = read_arguments(block, DEFAULT.deserialize, lambda _id, _is_own: None)
@@ -210,12 +210,12 @@ def test_a_block_of_one_pickle_names_no_results() -> None:
 @pytest.mark.parametrize(
     "arguments", [[[Point(1)]], [[[[[1]]]]], [Point(1)], [b"x" * INLINE_BYTES], [["x" * INLINE_BYTES]]]
 )
-def test_the_short_cut_leaves_alone_what_is_not_for_it(arguments: list[Any]) -> None:
+def test_plain_block_returns_none_for_arguments_that_are_not_plain(arguments: list[Any]) -> None:
     assert plain_block(arguments) is None
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_objects_in_a_block_are_asked_for_by_their_ids(object_id: bytes) -> None:
+def test_objects_in_a_block_are_requested_by_their_ids(object_id: bytes) -> None:
     block = argument_block(OBJECT, object_id) + argument_block(VALUE, DEFAULT.serialize(1), "b")
     block += argument_block(OWN_OBJECT, object_id, "own")
     positional, keywords = read_arguments(block, DEFAULT.deserialize, lambda found, is_own: (found, is_own))
@@ -227,7 +227,7 @@ def test_objects_in_a_block_are_asked_for_by_their_ids(object_id: bytes) -> None
 
 
 @pytest.mark.parametrize("serializer", [DEFAULT, Shouting("?")])
-def test_a_function_travels_with_its_serializer(serializer: Serializer) -> None:
+def test_a_function_is_sent_with_its_serializer(serializer: Serializer) -> None:
     back, function = function_from_frames(function_to_frames(serializer, size_of))
     assert type(back) is type(serializer)
     assert function([b"ab"]) == 2
@@ -240,7 +240,7 @@ def test_the_id_of_content_depends_on_where_its_parts_end() -> None:
 
 
 class TestPutResults:
-    def test_results_take_the_places_of_their_positions(self) -> None:
+    def test_results_replace_their_positions_in_a_block(self) -> None:
         block = argument_block(VALUE, b"first") + result_argument(3) + result_argument(1) + result_argument(3)
         results = {1: (OBJECT, b"i" * 16), 3: (VALUE, b"the third")}
         made, object_ids = put_results(block, results.__getitem__)
@@ -253,13 +253,13 @@ class TestPutResults:
         made, _ = put_results(named, lambda position: (VALUE, b"x" * position))
         assert made == argument_block(VALUE, b"xx", "größe")
 
-    def test_a_block_without_positions_stays_as_it_is(self) -> None:
+    def test_a_block_without_positions_stays_unchanged(self) -> None:
         block = argument_block(VALUE, b"first") + argument_block(OBJECT, b"i" * 16, "name")
         assert put_results(block, lambda _position: (VALUE, b"never")) == (block, b"")
         assert put_results(b"", lambda _position: (VALUE, b"never")) == (b"", b"")
 
     @given(st.binary(max_size=60))
-    def test_whatever_the_bytes_are_it_is_a_block_or_a_value_error(self, block: bytes) -> None:
+    def test_random_bytes_are_a_block_or_raise_value_error(self, block: bytes) -> None:
         try:
             put_results(block, lambda _position: (VALUE, b""))
         except ValueError:
@@ -273,7 +273,7 @@ class CodeError(OSError):
 
 
 @pytest.mark.parametrize("error", [ValueError("one", 2), KeyError("x"), CodeError(2)], ids=repr)
-def test_an_exception_is_put_together_from_its_parts(error: BaseException) -> None:
+def test_an_exception_is_rebuilt_from_its_parts(error: BaseException) -> None:
     copy = exception_from_parts(type(error), error.args, error.__dict__)
     assert (type(copy), copy.args, copy.__dict__) == (type(error), error.args, error.__dict__)
     assert str(error.args[0]) in str(copy)

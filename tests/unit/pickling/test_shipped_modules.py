@@ -51,7 +51,7 @@ def run(*packed: bytes, code: str) -> str:
 
 
 @pytest.mark.processes
-def test_packages_and_files_are_imported_where_they_were_shipped_to(folder: Path) -> None:
+def test_shipped_packages_and_files_can_be_imported(folder: Path) -> None:
     packed = Shipped([folder / "mine", str(folder / "alone.py")]).packed()
     code = """
         install(p0)
@@ -67,7 +67,7 @@ def test_packages_and_files_are_imported_where_they_were_shipped_to(folder: Path
 
 
 @pytest.mark.processes
-def test_another_content_takes_the_place_of_the_old_one(folder: Path) -> None:
+def test_new_content_of_a_shipped_module_replaces_the_old_one(folder: Path) -> None:
     ours = Shipped([folder / "mine", folder / "alone.py"])
     before = ours.packed()
     assert ours.packed() is before
@@ -95,7 +95,7 @@ def test_another_content_takes_the_place_of_the_old_one(folder: Path) -> None:
 
 
 @pytest.mark.processes
-def test_what_has_a_part_of_what_has_changed_is_imported_anew_too(folder: Path) -> None:
+def test_modules_that_import_from_a_changed_module_are_reloaded(folder: Path) -> None:
     (folder / "elsewhere").mkdir()
     (folder / "elsewhere" / "there.py").write_text("from mine2 import RATE\n")
     (folder / "mine1.py").write_text("from mine2 import RATE\n")
@@ -117,7 +117,7 @@ def test_what_has_a_part_of_what_has_changed_is_imported_anew_too(folder: Path) 
 
 
 @pytest.mark.processes
-def test_what_is_shipped_goes_before_what_is_installed(folder: Path) -> None:
+def test_a_shipped_module_takes_precedence_over_an_installed_one(folder: Path) -> None:
     (folder / "elsewhere").mkdir()
     (folder / "elsewhere" / "alone.py").write_text("VALUE = 'installed'")
     code = f"""
@@ -133,7 +133,9 @@ def test_what_is_shipped_goes_before_what_is_installed(folder: Path) -> None:
 
 
 @pytest.mark.processes
-def test_a_module_is_found_by_itself_and_a_part_with_its_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_object_can_be_shipped_and_a_submodule_ships_its_package(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(folder))
     import mine.tool  # type: ignore[import-not-found]
 
@@ -149,7 +151,7 @@ def test_a_module_is_found_by_itself_and_a_part_with_its_package(folder: Path, m
 
 
 @pytest.mark.processes
-def test_modules_are_added(folder: Path) -> None:
+def test_shipped_modules_can_be_added_later(folder: Path) -> None:
     ours = Shipped()
     assert ours.packed() == b""
     ours.add([folder / "alone.py"])
@@ -170,12 +172,12 @@ def test_modules_are_added(folder: Path) -> None:
         "not a name.py",
     ],
 )
-def test_what_cannot_travel_is_refused_with_what_to_do(module: Any) -> None:
+def test_the_refusal_of_a_module_that_cannot_be_shipped_names_the_remedy(module: Any) -> None:
     with pytest.raises(ConfigError, match=r"cannot be sent to the workers|pass a \.py file, or the folder"):
         Shipped([module])
 
 
-def test_compiled_parts_are_refused(folder: Path) -> None:
+def test_a_package_with_compiled_parts_is_refused(folder: Path) -> None:
     (folder / "mine" / "fast.so").touch()
     with pytest.raises(ConfigError, match=r"the module mine cannot be sent to the workers: fast\.so is compiled"):
         Shipped([folder / "mine"])
@@ -188,7 +190,7 @@ def test_too_much_source_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatc
         ours.add([folder / "mine"])
 
 
-def test_modules_are_offered_to_a_program_after_its_own(folder: Path) -> None:
+def test_offered_modules_rank_behind_modules_of_the_program(folder: Path) -> None:
     packed = Shipped([folder / "mine", folder / "alone.py"]).packed()
     write(folder / "alone.py", "VALUE = 2\n")
     later = Shipped([folder / "mine", folder / "alone.py"]).packed()
@@ -216,7 +218,7 @@ def test_modules_are_offered_to_a_program_after_its_own(folder: Path) -> None:
     assert run(packed, later, code=code).splitlines() == expected
 
 
-def test_a_part_that_only_another_version_of_a_package_has_is_not_offered(folder: Path) -> None:
+def test_a_submodule_is_not_offered_for_the_programs_own_version_of_its_package(folder: Path) -> None:
     packed = Shipped([folder / "mine"]).packed()
     own = folder / "own" / "mine"
     own.mkdir(parents=True)

@@ -40,25 +40,25 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     return found
 
 
-def test_a_function_of_a_module_uses_what_that_imports(packages: dict[str, ModuleType]) -> None:
+def test_a_function_of_a_module_uses_the_packages_that_its_module_imports(packages: dict[str, ModuleType]) -> None:
     assert versions_used_by(packages["pack_a"].f) == {"pack_a": "1.0", "pack_b": "2.0"}
     assert versions_used_by(partial(packages["pack_a"].f, 1)) == {"pack_a": "1.0", "pack_b": "2.0"}
 
 
-def test_a_function_of_the_main_script_uses_what_it_names(packages: dict[str, ModuleType]) -> None:
+def test_a_function_of_the_main_script_uses_the_packages_that_it_names(packages: dict[str, ModuleType]) -> None:
     source = "import os\ndef f(): return (lambda: pack_a.f(1))(), pack_c, os, missing"
     assert versions_used_by(in_main(source, **packages)) == {"pack_a": "1.0"}
     assert versions_used_by(in_main("def f(): return Row()", Row=packages["pack_b"].Row)) == {"pack_b": "2.0"}
 
 
 @pytest.mark.parametrize("function", [len, in_main("def f(x): return x"), [].append, 3])
-def test_one_that_uses_no_package_carries_nothing(function: Any) -> None:
+def test_a_function_that_uses_no_package_carries_no_versions(function: Any) -> None:
     assert versions_used_by(function) == {}
     if callable(function):
         assert function_to_frames(DEFAULT, function)[0] == b""
 
 
-def test_a_difference_is_logged_once_and_stays_known(
+def test_a_difference_of_versions_is_logged_once_and_stays_known(
     packages: dict[str, ModuleType], caplog: pytest.LogCaptureFixture
 ) -> None:
     frames = function_to_frames(DEFAULT, packages["pack_a"].f)
@@ -75,12 +75,12 @@ def test_a_difference_is_logged_once_and_stays_known(
     assert differences() == ""
 
 
-def test_what_is_not_imported_here_is_not_compared(packages: dict[str, ModuleType]) -> None:
+def test_a_package_that_is_not_imported_is_not_compared(packages: dict[str, ModuleType]) -> None:
     compare({"not_here": "1", "pack_c": "3.0"})
     assert differences() == ""
 
 
-def test_a_function_that_cannot_be_read_is_compared_too(packages: dict[str, ModuleType]) -> None:
+def test_versions_of_an_unreadable_function_are_compared(packages: dict[str, ModuleType]) -> None:
     frames = function_to_frames(DEFAULT, packages["pack_a"].f)
     del packages["pack_a"].f
     vars(packages["pack_a"])["__version__"] = "0.9"
@@ -89,7 +89,7 @@ def test_a_function_that_cannot_be_read_is_compared_too(packages: dict[str, Modu
     assert differences() == "pack_a is 0.9 here and 1.0 there"
 
 
-def test_what_travels_is_plain(packages: dict[str, ModuleType]) -> None:
+def test_a_function_carries_its_serializer_modules_and_versions(packages: dict[str, ModuleType]) -> None:
     own = pickle.loads(function_to_frames(DEFAULT, packages["pack_a"].f)[0])
     assert (type(own.serializer), own.modules, own.versions) == (
         DefaultSerializer,

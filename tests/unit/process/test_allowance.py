@@ -10,7 +10,7 @@ def passing(allowance: Allowance, lines: int) -> int:
     return sum(allowance.take(10) for _ in range(lines))
 
 
-def test_a_burst_passes_and_then_so_many_in_a_second() -> None:
+def test_a_burst_passes_and_then_the_allowed_lines_in_each_second() -> None:
     clock = VirtualClock(1000.0)
     allowance = Allowance(100, 2, clock)
     assert passing(allowance, 500) == 200
@@ -22,11 +22,11 @@ def test_a_burst_passes_and_then_so_many_in_a_second() -> None:
     assert passing(allowance, 500) == 200
 
 
-def test_long_lines_count_for_several() -> None:
+def test_a_long_line_counts_as_several() -> None:
     allowance = Allowance(10, 1, VirtualClock(1000.0))
     assert allowance.take(9 * CHARACTERS_PER_LINE)
     assert not allowance.take(2 * CHARACTERS_PER_LINE)
 
 
-def test_nothing_passes_where_nothing_is_allowed() -> None:
+def test_an_allowance_of_zero_lets_no_line_pass() -> None:
     assert passing(Allowance(0, 2, VirtualClock(1000.0)), 3) == 0

@@ -31,7 +31,7 @@ def all_that_are_left() -> list[int]:
             return opened
 
 
-def test_each_time_that_few_are_left_it_is_said_once(limit: int) -> None:
+def test_each_shortage_of_open_files_is_warned_about_once(limit: int) -> None:
     files = OpenFiles()
     assert files.warning() == ""
     for _ in range(2):
@@ -62,7 +62,7 @@ def connects(file: Path) -> bool:
         return True
 
 
-def test_nobody_connects_while_it_is_shut(listener: socket.socket, tmp_path: Path) -> None:
+def test_a_shut_socket_file_accepts_no_connections(listener: socket.socket, tmp_path: Path) -> None:
     doors = SocketFiles([tmp_path / "door"])
     for _ in range(2):
         assert connects(tmp_path / "door")
@@ -75,7 +75,7 @@ def test_nobody_connects_while_it_is_shut(listener: socket.socket, tmp_path: Pat
     assert [file.name for file in tmp_path.iterdir()] == ["door"]
 
 
-def test_what_somebody_else_has_put_there_stays(listener: socket.socket, tmp_path: Path) -> None:
+def test_a_foreign_file_in_the_place_of_a_socket_file_is_kept(listener: socket.socket, tmp_path: Path) -> None:
     doors = SocketFiles([tmp_path / "door"])
     doors.shut()
     (tmp_path / "door").write_text("of somebody else")
@@ -83,7 +83,7 @@ def test_what_somebody_else_has_put_there_stays(listener: socket.socket, tmp_pat
     assert (tmp_path / "door").read_text() == "of somebody else"
 
 
-def test_a_file_that_is_gone_is_nothing_to_it(tmp_path: Path) -> None:
+def test_a_missing_socket_file_can_be_shut_and_opened(tmp_path: Path) -> None:
     doors = SocketFiles([tmp_path / "door"])
     doors.shut()
     doors.open()

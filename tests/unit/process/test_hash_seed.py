@@ -72,7 +72,7 @@ OPTIONS = ("-O", "-W", "error", "-X", "frozen_modules=off", "-Xdev")
 
 
 @pytest.mark.processes
-def test_a_command_executes_itself_anew_once_and_keeps_its_start(folder: Path) -> None:
+def test_a_command_reexecutes_itself_once_and_keeps_its_start_conditions(folder: Path) -> None:
     def prepare() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -91,7 +91,7 @@ def test_a_command_executes_itself_anew_once_and_keeps_its_start(folder: Path) -
 
 @pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the names of processes in /proc")
-def test_a_script_that_was_started_by_its_name_keeps_that(folder: Path) -> None:
+def test_a_script_that_was_started_by_its_name_keeps_its_name(folder: Path) -> None:
     script = folder / "a_command"
     script.write_text(f"#!{sys.executable} -O\n{PROGRAM}{RUN}")
     script.chmod(0o755)
@@ -102,7 +102,7 @@ def test_a_script_that_was_started_by_its_name_keeps_that(folder: Path) -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize("seed", ["5", "random"])
-def test_the_users_own_seed_wins(folder: Path, seed: str) -> None:
+def test_the_hash_seed_of_the_user_wins(folder: Path, seed: str) -> None:
     shown = run(folder, sys.executable, "a_command", seed=seed)
     assert shown["starts"] == 1
     assert (shown["hash"] == hash_with("5")) == (seed == "5")
@@ -141,7 +141,9 @@ if __name__ == "__main__":
     ],
     ids=lambda arguments: " ".join(arguments[:2])[:20],
 )
-def test_where_it_would_be_of_no_use_or_repeat_other_work_it_does_not(folder: Path, arguments: tuple[str, ...]) -> None:
+def test_a_program_does_not_reexecute_itself_if_that_is_useless_or_repeats_work(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
     programs = {
         "in_path": f"import sys\nsys.path.insert(0, {str(REPOSITORY)!r})\n{PROGRAM}{RUN}",
         "thread": PROGRAM + IN_A_THREAD,
@@ -162,7 +164,7 @@ def test_where_it_would_be_of_no_use_or_repeat_other_work_it_does_not(folder: Pa
 
 
 @pytest.mark.parametrize(("own", "seed"), [(None, "0"), ("", "0"), ("5", "5"), ("random", "random")])
-def test_a_program_that_is_started_gets_a_seed_unless_the_user_has_set_one(
+def test_a_started_program_gets_a_hash_seed_unless_the_user_has_set_one(
     monkeypatch: pytest.MonkeyPatch, own: str | None, seed: str
 ) -> None:
     if own is None:

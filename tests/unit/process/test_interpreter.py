@@ -29,7 +29,7 @@ def main():
 
 @pytest.mark.processes
 @pytest.mark.parametrize("is_session", [False, True])
-def test_a_part_gets_its_settings_and_our_modules(
+def test_a_part_gets_its_settings_and_the_module_path_of_its_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_session: bool
 ) -> None:
     (tmp_path / "part_of_test.py").write_text(PART)
@@ -55,7 +55,7 @@ def test_a_part_gets_its_settings_and_our_modules(
 
 
 @pytest.mark.processes
-def test_flags_of_this_interpreter_are_those_of_the_new_one() -> None:
+def test_a_new_interpreter_has_the_flags_of_this_one() -> None:
     program = "from scaler.process.interpreter import command; print(command('x'))"
     printed = subprocess.run([sys.executable, "-O", "-X", "dev", "-c", program], capture_output=True, check=True).stdout
     assert b"'-O'" in printed
@@ -63,7 +63,7 @@ def test_flags_of_this_interpreter_are_those_of_the_new_one() -> None:
 
 
 @pytest.mark.processes
-def test_modules_of_the_working_directory_are_not_those_of_the_program(tmp_path: Path) -> None:
+def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('a module of the working directory was imported')")
     done = subprocess.run(
         [*command("scaler.version"), "x"], input=modules_line(), cwd=tmp_path, capture_output=True, check=False
@@ -71,7 +71,7 @@ def test_modules_of_the_working_directory_are_not_those_of_the_program(tmp_path:
     assert b"cannot import name 'main'" in done.stderr
 
 
-def test_garbage_is_collected_again_after_imports_and_also_if_one_fails() -> None:
+def test_garbage_collection_is_enabled_after_imports_that_succeed_or_fail() -> None:
     before = gc.get_freeze_count()
     with no_collections():
         assert not gc.isenabled()
@@ -84,7 +84,7 @@ def test_garbage_is_collected_again_after_imports_and_also_if_one_fails() -> Non
     assert gc.isenabled()
 
 
-def test_a_scheduler_does_not_load_what_pickles_nor_what_others_are_set_by() -> None:
+def test_a_scheduler_loads_neither_pickling_nor_settings_of_other_processes() -> None:
     program = "import scaler.cluster.child, scaler.scheduler.scheduler, sys; print(*sys.modules, sep='\\n')"
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

@@ -42,7 +42,7 @@ def test_line_has_level_time_and_text(tmp_path: Path) -> None:
     assert re.fullmatch(r"\[INFO\]\d{4}-\d\d-\d\d [\d:,]+: 3 tasks\n", (tmp_path / "log").read_text())
 
 
-def test_several_files_get_the_same(tmp_path: Path) -> None:
+def test_several_log_files_get_the_same_lines(tmp_path: Path) -> None:
     paths = (str(tmp_path / "one"), str(tmp_path / "two"))
     set_up_logging(LoggingConfig(paths))
     logging.warning("both")  # noqa: LOG015 - the root is what is set up
@@ -50,7 +50,7 @@ def test_several_files_get_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("level", "heard"), [("DEBUG", 4), ("INFO", 3), ("WARNING", 2), ("ERROR", 1), ("CRITICAL", 0)])
-def test_level_decides_what_is_heard(tmp_path: Path, level: str, heard: int) -> None:
+def test_level_determines_which_lines_are_logged(tmp_path: Path, level: str, heard: int) -> None:
     set_up_logging(LoggingConfig((str(tmp_path / "log"),), level))
     logger = logging.getLogger("scaler.anything")
     for write in (logger.debug, logger.info, logger.warning, logger.error):
@@ -58,7 +58,7 @@ def test_level_decides_what_is_heard(tmp_path: Path, level: str, heard: int) -> 
     assert len((tmp_path / "log").read_text().splitlines()) == heard
 
 
-def test_standard_streams_are_those_of_the_process(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_at_a_standard_stream_goes_to_sys_stdout_or_sys_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging(LoggingConfig(("/dev/stdout", "/dev/stderr")))
     logging.getLogger("scaler").info("x")
     out, err = capsys.readouterr()
@@ -84,23 +84,23 @@ def test_the_processes_of_a_worker_append_to_the_files_of_their_worker(tmp_path:
         (LoggingConfig(("/dev/stdout",), config_file=__file__), False),
     ],
 )
-def test_devices_are_one_place_for_all_workers(config: LoggingConfig, expected: bool) -> None:
+def test_devices_are_one_log_for_all_workers(config: LoggingConfig, expected: bool) -> None:
     assert share_devices(config) is expected
 
 
-def test_handlers_that_were_there_are_replaced(tmp_path: Path) -> None:
+def test_existing_handlers_are_replaced(tmp_path: Path) -> None:
     for _ in range(3):
         set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
     logging.getLogger("scaler").info("once")
     assert (tmp_path / "log").read_text().count("once") == 1
 
 
-def test_file_that_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
+def test_the_refusal_of_a_log_that_cannot_be_written_names_its_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no/such/folder/log.*No such file"):
         set_up_logging(LoggingConfig((str(tmp_path / "no/such/folder/log"),)))
 
 
-def test_a_file_that_cannot_be_opened_now_gets_the_lines_as_soon_as_it_can(
+def test_a_log_file_that_cannot_be_opened_gets_lines_once_it_can(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "no" / "log"
@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_opened_now_gets_the_lines_as_soon_as_it_can(
     assert log.read_text().endswith(": three\n")
 
 
-def test_a_new_file_is_for_its_user_alone(tmp_path: Path) -> None:
+def test_a_new_log_file_is_readable_for_its_user_only(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
@@ -126,7 +126,7 @@ def test_a_new_file_is_for_its_user_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o600
 
 
-def test_the_mode_of_a_file_that_exists_stays(tmp_path: Path) -> None:
+def test_an_existing_log_file_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("old\n")
     (tmp_path / "log").chmod(0o640)
     set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
@@ -135,14 +135,14 @@ def test_the_mode_of_a_file_that_exists_stays(tmp_path: Path) -> None:
     assert re.fullmatch(r"old\n.*: new\n", (tmp_path / "log").read_text())
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_refused_as_a_log_file(tmp_path: Path) -> None:
     (tmp_path / "log").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match=r"log.*symbolic link"):
         set_up_logging(LoggingConfig((str(tmp_path / "log"),)))
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_descriptor_is_a_file(tmp_path: Path) -> None:
+def test_a_descriptor_can_be_the_log_file(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as file:
         set_up_logging(LoggingConfig((f"/dev/fd/{file.fileno()}",)))
         logging.getLogger("scaler").info("x")
@@ -152,7 +152,7 @@ def test_a_descriptor_is_a_file(tmp_path: Path) -> None:
 HOSTILE = "a\n[CRITICAL]2026-01-01: forged \x1b[2J\u202e"
 
 
-def test_texts_of_others_stay_in_their_places(tmp_path: Path) -> None:
+def test_texts_of_other_processes_are_escaped_and_cut_in_log_lines(tmp_path: Path) -> None:
     set_up_logging(LoggingConfig((str(tmp_path / "log"),), text_characters=60))
     logger = logging.getLogger("scaler.anything")
     logger.info("workers %s connected, %r, %d", HOSTILE, ValueError(HOSTILE), 3)
@@ -167,7 +167,7 @@ def test_texts_of_others_stay_in_their_places(tmp_path: Path) -> None:
     ]
 
 
-def test_lines_of_users_are_their_own_and_those_of_tasks_are_whole_and_escaped(tmp_path: Path) -> None:
+def test_lines_of_users_are_unchanged_and_lines_of_tasks_are_whole_and_escaped(tmp_path: Path) -> None:
     set_up_logging(LoggingConfig((str(tmp_path / "log"),), text_characters=16))
     for name in (TASK_OUTPUT, "scalers", "theirs"):
         logging.getLogger(name).info("%s", "\x1b[1mbold\x1b[0m" * 10)
@@ -180,7 +180,7 @@ def test_lines_of_users_are_their_own_and_those_of_tasks_are_whole_and_escaped(t
     assert lines[-1] == r"  [CRITICAL]2026-01-01: forged \x9b\u202e\x00"
 
 
-def test_a_line_with_several_lines_keeps_them(tmp_path: Path) -> None:
+def test_a_log_record_of_several_lines_keeps_them(tmp_path: Path) -> None:
     set_up_logging(LoggingConfig((str(tmp_path / "log"),), text_characters=16))
     try:
         raise ValueError("x")
@@ -200,7 +200,7 @@ def test_warnings_are_logged(tmp_path: Path) -> None:
     assert "UserWarning: odd" in (tmp_path / "log").read_text()
 
 
-def test_configuration_file_takes_the_place_of_the_rest(tmp_path: Path) -> None:
+def test_a_logging_configuration_file_replaces_the_other_settings(tmp_path: Path) -> None:
     config_file = tmp_path / "logging.ini"
     config_file.write_text(
         "[loggers]\nkeys=root\n[handlers]\nkeys=file\n[formatters]\nkeys=\n"
@@ -214,7 +214,7 @@ def test_configuration_file_takes_the_place_of_the_rest(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists()
 
 
-def test_log_that_cannot_be_written_says_so_once(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_log_that_cannot_be_written_is_reported_once(capfd: pytest.CaptureFixture[str]) -> None:
     set_up_logging(LoggingConfig(("/dev/full",)))
     for number in range(3):
         logging.getLogger("scaler").info("line %d", number)
@@ -224,7 +224,7 @@ def test_log_that_cannot_be_written_says_so_once(capfd: pytest.CaptureFixture[st
     assert "line 0" in complaint
 
 
-def test_output_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unread_output_does_not_block_logging(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     with os.fdopen(writer, "w") as stream:
@@ -243,7 +243,7 @@ def test_output_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch)
     assert last.endswith("somebody reads again")
 
 
-def test_a_task_waits_for_no_reader_and_its_lines_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_lines_of_a_task_stay_whole_and_do_not_wait_for_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     with os.fdopen(writer, "w") as stream:
@@ -265,7 +265,7 @@ def test_a_task_waits_for_no_reader_and_its_lines_stay_whole(monkeypatch: pytest
     assert len(cut) < 7100
 
 
-def test_a_reader_that_is_only_slow_gets_all_lines_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_reader_gets_all_lines_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     read = b""
 

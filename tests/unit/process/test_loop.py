@@ -33,7 +33,7 @@ def run_all(loop: Loop) -> None:
     loop.run_forever()
 
 
-def test_a_reader_and_a_writer_of_one_descriptor_go_their_own_ways(
+def test_a_reader_and_a_writer_of_one_descriptor_are_independent(
     loop: Loop, ends: tuple[socket.socket, socket.socket]
 ) -> None:
     ours, theirs = ends
@@ -54,7 +54,9 @@ def test_a_reader_and_a_writer_of_one_descriptor_go_their_own_ways(
     assert seen[4:] == []
 
 
-def test_the_last_reader_of_a_descriptor_counts(loop: Loop, ends: tuple[socket.socket, socket.socket]) -> None:
+def test_a_second_reader_of_a_descriptor_replaces_the_first(
+    loop: Loop, ends: tuple[socket.socket, socket.socket]
+) -> None:
     ours, theirs = ends
     seen: list[str] = []
     loop.add_reader(ours.fileno(), lambda: seen.append("first"))
@@ -64,7 +66,7 @@ def test_the_last_reader_of_a_descriptor_counts(loop: Loop, ends: tuple[socket.s
     assert seen == ["second"]
 
 
-def test_a_descriptor_whose_reader_was_removed_meanwhile_calls_nobody(loop: Loop) -> None:
+def test_a_reader_removed_by_an_earlier_callback_is_not_called(loop: Loop) -> None:
     pairs = [socket.socketpair() for _ in range(2)]
     seen: list[int] = []
 
@@ -86,7 +88,7 @@ def test_a_descriptor_whose_reader_was_removed_meanwhile_calls_nobody(loop: Loop
             end.close()
 
 
-def test_timers_are_called_in_their_order_and_cancelled_ones_never(loop: Loop) -> None:
+def test_timers_are_called_in_their_order_and_cancelled_timers_never(loop: Loop) -> None:
     seen: list[object] = []
     started = loop.time()
     loop.call_later(0.04, loop.stop)
@@ -100,7 +102,7 @@ def test_timers_are_called_in_their_order_and_cancelled_ones_never(loop: Loop) -
     assert loop.time() - started >= 0.04
 
 
-def test_what_a_callback_adds_is_called_after_descriptors_had_their_chance(
+def test_callbacks_added_by_a_callback_run_after_ready_descriptors(
     loop: Loop, ends: tuple[socket.socket, socket.socket]
 ) -> None:
     ours, theirs = ends
@@ -118,7 +120,7 @@ def test_what_a_callback_adds_is_called_after_descriptors_had_their_chance(
     assert seen == ["readable", "soon"]
 
 
-def test_a_callback_that_fails_costs_nobody_else(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_callback_that_fails_does_not_affect_the_next_callback(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
     loop.call_soon(lambda: 1 // 0)
     loop.call_soon(seen.append, "the next one")
@@ -127,14 +129,14 @@ def test_a_callback_that_fails_costs_nobody_else(loop: Loop, caplog: pytest.LogC
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_an_interrupt_ends_it(loop: Loop) -> None:
+def test_a_keyboard_interrupt_ends_the_loop(loop: Loop) -> None:
     loop.call_soon(signal.raise_signal, signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         loop.run_forever()
 
 
 @pytest.mark.thorough
-def test_another_thread_wakes_it_however_often(loop: Loop) -> None:
+def test_the_loop_runs_all_calls_of_another_thread_in_order(loop: Loop) -> None:
     count = 100_000  # more than its pipe holds
     seen: list[int] = []
 
@@ -150,7 +152,7 @@ def test_another_thread_wakes_it_however_often(loop: Loop) -> None:
     assert seen == list(range(count))
 
 
-def test_a_signal_wakes_it_and_after_that_does_what_python_does(loop: Loop) -> None:
+def test_a_signal_wakes_the_loop_and_closing_it_restores_the_default_handlers(loop: Loop) -> None:
     seen: list[str] = []
     loop.add_signal_handler(signal.SIGUSR1, lambda: (seen.append("heard"), loop.stop()))
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
@@ -164,7 +166,7 @@ def test_a_signal_wakes_it_and_after_that_does_what_python_does(loop: Loop) -> N
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_a_closed_loop_takes_nothing_from_other_threads(loop: Loop) -> None:
+def test_a_closed_loop_accepts_no_calls_from_other_threads(loop: Loop) -> None:
     loop.close()
     loop.close()
     assert loop.is_closed()
@@ -172,7 +174,7 @@ def test_a_closed_loop_takes_nothing_from_other_threads(loop: Loop) -> None:
         loop.call_soon_threadsafe(print)
 
 
-def test_it_sleeps_until_something_comes(loop: Loop) -> None:
+def test_the_loop_sleeps_until_an_event(loop: Loop) -> None:
     before = time.process_time()
     loop.call_later(0.5, loop.stop)
     loop.run_forever()

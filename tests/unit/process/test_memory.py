@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothi
 PIECES, PIECE_BYTES = 2000, 50_000  # too small for a mapping of their own
 
 
-def test_resident_memory_is_what_the_system_says() -> None:
+def test_resident_memory_is_the_figure_of_the_system() -> None:
     assert resident_bytes() == pytest.approx(psutil.Process().memory_info().rss, rel=0.1)
 
 
@@ -50,7 +50,7 @@ def test_without_a_trim_nothing_is_given_back(monkeypatch: pytest.MonkeyPatch) -
     assert not trim_memory(0)
 
 
-def test_a_system_that_does_not_say_has_no_resident_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resident_memory_is_zero_on_a_system_that_does_not_report_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_STATM", memory.Path("/nowhere"))
     assert resident_bytes() == 0
 
@@ -76,7 +76,7 @@ def system(monkeypatch: pytest.MonkeyPatch) -> System:
     return system
 
 
-def test_spare_memory_is_given_back_only_above_the_beginning(system: System) -> None:
+def test_spare_memory_is_given_back_only_above_the_level_at_the_start(system: System) -> None:
     spare = SpareMemory(step_bytes=40)
     system.resident = 140
     assert not spare.trim_if_due()
@@ -86,7 +86,7 @@ def test_spare_memory_is_given_back_only_above_the_beginning(system: System) -> 
     assert not spare.trim_if_due()
 
 
-def test_spare_memory_is_looked_for_less_and_less_often_while_there_is_none(system: System) -> None:
+def test_searches_for_spare_memory_become_rarer_while_there_is_none(system: System) -> None:
     spare = SpareMemory(step_bytes=40)
     system.resident = 1000
     tries = [spare.trim_if_due() for _ in range(16)]
@@ -98,7 +98,7 @@ def test_spare_memory_is_looked_for_less_and_less_often_while_there_is_none(syst
     assert spare.trim_if_due(), "the last search found memory"
 
 
-def test_spare_memory_is_looked_for_when_much_less_is_held_than_at_the_last_try(system: System) -> None:
+def test_spare_memory_is_searched_when_much_less_is_held_than_at_the_last_search(system: System) -> None:
     spare = SpareMemory(step_bytes=40)
     system.resident = 1000
     assert [spare.trim_if_due(held_bytes=800) for _ in range(15)].count(True) == 4
@@ -151,27 +151,27 @@ def no_limit_of_address_space(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"proc/self/cgroup": "3:cpu:/a", **V1_GROUPS}, 2**62),
     ],
 )
-def test_what_is_free_is_what_the_host_and_all_control_groups_leave(
+def test_free_memory_is_the_least_of_the_host_and_all_control_groups(
     tmp_path: Path, files: dict[str, str], free: int
 ) -> None:
     assert free_bytes(tree(tmp_path, files)) == free
 
 
 @pytest.mark.usefixtures("no_limit_of_address_space")
-def test_one_value_may_have_four_fifths_of_it_and_a_megabyte_in_any_case(tmp_path: Path) -> None:
+def test_one_value_may_take_four_fifths_of_free_memory_and_at_least_a_megabyte(tmp_path: Path) -> None:
     assert largest_value_bytes(tree(tmp_path, {"proc/self/cgroup": "0::/a", **V2_GROUPS})) == 440_000_000
     tree(tmp_path, {"sys/fs/cgroup/a/memory.current": "1250000000"})
     assert largest_value_bytes(tmp_path) == VALUE_LEAST_BYTES
 
 
-def test_a_limit_of_address_space_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_the_address_space_bounds_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (500_000_000, resource.RLIM_INFINITY))
     assert free_bytes(tree(tmp_path, {"proc/self/statm": "100000 7 7 7 0 7 0"})) == max(
         0, 500_000_000 - 100_000 * mmap.PAGESIZE
     )
 
 
-def test_what_this_machine_has_free_is_more_than_nothing_and_less_than_all() -> None:
+def test_free_memory_of_this_machine_is_between_zero_and_its_total() -> None:
     assert 0 < free_bytes() <= psutil.virtual_memory().total + psutil.swap_memory().total
 
 

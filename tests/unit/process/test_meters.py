@@ -15,7 +15,7 @@ def burn(seconds: float) -> None:
         pass
 
 
-def test_this_process_has_memory_and_takes_time() -> None:
+def test_this_process_uses_memory_and_cpu_time() -> None:
     before = read_process(os.getpid())
     burn(0.1)
     after = read_process(os.getpid())
@@ -25,7 +25,7 @@ def test_this_process_has_memory_and_takes_time() -> None:
     assert host_free_bytes() > 1024 * 1024
 
 
-def test_a_stopped_process_is_known_as_such_and_one_that_is_gone_is_nothing() -> None:
+def test_a_stopped_process_is_recognised_and_an_ended_one_has_zero_figures() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED)
@@ -36,7 +36,7 @@ def test_a_stopped_process_is_known_as_such_and_one_that_is_gone_is_nothing() ->
     assert peak_bytes(process.pid) == 0
 
 
-def test_the_share_of_a_core_is_that_since_the_last_look() -> None:
+def test_the_share_of_a_core_is_measured_since_the_last_look() -> None:
     meter, now = CpuMeter(), 100.0
     assert meter.look(os.getpid(), now)[0] == 0
     burn(0.2)

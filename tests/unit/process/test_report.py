@@ -9,7 +9,7 @@ from scaler.wire.messages.client import ClientHeartbeat, TaskCancel
 from scaler.wire.session.traffic import Traffic
 
 
-def test_a_report_has_what_was_added_by_kind() -> None:
+def test_a_report_returns_added_entries_by_kind() -> None:
     report = Report()
     report.add("worker", "one", {"tasks": 1})
     report.add("worker", "two", {"tasks": 2})
@@ -24,7 +24,7 @@ def test_a_page_has_a_row_for_each_name() -> None:
     assert page("title", rows) == "title\n  short     one\n  a longer name 1,000 dead letters, 2 timers"
 
 
-def test_those_with_the_most_tasks_are_named_and_no_more_than_some() -> None:
+def test_names_with_the_most_tasks_are_listed_up_to_a_limit() -> None:
     assert with_most_tasks([("idle", {"tasks": 0})]) == ""
     assert with_most_tasks([("idle", {"tasks": 0}), ("one", {"tasks": 1000}), ("two", {"tasks": 2000})]) == (
         "; most tasks: two 2,000, one 1,000"
@@ -34,7 +34,7 @@ def test_those_with_the_most_tasks_are_named_and_no_more_than_some() -> None:
     assert text.endswith(" worker 992 992")
 
 
-def test_traffic_names_the_most_frequent_items_and_counts_the_others() -> None:
+def test_traffic_names_the_most_frequent_items_and_counts_the_rest() -> None:
     way = Traffic()
     assert traffic(way) == "nothing; 0 messages, 0 B"
     way.items.update({ClientHeartbeat: 3, TaskCancel: 5000})
@@ -50,5 +50,5 @@ def test_traffic_names_the_most_frequent_items_and_counts_the_others() -> None:
     [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536 * 1024, "1.5 MiB"), (5 * 1024**4, "5.0 TiB"),
      (3000 * 1024**4, "3000.0 TiB")],
 )  # fmt: skip
-def test_sizes_are_told_in_the_largest_unit_that_fits(n_bytes: int, text: str) -> None:
+def test_sizes_are_shown_in_the_largest_unit_that_fits(n_bytes: int, text: str) -> None:
     assert size(n_bytes) == text

@@ -142,7 +142,7 @@ def running(event_loop: str) -> Iterator[Running]:
     made.close()
 
 
-def test_what_arrives_reaches_the_actor_and_its_answer_leaves(running: Running) -> None:
+def test_received_lines_reach_the_actor_and_its_answers_are_sent(running: Running) -> None:
     running.end.sendall(b"one\ntwo\n")
     assert running.read_lines(2) == ["one", "two"]
     running.end.sendall(b"three\n")
@@ -171,7 +171,7 @@ def test_mail_from_another_thread_wakes_the_shell(running: Running) -> None:
     assert running.read_lines(1) == ["from outside"]
 
 
-def test_signal_calls_its_handler_in_the_loop_and_a_turn_follows(event_loop: str) -> None:
+def test_a_signal_calls_its_handler_in_the_loop_and_a_turn_follows(event_loop: str) -> None:
     shell = Shell(event_loop)
     ours, theirs = socket.socketpair()
     edge = LineEdge(shell, theirs)
@@ -191,14 +191,16 @@ def test_signal_calls_its_handler_in_the_loop_and_a_turn_follows(event_loop: str
     theirs.close()
 
 
-def test_failure_that_no_supervisor_mends_ends_with_70(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_that_no_supervisor_handles_ends_with_exit_code_70(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
     running.edge.echo.tell(Fail())
     running.thread.join(10)
     assert running.exit_code == 70
     assert "nobody can mend this" in caplog.text
 
 
-def test_stop_ends_with_the_first_code_that_is_not_zero(running: Running) -> None:
+def test_the_shell_ends_with_the_first_exit_code_that_is_not_zero(running: Running) -> None:
     def stop_for_three_reasons() -> None:
         for code in (0, 3, 70):
             running.shell.stop(code)
@@ -208,7 +210,7 @@ def test_stop_ends_with_the_first_code_that_is_not_zero(running: Running) -> Non
     assert running.exit_code == 3
 
 
-def test_what_was_said_in_the_last_turn_still_leaves(running: Running) -> None:
+def test_messages_of_the_last_turn_are_still_sent(running: Running) -> None:
     def send_and_stop() -> None:
         running.edge.echo.send(Line("goodbye"))
         running.shell.loop.call_soon(running.shell.stop)
@@ -220,7 +222,7 @@ def test_what_was_said_in_the_last_turn_still_leaves(running: Running) -> None:
     assert running.exit_code == 0
 
 
-def test_mail_after_the_end_is_refused_and_disturbs_nobody(running: Running) -> None:
+def test_mail_after_the_end_of_the_shell_is_refused(running: Running) -> None:
     running.in_loop(running.shell.stop)
     running.thread.join(10)
     with pytest.raises(pykka.ActorDeadError):
@@ -297,7 +299,7 @@ class BusyEdge:
         return False
 
 
-def test_others_get_a_chance_while_there_is_always_something_to_do(event_loop: str) -> None:
+def test_other_descriptors_are_served_while_the_edge_is_always_busy(event_loop: str) -> None:
     shell = Shell(event_loop)
     edge = BusyEdge(shell, 100 * TURNS_PER_WAKE)
     reader, writer = os.pipe()
@@ -316,13 +318,13 @@ def test_others_get_a_chance_while_there_is_always_something_to_do(event_loop: s
     os.close(writer)
 
 
-def test_loop_that_is_not_installed_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_is_not_installed_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
     with pytest.raises(ConfigError, match=r"pip install"):
         new_event_loop("uvloop")
 
 
-def test_in_a_thread_of_a_program_it_touches_neither_signals_nor_the_garbage_collector() -> None:
+def test_a_shell_in_a_thread_changes_neither_signals_nor_the_garbage_collector() -> None:
     before = (signal.getsignal(signal.SIGTERM), gc.get_threshold(), gc.get_freeze_count())
     seen: list[Any] = []
 
@@ -350,7 +352,7 @@ def test_in_a_thread_of_a_program_it_touches_neither_signals_nor_the_garbage_col
     assert seen == [before]
 
 
-def test_a_turn_ends_in_time_and_goes_on_after_signals_and_other_descriptors(
+def test_a_long_turn_is_interrupted_for_signals_and_other_descriptors(
     event_loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scaler.process.shell.TURNS_SECONDS", 0.0)
@@ -375,7 +377,7 @@ def test_a_turn_ends_in_time_and_goes_on_after_signals_and_other_descriptors(
     assert 3 <= flood.receives < TURNS_PER_WAKE
 
 
-def test_what_need_not_be_done_now_is_done_bit_by_bit(running: Running) -> None:
+def test_deferred_work_is_done_in_steps_between_turns(running: Running) -> None:
     done: list[int] = []
 
     def work() -> Iterator[None]:
@@ -411,6 +413,6 @@ shell.run(Mock(**{"receive.return_value": False, "flush.return_value": False}))
 
 
 @pytest.mark.processes
-def test_a_child_that_ends_while_the_loop_closes_is_no_complaint() -> None:
+def test_a_child_that_ends_while_the_loop_closes_causes_no_error() -> None:
     done = run_script(SIGNAL_WHILE_IT_CLOSES)
     assert (done.returncode, done.stderr) == (0, "")

@@ -42,7 +42,7 @@ pathlib.Path(sys.argv[1]).write_text(json.dumps([streams, [os.readlink(f"/proc/s
 
 
 @pytest.mark.processes
-def test_package_opens_them_first() -> None:
+def test_the_package_opens_closed_standard_streams_first() -> None:
     """Other imports open folders, which would get the numbers of the closed streams."""
     program = "import os; [os.close(n) for n in range(3)]; import scaler; os._exit(len(set(map(os.readlink, P))))"
     process = run_script(program.replace("P", "[f'/proc/self/fd/{n}' for n in range(3)]"))

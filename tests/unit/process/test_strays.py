@@ -22,7 +22,7 @@ def sleeper(**environment: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["sleep", "1000"], start_new_session=True, env={**os.environ, **environment})
 
 
-def test_those_of_another_processor_are_ended_and_no_others() -> None:
+def test_only_strays_of_ended_processors_are_ended() -> None:
     stray, own_child, unknown = sleeper(SCALER_PROCESSOR="7"), sleeper(SCALER_PROCESSOR="8"), sleeper()
     waited_for = sleeper(SCALER_PROCESSOR="7")
     strays.own.add(waited_for.pid)
@@ -38,7 +38,7 @@ def test_those_of_another_processor_are_ended_and_no_others() -> None:
             each.wait()
 
 
-def test_threads_that_end_meanwhile_hide_no_children() -> None:
+def test_children_are_found_while_threads_start_and_end() -> None:
     child, is_over = sleeper(), threading.Event()
 
     def start_threads() -> None:
@@ -56,7 +56,7 @@ def test_threads_that_end_meanwhile_hide_no_children() -> None:
         child.wait()
 
 
-def test_what_nobody_waits_for_is_reaped() -> None:
+def test_children_that_are_not_waited_for_are_reaped() -> None:
     """Runs in its own process, because the test process has children that it waits for."""
     done = run_script(
         "import os, subprocess, time\n"

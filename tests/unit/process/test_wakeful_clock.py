@@ -18,7 +18,7 @@ def real() -> Time:
     return Time()
 
 
-def test_while_nothing_is_late_it_is_the_real_time(real: Time) -> None:
+def test_the_clock_shows_the_real_time_while_no_look_is_late(real: Time) -> None:
     clock = WakefulClock(real)
     for step in (0.0, 0.9, 0.5, 0.99):
         real.now += step
@@ -35,7 +35,7 @@ def test_a_pause_does_not_count(real: Time) -> None:
     assert clock.update() == 100.5
 
 
-def test_a_planned_sleep_counts_unless_it_ends_much_too_late(real: Time) -> None:
+def test_a_planned_sleep_counts_unless_it_ends_very_late(real: Time) -> None:
     clock = WakefulClock(real)
     clock.sleep_until(110.0)
     real.now = 110.25
@@ -61,7 +61,7 @@ def test_a_sleep_without_an_end_counts(real: Time) -> None:
     assert clock.update() == real.now
 
 
-def test_a_clock_that_is_looked_at_regularly_knows_a_pause_in_a_long_sleep(real: Time) -> None:
+def test_a_clock_with_regular_looks_notices_a_pause_in_a_long_sleep(real: Time) -> None:
     clock = WakefulClock(real, update_seconds=2.5)
     clock.sleep_until(700.0)
     real.now += 2.6
@@ -71,7 +71,7 @@ def test_a_clock_that_is_looked_at_regularly_knows_a_pause_in_a_long_sleep(real:
     assert clock.update() == 102.6
 
 
-def test_it_says_for_how_long_it_stood_still(real: Time) -> None:
+def test_the_clock_reports_how_long_it_was_paused(real: Time) -> None:
     clock = WakefulClock(real)
     real.now += 0.5
     clock.update()

@@ -65,7 +65,7 @@ def test_many_messages_keep_their_order(ends: tuple[Channel, Channel]) -> None:
     assert received == sent
 
 
-def test_what_the_socket_does_not_take_waits(ends: tuple[Channel, Channel]) -> None:
+def test_messages_that_the_socket_does_not_take_are_sent_later(ends: tuple[Channel, Channel]) -> None:
     agent, processor = ends
     messages = [(b"%d" % i * 1000, [b"x" * 50_000]) for i in range(100)]
     results = [agent.send(*message) for message in messages]
@@ -97,7 +97,7 @@ def test_a_message_in_single_bytes_arrives() -> None:
         each.close()
 
 
-def test_what_has_come_of_a_message_is_not_copied_when_more_of_it_comes() -> None:
+def test_the_received_part_of_a_message_is_not_copied_when_more_arrives() -> None:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
@@ -143,7 +143,7 @@ def test_received_blocks_leave_no_descriptor(ends: tuple[Channel, Channel]) -> N
     assert open_descriptors() <= before + 5  # not one for each message; leftovers of other tests may open some
 
 
-def test_end_of_the_stream_is_told_after_the_last_message(ends: tuple[Channel, Channel]) -> None:
+def test_the_end_of_the_stream_is_raised_after_the_last_message(ends: tuple[Channel, Channel]) -> None:
     agent, processor = ends
     processor.send(b"last", [])
     processor.close()
@@ -152,14 +152,14 @@ def test_end_of_the_stream_is_told_after_the_last_message(ends: tuple[Channel, C
         agent.receive()
 
 
-def test_sending_to_a_closed_end_is_told(ends: tuple[Channel, Channel]) -> None:
+def test_sending_to_a_closed_end_raises(ends: tuple[Channel, Channel]) -> None:
     agent, processor = ends
     processor.close()
     with pytest.raises(ChannelClosedError):
         agent.send(b"header", [])
 
 
-def test_nothing_there_is_no_message(ends: tuple[Channel, Channel]) -> None:
+def test_receive_without_a_message_returns_an_empty_list(ends: tuple[Channel, Channel]) -> None:
     agent, _ = ends
     assert agent.receive() == []
 
@@ -188,7 +188,7 @@ def test_a_block_that_is_smaller_than_announced_closes_the_channel(ends: tuple[C
         processor.receive()
 
 
-def test_what_came_whole_before_that_is_returned_first(ends: tuple[Channel, Channel]) -> None:
+def test_complete_messages_before_a_bad_block_are_returned_first(ends: tuple[Channel, Channel]) -> None:
     agent, processor = ends
     agent.send(b"first", [])
     agent.send(b"second", [])
@@ -203,7 +203,7 @@ def test_what_came_whole_before_that_is_returned_first(ends: tuple[Channel, Chan
         processor.receive()
 
 
-def test_whether_anything_has_come_is_seen_without_waiting(ends: tuple[Channel, Channel]) -> None:
+def test_has_come_reports_without_waiting(ends: tuple[Channel, Channel]) -> None:
     agent, processor = ends
     assert not processor.has_input()
     agent.send(b"x", [])
@@ -215,7 +215,7 @@ def test_whether_anything_has_come_is_seen_without_waiting(ends: tuple[Channel, 
 
 
 @pytest.mark.parametrize("sizes", [(), (0,), (100, 0, 3), (70_000,), (30_000,) * 30, (1_100_000,), (5_000_000,)])
-def test_frames_in_the_stream_arrive_between_others_and_can_be_written_to(
+def test_frames_in_the_stream_arrive_between_other_messages_and_are_writable(
     ends: tuple[Channel, Channel], sizes: tuple[int, ...]
 ) -> None:
     agent, processor = ends
@@ -243,7 +243,7 @@ def test_frames_in_the_stream_arrive_between_others_and_can_be_written_to(
         assert all(writable(frame) is frame for frame in received[1][1]), "no copy"
 
 
-def test_a_message_of_which_a_part_never_comes_ends_with_the_channel(ends: tuple[Channel, Channel]) -> None:
+def test_an_incomplete_message_ends_with_the_channel(ends: tuple[Channel, Channel]) -> None:
     agent, processor = ends
     agent.send_in_stream(b"header", [bytes(1_000_000)])  # the rest that the socket does not take waits in the channel
     agent.close()

@@ -63,14 +63,14 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     driver.close()
 
 
-def test_arguments_and_result_are_those_of_a_call(driver: Driver) -> None:
+def test_a_task_gets_the_arguments_of_its_call_and_returns_its_value(driver: Driver) -> None:
     def call(*positional: Any, **keywords: Any) -> Any:
         return positional, keywords
 
     assert value_of(driver.call(call, 1, "two", three=[3], four=None)) == ((1, "two"), {"three": [3], "four": None})
 
 
-def test_result_goes_into_the_payload_while_it_is_small(driver: Driver) -> None:
+def test_a_small_result_is_in_the_payload_and_a_large_one_in_frames(driver: Driver) -> None:
     result = driver.call(lambda: "small")
     assert result.payload
     assert not result.frames
@@ -79,13 +79,13 @@ def test_result_goes_into_the_payload_while_it_is_small(driver: Driver) -> None:
     assert value_of(result) == bytearray(INLINE_BYTES + 1)
 
 
-def test_large_result_comes_back(driver: Driver) -> None:
+def test_large_results_reach_the_agent(driver: Driver) -> None:
     result = driver.call(lambda: [b"x" * 1_000_000, bytearray(2_000_000)])
     assert value_of(result) == [b"x" * 1_000_000, bytearray(2_000_000)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory is left")
-def test_a_result_for_whose_copy_there_is_no_memory_fails_its_task_and_the_process_goes_on(driver: Driver) -> None:
+def test_a_result_too_large_to_copy_fails_its_task_and_the_process_continues(driver: Driver) -> None:
     def with_little_memory() -> pickle.PickleBuffer:
         import resource
 
@@ -107,12 +107,12 @@ def test_a_result_for_whose_copy_there_is_no_memory_fails_its_task_and_the_proce
     assert driver.call(lambda: bytes(CHECK_BYTES)).status == TaskStatus.SUCCESS
 
 
-def test_duration_is_that_of_the_call(driver: Driver) -> None:
+def test_the_duration_of_a_result_is_measured_over_the_call(driver: Driver) -> None:
     result = driver.call(lambda: time.sleep(0.02))
     assert 20_000 <= result.duration_us < 1_000_000
 
 
-def test_exception_travels_with_its_traceback(driver: Driver) -> None:
+def test_the_failure_of_a_task_has_its_exception_and_traceback(driver: Driver) -> None:
     def inner() -> None:
         raise LookupError("nothing here")
 
@@ -231,7 +231,7 @@ def raise_memory_error() -> None:
         (lambda: (_ for _ in ()).throw(GeneratorExit), "GeneratorExit", True),
     ],
 )
-def test_nasty_exceptions_fail_only_their_task(
+def test_unusual_exceptions_fail_only_their_task(
     driver: Driver, function: Callable[..., Any], type_name: str, travels: bool
 ) -> None:
     failure = failure_of(driver.call(function))
@@ -247,7 +247,7 @@ def test_result_that_cannot_be_pickled_fails_the_task(driver: Driver) -> None:
     assert "generator" in failure.text
 
 
-def test_function_that_cannot_be_read_fails_the_task_and_is_tried_again(driver: Driver) -> None:
+def test_an_unreadable_function_fails_its_task_and_is_read_again_for_the_next(driver: Driver) -> None:
     function_id = driver.store([b"", b"not a pickle"])
     for _ in range(2):
         driver.send(driver.task(function_id))
@@ -280,7 +280,7 @@ def test_large_object_is_read_once(driver: Driver) -> None:
     assert first == second
 
 
-def test_deleted_object_is_gone(driver: Driver) -> None:
+def test_a_deleted_object_cannot_be_read(driver: Driver) -> None:
     reference = Reference(driver.store(to_frames(DEFAULT, list(range(100_001)))))
     driver.call(len, reference)
     driver.send(ObjectInstruction(InstructionKind.DELETE, reference.object_id, "", ()))
@@ -303,7 +303,7 @@ def test_own_serializer_is_used_for_arguments_and_result(driver: Driver) -> None
     assert serializer.deserialize(result.payload) == 42
 
 
-def test_many_tasks_come_back_in_order(driver: Driver) -> None:
+def test_results_of_many_tasks_arrive_in_order(driver: Driver) -> None:
     function_id = driver.function(lambda number: number)
     tasks = [driver.task(function_id, number) for number in range(1000)]
     driver.send(*tasks)
@@ -375,7 +375,7 @@ def run_a_coroutine() -> None:
 
 
 @pytest.mark.parametrize("function", [sleep_in_c, spin, wait_for_a_lock, wait_for_a_socket, run_a_coroutine, "sleep"])
-def test_interrupted_task_ends_at_once_and_the_processor_goes_on(driver: Driver, function: Any) -> None:
+def test_an_interrupted_task_ends_at_once_and_the_processor_continues(driver: Driver, function: Any) -> None:
     number = driver.start(time.sleep, 60) if function == "sleep" else driver.start(function)
     started_at = time.monotonic()
     driver.interrupt_until_over(number)
@@ -403,7 +403,7 @@ def end_in_order(folder: str) -> None:
         Path(folder, "finally").touch()
 
 
-def test_interrupted_task_leaves_its_blocks(driver: Driver, tmp_path: Path) -> None:
+def test_an_interrupted_task_runs_its_finally_and_with_blocks(driver: Driver, tmp_path: Path) -> None:
     number = driver.start(end_in_order, str(tmp_path))
     wait_until((tmp_path / "started").exists, "the task is in its block")
     driver.interrupt_until_taken(number)
@@ -431,7 +431,7 @@ def raise_something_else(inside: Path) -> None:
 
 
 @pytest.mark.parametrize("function", [return_all_the_same, raise_something_else])
-def test_what_an_interrupted_task_returns_or_raises_is_dropped(
+def test_the_value_or_exception_of_an_interrupted_task_is_dropped(
     driver: Driver, function: Callable[..., Any], tmp_path: Path
 ) -> None:
     inside = tmp_path / "inside"
@@ -442,7 +442,7 @@ def test_what_an_interrupted_task_returns_or_raises_is_dropped(
     assert (result.status, result.frames) == (TaskStatus.CANCELED, ())
 
 
-def test_signal_without_a_task_that_is_meant_interrupts_nothing(driver: Driver) -> None:
+def test_a_signal_for_another_task_interrupts_no_task(driver: Driver) -> None:
     driver.call(int)
     for meant in (0, 1, 1_000_000):
         driver.interrupt(meant)
@@ -452,7 +452,7 @@ def test_signal_without_a_task_that_is_meant_interrupts_nothing(driver: Driver) 
     driver.progress.interrupt(0)
 
 
-def test_each_task_is_interrupted_or_not_and_never_the_next_one(driver: Driver) -> None:
+def test_an_interrupt_never_reaches_the_next_task(driver: Driver) -> None:
     """Signals arrive at any time, as fast as possible, for the executing task, and do no other harm."""
     is_over = threading.Event()
 
@@ -500,7 +500,7 @@ def test_an_import_is_finished_before_the_interrupt(driver: Driver, tmp_path: Pa
     assert value_of(driver.call(lambda: "slow_module" in sys.modules))
 
 
-def test_a_client_that_is_being_made_is_finished_before_the_interrupt(driver: Driver, tmp_path: Path) -> None:
+def test_a_client_that_is_being_created_is_finished_before_the_interrupt(driver: Driver, tmp_path: Path) -> None:
     """The client waits for its thread to start; an interrupt at that point would leave an incomplete client."""
     mark = tmp_path / "starts"
 
@@ -525,7 +525,7 @@ def test_a_client_that_is_being_made_is_finished_before_the_interrupt(driver: Dr
     assert value_of(driver.call(lambda: sys.made.identity == Client().identity))  # type: ignore[attr-defined]
 
 
-def test_processor_ends_with_the_processes_that_an_interrupted_task_left(tmp_path: Path) -> None:
+def test_the_processor_ends_if_an_interrupted_task_left_child_processes(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
 
     def start_child() -> None:
@@ -546,7 +546,7 @@ def test_processor_ends_with_the_processes_that_an_interrupted_task_left(tmp_pat
     driver.close()
 
 
-def test_progress_says_which_task_is_executed(driver: Driver, tmp_path: Path) -> None:
+def test_progress_page_shows_which_task_is_executed(driver: Driver, tmp_path: Path) -> None:
     driver.call(lambda: 0)
     gates = [tmp_path / name for name in "abc"]
     function = driver.function(wait_for_file)
@@ -559,7 +559,7 @@ def test_progress_says_which_task_is_executed(driver: Driver, tmp_path: Path) ->
     wait_until(lambda: not driver.progress.executing, "no task is executed")
 
 
-def test_progress_says_when_a_task_began(driver: Driver) -> None:
+def test_progress_page_shows_when_a_task_started(driver: Driver) -> None:
     before = time.monotonic()
     number = driver.start(lambda: time.sleep(0.2))
     assert 0 <= driver.progress.ran_seconds(number, time.monotonic()) <= time.monotonic() - before
@@ -571,7 +571,7 @@ def profile_of(result: RunResult) -> tuple[int, int, int]:
     return duration_us, cpu_us, peak_bytes
 
 
-def test_profile_is_measured_when_it_is_asked_for_and_only_then(driver: Driver) -> None:
+def test_a_profile_is_measured_only_on_request(driver: Driver) -> None:
     function = driver.function(lambda: bytearray(b"x") * 50_000_000 and time.sleep(0.1))
     plain = driver.task(function)
     profiled = dataclasses.replace(driver.task(function), options=MEASURED)
@@ -584,7 +584,7 @@ def test_profile_is_measured_when_it_is_asked_for_and_only_then(driver: Driver) 
     assert 45_000_000 < peak_bytes < 60_000_000
 
 
-def test_profile_of_a_task_that_raises_or_is_interrupted(driver: Driver, tmp_path: Path) -> None:
+def test_a_task_that_raises_or_is_interrupted_has_a_profile(driver: Driver, tmp_path: Path) -> None:
     def fail() -> None:
         raise ValueError
 
@@ -617,7 +617,7 @@ def test_a_function_that_cannot_be_read_has_no_profile(driver: Driver) -> None:
     assert driver.results(1)[0].profile == b""
 
 
-def test_what_a_task_prints_and_logs_goes_to_the_log(driver: Driver) -> None:
+def test_prints_and_log_records_of_a_task_are_in_the_log(driver: Driver) -> None:
     def speak() -> None:
         import logging
 
@@ -632,7 +632,7 @@ def test_what_a_task_prints_and_logs_goes_to_the_log(driver: Driver) -> None:
         assert text in log
 
 
-def test_a_task_that_closes_its_streams_harms_nobody(driver: Driver) -> None:
+def test_a_task_that_closes_its_streams_does_not_affect_the_next_task(driver: Driver) -> None:
     driver.call(lambda: (sys.stdout.close(), None)[1])
     assert value_of(driver.call(lambda: 1)) == 1
 
@@ -683,7 +683,7 @@ def test_death_closes_the_channel(tmp_path: Path) -> None:
     ],
     ids=["waits", "alone", "of a task that waits", "failed"],
 )
-def test_only_the_results_of_ranges_of_which_none_failed_wait(
+def test_only_results_of_ranges_without_failures_wait_to_be_sent_together(
     function: Any, said: dict[str, Any], waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No process and no time limits: otherwise the order of messages would depend on the machine."""
@@ -709,7 +709,7 @@ def test_only_the_results_of_ranges_of_which_none_failed_wait(
     os.close(page)
 
 
-def test_a_result_leaves_before_the_last_range_of_those_that_were_handed_begins() -> None:
+def test_a_result_is_sent_before_the_last_assigned_range_starts() -> None:
     ours, theirs = socket.socketpair()
     agent, page = Channel(ours), new_progress_page()
     progress = ProgressPage(page)
@@ -729,7 +729,7 @@ def test_a_result_leaves_before_the_last_range_of_those_that_were_handed_begins(
     os.close(page)
 
 
-def test_garbage_is_collected_when_the_agent_says_so(driver: Driver, tmp_path: Path) -> None:
+def test_garbage_is_collected_on_request_of_the_agent(driver: Driver, tmp_path: Path) -> None:
     def leave_a_cycle(path: str) -> None:
         class Cycle:
             def __init__(self) -> None:
@@ -753,7 +753,7 @@ def test_garbage_is_collected_when_the_agent_says_so(driver: Driver, tmp_path: P
     assert collected.exists()
 
 
-def test_a_task_says_in_its_options_which_it_has() -> None:
+def test_the_options_of_a_task_have_the_numbers_of_its_devices() -> None:
     plain = RunTask(TaskId(bytes(16)), 0, 1, ObjectId(bytes(16)), b"", b"")
     assert numbers_of(plain) == ()
     plain.options = RunOptions(devices=(1, 3)).encode()  # type: ignore[misc]
@@ -763,7 +763,9 @@ def test_a_task_says_in_its_options_which_it_has() -> None:
 @pytest.mark.parametrize(
     ("before", "shown"), [(None, "1,2"), ("7,8,9", "8,9"), ("GPU-a,GPU-b", "GPU-b,2"), ("3, 3,4,5", "4,5"), ("", "1,2")]
 )
-def test_numbers_are_shown_for_a_while(monkeypatch: pytest.MonkeyPatch, before: str | None, shown: str) -> None:
+def test_device_numbers_are_in_the_environment_only_while_they_are_shown(
+    monkeypatch: pytest.MonkeyPatch, before: str | None, shown: str
+) -> None:
     if before is None:
         monkeypatch.delenv(GPUS_VARIABLE, raising=False)
     else:
@@ -775,7 +777,7 @@ def test_numbers_are_shown_for_a_while(monkeypatch: pytest.MonkeyPatch, before: 
     assert os.environ.get(GPUS_VARIABLE) == before
 
 
-def test_a_process_that_has_had_some_cannot_have_others() -> None:
+def test_a_process_cannot_change_its_visible_devices() -> None:
     devices = VisibleDevices()
     assert devices.can_run((0,))
     devices.show((1,))

@@ -27,7 +27,7 @@ def test_both_ends_see_the_same_words() -> None:
     assert not agent.is_interrupt_due
 
 
-def test_what_was_withheld_stays_so_until_it_is_passed() -> None:
+def test_withheld_tasks_stay_withheld_until_they_are_passed() -> None:
     page = new_progress_page()
     progress = ProgressPage(page)
     os.close(page)
@@ -38,7 +38,7 @@ def test_what_was_withheld_stays_so_until_it_is_passed() -> None:
     assert list(progress.words[1:3]) == [7, 9]
 
 
-def test_a_task_has_run_since_its_beginning_and_only_while_it_is_executed() -> None:
+def test_the_run_time_of_a_task_counts_from_its_start_while_it_is_executed() -> None:
     page = new_progress_page()
     progress = ProgressPage(page)
     os.close(page)
@@ -48,7 +48,7 @@ def test_a_task_has_run_since_its_beginning_and_only_while_it_is_executed() -> N
     assert progress.ran_seconds(6, now=5.0) == 0
 
 
-def test_a_closed_page_holds_no_descriptor_and_says_what_it_said_last() -> None:
+def test_a_closed_page_holds_no_descriptor_and_keeps_its_last_words() -> None:
     page = new_progress_page()
     agent, processor = ProgressPage(page), ProgressPage(page)
     os.close(page)

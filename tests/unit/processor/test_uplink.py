@@ -62,7 +62,7 @@ def result(number: int) -> RunResult:
     return RunResult(TaskId(number.to_bytes(16, "big")), 0, 1, TaskStatus.SUCCESS, b"", 0, ())
 
 
-def test_a_large_result_leaves_before_the_next_task_can_change_it(agent: Agent) -> None:
+def test_a_large_result_is_sent_before_the_next_task_can_change_it(agent: Agent) -> None:
     memory = bytearray(b"first")
     large = RunResult(TaskId(b"2" * 16), 0, 1, TaskStatus.SUCCESS, b"", 0, (memory,))
     agent.uplink.put(result(1), is_last=False)
@@ -71,13 +71,13 @@ def test_a_large_result_leaves_before_the_next_task_can_change_it(agent: Agent) 
     assert [bytes(frame) for item in agent.receive() for frame in item.frames] == [b"first"]
 
 
-def test_the_result_of_a_task_that_took_some_milliseconds_waits_for_none(agent: Agent) -> None:
+def test_the_result_of_a_slow_task_is_sent_at_once(agent: Agent) -> None:
     slow = RunResult(TaskId(b"2" * 16), 0, 1, TaskStatus.SUCCESS, b"", SEND_AT_ONCE_US + 1, ())
     agent.uplink.put(slow, is_last=False)
     assert [item.duration_us for item in agent.receive()] == [slow.duration_us]
 
 
-def test_results_leave_together(agent: Agent) -> None:
+def test_results_of_short_tasks_are_sent_together(agent: Agent) -> None:
     agent.uplink.put(result(1), is_last=False)
     agent.uplink.put(result(2), is_last=True)
     agent.uplink.send_results()
@@ -88,7 +88,7 @@ def patient(number: int, microseconds: int = 0) -> RunResult:
     return RunResult(TaskId(number.to_bytes(16, "big")), 0, 1, TaskStatus.SUCCESS, b"", microseconds, ())
 
 
-def test_results_that_are_wanted_together_leave_before_a_next_one_would_make_them_late(agent: Agent) -> None:
+def test_patient_results_are_sent_before_the_next_task_would_delay_them(agent: Agent) -> None:
     agent.uplink.put_batched(patient(1, BATCH_NS // 2000), FUNCTION)
     assert not agent.channel.has_input()
     agent.uplink.put_batched(patient(2, BATCH_NS // 1000), FUNCTION)
@@ -102,7 +102,7 @@ def test_results_that_are_wanted_together_leave_before_a_next_one_would_make_the
     [(10_000, [0, 0, 3, 0]), (5_000, [0, 2, 0, 0]), (1_000, [0, 0, 0, 0])],
     ids=["before the last one", "earlier if they are shorter", "not when all are soon done"],
 )
-def test_they_leave_while_there_is_enough_to_do_until_the_next_ones_come(
+def test_patient_results_are_sent_while_enough_tasks_are_left(
     agent: Agent, monkeypatch: pytest.MonkeyPatch, microseconds: int, expected: list[int]
 ) -> None:
     monkeypatch.setattr(uplink, "perf_counter_ns", lambda: 0)
@@ -113,7 +113,7 @@ def test_they_leave_while_there_is_enough_to_do_until_the_next_ones_come(
     assert counts == expected
 
 
-def test_results_that_are_wanted_together_wait_for_what_is_handed_next_and_not_for_what_is_not(agent: Agent) -> None:
+def test_patient_results_wait_for_the_next_message_and_are_sent_before_an_idle_wait(agent: Agent) -> None:
     drops = [ObjectInstruction(InstructionKind.DELETE, bytes(15) + b"%d" % number, "", ()) for number in range(2)]
     received = agent.uplink.receive()
     for drop in drops:
@@ -130,7 +130,7 @@ def test_results_that_are_wanted_together_wait_for_what_is_handed_next_and_not_f
     assert not waiter.is_alive()
 
 
-def test_a_range_that_runs_is_not_cut_by_what_else_leaves_unless_it_is_late(
+def test_a_running_range_is_not_split_by_other_results_unless_it_is_late(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = 0
@@ -151,7 +151,7 @@ def test_a_range_that_runs_is_not_cut_by_what_else_leaves_unless_it_is_late(
 
 
 @pytest.mark.parametrize(("function", "leaves"), [(b"f", False), (b"g", True)])
-def test_they_leave_before_a_range_of_which_is_not_known_how_long_it_takes(
+def test_patient_results_are_sent_before_a_range_of_unknown_duration(
     agent: Agent, function: bytes, leaves: bool
 ) -> None:
     agent.uplink.put_batched(patient(1), FUNCTION)
@@ -160,7 +160,7 @@ def test_they_leave_before_a_range_of_which_is_not_known_how_long_it_takes(
     assert agent.uplink.is_batching is not leaves
 
 
-def test_one_that_is_wanted_alone_takes_them_along_and_is_not_kept_by_them(agent: Agent) -> None:
+def test_an_urgent_result_is_sent_at_once_together_with_patient_results(agent: Agent) -> None:
     agent.uplink.put_batched(patient(1), FUNCTION)
     agent.uplink.put(result(2), is_last=False)
     assert agent.receive() == [patient(1), result(2)]
@@ -171,7 +171,7 @@ def test_one_that_is_wanted_alone_takes_them_along_and_is_not_kept_by_them(agent
     assert agent.receive() == [result(3), patient(4)]
 
 
-def test_they_do_not_wait_for_a_task_that_takes_long(agent: Agent) -> None:
+def test_patient_results_do_not_wait_for_a_long_task(agent: Agent) -> None:
     agent.uplink.start()
     for number in range(2):
         agent.uplink.put_batched(patient(number), FUNCTION)
@@ -180,7 +180,7 @@ def test_they_do_not_wait_for_a_task_that_takes_long(agent: Agent) -> None:
         assert agent.receive() == [result(number)]
 
 
-def test_the_second_thread_does_not_hurry_them(agent: Agent) -> None:
+def test_the_second_thread_does_not_send_patient_results_early(agent: Agent) -> None:
     def messages() -> int:
         agent.uplink.put(result(1), is_last=False)
         assert agent.receive() == [result(1)]
@@ -195,7 +195,7 @@ def test_the_second_thread_does_not_hurry_them(agent: Agent) -> None:
     assert at_best(messages, 1) == 0
 
 
-def test_a_line_of_the_next_task_does_not_wait_as_long_as_they_may(agent: Agent) -> None:
+def test_a_line_of_the_next_task_makes_patient_results_urgent(agent: Agent) -> None:
     agent.uplink.put_batched(patient(1), FUNCTION)
     line = TaskOutput(2, OutputStream.STANDARD_OUTPUT, 7, 0, "said")
     agent.uplink.put_line(line)
@@ -204,19 +204,19 @@ def test_a_line_of_the_next_task_does_not_wait_as_long_as_they_may(agent: Agent)
     assert agent.receive() == [patient(1), line]
 
 
-def test_news_come_after_the_results_that_were_there(agent: Agent) -> None:
+def test_reports_are_sent_after_earlier_results(agent: Agent) -> None:
     agent.uplink.put(result(1), is_last=True)
     agent.uplink.send([TaskUnblocked(2)])
     assert agent.receive() == [result(1), TaskUnblocked(2)]
 
 
-def test_a_result_does_not_wait_for_a_task_that_takes_long(agent: Agent) -> None:
+def test_a_result_does_not_wait_for_a_long_task(agent: Agent) -> None:
     agent.uplink.start()
     agent.uplink.put(result(1), is_last=False)
     assert agent.receive() == [result(1)]
 
 
-def test_what_is_heard_in_the_middle_of_a_task_is_kept_in_its_order(agent: Agent) -> None:
+def test_messages_received_during_a_task_are_kept_in_their_order(agent: Agent) -> None:
     drop = ObjectInstruction(InstructionKind.DELETE, b"o" * 16, "", ())
     agent.send(drop, ResumeTask(4), EndProcessor("enough"), ResumeTask(5))
     agent.uplink.await_permission(5)
@@ -224,7 +224,7 @@ def test_what_is_heard_in_the_middle_of_a_task_is_kept_in_its_order(agent: Agent
     assert [next(received)[0], next(received)[0]] == [drop, EndProcessor("enough")]
 
 
-def test_permission_of_another_task_is_none(agent: Agent) -> None:
+def test_permission_for_another_task_is_ignored(agent: Agent) -> None:
     agent.send(ResumeTask(4))
     waiter = threading.Thread(target=agent.uplink.await_permission, args=(5,))
     waiter.start()
@@ -233,7 +233,7 @@ def test_permission_of_another_task_is_none(agent: Agent) -> None:
     assert not waiter.is_alive()
 
 
-def test_the_end_of_the_agent_ends_the_hearing(agent: Agent) -> None:
+def test_the_end_of_the_agent_ends_the_received_messages(agent: Agent) -> None:
     agent.send(EndProcessor("last words"))
     agent.channel.close()
     received = agent.uplink.receive()
@@ -246,7 +246,7 @@ def report(text: str) -> TaskOutput:
     return TaskOutput(1, OutputStream.REPORT, 7, 0, text)
 
 
-def test_of_many_reports_the_latest_travel_and_a_second_apart_at_most_four(agent: Agent) -> None:
+def test_of_many_progress_reports_only_the_latest_are_sent_at_a_limited_rate(agent: Agent) -> None:
     agent.uplink.start()
     started_ns = time.monotonic_ns()
     for number in range(20_000):

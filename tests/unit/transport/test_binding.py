@@ -18,7 +18,7 @@ from scaler.transport.binding import check_ipc_file, process_at, uid_at, user_at
 from scaler.transport.interface import AddressInUseError
 
 
-def test_ipc_file_that_another_program_listens_at_is_refused(tmp_path: Path) -> None:
+def test_an_ipc_file_at_which_another_program_listens_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "busy"
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
@@ -36,7 +36,7 @@ def test_ipc_path_that_is_an_ordinary_file_is_not_removed(tmp_path: Path) -> Non
     assert path.read_text() == "important"
 
 
-def test_no_file_and_that_of_a_killed_process_are_no_hindrance(tmp_path: Path) -> None:
+def test_a_missing_ipc_file_and_that_of_a_killed_process_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "stale"
     check_ipc_file(Endpoint.parse(f"ipc://{path}"))
     with socket.socket(socket.AF_UNIX) as killed:
@@ -54,11 +54,11 @@ def test_no_file_and_that_of_a_killed_process_are_no_hindrance(tmp_path: Path) -
         ("tcp://127.0.0.1:7", errno.EACCES, "Permission denied"),
     ],
 )
-def test_it_says_why_nothing_can_listen_there(address: str, number: int, reason: str) -> None:
+def test_the_error_names_why_an_address_cannot_be_listened_at(address: str, number: int, reason: str) -> None:
     assert re.fullmatch(f".*{reason}.*", why_cannot_listen(Endpoint.parse(address), zmq.ZMQError(number)))
 
 
-def test_the_system_tells_who_is_at_the_other_end() -> None:
+def test_the_system_reports_user_and_process_at_the_other_end() -> None:
     one, other = socket.socketpair()
     with one, other:
         assert (uid_at(one), process_at(one)) == (os.geteuid(), os.getpid())
@@ -74,12 +74,12 @@ class _OnMacOs:
         return struct.pack("=IIh2x16I", 0, 4711, 1, *[20] * 16)
 
 
-def test_macos_tells_the_user_in_another_structure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_is_read_from_the_structure_of_macos(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binding, "_LOCAL_PEERCRED", 1)
     assert uid_at(_OnMacOs()) == 4711  # type: ignore[arg-type]
 
 
-def test_where_the_system_tells_nobody_who_enters_is_this_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_counts_as_this_user_if_the_system_reports_no_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binding, "KNOWS_PEER_USERS", False)
     with socket.socket(socket.AF_UNIX) as alone:
         assert user_at(alone) == binding.name_of_user(os.geteuid())

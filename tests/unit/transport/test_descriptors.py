@@ -7,7 +7,7 @@ from scaler.ids import Connection
 from scaler.transport.descriptors import Descriptors, IdleConnections, OpenConnections
 
 
-def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
+def test_a_reused_descriptor_may_refer_to_both_connections() -> None:
     """A loss may be reported after the first message of the connection that has the descriptor now."""
     one, other, third = (Connection(name) for name in (b"one", b"other", b"third"))
     descriptors = Descriptors()
@@ -23,7 +23,7 @@ def test_a_descriptor_that_is_used_again_may_mean_both_connections() -> None:
     assert descriptors.known == {third: 8}
 
 
-def test_a_connection_whose_descriptor_was_closed_has_none_though_it_is_used_again() -> None:
+def test_a_connection_loses_its_closed_descriptor_even_if_that_is_reused() -> None:
     """The messages of the first connection may still be read, and closing it must not close the next one."""
     one, other = Connection(b"one"), Connection(b"other")
     descriptors = Descriptors()
@@ -42,7 +42,7 @@ def test_a_connection_whose_descriptor_was_closed_has_none_though_it_is_used_aga
     assert descriptors.present(one) == 8
 
 
-def test_what_is_no_peers_at_two_looks_in_a_row_is_idle() -> None:
+def test_a_connection_without_a_peer_at_two_successive_looks_is_idle() -> None:
     idle = IdleConnections()
     idle.open(5)
     idle.open(6)
@@ -51,7 +51,7 @@ def test_what_is_no_peers_at_two_looks_in_a_row_is_idle() -> None:
     assert idle.look({6}.__contains__) == [], "it is about to be closed"
 
 
-def test_what_became_a_peers_between_two_looks_is_not() -> None:
+def test_a_connection_that_got_a_peer_between_two_looks_is_not_idle() -> None:
     idle = IdleConnections()
     idle.open(5)
     assert idle.look({}.__contains__) == []
@@ -60,7 +60,7 @@ def test_what_became_a_peers_between_two_looks_is_not() -> None:
     assert idle.look({}.__contains__) == [5]
 
 
-def test_a_descriptor_that_is_used_again_is_a_new_connection() -> None:
+def test_a_reused_descriptor_is_a_new_connection() -> None:
     idle = IdleConnections()
     idle.open(5)
     assert idle.look({}.__contains__) == []
@@ -71,7 +71,7 @@ def test_a_descriptor_that_is_used_again_is_a_new_connection() -> None:
     assert idle.look({}.__contains__) == []
 
 
-def test_a_forked_process_closes_its_copies_of_the_connections_that_stand() -> None:
+def test_a_forked_process_closes_its_copies_of_open_connections() -> None:
     ours, theirs = socket.socketpair()
     ended, other = socket.socketpair()
     standing = OpenConnections()
@@ -86,7 +86,7 @@ def test_a_forked_process_closes_its_copies_of_the_connections_that_stand() -> N
         ours.detach()
 
 
-def test_a_descriptor_that_another_file_has_by_now_is_left_alone() -> None:
+def test_a_descriptor_reused_by_another_file_is_not_closed() -> None:
     ours, theirs = socket.socketpair()
     one, other = socket.socketpair()
     standing = OpenConnections()

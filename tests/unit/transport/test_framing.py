@@ -29,7 +29,7 @@ def inflow(frame_bytes: int = 10 * OUT_OF_BAND_BYTES, message_bytes: float = inf
     return ReceiveBuffer(frame_bytes, message_bytes)
 
 
-def test_a_lone_small_message_is_one_piece() -> None:
+def test_a_single_small_message_is_one_piece() -> None:
     assert pieces_of(b"header", []) == [b"\1\0\0\0\6\0\0\0header"]
 
 
@@ -40,7 +40,7 @@ def test_large_frames_are_not_copied_and_small_ones_are_joined() -> None:
     assert pieces[1].obj is large
 
 
-def test_frames_of_middle_size_leave_without_a_copy() -> None:
+def test_frames_of_medium_size_are_sent_without_a_copy() -> None:
     middle = [os.urandom(WRITTEN_ALONE_BYTES), os.urandom(30_000)]
     pieces = pieces_of(b"header", [middle[0], b"small", middle[1]])
     assert len(pieces) == 4
@@ -55,7 +55,7 @@ def test_frames_of_other_formats_count_in_bytes() -> None:
     assert frame == bytes(range(64))
 
 
-def test_what_came_can_be_written_to_and_shares_no_memory() -> None:
+def test_received_frames_are_writable_and_share_no_memory() -> None:
     large = os.urandom(OUT_OF_BAND_BYTES)
     known = inflow()
     stream = stream_of((b"h", [b"a", b"b", large, large]))
@@ -69,7 +69,7 @@ def test_what_came_can_be_written_to_and_shares_no_memory() -> None:
     assert frames[0].obj == b"\7", "a small frame keeps nothing but itself"
 
 
-def test_the_rest_of_a_frame_that_was_cut_is_read_where_it_stays_and_the_next_one_is_not_begun() -> None:
+def test_the_rest_of_a_partial_frame_is_read_in_place_without_the_next_frame() -> None:
     frames = [os.urandom(30_000) for _ in range(3)]
     stream, known = stream_of((b"h", frames)), inflow()
     assert known.take(stream[:40_000]) == []
@@ -100,14 +100,14 @@ def take_byte_by_byte(known: ReceiveBuffer, stream: bytes) -> None:
     ],
     ids=["HTTP", "ZeroMQ", "greeting", "no frame", "frames", "frame", "message"],
 )
-def test_garbage_is_known_before_it_takes_any_memory(stream: bytes) -> None:
+def test_garbage_is_refused_before_it_takes_memory(stream: bytes) -> None:
     with pytest.raises(GarbledError):
         inflow(1_000_000, 1_500_000).take(stream)
     with pytest.raises(GarbledError):
         take_byte_by_byte(inflow(1_000_000, 1_500_000), stream)
 
 
-def test_sizes_take_no_memory_before_the_frames_come() -> None:
+def test_announced_sizes_take_no_memory_before_the_frames_arrive() -> None:
     known = inflow(frame_bytes=LAZY_BYTES)
     sizes = [LAZY_BYTES - 1, LAZY_BYTES, OUT_OF_BAND_BYTES - 1] * 1000
     known.take(GREETING + struct.pack(f"<{1 + len(sizes)}I", len(sizes), *sizes) + b"x")
@@ -118,12 +118,12 @@ def test_sizes_take_no_memory_before_the_frames_come() -> None:
     assert isinstance(known.room.obj, mmap.mmap), "the system gives its pages one by one"
 
 
-def test_a_message_has_as_many_frames_as_are_allowed() -> None:
+def test_a_message_may_have_the_maximum_number_of_frames() -> None:
     [(header, frames)] = inflow().take(stream_of((b"h", [b""] * (FRAMES_MOST - 1))))
     assert (header, len(frames)) == (b"h", FRAMES_MOST - 1)
 
 
-def test_bytes_are_dropped_over_the_ends_of_pieces() -> None:
+def test_bytes_are_dropped_across_pieces() -> None:
     pieces = deque([b"ab", b"cde", b"f"])
     drop_bytes(pieces, 3)
     assert b"".join(pieces) == b"def"

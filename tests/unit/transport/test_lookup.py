@@ -18,7 +18,7 @@ def looked_up(lookup: Lookup) -> str:
     return lookup.problem
 
 
-def test_the_name_and_what_to_do_are_said() -> None:
+def test_the_problem_of_an_unknown_host_names_it_and_a_remedy() -> None:
     problem = looked_up(Lookup(Endpoint.parse(f"tcp://{UNKNOWN}:1")))
     assert problem.startswith(f"this machine cannot resolve the host name {UNKNOWN!r} (")
     assert problem.endswith(f"(getent hosts {UNKNOWN}), or give an IP address")
@@ -28,12 +28,12 @@ def test_the_name_and_what_to_do_are_said() -> None:
 @pytest.mark.parametrize(
     "address", ["tcp://localhost:1", "tcp://127.0.0.1:1", "tcp://[::1]:1", "ipc:///nowhere/socket", "inproc://a", ""]
 )
-def test_of_an_address_without_a_name_nothing_is_looked_up(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_without_a_host_name_is_not_looked_up(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "getaddrinfo")
     assert looked_up(Lookup(Endpoint.parse(address))) == ""
 
 
-def test_a_name_that_is_known_later_is_no_problem_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_name_that_resolves_later_is_no_longer_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[str] = []
     lookup = Lookup(Endpoint.parse(f"tcp://{UNKNOWN}:1"), reported.append)
     assert looked_up(lookup) == looked_up(lookup) != ""

@@ -54,7 +54,7 @@ def left_by(pid: int) -> Path:
 
 
 @pytest.mark.parametrize("n_bytes", [20, 66, 67, 80, 200])
-def test_a_place_fits_into_an_address_however_long_the_name_of_the_temporary_folder_is(
+def test_a_private_place_fits_into_an_address_with_any_temporary_folder(
     n_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="x" * (n_bytes - 13), dir="/tmp") as folder:
@@ -67,14 +67,14 @@ def test_a_place_fits_into_an_address_however_long_the_name_of_the_temporary_fol
         remove_private_folder(endpoint)
 
 
-def test_a_place_is_for_its_user_only_and_goes_with_all_that_is_in_it() -> None:
+def test_a_private_place_is_for_its_user_only_and_is_removed_with_its_files() -> None:
     file = place_of(endpoint := new_private_endpoint())
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     remove_private_folder(endpoint)
     assert not file.parent.exists()
 
 
-def test_a_place_whose_processes_have_ended_goes_when_another_is_made(ended: int) -> None:
+def test_a_private_place_whose_processes_have_ended_is_removed_with_the_next_new_one(ended: int) -> None:
     file = left_by(ended)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{file}_monitor")
@@ -83,7 +83,7 @@ def test_a_place_whose_processes_have_ended_goes_when_another_is_made(ended: int
     assert other.parent.exists()
 
 
-def test_a_place_stays_as_long_as_one_of_its_processes_lives(ended: int) -> None:
+def test_a_private_place_stays_while_one_of_its_processes_lives(ended: int) -> None:
     """A program whose scheduler has died starts another scheduler at the same address."""
     file = left_by(ended)
     keep_private_folder_for(Endpoint.parse(f"ipc://{file}"), os.getpid())
@@ -91,7 +91,7 @@ def test_a_place_stays_as_long_as_one_of_its_processes_lives(ended: int) -> None
     assert file.exists()
 
 
-def test_a_place_in_which_somebody_listens_stays(ended: int) -> None:
+def test_a_private_place_with_a_listener_stays(ended: int) -> None:
     """The processes of the place may run in another container."""
     file = left_by(ended)
     file.unlink()
@@ -105,7 +105,7 @@ def test_a_place_in_which_somebody_listens_stays(ended: int) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "12", "x\n"])
-def test_a_place_that_does_not_say_whose_it_is_stays(text: str | None, ended: int) -> None:
+def test_a_private_place_without_a_readable_list_of_users_stays(text: str | None, ended: int) -> None:
     file = left_by(ended)
     users = file.parent / "users"
     users.unlink() if text is None else users.write_text(text)
@@ -113,7 +113,9 @@ def test_a_place_that_does_not_say_whose_it_is_stays(text: str | None, ended: in
     assert file.exists()
 
 
-def test_links_and_folders_of_others_stay(ended: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_symbolic_links_and_folders_of_other_users_stay(
+    ended: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     file = left_by(ended)
     with monkeypatch.context() as other:
         other.setattr(os, "getuid", lambda: file.stat().st_uid + 1)
@@ -125,14 +127,14 @@ def test_links_and_folders_of_others_stay(ended: int, monkeypatch: pytest.Monkey
     assert (moved / file.name).exists()
 
 
-def test_other_files_in_a_place_stay(ended: int) -> None:
+def test_foreign_files_in_a_private_place_stay(ended: int) -> None:
     file = left_by(ended)
     (file.parent / "notes").write_text("mine")
     new_private_endpoint()
     assert [each.name for each in file.parent.iterdir()] == ["notes"]
 
 
-def test_what_is_to_be_imported_is_taken_once_and_goes_with_the_place() -> None:
+def test_the_imports_file_is_taken_once_and_removed_with_its_place() -> None:
     endpoint = new_private_endpoint()
     ours, theirs = ImportsFile.at(endpoint), ImportsFile.at(endpoint)
     assert ours is not None
@@ -149,7 +151,7 @@ def test_what_is_to_be_imported_is_taken_once_and_goes_with_the_place() -> None:
     assert theirs.take() == []
 
 
-def test_half_a_list_is_none() -> None:
+def test_an_incomplete_imports_file_is_ignored() -> None:
     endpoint = new_private_endpoint()
     place = ImportsFile.at(endpoint)
     assert place is not None
@@ -157,7 +159,7 @@ def test_half_a_list_is_none() -> None:
     assert place.take() == []
 
 
-def test_only_a_place_that_others_cannot_enter_says_what_to_import(temporary_folder: Path) -> None:
+def test_only_a_place_closed_to_other_users_has_an_imports_file(temporary_folder: Path) -> None:
     assert ImportsFile.at(Endpoint.parse("tcp://127.0.0.1:1")) is None
     assert ImportsFile.at(Endpoint.parse(f"ipc://{temporary_folder}/scheduler")) is None
     endpoint = new_private_endpoint()
@@ -165,7 +167,7 @@ def test_only_a_place_that_others_cannot_enter_says_what_to_import(temporary_fol
     assert ImportsFile.at(endpoint) is None
 
 
-def test_sockets_of_monitors_that_nobody_has_any_more_go_and_others_stay(temporary_folder: Path) -> None:
+def test_only_abandoned_sockets_of_monitors_are_removed(temporary_folder: Path) -> None:
     names = ["127.0.0.1_2345_monitor", "host_1_monitor", "127.0.0.1_7_monitor", "mine_monitor"]
     left, listening, young, other = files = [temporary_folder / name for name in names]
     plain = temporary_folder / "127.0.0.1_8_monitor"

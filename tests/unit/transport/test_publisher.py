@@ -56,14 +56,14 @@ def changes(publisher: Publisher, count: int) -> list[tuple[bool, bytes]]:
     return found
 
 
-def test_only_its_user_can_enter(publisher: Publisher, place: Path) -> None:
+def test_the_socket_of_a_publisher_is_accessible_to_its_user_only(publisher: Publisher, place: Path) -> None:
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     publisher.close()
     publisher.close()
     assert not place.exists()
 
 
-def test_each_viewer_is_told_of_and_the_last_one_that_leaves(
+def test_publisher_reports_each_new_viewer_and_the_end_of_the_last(
     publisher: Publisher, context: zmq.Context[zmq.Socket[bytes]]
 ) -> None:
     first = viewer(context, publisher, b"workers")
@@ -78,7 +78,9 @@ def test_each_viewer_is_told_of_and_the_last_one_that_leaves(
     assert changes(publisher, 1) == [(False, b"workers")]
 
 
-def test_what_is_no_subscription_is_ignored(publisher: Publisher, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+def test_messages_that_are_not_subscriptions_are_ignored(
+    publisher: Publisher, context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
     stranger = context.socket(zmq.XSUB)
     stranger.connect(publisher.endpoint.address)
     stranger.send(b"rubbish")
@@ -88,7 +90,7 @@ def test_what_is_no_subscription_is_ignored(publisher: Publisher, context: zmq.C
     stranger.close(linger=0)
 
 
-def test_a_slow_viewer_loses_messages_and_holds_nobody_up(
+def test_a_slow_viewer_loses_messages_and_delays_no_other_viewer(
     publisher: Publisher, context: zmq.Context[zmq.Socket[bytes]]
 ) -> None:
     slow = viewer(context, publisher, b"")
@@ -108,7 +110,7 @@ def test_a_slow_viewer_loses_messages_and_holds_nobody_up(
         each.close(linger=0)
 
 
-def test_what_a_dead_process_left_behind_is_replaced(place: Path) -> None:
+def test_a_socket_file_left_by_a_dead_process_is_replaced(place: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(place))
     assert place.exists()
@@ -147,7 +149,7 @@ def test_a_private_place_is_a_folder_that_only_its_user_can_enter() -> None:
 
 
 @pytest.mark.skipif(not unread.IS_SUPPORTED, reason="the system does not tell how much has come")
-def test_a_viewer_on_tcp_that_says_too_much_is_hung_up_on_and_others_hear_on(
+def test_a_viewer_on_tcp_that_sends_too_much_is_disconnected_and_other_viewers_are_not(
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
     publisher = Publisher(Endpoint.parse(free_address()))

@@ -94,17 +94,17 @@ def test_messages_go_both_ways_with_their_frames(pair: Pair) -> None:
     assert (header, list(map(bytes, frames))) == (b"answer", [b"three"])
 
 
-def test_receive_with_nothing_there_is_none(pair: Pair) -> None:
+def test_receive_without_a_message_returns_none(pair: Pair) -> None:
     assert pair.router.receive() is None
     assert pair.dealer.receive() is None
 
 
-def test_bound_address_has_the_port_that_was_taken(pair: Pair) -> None:
+def test_the_bound_address_has_the_port_that_was_assigned(pair: Pair) -> None:
     assert "*" not in pair.router.endpoint.address
     assert pair.router.endpoint.address.startswith(("tcp://127.0.0.1:", "tcp://[::1]:", "ipc:///"))
 
 
-def test_large_frames_arrive_in_the_memory_that_zeromq_received_them_in(pair: Pair) -> None:
+def test_large_received_frames_are_not_copied(pair: Pair) -> None:
     large = os.urandom(5_000_000)
     pair.dealer.send(b"header", [large, b"small"])
     _, _, frames = received(pair.router)
@@ -126,7 +126,7 @@ def test_only_large_frames_are_sent_without_a_copy(monkeypatch: pytest.MonkeyPat
     assert copies == [True, True, False, False]
 
 
-def test_message_to_a_peer_that_is_gone_raises(pair: Pair) -> None:
+def test_a_message_to_a_disconnected_peer_raises(pair: Pair) -> None:
     pair.dealer.close()
 
     def is_gone() -> bool:
@@ -139,14 +139,14 @@ def test_message_to_a_peer_that_is_gone_raises(pair: Pair) -> None:
     soon(is_gone, pair.router.descriptor)
 
 
-def test_message_to_a_connection_that_never_was_raises(pair: Pair) -> None:
+def test_a_message_to_an_unknown_connection_raises(pair: Pair) -> None:
     with pytest.raises(PeerGoneError):
         pair.router.send(b"\0nobody", b"header", [b"frame"])  # type: ignore[arg-type]
     pair.router.send(pair.connection, b"still works", [])
     assert received(pair.dealer)[0] == b"still works"
 
 
-def test_router_hears_once_which_peer_was_cut(context: Any, pair: Pair) -> None:
+def test_router_reports_each_lost_connection_once(context: Any, pair: Pair) -> None:
     other = DealerSocket(context, pair.router.endpoint)
     other.send(b"hello", [])
     connection, _, _ = received(pair.router)
@@ -170,7 +170,7 @@ def test_router_can_hang_up_on_a_peer(context: Any, pair: Pair) -> None:
     other.close()
 
 
-def test_router_hangs_up_on_connections_that_are_no_peers(context: zmq.Context[Any], pair: Pair) -> None:
+def test_router_hangs_up_on_connections_without_a_peer(context: zmq.Context[Any], pair: Pair) -> None:
     router, silent = pair.router, DealerSocket(context, pair.router.endpoint)
     soon(lambda: router.lost() or len(router._idle._open) == 2, router.monitor_descriptor)
     assert router.hang_up_on_idle({pair.connection}) == 0, "the connection counts as new at the first look"
@@ -197,7 +197,7 @@ def test_a_connection_that_does_not_finish_its_handshake_is_closed(
     router.close()
 
 
-def test_a_peer_that_chooses_its_routing_id_is_hung_up_on(context: zmq.Context[Any], pair: Pair) -> None:
+def test_a_peer_that_chooses_its_routing_id_is_disconnected(context: zmq.Context[Any], pair: Pair) -> None:
     with context.socket(zmq.DEALER) as peer:
         peer.setsockopt(zmq.LINGER, 0)
         peer.setsockopt(zmq.IPV6, "[" in pair.router.endpoint.address)
@@ -213,7 +213,7 @@ def test_a_peer_that_chooses_its_routing_id_is_hung_up_on(context: zmq.Context[A
     assert received(pair.dealer)[0] == b"still works"
 
 
-def test_router_holds_a_peer_back_that_sends_faster_than_it_reads(context: Any, pair: Pair) -> None:
+def test_router_applies_back_pressure_to_a_peer_that_sends_faster_than_it_reads(context: Any, pair: Pair) -> None:
     if IS_SUPPORTED and pair.router.endpoint.address.startswith("tcp"):
         return  # see the next test
     other = context.socket(zmq.DEALER)
@@ -288,7 +288,7 @@ def test_a_frame_that_is_too_large_ends_its_connection(context: Any) -> None:
         other.close()
 
 
-def test_nothing_is_remembered_of_connections_that_are_gone(pair: Pair) -> None:
+def test_lost_connections_are_forgotten(pair: Pair) -> None:
     pair.dealer.close()
     soon(pair.router.lost, pair.router.monitor_descriptor)
 
@@ -301,13 +301,13 @@ def test_nothing_is_remembered_of_connections_that_are_gone(pair: Pair) -> None:
     assert pair.router._descriptors._connections == {}
 
 
-def test_dealer_hears_that_the_router_was_cut(pair: Pair) -> None:
+def test_dealer_notices_that_the_router_was_closed(pair: Pair) -> None:
     assert not pair.dealer.was_cut()
     pair.router.close()
     soon(pair.dealer.was_cut, pair.dealer.monitor_descriptor)
 
 
-def test_dealer_without_a_router_waits_and_then_reaches_it(context: Any, address: str) -> None:
+def test_dealer_waits_for_its_router_and_then_reaches_it(context: Any, address: str) -> None:
     if "*" in address:
         host = address.removeprefix("tcp://").removesuffix(":*").strip("[]")
         with unix.create_server((host, 0), family=unix.AF_INET6 if ":" in host else unix.AF_INET) as free:
@@ -333,7 +333,7 @@ class Retries:
         self.monitor.close()
 
 
-def test_a_router_that_comes_back_after_long_is_not_kept_waiting(
+def test_the_pauses_of_a_dealer_between_attempts_to_connect_are_bounded(
     context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pauses between attempts to connect grow, but not for long."""
@@ -367,7 +367,7 @@ def test_any_shape_of_a_message_is_received(pair: Pair, context: Any, parts: lis
     stranger.close(linger=0)
 
 
-def test_bytes_that_are_no_zeromq_do_not_disturb(pair: Pair) -> None:
+def test_bytes_of_another_protocol_do_not_affect_other_connections(pair: Pair) -> None:
     if pair.router.endpoint.address.startswith("ipc://"):
         stranger = unix.socket(unix.AF_UNIX)
         stranger.connect(pair.router.endpoint.address.removeprefix("ipc://"))
@@ -400,7 +400,7 @@ def test_ipc_file_of_a_killed_process_is_taken_over(context: Any, tmp_path: Path
     pair.router.close()
 
 
-def test_ipc_file_belongs_to_its_user_alone(context: Any, tmp_path: Path) -> None:
+def test_an_ipc_file_is_accessible_to_its_user_only(context: Any, tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         pair = Pair(context, f"ipc://{tmp_path}/s")
@@ -412,7 +412,7 @@ def test_ipc_file_belongs_to_its_user_alone(context: Any, tmp_path: Path) -> Non
     pair.router.close()
 
 
-def test_address_that_cannot_be_is_refused_with_its_name(context: Any) -> None:
+def test_the_error_for_an_impossible_address_names_it(context: Any) -> None:
     with pytest.raises(OSError, match="ipc:///nowhere/at/all"):
         RouterSocket(context, Endpoint.parse("ipc:///nowhere/at/all"))
 
@@ -420,7 +420,7 @@ def test_address_that_cannot_be_is_refused_with_its_name(context: Any) -> None:
 # Closing
 
 
-def test_close_gives_what_was_sent_time_to_leave(pair: Pair) -> None:
+def test_close_waits_until_submitted_messages_are_sent(pair: Pair) -> None:
     pair.dealer.send(b"last words", [bytes(1_000_000)])
     pair.dealer.close(linger_seconds=5)
     assert received(pair.router)[1] == b"last words"
@@ -443,7 +443,9 @@ def test_context_can_end_after_close(address: str) -> None:
     ],
     ids=["HTTP", "ZMTP 1"],
 )
-def test_a_web_browser_and_old_peers_are_not_heard(context: zmq.Context[zmq.Socket[bytes]], words: bytes) -> None:
+def test_messages_of_web_browsers_and_old_peers_are_not_received(
+    context: zmq.Context[zmq.Socket[bytes]], words: bytes
+) -> None:
     """Without a security domain, libzmq reads what a web page posts as messages of its first protocol."""
     pair = Pair(context, "tcp://127.0.0.1:*")
     port = int(pair.router.endpoint.address.rpartition(":")[2])
@@ -460,7 +462,7 @@ def test_a_web_browser_and_old_peers_are_not_heard(context: zmq.Context[zmq.Sock
     pair.router.close()
 
 
-def test_a_message_of_very_many_frames_is_none(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+def test_a_message_of_too_many_frames_is_received_without_frames(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     pair = Pair(context, "tcp://127.0.0.1:*")
     pair.dealer.send(b"header", [b""] * (sockets.FRAMES_MOST + 5))
     pair.dealer.send(b"the next", [])
@@ -485,7 +487,7 @@ def test_a_frame_that_is_too_large_ends_its_connection_at_the_dealer(
     pair.router.close()
 
 
-def test_a_peer_leaves_it_to_its_conversation_how_long_a_scheduler_may_be_silent(
+def test_a_dealer_does_not_end_a_silent_connection(
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
     router = RouterSocket(context, Endpoint.parse("tcp://127.0.0.1:*"), silence_seconds=60)
@@ -517,7 +519,7 @@ with zmq.Context() as context:
 
 @pytest.mark.more
 @pytest.mark.processes
-def test_a_router_survives_that_a_connection_is_reset_which_it_holds_back(
+def test_a_router_survives_the_reset_of_a_connection_under_back_pressure(
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:
     """With ZeroMQ heartbeats (one every 5 s), libzmq aborts the process here."""
@@ -537,7 +539,7 @@ def test_a_router_survives_that_a_connection_is_reset_which_it_holds_back(
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
-def test_a_connection_whose_other_end_answers_nothing_is_closed_after_the_time_out(context: Any) -> None:
+def test_an_unresponsive_connection_is_closed_by_the_system_after_a_timeout(context: Any) -> None:
     """The system closes it. The test checks only the options, to save the time."""
     pair = Pair(context, "tcp://127.0.0.1:*")
     assert pair.router.receive() is None
@@ -559,7 +561,7 @@ def is_gone(say: Callable[[], Any]) -> bool:
     return False
 
 
-def test_inproc_messages_go_both_ways_whoever_was_first(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+def test_inproc_messages_go_both_ways_if_the_dealer_was_first(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     dealer = DealerSocket(context, Endpoint.parse("inproc://a"))
     dealer.send(b"early", [b"frame"])
     router = RouterSocket(context, Endpoint.parse("inproc://a"))
@@ -573,7 +575,7 @@ def test_inproc_messages_go_both_ways_whoever_was_first(context: zmq.Context[zmq
     router.close()
 
 
-def test_what_arrives_inproc_is_a_copy(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+def test_frames_received_over_inproc_are_copies(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     pair = Pair(context, "inproc://a")
     mine = bytearray(b"x" * 2 * OUT_OF_BAND_BYTES)
     pair.router.send(pair.connection, b"", [mine])
@@ -584,7 +586,7 @@ def test_what_arrives_inproc_is_a_copy(context: zmq.Context[zmq.Socket[bytes]]) 
     pair.router.close()
 
 
-def test_last_words_inproc_arrive_after_the_end(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+def test_inproc_messages_sent_before_the_close_arrive_after_it(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     pair = Pair(context, "inproc://a")
     for number in range(100):
         pair.dealer.send(b"%d" % number, [])
@@ -594,7 +596,7 @@ def test_last_words_inproc_arrive_after_the_end(context: zmq.Context[zmq.Socket[
     pair.router.close()
 
 
-def test_a_closed_end_inproc_is_noticed_by_who_says_something(context: zmq.Context[zmq.Socket[bytes]]) -> None:
+def test_sending_to_a_closed_inproc_end_raises(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     pair = Pair(context, "inproc://a")
     pair.router.close()
     soon(lambda: is_gone(lambda: pair.dealer.send(b"", [b"frame"])))

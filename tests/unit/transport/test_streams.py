@@ -166,7 +166,7 @@ def test_messages_go_both_ways_with_their_frames(pair: Pair) -> None:
     pair.still_works()
 
 
-def test_both_ends_may_say_much_before_they_read(pair: Pair) -> None:
+def test_both_ends_may_send_large_messages_before_they_read(pair: Pair) -> None:
     large = os.urandom(FRAME_BYTES)
     pair.dialer.send(b"there", [large])
     pair.listener.send(pair.connection, b"back", [large])
@@ -183,7 +183,7 @@ def test_both_ends_may_say_much_before_they_read(pair: Pair) -> None:
     pair.still_works()
 
 
-def test_receive_with_nothing_there_is_none_and_asks_the_system_only_if_something_may_have_come(pair: Pair) -> None:
+def test_receive_without_a_message_returns_none_and_reads_only_if_expected(pair: Pair) -> None:
     assert pair.listener.receive() is None
     assert pair.dialer.receive() is None
     pair.dialer.send(b"question", [])
@@ -193,7 +193,7 @@ def test_receive_with_nothing_there_is_none_and_asks_the_system_only_if_somethin
     assert pair.listener.receive() == (pair.connection, b"question", [])
 
 
-def test_messages_that_came_together_are_there_without_another_look(pair: Pair) -> None:
+def test_messages_that_arrived_together_need_no_further_read(pair: Pair) -> None:
     for number in range(100):
         pair.listener.send(pair.connection, b"%d" % number, [])
     assert received(pair.dialer)[0] == b"0"
@@ -202,7 +202,7 @@ def test_messages_that_came_together_are_there_without_another_look(pair: Pair) 
     assert not pair.dialer.has_message()
 
 
-def test_a_lone_message_is_one_call_of_the_system_at_each_end(pair: Pair) -> None:
+def test_a_single_message_is_one_system_call_at_each_end(pair: Pair) -> None:
     calls = []
 
     class Counted:
@@ -235,7 +235,7 @@ def test_each_dialer_is_another_connection(pair: Pair) -> None:
 # Ends
 
 
-def test_message_to_a_connection_that_is_gone_or_never_was_raises(pair: Pair) -> None:
+def test_a_message_to_a_lost_or_unknown_connection_raises(pair: Pair) -> None:
     with pytest.raises(PeerGoneError):
         pair.listener.send(Connection(b"nobody"), b"header", [b"frame"])
     pair.still_works()
@@ -244,7 +244,7 @@ def test_message_to_a_connection_that_is_gone_or_never_was_raises(pair: Pair) ->
         pair.listener.send(pair.connection, b"anybody there?", [])
 
 
-def test_what_was_said_before_the_end_is_heard_behind_it(pair: Pair) -> None:
+def test_messages_sent_before_the_end_of_a_connection_are_still_received(pair: Pair) -> None:
     for number in range(100):
         pair.dialer.send(b"%d" % number, [])
     pair.listener.send(pair.connection, b"it does not read this", [])
@@ -255,7 +255,7 @@ def test_what_was_said_before_the_end_is_heard_behind_it(pair: Pair) -> None:
     assert lost(pair.listener) == [pair.connection]
 
 
-def test_listener_hears_once_which_connection_has_ended_and_remembers_nothing_of_it(pair: Pair) -> None:
+def test_listener_reports_each_lost_connection_once_and_forgets_it(pair: Pair) -> None:
     other = pair.dial()
     other.send(b"hello", [])
     connection, _, _ = received(pair.listener)
@@ -266,7 +266,7 @@ def test_listener_hears_once_which_connection_has_ended_and_remembers_nothing_of
     pair.still_works()
 
 
-def test_listener_can_hang_up_and_still_hears_what_has_come(pair: Pair) -> None:
+def test_listener_can_hang_up_and_still_receives_earlier_messages(pair: Pair) -> None:
     other = pair.dial()
     other.send(b"hello", [])
     connection, _, _ = received(pair.listener)
@@ -280,7 +280,7 @@ def test_listener_can_hang_up_and_still_hears_what_has_come(pair: Pair) -> None:
     pair.still_works()
 
 
-def test_listener_hangs_up_on_connections_that_are_no_peers(pair: Pair) -> None:
+def test_listener_hangs_up_on_connections_without_a_peer(pair: Pair) -> None:
     with pair.stranger() as silent:
         soon(lambda: pair.listener.receive() or len(pair.listener._streams) == 2, pair.listener)
         assert pair.listener.hang_up_on_idle({pair.connection}) == 0, "the connection counts as new at the first look"
@@ -292,7 +292,7 @@ def test_listener_hangs_up_on_connections_that_are_no_peers(pair: Pair) -> None:
     assert pair.listener.hang_up_on_idle(()) == 1, "its session has ended"
 
 
-def test_dialer_hears_once_that_it_was_cut_behind_all_that_came(pair: Pair) -> None:
+def test_dialer_reports_its_lost_connection_once_after_all_received_messages(pair: Pair) -> None:
     assert not pair.dialer.was_cut()
     for number in range(100):
         pair.listener.send(pair.connection, b"%d" % number, [])
@@ -305,7 +305,7 @@ def test_dialer_hears_once_that_it_was_cut_behind_all_that_came(pair: Pair) -> N
     pair.dialer.send(b"nor this", [])
 
 
-def test_close_gives_what_was_sent_time_to_leave(pair: Pair) -> None:
+def test_close_waits_until_submitted_messages_are_sent(pair: Pair) -> None:
     pair.dialer.send(b"last words", [bytes(FRAME_BYTES)])
     closing = threading.Thread(target=pair.dialer.close, args=(PATIENCE_SECONDS,))
     closing.start()
@@ -313,7 +313,7 @@ def test_close_gives_what_was_sent_time_to_leave(pair: Pair) -> None:
     closing.join()
 
 
-def test_nothing_is_left_open_after_close(tmp_path: Path) -> None:
+def test_close_leaves_no_descriptor_or_file(tmp_path: Path) -> None:
     before = open_things()
     pair = Pair(ipc_address(tmp_path / "s"))
     alone: Any = Streams(Endpoint.parse(ipc_address(tmp_path / "nobody"))).dial()
@@ -324,7 +324,7 @@ def test_nothing_is_left_open_after_close(tmp_path: Path) -> None:
     assert (open_things() - before, list(tmp_path.iterdir())) == (set(), [])
 
 
-def test_a_forked_process_neither_ends_a_connection_nor_keeps_it(pair: Pair) -> None:
+def test_a_forked_process_neither_ends_a_connection_nor_keeps_it_open(pair: Pair) -> None:
     other = pair.dial()
     other.send(b"hello", [])
     connection, _, _ = received(pair.listener)
@@ -347,7 +347,7 @@ def test_a_forked_process_neither_ends_a_connection_nor_keeps_it(pair: Pair) -> 
 # Addresses
 
 
-def test_dialer_without_a_listener_waits_and_then_reaches_it(tmp_path: Path) -> None:
+def test_dialer_waits_for_its_listener_and_then_reaches_it(tmp_path: Path) -> None:
     endpoint = Endpoint.parse(ipc_address(tmp_path / "s"))
     dialer: Any = Streams(endpoint).dial()
     dialer.send(b"early", [bytes(1_000_000)])
@@ -368,7 +368,7 @@ def test_dialer_without_a_listener_waits_and_then_reaches_it(tmp_path: Path) -> 
     listener.close()
 
 
-def test_a_listener_that_comes_back_after_long_is_not_kept_waiting(
+def test_the_pauses_of_a_dialer_between_attempts_to_connect_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pauses between attempts to connect grow, but not for long."""
@@ -399,14 +399,14 @@ def test_file_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
     Pair(ipc_address(tmp_path / "stale")).close()
 
 
-def test_file_that_is_no_socket_stays(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_socket_is_kept(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("mine")
     with pytest.raises(FileExistsError, match="not a socket"):
         Streams(Endpoint.parse(ipc_address(tmp_path / "data"))).listen(60)
     assert (tmp_path / "data").read_text() == "mine"
 
 
-def test_file_belongs_to_its_user_alone(tmp_path: Path) -> None:
+def test_the_socket_file_of_a_listener_is_accessible_to_its_user_only(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         pair = Pair(ipc_address(tmp_path / "s"))
@@ -417,7 +417,7 @@ def test_file_belongs_to_its_user_alone(tmp_path: Path) -> None:
     pair.close()
 
 
-def test_a_private_place_goes_with_its_listener() -> None:
+def test_a_private_place_is_removed_with_its_listener() -> None:
     listener = Streams(Endpoint.parse("ipc://*")).listen(60)
     assert listener.endpoint.file is not None
     folder = listener.endpoint.file.parent
@@ -429,7 +429,7 @@ def test_a_private_place_goes_with_its_listener() -> None:
 @pytest.mark.parametrize(
     ("path", "number"), [("/nowhere/at/all", errno.ENOENT), ("/tmp/" + 200 * "x", errno.ENAMETOOLONG)]
 )
-def test_address_that_cannot_be_is_refused_with_its_name(path: str, number: int) -> None:
+def test_the_error_for_an_impossible_address_names_it(path: str, number: int) -> None:
     before = open_things()
     with pytest.raises(OSError, match=f"cannot listen at ipc://{path}") as caught:
         Streams(Endpoint.parse(ipc_address(path))).listen(60)
@@ -437,7 +437,7 @@ def test_address_that_cannot_be_is_refused_with_its_name(path: str, number: int)
     assert open_things() <= before
 
 
-def test_address_that_cannot_be_dialled_says_so() -> None:
+def test_the_error_for_an_address_that_cannot_be_dialled_has_the_reason() -> None:
     before = open_things()
     with pytest.raises(OSError, match="too long"):
         Streams(Endpoint.parse(ipc_address("/tmp/" + 200 * "x"))).dial()
@@ -452,7 +452,7 @@ def test_address_that_cannot_be_dialled_says_so() -> None:
     [b"GET / HTTP/1.1\r\n\r\n", b"\xff\0\0\0\0\0\0\0\1\x7f\3", GREETING + struct.pack("<II", 1, FRAME_BYTES + 1)],
     ids=["HTTP", "ZeroMQ", "frame"],
 )
-def test_whoever_says_garbage_is_hung_up_on(pair: Pair, words: bytes) -> None:
+def test_a_peer_that_sends_garbage_is_disconnected(pair: Pair, words: bytes) -> None:
     with pair.stranger() as stranger:
         stranger.sendall(words)
         [connection] = lost(pair.listener)
@@ -461,7 +461,7 @@ def test_whoever_says_garbage_is_hung_up_on(pair: Pair, words: bytes) -> None:
     pair.still_works()
 
 
-def test_garbage_behind_messages_ends_the_connection_and_they_are_heard(pair: Pair) -> None:
+def test_garbage_behind_messages_ends_the_connection_and_the_messages_are_received(pair: Pair) -> None:
     with pair.stranger() as stranger:
         message = b"".join(pieces_of(b"hello", []))
         stranger.sendall(GREETING + message)
@@ -470,7 +470,7 @@ def test_garbage_behind_messages_ends_the_connection_and_they_are_heard(pair: Pa
         assert lost(pair.listener) == [connection]
 
 
-def test_half_a_message_keeps_nobody_waiting_and_takes_no_memory(pair: Pair) -> None:
+def test_an_incomplete_message_delays_no_other_peer_and_takes_no_memory(pair: Pair) -> None:
     with pair.stranger() as half, pair.stranger() as less:
         half.sendall(GREETING + struct.pack("<II", 1, FRAME_BYTES) + b"x")
         less.sendall(GREETING[:3])
@@ -481,7 +481,7 @@ def test_half_a_message_keeps_nobody_waiting_and_takes_no_memory(pair: Pair) -> 
     assert len({*lost(pair.listener), *pair.listener.lost()}) >= 1
 
 
-def test_a_listener_that_says_garbage_is_no_scheduler(tmp_path: Path) -> None:
+def test_a_listener_that_sends_garbage_ends_the_connection_of_the_dialer(tmp_path: Path) -> None:
     with unix.socket(unix.AF_UNIX) as other:
         other.bind(str(tmp_path / "s"))
         other.listen()
@@ -494,7 +494,7 @@ def test_a_listener_that_says_garbage_is_no_scheduler(tmp_path: Path) -> None:
         dialer.close()
 
 
-def test_a_peer_that_sends_faster_than_is_read_is_held_back(pair: Pair) -> None:
+def test_a_peer_that_sends_faster_than_the_listener_reads_gets_back_pressure(pair: Pair) -> None:
     with pair.stranger() as other:
         other.setblocking(False)
         message = b"".join(pieces_of(bytes(50_000), []))
@@ -526,7 +526,7 @@ def take_all_descriptors(spare: list[int]) -> None:
             spare.append(os.dup(0))
 
 
-def test_without_descriptors_nobody_is_let_in_until_there_are_some(pair: Pair) -> None:
+def test_without_free_descriptors_no_connection_is_accepted_until_some_are_free(pair: Pair) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with pair.stranger() as waiting:
         used = open_descriptors()[-1]

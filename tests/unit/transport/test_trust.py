@@ -33,7 +33,7 @@ def asked(endpoint: Endpoint) -> str:
         return why_not_trusted(endpoint, peer)
 
 
-def test_this_user_is_trusted(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_of_this_user_or_of_root_is_trusted(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(shared / "s"))
         listener.listen()
@@ -56,7 +56,7 @@ def test_another_user_is_trusted_only_if_named(shared: Path) -> None:
     assert asked(endpoint.trusting((4711,))) != ""
 
 
-def test_where_the_system_does_not_tell_only_a_private_folder_is_trusted(
+def test_only_a_private_folder_is_trusted_if_the_system_does_not_report_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trust, "KNOWS_PEER_USERS", False)
@@ -68,7 +68,7 @@ def test_where_the_system_does_not_tell_only_a_private_folder_is_trusted(
         assert "this system does not report which user listens at" in asked(endpoint_in(tmp_path).trusting((NOBODY,)))
 
 
-def test_a_folder_is_private_if_nobody_else_can_write_or_replace_it(tmp_path: Path) -> None:
+def test_a_folder_is_private_if_no_other_user_can_write_or_replace_it(tmp_path: Path) -> None:
     inner = tmp_path / "outer" / "inner"
     inner.mkdir(parents=True)
     assert is_private(inner)
@@ -90,7 +90,7 @@ def test_a_folder_is_private_if_nobody_else_can_write_or_replace_it(tmp_path: Pa
         assert not is_private(inner)
 
 
-def test_the_end_of_a_connection_is_the_end_of_its_check(shared: Path) -> None:
+def test_the_check_of_a_connection_ends_with_it(shared: Path) -> None:
     check = ListenerCheck(endpoint_in(shared))
     with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as peer:
         listener.bind(str(shared / "s"))
@@ -108,7 +108,7 @@ def test_the_end_of_a_connection_is_the_end_of_its_check(shared: Path) -> None:
 
 
 @needs_root
-def test_over_zeromq_nothing_is_sent_to_another_user_who_listens_in_a_folder_of_all(
+def test_over_zeromq_no_message_goes_to_another_users_listener_in_a_shared_folder(
     shared: Path, stranger: Stranger
 ) -> None:
     transport = ZeroMQ(endpoint_in(shared))
@@ -125,7 +125,7 @@ def test_over_zeromq_nothing_is_sent_to_another_user_who_listens_in_a_folder_of_
     assert int(received.split()[1]) <= 64, "the greeting of ZeroMQ"
 
 
-def test_over_zeromq_what_was_sent_waits_for_the_check_in_a_folder_of_all(shared: Path) -> None:
+def test_over_zeromq_messages_wait_for_the_check_in_a_shared_folder(shared: Path) -> None:
     transport = ZeroMQ(endpoint_in(shared))
     first = transport.dial()
     wait_until(first.was_cut, "nobody listens")
@@ -150,7 +150,7 @@ def test_over_zeromq_what_was_sent_waits_for_the_check_in_a_folder_of_all(shared
 
 @needs_root
 @pytest.mark.skipif(not ARE_SUPPORTED, reason="there are no streams here")
-def test_a_peer_that_knocks_sends_nothing_to_another_user_who_begins_to_listen(shared: Path) -> None:
+def test_a_dialer_that_waits_sends_no_message_to_a_listener_of_another_user(shared: Path) -> None:
     transport = Streams(endpoint_in(shared))
     dialer = transport.dial()
     stranger = None

@@ -43,20 +43,20 @@ def counting(ends: tuple[socket.socket, socket.socket]) -> tuple[Unread, int]:
     return unread, descriptor
 
 
-def test_what_has_come_is_known_to_the_system(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_the_system_counts_the_received_bytes_of_a_connection(ends: tuple[socket.socket, socket.socket]) -> None:
     send(ends, 50_000)
     assert received_bytes(ends[1].fileno()) == 50_000
 
 
-def test_a_descriptor_that_is_no_connection_has_nothing() -> None:
+def test_a_descriptor_without_a_connection_has_no_count_of_received_bytes() -> None:
     assert received_bytes(10**6) is None
 
 
-def test_heads_of_frames_count() -> None:
+def test_the_size_of_a_frame_includes_its_head() -> None:
     assert [size_on_its_way(n_bytes) for n_bytes in (0, 255, 256)] == [2, 257, 265]
 
 
-def test_who_sends_more_than_is_read_is_found(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_a_connection_with_too_many_unread_bytes_is_found(ends: tuple[socket.socket, socket.socket]) -> None:
     unread, descriptor = Unread(MOST), ends[1].fileno()
     unread.open(descriptor)
     send(ends, 3 * MOST)
@@ -72,7 +72,7 @@ def test_who_sends_more_than_is_read_is_found(ends: tuple[socket.socket, socket.
     assert not unread.counts
 
 
-def test_what_was_read_is_no_hindrance(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_bytes_that_were_read_do_not_count_as_unread(ends: tuple[socket.socket, socket.socket]) -> None:
     unread, descriptor = counting(ends)
     send(ends, 2 * MOST)
     unread.read(descriptor, iter([1000 - 9] * (2 * MOST // 1000)))
@@ -82,7 +82,7 @@ def test_what_was_read_is_no_hindrance(ends: tuple[socket.socket, socket.socket]
     assert not unread.counts
 
 
-def test_short_frames_count_as_what_they_take(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_short_frames_count_with_their_memory(ends: tuple[socket.socket, socket.socket]) -> None:
     unread, descriptor = counting(ends)
     send(ends, MOST * 3 // 4)
     assert unread.look(LARGE) == []
@@ -90,7 +90,7 @@ def test_short_frames_count_as_what_they_take(ends: tuple[socket.socket, socket.
     assert unread.look(LARGE) == [descriptor]
 
 
-def test_without_growth_nothing_is_counted(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_unread_bytes_are_not_counted_while_memory_does_not_grow(ends: tuple[socket.socket, socket.socket]) -> None:
     unread = Unread(MOST)
     unread.open(ends[1].fileno())
     for resident_bytes in (LARGE, LARGE + GROWN_BYTES, LARGE // 2, 0):

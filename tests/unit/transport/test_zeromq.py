@@ -30,7 +30,7 @@ def soon(look: Callable[[], Any], descriptor: int) -> Any:
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:*", "inproc://here"])
-def test_a_message_goes_each_way_and_everything_is_given_back(address: str) -> None:
+def test_transports_send_messages_both_ways_and_release_their_contexts(address: str) -> None:
     scheduler = open_transport(Endpoint.parse(address))
     listener = scheduler.listen(60)
     peer = open_transport(listener.endpoint)
@@ -48,7 +48,7 @@ def test_a_message_goes_each_way_and_everything_is_given_back(address: str) -> N
     assert all(context.closed for context in contexts)
 
 
-def test_an_address_that_is_taken_says_so() -> None:
+def test_listening_at_an_address_in_use_raises() -> None:
     first, second = open_transport(Endpoint.parse("ipc://*")), None
     listener = first.listen(60)
     second = open_transport(listener.endpoint)
@@ -59,14 +59,14 @@ def test_an_address_that_is_taken_says_so() -> None:
     first.close()
 
 
-def test_an_address_that_is_none_cannot_be_dialled() -> None:
+def test_a_malformed_address_cannot_be_dialled() -> None:
     transport = open_transport(Endpoint.parse("nonsense"))
     with pytest.raises(OSError):
         transport.dial()
     transport.close()
 
 
-def test_all_inside_one_process_share_a_context_as_long_as_anybody_uses_it() -> None:
+def test_inproc_transports_share_a_context_while_any_of_them_is_open() -> None:
     first, second, other = (
         open_transport(Endpoint.parse("inproc://a")),
         open_transport(Endpoint.parse("inproc://b")),
@@ -85,7 +85,7 @@ def test_all_inside_one_process_share_a_context_as_long_as_anybody_uses_it() -> 
     assert context_of(first).closed
 
 
-def test_the_next_one_after_the_last_has_left_is_another() -> None:
+def test_an_inproc_transport_gets_a_new_context_after_the_last_was_closed() -> None:
     first = open_transport(Endpoint.parse("inproc://a"))
     first.close()
     second = open_transport(Endpoint.parse("inproc://a"))
@@ -95,7 +95,7 @@ def test_the_next_one_after_the_last_has_left_is_another() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_fork_has_a_context_of_its_own() -> None:
+def test_a_forked_process_has_its_own_context() -> None:
     transport = open_transport(Endpoint.parse("inproc://a"))
     pid = os.fork()
     if pid == 0:

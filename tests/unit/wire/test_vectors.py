@@ -30,7 +30,7 @@ VECTORS = [
 ]
 
 
-def test_vectors_are_those_that_the_program_makes() -> None:
+def test_vectors_equal_the_output_of_make_vectors() -> None:
     """To update them: python -m tests.support.make_vectors. If old bytes changed their meaning, raise the protocol's
     version.
     """
@@ -46,7 +46,7 @@ def test_every_kind_of_item_has_vectors(direction: Direction) -> None:
 
 
 @pytest.mark.parametrize(("direction", "vector"), VECTORS)
-def test_vector_is_read_as_what_it_means(direction: Direction, vector: Any) -> None:
+def test_a_vector_is_decoded_to_its_meaning(direction: Direction, vector: Any) -> None:
     frames = list(map(bytes.fromhex, vector["frames"]))
     batches = decode(direction, bytes.fromhex(vector["header"]), frames)
     assert [union_name(type(batch).item) for batch in batches] == [batch["kind"] for batch in vector["batches"]]
@@ -55,7 +55,7 @@ def test_vector_is_read_as_what_it_means(direction: Direction, vector: Any) -> N
 
 
 @pytest.mark.parametrize(("direction", "vector"), VECTORS)
-def test_what_a_vector_means_is_written_as_the_same_bytes(direction: Direction, vector: Any) -> None:
+def test_the_meaning_of_a_vector_is_encoded_to_its_bytes(direction: Direction, vector: Any) -> None:
     """Another codec may make other choices; this one has no reason to change them."""
     items = items_from_json(direction, vector["batches"])
     header, frames = encode_message(direction, items, vector["number"], vector["heard"])
@@ -76,7 +76,7 @@ def test_bad_vector_is_refused(vector: Any) -> None:
         decode(direction, bytes.fromhex(vector["header"]), list(map(bytes.fromhex, vector["frames"])))
 
 
-def test_parts_of_payloads_are_read_as_what_they_mean() -> None:
+def test_parts_of_payloads_are_decoded_to_their_meaning() -> None:
     parts = load("parts")
     failure = TaskFailure.decode(bytes.fromhex(parts["taskFailure"]["payload"]))
     meaning = {**failure._asdict(), **{key: getattr(failure, key).hex() for key in ("exception", "task_id", "place")}}
@@ -115,7 +115,7 @@ def test_frames_of_arguments_are_taken_in_the_order_of_the_block() -> None:
     assert keywords == {part["meaning"][2]["name"]: last}
 
 
-def test_arguments_of_a_node_become_those_of_its_task() -> None:
+def test_arguments_of_a_node_become_the_arguments_of_its_task() -> None:
     part = load("parts")["argumentsOfNode"]
     position = int.from_bytes(bytes.fromhex(part["meaning"][0]["data"]), "little")
     results = {position: (VALUE, bytes.fromhex(part["result"]))}

@@ -37,12 +37,12 @@ def call_of(function: Any) -> EngineCall:
         ("builtins:dict", "returned dict, not a concurrent.futures.Executor"),
     ],
 )
-def test_what_is_no_factory_is_refused_with_a_sentence(text: str, sentence: str) -> None:
+def test_a_malformed_factory_is_refused_with_the_reason(text: str, sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         futures_engine(text, 1, print)
 
 
-def test_a_call_runs_and_its_result_says_how_it_ended() -> None:
+def test_the_result_of_a_call_has_its_status() -> None:
     engine = futures_engine("concurrent.futures:ThreadPoolExecutor", 1, print)
     result = engine.submit(call_of(dict)).result(10)
     assert (result.status, result.attempt) == (TaskStatus.SUCCESS, 7)
@@ -51,7 +51,7 @@ def test_a_call_runs_and_its_result_says_how_it_ended() -> None:
     engine.close()
 
 
-def test_an_executor_that_is_broken_is_replaced() -> None:
+def test_a_broken_executor_is_replaced() -> None:
     class Breaks(Executor):
         def submit(self, *_arguments: Any, **_keywords: Any) -> Future[Any]:
             raise BrokenExecutor("on purpose")

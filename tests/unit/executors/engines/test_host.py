@@ -104,7 +104,7 @@ def test_a_result_goes_to_the_agent(bench: Bench) -> None:
     assert (type(result), result.attempt, result.payload) == (RunResult, 1, b"done")
 
 
-def test_a_cancel_reaches_a_call_that_the_engine_is_just_taking(bench: Bench) -> None:
+def test_a_cancel_reaches_a_call_while_the_engine_accepts_it(bench: Bench) -> None:
     bench.engine.may_take.clear()
     task = bench.run(1)
     assert bench.engine.asked.wait(10)
@@ -116,7 +116,7 @@ def test_a_cancel_reaches_a_call_that_the_engine_is_just_taking(bench: Bench) ->
     assert bench.engine.futures[0].cancelled()
 
 
-def test_what_is_no_result_of_a_call_is_a_failure_of_its_task(bench: Bench) -> None:
+def test_a_return_value_that_is_not_a_result_fails_its_task(bench: Bench) -> None:
     bench.run(1)
     assert bench.engine.taken.acquire(timeout=10)
     bench.engine.futures[0].set_result("something else")
@@ -125,7 +125,7 @@ def test_what_is_no_result_of_a_call_is_a_failure_of_its_task(bench: Bench) -> N
     assert result.failure == "TypeError: the engine returned str instead of the result of the call"
 
 
-def test_the_host_says_how_many_tasks_its_engine_can_run_and_each_change() -> None:
+def test_the_host_reports_the_capacity_of_its_engine_and_each_change() -> None:
     class Elastic(Engine):
         def follow(self, changed: Callable[[int], None]) -> None:
             self.changed = changed
@@ -151,7 +151,7 @@ def test_the_host_says_how_many_tasks_its_engine_can_run_and_each_change() -> No
 
 
 @pytest.mark.processes
-def test_a_host_whose_agent_has_ended_before_it_is_ready_ends_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_host_whose_agent_ends_during_the_start_ends_silently(capfd: pytest.CaptureFixture[str]) -> None:
     ours, theirs = socket.socketpair()
     settings = HostSettings(
         "scaler.executors.engines.engine:futures_engine", "futures://concurrent.futures:ThreadPoolExecutor", 1, "", ""

@@ -17,5 +17,5 @@ def forty(engine: str) -> int:
     ("function", "engine", "capacity"),
     [("forty", "some://where", 40), ("forty", "some://where/else", 0), ("nothing", "some://where", None)],
 )
-def test_it_says_what_the_engine_says_or_nothing(function: str, engine: str, capacity: int | None) -> None:
+def test_the_probe_returns_the_capacity_of_the_engine_or_none(function: str, engine: str, capacity: int | None) -> None:
     assert ask_capacity(f"tests.unit.executors.engines.test_probe:{function}", engine) == capacity

@@ -52,7 +52,7 @@ class Bench:
         return [item.attempt for batch in self.link.take(Batch.__class_getitem__(kind)) for item in batch]
 
 
-def test_one_task_at_a_time_is_handed_to_the_host() -> None:
+def test_one_task_at_a_time_is_sent_to_the_host() -> None:
     bench = Bench()
     first, second = bench.run(), bench.run()
     assert bench.handed() == [first]
@@ -64,7 +64,7 @@ def test_one_task_at_a_time_is_handed_to_the_host() -> None:
     assert bench.handed() == [second]
 
 
-def test_while_its_client_only_waits_another_task_runs_in_its_place() -> None:
+def test_another_task_runs_while_the_client_of_a_task_only_waits() -> None:
     bench = Bench()
     parent, child = bench.run(), bench.run()
     assert bench.handed() == [parent]
@@ -77,7 +77,7 @@ def test_while_its_client_only_waits_another_task_runs_in_its_place() -> None:
     assert bench.reported(RunUnblocked) == [parent.attempt]
 
 
-def test_news_of_others_changes_nothing() -> None:
+def test_a_report_about_an_unknown_run_is_ignored() -> None:
     bench = Bench()
     bench.run()
     bench.worker.send(Batch[ProcessorNews]([ProcessorNews(77, 1, 0)]))
@@ -86,14 +86,14 @@ def test_news_of_others_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("is_deeper_first", [False, True])
-def test_a_deeper_task_starts_at_once_where_the_engine_wants_that(is_deeper_first: bool) -> None:
+def test_a_deeper_task_starts_at_once_if_the_engine_requests_that(is_deeper_first: bool) -> None:
     bench = Bench(is_deeper_first)
     parent, sibling, child = bench.run(), bench.run(), bench.run(of_child(0))
     assert bench.handed() == ([parent, child] if is_deeper_first else [parent])
     assert sibling.priority == 0
 
 
-def test_a_cancelled_run_is_answered_at_once_and_dropped_at_the_host() -> None:
+def test_a_cancelled_run_is_answered_at_once_and_dropped_by_the_host() -> None:
     bench = Bench()
     first, second = bench.run(), bench.run()
     bench.worker.send(Batch[RunCancel]([RunCancel(first.task_id, 0, first.attempt)]))

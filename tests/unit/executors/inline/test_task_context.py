@@ -95,7 +95,7 @@ def what_is_there(here: TaskContext) -> tuple[Any, ...]:
     return here.address, here.agent_token, here.processor, here.child_priority, here.account
 
 
-def test_a_thread_of_a_task_finds_it_and_others_do_not(bench: Bench) -> None:
+def test_only_a_thread_of_a_task_finds_the_context_of_the_task(bench: Bench) -> None:
     assert bench.do(lambda: (*what_is_there(bench.contexts), bench.contexts.task)) == (
         ADDRESS,
         TOKEN,
@@ -107,12 +107,12 @@ def test_a_thread_of_a_task_finds_it_and_others_do_not(bench: Bench) -> None:
     assert what_is_there(bench.contexts) == (None, NO_ID, 0, 0, (0, 0))
 
 
-def test_what_was_there_before_is_there_for_others(bench: Bench) -> None:
+def test_threads_outside_tasks_find_the_previous_context(bench: Bench) -> None:
     contexts = ContextByThread(Others())
     assert what_is_there(contexts) == ("tcp://127.0.0.1:1", NO_ID, 0, 9, (0, 0))
 
 
-def test_a_wait_of_the_thread_is_one_of_its_task(bench: Bench) -> None:
+def test_a_wait_of_the_thread_of_a_task_is_reported_for_its_task(bench: Bench) -> None:
     def wait() -> None:
         with bench.contexts.wait(Link()):
             bench.said.append("waits")
@@ -122,13 +122,13 @@ def test_a_wait_of_the_thread_is_one_of_its_task(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("link", [None, Link(is_nested=False), Link(address="inproc://another")])
-def test_a_wait_of_the_user_is_none_of_a_task(bench: Bench, link: Any) -> None:
+def test_a_wait_of_the_user_is_not_reported(bench: Bench, link: Any) -> None:
     with bench.contexts.wait(link):
         bench.contexts.expect(link)()
     assert bench.said == []
 
 
-def test_a_wait_of_an_unknown_thread_with_a_client_of_tasks_is_one_of_each_task(bench: Bench) -> None:
+def test_a_wait_of_an_unknown_thread_with_a_client_of_tasks_is_reported_for_each_task(bench: Bench) -> None:
     assert bench.contexts.task == 1
     with bench.contexts.wait(Link()):
         assert bench.said == [TaskBlocked(3, False)]
@@ -143,7 +143,7 @@ def test_a_wait_of_an_unknown_thread_with_a_client_of_tasks_is_one_of_each_task(
         assert len(bench.said) == 4
 
 
-def test_children_are_those_of_the_thread(bench: Bench) -> None:
+def test_children_belong_to_the_task_whose_thread_submitted_them(bench: Bench) -> None:
     cancelled: list[TaskId] = []
     bench.contexts.submitted(TaskId(b"the user's"), cancelled.append)
     bench.do(lambda: bench.contexts.submitted(TaskId(b"the task's"), cancelled.append))
@@ -151,7 +151,7 @@ def test_children_are_those_of_the_thread(bench: Bench) -> None:
     assert cancelled == [b"the task's"]
 
 
-def test_a_process_has_one_and_clients_ask_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_has_one_context_by_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_context, "current", Others())
     contexts = by_thread()
     assert by_thread() is contexts is task_context.current

@@ -95,7 +95,7 @@ def give_up() -> None:
         pass
 
 
-def test_a_result_says_how_the_function_ended_and_of_which_run_it_is(bench: Bench) -> None:
+def test_a_result_has_the_value_and_the_run_of_its_task(bench: Bench) -> None:
     result = bench.run(dict)
     assert (result.task_id, result.worker, result.attempt, result.profile) == (b"t" * 16, 5, 6, b"")
     assert value_of(result) == {}
@@ -118,17 +118,17 @@ def test_a_large_result_is_copied(bench: Bench) -> None:
     assert value_of(result) == bytearray(100_000)
 
 
-def test_it_measures_if_asked(bench: Bench) -> None:
+def test_a_task_is_profiled_on_request(bench: Bench) -> None:
     result = bench.run(dict, options=RunOptions(profiling=True).encode())
     assert len(result.profile) == PROFILE.size
 
 
-def test_between_tasks_it_executes_none(bench: Bench) -> None:
+def test_a_thread_between_tasks_has_no_current_task(bench: Bench) -> None:
     assert value_of(bench.run(lambda: threading.current_thread().name)) == "scaler-task-w"
     assert bench.thread.context.task == 0
 
 
-def test_behind_a_wait_it_stands_still_until_it_may_go_on(bench: Bench) -> None:
+def test_a_thread_stays_blocked_after_a_wait_until_it_gets_permission(bench: Bench) -> None:
     contexts[:] = [bench.contexts]
     bench.hand(wait)
     assert bench.receive() == ThreadBlocked(bench.thread, 1)
@@ -138,13 +138,13 @@ def test_behind_a_wait_it_stands_still_until_it_may_go_on(bench: Bench) -> None:
     assert value_of(bench.receive().result) == "went on"
 
 
-def test_a_wait_that_is_given_up_asks_for_nothing(bench: Bench) -> None:
+def test_a_wait_that_timed_out_requests_no_permission(bench: Bench) -> None:
     contexts[:] = [bench.contexts]
     bench.hand(give_up)
     assert [type(bench.receive()) for _ in range(3)] == [ThreadBlocked, ThreadUnblocked, TaskEnded]
 
 
-def test_after_the_end_a_task_goes_on_without_permission_and_tells_nobody(bench: Bench) -> None:
+def test_a_task_of_an_ended_thread_resumes_without_permission_and_sends_no_report(bench: Bench) -> None:
     contexts[:] = [bench.contexts]
 
     def wait_twice() -> None:
@@ -174,7 +174,7 @@ def test_a_process_that_a_task_forks_ends_where_the_task_ends(bench: Bench) -> N
     assert value_of(bench.run(lambda: fork(5))) == 5
 
 
-def test_it_fails_what_raises_anything(bench: Bench) -> None:
+def test_a_task_that_raises_any_exception_fails(bench: Bench) -> None:
     def leave() -> None:
         raise SystemExit(3)
 

@@ -127,7 +127,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_one_thread_serves_for_all_tasks_that_do_not_wait(bench: Bench) -> None:
+def test_one_thread_runs_all_tasks_that_do_not_wait(bench: Bench) -> None:
     first, second = bench.task(), bench.task()
     assert (bench.runs(first), bench.runs(second)) == (True, False)
     bench.finish(first)
@@ -136,7 +136,7 @@ def test_one_thread_serves_for_all_tasks_that_do_not_wait(bench: Bench) -> None:
     assert len(bench.threads) == 1
 
 
-def test_another_thread_takes_over_while_a_task_waits(bench: Bench) -> None:
+def test_a_second_thread_runs_tasks_while_a_task_is_blocked(bench: Bench) -> None:
     parent = bench.task()
     child = bench.task(1)
     bench.report(ThreadBlocked, parent)
@@ -149,7 +149,7 @@ def test_another_thread_takes_over_while_a_task_waits(bench: Bench) -> None:
     assert len(bench.of(parent).permitted) == 1
 
 
-def test_those_that_ask_are_before_those_that_have_not_begun_and_the_deepest_first(bench: Bench) -> None:
+def test_resumable_tasks_precede_queued_tasks_and_the_deepest_is_first(bench: Bench) -> None:
     parents = [bench.task() for _ in range(1)]
     bench.report(ThreadBlocked, parents[0])
     parents.append(bench.task(1))
@@ -167,7 +167,7 @@ def test_those_that_ask_are_before_those_that_have_not_begun_and_the_deepest_fir
     assert bench.runs(behind)
 
 
-def test_a_task_that_gave_up_its_wait_goes_on_beside_another(bench: Bench) -> None:
+def test_a_task_whose_wait_timed_out_resumes_beside_the_running_task(bench: Bench) -> None:
     parent, child = bench.task(), bench.task()
     bench.report(ThreadBlocked, parent)
     bench.report(ThreadUnblocked, parent)
@@ -179,7 +179,7 @@ def test_a_task_that_gave_up_its_wait_goes_on_beside_another(bench: Bench) -> No
     assert bench.runs(behind)
 
 
-def test_a_cancelled_task_is_answered_once_and_the_next_one_runs(bench: Bench) -> None:
+def test_a_cancelled_task_is_answered_once_and_the_next_task_runs(bench: Bench) -> None:
     unwanted, behind = bench.task(), bench.task()
     thread = bench.of(unwanted)
     bench.cancel(unwanted)
@@ -192,7 +192,7 @@ def test_a_cancelled_task_is_answered_once_and_the_next_one_runs(bench: Bench) -
     assert bench.reports() == [("SUCCESS", behind.task_id)]
 
 
-def test_the_link_is_told_of_runs_that_are_not_here(bench: Bench) -> None:
+def test_the_link_is_notified_of_runs_that_the_worker_does_not_have(bench: Bench) -> None:
     runs, started, ended = bench.task(), bench.task(), bench.task(7)
     bench.cancel(runs)
     bench.finish(runs)
@@ -206,7 +206,7 @@ def test_the_link_is_told_of_runs_that_are_not_here(bench: Bench) -> None:
     assert bench.reports() == [("CANCELED", started.task_id)]
 
 
-def test_a_cancelled_task_needs_no_place_to_go_on_and_end(bench: Bench) -> None:
+def test_a_cancelled_task_resumes_without_a_slot_to_end(bench: Bench) -> None:
     asking, waiting = bench.task(), bench.task()
     bench.report(ThreadBlocked, asking)
     bench.report(ThreadBlocked, waiting)
@@ -223,7 +223,7 @@ def test_a_cancelled_task_needs_no_place_to_go_on_and_end(bench: Bench) -> None:
     bench.finish(runs)
 
 
-def test_news_of_a_task_that_has_ended_means_nothing(bench: Bench) -> None:
+def test_reports_about_an_ended_task_are_ignored(bench: Bench) -> None:
     first, second = bench.task(), bench.task()
     thread = cast("TaskThread", bench.of(first))
     bench.finish(first)
@@ -234,7 +234,7 @@ def test_news_of_a_task_that_has_ended_means_nothing(bench: Bench) -> None:
     assert bench.runs(second)
 
 
-def test_threads_that_waits_have_made_end_but_for_two(bench: Bench) -> None:
+def test_all_but_two_of_the_extra_threads_end(bench: Bench) -> None:
     tasks = []
     for _ in range(5):
         tasks.append(bench.task())
@@ -245,7 +245,7 @@ def test_threads_that_waits_have_made_end_but_for_two(bench: Bench) -> None:
     assert [thread.done for thread in bench.threads] == [[], [], ["ended"], ["ended"], ["ended"]]
 
 
-def test_the_end_waits_for_idle_threads_only(bench: Bench) -> None:
+def test_the_end_of_a_worker_waits_only_for_idle_threads(bench: Bench) -> None:
     waits, runs = bench.task(), bench.task()
     bench.report(ThreadBlocked, waits)
     running, idle = bench.of(runs), bench.of(waits)
@@ -255,13 +255,13 @@ def test_the_end_waits_for_idle_threads_only(bench: Bench) -> None:
     assert (running.done, idle.done) == (["ended"], ["ended", "joined"])
 
 
-def test_an_object_in_shared_memory_is_read_from_there(bench: Bench) -> None:
+def test_an_object_in_shared_memory_can_be_read(bench: Bench) -> None:
     value = [b"x" * 100_000]
     bench.stored[ONE] = CachedObject(ONE, (), SharedBlock.of(to_frames(DEFAULT, value)))
     assert bench.values_of(bench.task(object_ids=ONE)).stored(DEFAULT, ONE) == value
 
 
-def test_what_is_forgotten_stays_with_those_that_have_begun(bench: Bench) -> None:
+def test_a_forgotten_object_stays_available_to_started_tasks(bench: Bench) -> None:
     values = []
     for value in (7, 8):
         bench.stored[ONE] = CachedObject(ONE, [bytes(frame) for frame in to_frames(DEFAULT, value)], None)
@@ -273,7 +273,7 @@ def test_what_is_forgotten_stays_with_those_that_have_begun(bench: Bench) -> Non
     assert [each.stored(DEFAULT, ONE) for each in values] == [7, 8]
 
 
-def test_a_collection_drops_what_no_task_needed_since_the_last_one(bench: Bench) -> None:
+def test_a_collection_drops_objects_unused_since_the_last_collection(bench: Bench) -> None:
     def collect_and_run() -> None:
         bench.tell(CollectionDue())
         bench.finish(bench.task())

@@ -102,19 +102,19 @@ def engine(grid: Grid, logged: list[str]) -> SymphonyEngine:
     return SymphonyEngine(grid, "Service", logged.append)
 
 
-def test_an_answer_before_the_number_is_known_is_kept_for_its_task(engine: SymphonyEngine, grid: Grid) -> None:
+def test_an_answer_that_precedes_the_task_number_is_kept_for_its_task(engine: SymphonyEngine, grid: Grid) -> None:
     grid.sessions[0].answers_at_once = [failed(1, ValueError("bad"))]
     assert engine.submit(call_of(dict)).result(1).status == TaskStatus.FAILED
 
 
-def test_a_failure_without_an_exception_is_the_death_of_a_process(engine: SymphonyEngine, grid: Grid) -> None:
+def test_a_failure_without_an_exception_counts_as_the_death_of_a_process(engine: SymphonyEngine, grid: Grid) -> None:
     future = engine.submit(call_of(dict))
     grid.sessions[0].callback.on_response(failed(1, None))
     with pytest.raises(BrokenExecutor, match="has exited"):
         future.result(1)
 
 
-def test_a_session_that_fails_loses_its_tasks_and_the_next_task_opens_another(
+def test_a_failed_session_loses_its_tasks_and_the_next_task_opens_a_new_session(
     engine: SymphonyEngine, grid: Grid, logged: list[str]
 ) -> None:
     future = engine.submit(call_of(dict))
@@ -170,7 +170,7 @@ def test_pauses_grow_until_a_session_answers(engine: SymphonyEngine, grid: Grid,
     assert logged[-1].endswith("in 0.1 s")
 
 
-def test_what_is_left_of_a_failed_session_is_closed_before_the_next(engine: SymphonyEngine, grid: Grid) -> None:
+def test_a_failed_session_is_closed_before_the_next_opens(engine: SymphonyEngine, grid: Grid) -> None:
     for session in range(3):
         grid.sessions[session].callback.on_exception("aborted")
         engine._pause_seconds = 0.0
@@ -191,20 +191,18 @@ def test_a_call_that_waits_for_a_session_ends_with_the_engine(engine: SymphonyEn
             waiting.result(5)
 
 
-def test_an_answer_to_a_cancelled_task_changes_nothing(engine: SymphonyEngine, grid: Grid) -> None:
+def test_an_answer_to_a_cancelled_task_is_ignored(engine: SymphonyEngine, grid: Grid) -> None:
     future = engine.submit(call_of(dict))
     assert future.cancel()
     grid.sessions[0].callback.on_response(failed(1, None))
 
 
-def test_a_text_without_a_service_is_refused() -> None:
+def test_an_engine_setting_without_a_service_is_refused() -> None:
     with pytest.raises(ConfigError, match="names no service"):
         symphony_engine("symphony", 1, print)
 
 
-def test_any_service_can_run_what_is_sent_it_is_a_function_and_its_arguments(
-    engine: SymphonyEngine, grid: Grid
-) -> None:
+def test_the_input_sent_to_a_service_is_a_function_and_its_arguments(engine: SymphonyEngine, grid: Grid) -> None:
     written: list[tuple[Any, int, int]] = []
     stream = SimpleNamespace(write_byte_array=lambda *arguments: written.append(arguments))
     grid.sessions[0].taken = lambda attributes: attributes.task_input.on_serialize(stream)

@@ -36,7 +36,7 @@ def close_spares(kept: KeptDescriptors) -> None:
             os.close(spare)
 
 
-def test_what_was_closed_or_leads_elsewhere_is_put_back() -> None:
+def test_closed_or_redirected_descriptors_are_restored() -> None:
     before = lead_to()
     kept = KeptDescriptors()
     kept.restore()
@@ -53,7 +53,7 @@ def test_what_was_closed_or_leads_elsewhere_is_put_back() -> None:
     close_spares(kept)
 
 
-def test_a_redirection_that_is_accepted_stays_and_what_was_closed_comes_back() -> None:
+def test_an_accepted_redirection_stays_and_closed_descriptors_are_restored() -> None:
     before = lead_to()
     kept = KeptDescriptors()
     null = os.open(os.devnull, os.O_WRONLY)
@@ -68,7 +68,7 @@ def test_a_redirection_that_is_accepted_stays_and_what_was_closed_comes_back() -
     close_spares(kept)
 
 
-def test_without_the_duplicate_there_is_the_null_device() -> None:
+def test_without_the_duplicates_descriptors_become_the_null_device() -> None:
     kept = KeptDescriptors()
     close_spares(kept)
     os.closerange(0, 3)
@@ -78,7 +78,7 @@ def test_without_the_duplicate_there_is_the_null_device() -> None:
 
 
 @pytest.mark.parametrize("limit", [256, 4096])
-def test_a_duplicate_is_out_of_reach_of_those_who_close_all(limit: int) -> None:
+def test_a_duplicate_has_a_number_above_the_usual_range_of_closed_descriptors(limit: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest_free = os.dup(1)
     os.close(lowest_free)

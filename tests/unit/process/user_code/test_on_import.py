@@ -23,12 +23,12 @@ def acted_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
         sys.modules.pop(name, None)
 
 
-def test_a_module_that_is_loaded_is_acted_on_at_once(acted_on: list[str]) -> None:
+def test_the_action_for_a_loaded_module_runs_at_once(acted_on: list[str]) -> None:
     on_import("json", lambda module: acted_on.append(module.__name__))
     assert acted_on == ["json"]
 
 
-def test_a_module_is_acted_on_after_its_code_has_run(acted_on: list[str], tmp_path: Path) -> None:
+def test_the_action_for_a_module_runs_after_its_code(acted_on: list[str], tmp_path: Path) -> None:
     file = tmp_path / "comes_later.py"
     file.write_text("raise OSError('not now')")
     on_import("comes_later", lambda module: acted_on.append(module.value))
@@ -58,7 +58,7 @@ class OfAPackage:
         return importlib.util.spec_from_file_location(name, self._file)
 
 
-def test_finders_of_others_are_asked(acted_on: list[str], tmp_path: Path) -> None:
+def test_finders_of_other_packages_are_used(acted_on: list[str], tmp_path: Path) -> None:
     file = tmp_path / "elsewhere.txt.py"
     file.write_text("")
     sys.meta_path.append(OfAPackage(file))  # type: ignore[arg-type]

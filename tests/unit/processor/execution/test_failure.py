@@ -94,17 +94,17 @@ def test_an_argument_is_named_by_its_number_and_its_name(row: bytes) -> None:
     assert text_of(ONE + value, max).startswith("argument 2 of max() needs ")
 
 
-def test_an_argument_that_is_an_object_is_named_too(row: bytes) -> None:
+def test_an_unreadable_argument_that_is_an_object_is_named(row: bytes) -> None:
     block = argument_block(OBJECT, OBJECT_ID)
     assert text_of(block, stored=row).startswith("argument 1 ('first') of add() needs ")
 
 
-def test_a_profiled_task_has_the_name_of_its_function(row: bytes) -> None:
+def test_the_failure_of_a_profiled_task_names_its_function(row: bytes) -> None:
     options = RunOptions(profiling=True).encode()
     assert text_of(argument_block(VALUE, row), options=options).startswith("argument 1 ('first') of add() needs ")
 
 
-def test_a_function_that_needs_a_module_says_so(row: bytes) -> None:
+def test_the_failure_of_a_function_that_needs_a_module_names_the_module(row: bytes) -> None:
     def cube(x: int, value: Any) -> int:
         return x**3
 
@@ -113,7 +113,7 @@ def test_a_function_that_needs_a_module_says_so(row: bytes) -> None:
     assert text.startswith(f"the function needs the module '{MODULE}', which this process does not find: ")
 
 
-def test_a_class_that_the_module_does_not_have_is_blamed_on_its_version(
+def test_a_class_missing_in_its_module_is_attributed_to_another_version(
     row: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, MODULE, types.ModuleType(MODULE))
@@ -122,7 +122,7 @@ def test_a_class_that_the_module_does_not_have_is_blamed_on_its_version(
     assert "the module there may be another version" in text
 
 
-def test_a_value_that_is_shared_is_named_as_the_likely_reason() -> None:
+def test_a_write_to_a_shared_value_is_named_as_the_likely_reason() -> None:
     def fails(kind: str) -> None:
         if kind == "read-only":
             memoryview(b"abc")[0] = 1
@@ -132,7 +132,7 @@ def test_a_value_that_is_shared_is_named_as_the_likely_reason() -> None:
     assert "are shared by the tasks" not in failure_of(argument_block(VALUE, pickled("")), fails).traceback
 
 
-def test_an_error_of_reading_that_a_task_raises_itself_stays_as_it_is() -> None:
+def test_a_deserialize_error_that_a_task_raises_itself_stays_unchanged() -> None:
     def fails() -> None:
         raise DeserializeObjectError("of the user") from ValueError("why")
 
@@ -155,7 +155,7 @@ def group_of(text: str, *members: BaseException) -> BaseException:
 
 
 @has_groups
-def test_a_group_arrives_with_members_whose_constructors_take_other_arguments() -> None:
+def test_an_exception_group_keeps_members_with_unusual_constructors() -> None:
     inner: Any = group_of("inner", NeedsTwoError(1, 2), ValueError("3"))
     inner.add_note("a note")
     arrived = pickle.loads(describe_failure(group_of("outer", KeyError(0), inner)).exception)
@@ -166,7 +166,7 @@ def test_a_group_arrives_with_members_whose_constructors_take_other_arguments() 
     assert second.exceptions[0].left == 1
 
 
-def test_a_traceback_ends_with_the_worker() -> None:
+def test_a_traceback_ends_with_the_name_of_the_worker() -> None:
     assert describe_failure(KeyError("a"), "rome07-3").traceback == "KeyError: 'a'\n(on worker rome07-3)\n"
     assert describe_failure(KeyError("a")).traceback == "KeyError: 'a'\n"
 
@@ -182,7 +182,7 @@ class Looking:
         return int, ()
 
 
-def test_the_stack_of_a_task_has_no_frame_of_what_reads_arguments_and_writes_results() -> None:
+def test_the_stack_of_a_task_has_no_frames_of_serialization() -> None:
     stacks: list[str] = []
     to_frames(DEFAULT, Looking(stacks))
     assert "in __reduce__" in stacks[0]
@@ -279,7 +279,7 @@ def described(fails: Callable[[], Any]) -> tuple[TaskFailure, weakref.ref[Local]
 
 
 @pytest.mark.parametrize("fails", KINDS)
-def test_an_exception_that_is_kept_keeps_no_frame_and_each_task_that_raises_it_has_its_own_text(
+def test_a_kept_exception_holds_no_frames_and_each_task_that_raises_it_has_its_own_traceback(
     fails: Callable[[Kept], None],
 ) -> None:
     kept = Kept()
@@ -293,7 +293,7 @@ def test_an_exception_that_is_kept_keeps_no_frame_and_each_task_that_raises_it_h
     assert kept.error.__traceback__ is None
 
 
-def test_a_long_chain_is_cut_where_it_begins() -> None:
+def test_a_long_chain_of_exceptions_is_cut_at_its_start() -> None:
     kept = Kept()
     for _ in range(CHAIN_MOST - 1):
         text = described(kept.longer_causes)[0].traceback
@@ -304,7 +304,7 @@ def test_a_long_chain_is_cut_where_it_begins() -> None:
     assert text.count("ValueError") == CHAIN_MOST
 
 
-def test_a_chain_that_leads_back_to_itself_ends() -> None:
+def test_a_cyclic_chain_of_exceptions_is_shown_once() -> None:
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
     text = describe_failure(first).traceback
@@ -313,7 +313,7 @@ def test_a_chain_that_leads_back_to_itself_ends() -> None:
 
 
 @has_groups
-def test_a_group_is_shown_as_python_shows_it() -> None:
+def test_an_exception_group_is_shown_as_in_python() -> None:
     members = [ValueError(number) for number in range(20)]
     members[0].__cause__ = KeyError("why")
     text = describe_failure(group_of("group", *members, group_of("inner", KeyError(1)))).traceback
@@ -362,7 +362,7 @@ class RefusingError(Exception):
 
 
 @pytest.mark.parametrize("names", [["__traceback__"], ["__cause__", "__context__", "__suppress_context__"], ["__eq__"]])
-def test_a_class_that_refuses_everything_keeps_no_frame(names: list[str]) -> None:
+def test_an_exception_whose_attributes_raise_holds_no_frame(names: list[str]) -> None:
     own = type("Own", (RefusingError,), {name: property(RefusingError._refuse) for name in names} | {"__hash__": None})
     error = own("odd")
 

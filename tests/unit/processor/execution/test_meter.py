@@ -49,7 +49,7 @@ def test_a_call_gets_its_arguments_and_returns_its_value() -> None:
     assert len(meter.profile) == PROFILE.size
 
 
-def test_a_call_that_raises_is_measured_too() -> None:
+def test_a_call_that_raises_is_measured() -> None:
     def fail() -> None:
         time.sleep(0.05)
         raise ValueError("mine")
@@ -60,13 +60,13 @@ def test_a_call_that_raises_is_measured_too() -> None:
     assert PROFILE.unpack(meter.profile)[0] >= 50_000
 
 
-def test_waiting_takes_time_and_no_processor() -> None:
+def test_a_sleeping_call_takes_wall_time_and_no_cpu_time() -> None:
     duration_us, cpu_us, _ = measure(time.sleep, 0.2)
     assert 200_000 <= duration_us < 2_000_000
     assert cpu_us < 100_000
 
 
-def test_computing_takes_both_in_all_threads() -> None:
+def test_cpu_time_counts_all_threads_of_a_call() -> None:
     def compute() -> None:
         end = time.thread_time() + 0.1
         while time.thread_time() < end:
@@ -90,7 +90,7 @@ def allocate(n_bytes: int) -> None:
 
 
 @pytest.mark.usefixtures("watch")
-def test_memory_is_that_of_the_call_and_not_of_the_past() -> None:
+def test_peak_memory_counts_only_the_current_call() -> None:
     kept = bytearray(b"x") * (30 * MB)
     measure(allocate, 150 * MB)
     for n_bytes in (80 * MB, 20 * MB):  # after a larger allocation
@@ -100,7 +100,7 @@ def test_memory_is_that_of_the_call_and_not_of_the_past() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only glibc gives memory back")
-def test_memory_of_earlier_calls_that_is_used_again_is_seen() -> None:
+def test_reused_memory_of_earlier_calls_counts_for_the_current_call() -> None:
     def allocate_many() -> None:
         pieces = [bytearray(b"x") * 20_000 for _ in range(2500)]
         kept.append(pieces[-1])  # the rest lies below it, where the C library keeps it
@@ -111,12 +111,12 @@ def test_memory_of_earlier_calls_that_is_used_again_is_seen() -> None:
 
 
 @pytest.mark.usefixtures("watch")
-def test_memory_that_is_given_back_is_nothing() -> None:
+def test_memory_that_a_call_frees_is_not_counted() -> None:
     holder = [bytearray(b"x") * (50 * MB)]
     assert measure(holder.clear)[2] < 2 * MB
 
 
-def test_the_second_way_is_taken_where_the_first_is_not_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_measured_by_sampling_if_the_kernel_watch_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = threading.active_count()
     monkeypatch.setattr(module, "KernelWatch", Forbidden)
     assert abs(measure(allocate, 50 * MB)[2] - 50 * MB) < 4 * MB

@@ -42,7 +42,7 @@ class Scene:
         return [(line.number, line.dropped, line.text) for line in sent]
 
 
-def test_a_log_without_tasks_has_records_of_ours_and_those_of_no_task() -> None:
+def test_a_log_without_tasks_has_records_of_scaler_and_records_outside_tasks() -> None:
     scene = Scene()
     theirs, ours = (logging.LogRecord(name, 30, "", 0, "text", None, None) for name in ("mine", "scaler.task"))
     assert scene.outputs.belongs_in_log(theirs)
@@ -52,7 +52,7 @@ def test_a_log_without_tasks_has_records_of_ours_and_those_of_no_task() -> None:
     assert Scene(0).outputs.belongs_in_log(theirs)
 
 
-def test_a_line_has_the_number_of_its_task_and_between_tasks_none_travels() -> None:
+def test_a_line_has_the_number_of_its_task_and_lines_between_tasks_are_not_sent() -> None:
     scene = Scene()
     scene.outputs.send_line(OUT, "of no task")
     scene.run(3, "a", "b")
@@ -61,7 +61,7 @@ def test_a_line_has_the_number_of_its_task_and_between_tasks_none_travels() -> N
     assert scene.texts() == [(3, 0, "a"), (3, 0, "b"), (4, 0, "c")]
 
 
-def test_beyond_the_bound_the_last_lines_travel_at_the_end_and_the_others_are_counted() -> None:
+def test_beyond_the_limit_the_last_lines_are_sent_at_the_end_and_the_rest_are_counted() -> None:
     scene = Scene()
     burst = 50 * BURST_SECONDS
     scene.run(1, *map(str, range(1000)))
@@ -71,7 +71,7 @@ def test_beyond_the_bound_the_last_lines_travel_at_the_end_and_the_others_are_co
     assert sent[burst + 1 :] == [(1, 0, str(number)) for number in range(1001 - LAST_LINES, 1000)]
 
 
-def test_lines_travel_again_after_a_second_and_say_what_is_missing() -> None:
+def test_lines_are_sent_again_after_a_second_with_the_count_of_missing_lines() -> None:
     scene = Scene()
     scene.words[0] = 1
     for number in range(200):
@@ -82,7 +82,7 @@ def test_lines_travel_again_after_a_second_and_say_what_is_missing() -> None:
     assert not scene.outputs.held
 
 
-def test_what_one_task_holds_is_not_said_for_the_next_one() -> None:
+def test_held_lines_of_a_task_are_not_sent_for_the_next_task() -> None:
     scene = Scene(1)
     scene.words[0] = 1
     for _ in range(5):
@@ -99,7 +99,7 @@ def test_long_lines_are_cut() -> None:
     assert [len(line.text) for line in scene.sent] == [LINE_CHARACTERS]
 
 
-def test_none_travel_if_the_setting_says_so_or_in_a_forked_process() -> None:
+def test_no_lines_are_sent_if_the_setting_is_off_or_in_a_forked_process() -> None:
     off, forked = Scene(0), Scene()
     forked.outputs.forked()
     for scene in (off, forked):
@@ -107,7 +107,7 @@ def test_none_travel_if_the_setting_says_so_or_in_a_forked_process() -> None:
         assert scene.texts() == []
 
 
-def test_what_tasks_log_is_said_line_by_line_and_our_own_log_is_not() -> None:
+def test_log_records_of_tasks_are_sent_line_by_line_and_records_of_scaler_are_not() -> None:
     scene = Scene()
     handler = OutputHandler(scene.outputs)
     scene.words[0] = 1
@@ -141,7 +141,7 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
 
 
 @pytest.mark.processes
-def test_in_a_real_process_lines_come_before_the_result_and_a_quiet_task_has_none(driver: Driver) -> None:
+def test_a_processor_sends_the_lines_of_a_task_before_its_result(driver: Driver) -> None:
     driver.call(speak, "you")
     assert [(line.number, line.stream, line.text) for line in driver.output] == [
         (1, OUT, "hello you"),
@@ -157,13 +157,13 @@ def test_in_a_real_process_lines_come_before_the_result_and_a_quiet_task_has_non
 
 
 @pytest.mark.processes
-def test_what_a_forked_child_writes_is_in_the_log_only(driver: Driver) -> None:
+def test_output_of_a_forked_child_is_only_in_the_log(driver: Driver) -> None:
     assert driver.call(fork).status == TaskStatus.SUCCESS
     assert [line.text for line in driver.output] == ["in the parent"]
     assert "in the child" in driver.log_text
 
 
-def test_a_report_is_that_of_the_task_that_runs() -> None:
+def test_a_progress_report_has_the_number_of_the_running_task() -> None:
     scene = Scene()
     scene.outputs.report("0%")
     scene.words[0] = 3

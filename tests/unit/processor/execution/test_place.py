@@ -30,7 +30,7 @@ def text_of(data: bytes) -> str:
     return zlib.decompress(data).decode()
 
 
-def test_a_place_has_the_packages_of_the_function_and_arrives_as_it_was() -> None:
+def test_process_facts_have_the_packages_of_the_function_and_survive_encoding() -> None:
     place = process_facts(mean, "rome07-3")
     assert place.packages["numpy"] == np.__version__
     assert place.worker == "rome07-3"
@@ -39,7 +39,7 @@ def test_a_place_has_the_packages_of_the_function_and_arrives_as_it_was() -> Non
     assert process_facts(None).packages == {}
 
 
-def test_variables_are_named_without_their_values_and_without_those_of_shells_and_scaler(
+def test_process_facts_name_variables_without_values_and_without_variables_of_shells_and_scaler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     others = "SCALER_ADDRESS", "PYTHONHASHSEED", "OMP_NUM_THREADS", "SHLVL", "PWD", "_"
@@ -57,7 +57,7 @@ def test_variables_are_named_without_their_values_and_without_those_of_shells_an
     assert encoded_facts(mean) == data
 
 
-def test_a_place_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_facts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1000):
         monkeypatch.setenv(f"VARIABLE_{number:04}", "")
     monkeypatch.setattr(
@@ -70,7 +70,7 @@ def test_a_place_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(place.packages) == PACKAGES_MOST
 
 
-def test_a_place_that_cannot_be_described_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_facts_that_cannot_be_collected_are_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_function: object) -> Any:
         raise ZeroDivisionError
 
@@ -78,7 +78,7 @@ def test_a_place_that_cannot_be_described_is_empty(monkeypatch: pytest.MonkeyPat
     assert encoded_facts(mean) == b""
 
 
-def test_a_name_of_half_a_character_is_shown_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undecodable_variable_name_is_shown_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A\udc80\x1b", "")
     place = ProcessFacts.decode(encoded_facts(mean))
     assert place is not None
@@ -98,7 +98,7 @@ def test_a_name_of_half_a_character_is_shown_escaped(monkeypatch: pytest.MonkeyP
         zlib.compress(json.dumps({"host": "h"}).encode()),
     ],
 )  # fmt: skip
-def test_what_is_no_place_is_unknown(data: bytes) -> None:
+def test_malformed_process_facts_decode_to_none(data: bytes) -> None:
     assert ProcessFacts.decode(zlib.compress(json.dumps(WHOLE).encode())) == ProcessFacts(
         "h", "w", "3.11.1", {"p": "1"}, ["A"]
     )

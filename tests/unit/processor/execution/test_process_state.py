@@ -204,7 +204,7 @@ HARM: list[Callable[[], Any]] = [
 
 @pytest.mark.processes
 @pytest.mark.parametrize("harm", HARM)
-def test_whatever_a_task_does_the_next_one_finds_everything_in_order(scene: Scene, harm: Callable[[], Any]) -> None:
+def test_streams_and_logging_are_restored_after_each_task(scene: Scene, harm: Callable[[], Any]) -> None:
     _, travelled, logged = scene.usual
     texts = ["printed", "complained", "WARNING:library: logged", "WARNING:root: logged"]
     assert [text for _, text in travelled] == texts
@@ -221,7 +221,7 @@ def print_and_close() -> None:
 
 
 @pytest.mark.processes
-def test_what_a_task_has_printed_before_is_not_lost(scene: Scene) -> None:
+def test_lines_printed_before_a_task_closes_its_streams_are_not_lost(scene: Scene) -> None:
     scene.driver.output.clear()
     value_of(scene.driver.call(print_and_close))
     assert [line.text for line in scene.driver.output] == ["of this task"]
@@ -234,7 +234,7 @@ def add_a_log(path: str) -> None:
 
 
 @pytest.mark.processes
-def test_a_handler_that_a_task_adds_for_a_file_of_its_own_stays(scene: Scene, tmp_path: Path) -> None:
+def test_a_log_handler_that_a_task_adds_for_its_own_file_stays(scene: Scene, tmp_path: Path) -> None:
     own_log = tmp_path / "own"
     value_of(scene.driver.call(add_a_log, str(own_log)))
     scene.look()
@@ -278,7 +278,7 @@ def use_what_was_prepared(text: str) -> Any:
 
 @pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks at /proc")
-def test_what_an_initializer_does_is_what_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_after_the_initializer_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own_log = tmp_path / "own"
     monkeypatch.setenv("OWN_LOG", str(own_log))
     driver = Driver(tmp_path, stdout=subprocess.PIPE, initializer=initializer_text(prepare))
@@ -299,7 +299,7 @@ def test_what_an_initializer_does_is_what_is_put_back(tmp_path: Path, monkeypatc
 # How often the whole state is checked
 
 
-def test_short_tasks_pay_for_a_look_at_everything_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_state_is_checked_only_periodically_for_short_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.root, "handlers", [])
     state = ProcessState(lambda _name: None, KeptDescriptors(), logging.NullHandler())
     monkeypatch.setattr(KeptDescriptors, "restore", lambda _self: None)

@@ -52,7 +52,7 @@ def test_a_seed_gives_the_same_numbers_each_time() -> None:
     assert drawn_after(RandomGenerators(), SEVEN) == first
 
 
-def test_the_generators_are_seeded_as_the_page_says() -> None:
+def test_the_generators_are_seeded_as_documented() -> None:
     state = np.random.SeedSequence(7, spawn_key=(3,)).generate_state(18)
     expected = (
         random.Random(int.from_bytes(state[12:16].astype("<u4").tobytes(), "little")).random(),
@@ -61,7 +61,7 @@ def test_the_generators_are_seeded_as_the_page_says() -> None:
     assert drawn_after(RandomGenerators(), SEVEN) == expected
 
 
-def test_without_numpy_random_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numpy_random_has_the_same_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = drawn_after(RandomGenerators(), SEVEN)[0]
     monkeypatch.setitem(sys.modules, "numpy", None)  # as where it is not installed
     monkeypatch.setitem(sys.modules, "numpy.random", None)
@@ -79,7 +79,7 @@ def test_a_call_without_a_seed_changes_nothing() -> None:
     assert drawn_after(RandomGenerators(), NO_SEED) == expected
 
 
-def test_copies_of_a_process_draw_other_numbers_once_they_are_refreshed() -> None:
+def test_copies_of_a_process_draw_different_numbers_after_a_refresh() -> None:
     state, numpys = random.getstate(), np.random.get_state()
     found = set()
     for _ in range(3):
@@ -90,7 +90,9 @@ def test_copies_of_a_process_draw_other_numbers_once_they_are_refreshed() -> Non
     assert len(found) == 6
 
 
-def test_torch_is_seeded_when_it_is_imported_or_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_is_seeded_if_it_is_loaded_or_when_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "torch.py").write_text(STAND_IN)
     monkeypatch.syspath_prepend(tmp_path)
     state = SEVEN.state(18)
@@ -108,7 +110,7 @@ def test_torch_is_seeded_when_it_is_imported_or_is_there(tmp_path: Path, monkeyp
     assert torch.__spec__.loader.get_source("torch") == STAND_IN, "its loader is that of any module"
 
 
-def test_torch_that_is_imported_by_a_later_call_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_that_is_imported_by_a_later_call_is_not_seeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text(STAND_IN)
     monkeypatch.syspath_prepend(tmp_path)
     generators = RandomGenerators()
@@ -119,7 +121,7 @@ def test_torch_that_is_imported_by_a_later_call_is_left_alone(tmp_path: Path, mo
     assert torch.seeds == []
 
 
-def test_without_torch_its_import_fails_as_ever() -> None:
+def test_without_torch_its_import_fails_as_usual() -> None:
     RandomGenerators().start_call(SEVEN)
     with pytest.raises(ImportError, match="No module named 'torch'"):
         import torch  # noqa: F401
@@ -157,13 +159,13 @@ def test_a_module_that_is_imported_after_a_call_with_a_seed_leaves_fresh_generat
     assert drawn() not in following
 
 
-def test_another_bit_generator_of_numpy_is_replaced() -> None:
+def test_a_bit_generator_that_the_program_set_in_numpy_is_replaced() -> None:
     expected = drawn_after(RandomGenerators(), SEVEN)
     np.random.set_bit_generator(np.random.PCG64(1))
     assert drawn_after(RandomGenerators(), SEVEN) == expected
 
 
-def test_the_state_is_put_back_with_the_bit_generator_of_the_program() -> None:
+def test_the_state_is_restored_with_the_bit_generator_of_the_program() -> None:
     usual, own = np.random.get_bit_generator(), np.random.PCG64(3)
     np.random.set_bit_generator(own)
     try:
@@ -179,7 +181,7 @@ def test_the_state_is_put_back_with_the_bit_generator_of_the_program() -> None:
         np.random.set_bit_generator(usual)
 
 
-def test_the_state_of_torch_and_of_its_devices_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_of_torch_and_of_its_devices_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text(
         f"{STAND_IN}\nclass cuda:\n    is_initialized = lambda: True\n"
         "    get_rng_state_all = lambda: ['device']\n    set_rng_state_all = seeds.append\n"

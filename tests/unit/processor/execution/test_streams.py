@@ -64,7 +64,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     return Task(tmp_path / "log", monkeypatch)
 
 
-def test_each_line_is_logged_when_it_is_complete_and_at_any_level(task: Task) -> None:
+def test_each_line_is_logged_when_it_is_complete_and_the_rest_after_the_task(task: Task) -> None:
     task.enter()
     print("one", "two\nthree %s")
     print("unfinished", end="", flush=True)
@@ -74,7 +74,7 @@ def test_each_line_is_logged_when_it_is_complete_and_at_any_level(task: Task) ->
     assert task.lines() == ["one two", "three %s", "unfinished"]
 
 
-def test_lines_that_somebody_takes_for_a_task_are_logged_unless_the_log_is_to_have_none(task: Task) -> None:
+def test_forwarded_lines_are_logged_unless_the_log_excludes_tasks(task: Task) -> None:
     takes = [True]
     task.streams.forward = lambda _stream, _line: takes[0]
     task.enter()
@@ -86,14 +86,14 @@ def test_lines_that_somebody_takes_for_a_task_are_logged_unless_the_log_is_to_ha
     assert task.lines() == ["one", "of no task"]
 
 
-def test_standard_error_is_a_warning(task: Task) -> None:
+def test_standard_error_is_logged_as_a_warning(task: Task) -> None:
     task.enter()
     print("printed")
     print("complaint", file=sys.stderr)
     assert task.levels() == ["INFO", "WARNING"]
 
 
-def test_long_line_does_not_wait_for_its_end(task: Task) -> None:
+def test_a_long_line_is_logged_in_parts_before_its_end(task: Task) -> None:
     task.enter()
     for _ in range(3 * LINE_BYTES):
         print(".", end="")
@@ -117,7 +117,7 @@ def test_many_short_pieces_of_a_line_take_linear_time(task: Task) -> None:
     assert sum(map(len, task.lines())) == 260_000
 
 
-def test_progress_bar_is_one_line(task: Task) -> None:
+def test_a_progress_bar_is_logged_as_one_line(task: Task) -> None:
     task.enter()
     for done in range(2000):
         sys.stderr.write(f"\r{done / 20:.0f}% of the work")
@@ -131,14 +131,14 @@ def test_progress_bar_is_one_line(task: Task) -> None:
     assert task.lines() == ["100% of the work", "4 of 5", "windows", "lines"]
 
 
-def test_characters_that_are_no_text_are_shown_as_codes(task: Task) -> None:
+def test_undecodable_characters_are_logged_as_escapes(task: Task) -> None:
     task.enter()
     print("\udcff and ä")
     sys.stdout.buffer.write(b"\xff\n")
     assert task.lines() == ["\\udcff and ä", "\\xff"]
 
 
-def test_streams_are_those_that_libraries_expect(task: Task) -> None:
+def test_streams_have_the_interface_that_libraries_expect(task: Task) -> None:
     task.enter()
     for stream, descriptor in ((sys.stdout, 1), (sys.stderr, 2)):
         assert stream.fileno() == stream.buffer.fileno() == descriptor
@@ -165,7 +165,7 @@ def test_streams_are_those_that_libraries_expect(task: Task) -> None:
         lambda: (sys.stderr.detach(), sys.stderr.flush()),
     ],
 )
-def test_stream_that_a_task_has_taken_apart_is_there_for_the_next_one(task: Task, harm: Callable[[], Any]) -> None:
+def test_a_stream_that_a_task_detached_or_closed_works_for_the_next_task(task: Task, harm: Callable[[], Any]) -> None:
     task.enter()
     with contextlib.suppress(ValueError):
         harm()
@@ -175,7 +175,7 @@ def test_stream_that_a_task_has_taken_apart_is_there_for_the_next_one(task: Task
     assert task.lines() == ["printed", "complaint"]
 
 
-def test_threads_that_print_tear_no_line(task: Task) -> None:
+def test_lines_of_several_threads_are_not_mixed(task: Task) -> None:
     task.enter()
 
     def speak(name: str) -> None:
@@ -190,7 +190,9 @@ def test_threads_that_print_tear_no_line(task: Task) -> None:
     assert sorted(task.lines()) == sorted(name * 50 for name in "abcdefgh" for _ in range(500))
 
 
-def test_configuration_file_says_where_and_at_which_level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_logging_configuration_file_sets_the_level_and_handlers_of_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "logging.ini"
     file.write_text(
         "[loggers]\nkeys=root,task\n[handlers]\nkeys=all,task\n[formatters]\nkeys=\n"
@@ -244,7 +246,7 @@ def harm_dict_config() -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize("harm", [harm_basic_config, harm_handler, harm_dict_config])
-def test_what_a_task_does_to_logging_does_not_reach_its_prints(driver: Driver, harm: Callable[[], None]) -> None:
+def test_changes_of_a_task_to_logging_do_not_affect_its_prints(driver: Driver, harm: Callable[[], None]) -> None:
     def harm_and_speak(harm: Callable[[], None]) -> str:
         harm()
         logging.getLogger("mine").warning("logged")
@@ -275,7 +277,7 @@ def test_prints_do_not_fail_when_the_log_cannot_be_written(tmp_path: Path) -> No
 
 
 @pytest.mark.processes
-def test_streams_have_the_descriptors_of_the_process(tmp_path: Path) -> None:
+def test_descriptors_of_the_streams_are_those_of_the_process(tmp_path: Path) -> None:
     driver = Driver(tmp_path, stdout=subprocess.PIPE)
 
     def use_them() -> int:
@@ -294,7 +296,7 @@ def test_streams_have_the_descriptors_of_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-def test_forked_process_logs_what_it_prints(driver: Driver) -> None:
+def test_lines_that_a_forked_process_prints_are_logged(driver: Driver) -> None:
     def speak_in_a_child() -> int:
         print("of the parent", end="")
         pid = os.fork()

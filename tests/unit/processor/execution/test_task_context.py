@@ -60,7 +60,7 @@ def in_a_thread(action: Any) -> None:
     thread.join()
 
 
-def test_the_main_thread_asks_before_it_goes_on(bench: Bench) -> None:
+def test_the_main_thread_requests_permission_before_it_resumes(bench: Bench) -> None:
     with bench.waiting.wait():
         assert bench.take() == [TaskBlocked(1, True)]
     assert bench.take() == [ResumeRequest(1)]
@@ -69,14 +69,14 @@ def test_the_main_thread_asks_before_it_goes_on(bench: Bench) -> None:
         assert bench.take() == [TaskBlocked(1, True)]
 
 
-def test_a_wait_within_a_wait_of_the_main_thread_is_none(bench: Bench) -> None:
+def test_a_nested_wait_of_the_main_thread_is_not_reported(bench: Bench) -> None:
     with bench.waiting.wait():
         with bench.waiting.wait():
             pass
         assert bench.take() == [TaskBlocked(1, True)]
 
 
-def test_any_other_thread_goes_on_unasked(bench: Bench) -> None:
+def test_threads_other_than_the_main_thread_resume_without_permission(bench: Bench) -> None:
     def wait() -> None:
         with bench.waiting.wait():
             assert bench.take() == [TaskBlocked(1, False)]
@@ -86,7 +86,7 @@ def test_any_other_thread_goes_on_unasked(bench: Bench) -> None:
     assert bench.asked == []
 
 
-def test_a_task_waits_as_long_as_any_thread_of_it_does(bench: Bench) -> None:
+def test_a_task_is_blocked_while_any_of_its_threads_waits(bench: Bench) -> None:
     first, second = bench.waiting.expect(), bench.waiting.expect()
     assert bench.take() == [TaskBlocked(1, False)]
     first()
@@ -98,7 +98,7 @@ def test_a_task_waits_as_long_as_any_thread_of_it_does(bench: Bench) -> None:
     assert bench.take() == [TaskUnblocked(1)]
 
 
-def test_a_thread_that_begins_to_wait_while_the_main_thread_asks_is_not_forgotten(bench: Bench) -> None:
+def test_a_wait_that_starts_during_the_main_threads_request_is_reported(bench: Bench) -> None:
     ends: list[Any] = []
     bench.meanwhile = [lambda: ends.append(bench.waiting.expect())]
     with bench.waiting.wait():
@@ -108,7 +108,7 @@ def test_a_thread_that_begins_to_wait_while_the_main_thread_asks_is_not_forgotte
     assert bench.take() == [TaskUnblocked(1)]
 
 
-def test_a_thread_that_ends_its_wait_while_the_main_thread_asks_changes_nothing(bench: Bench) -> None:
+def test_a_wait_that_starts_and_ends_during_the_main_threads_request_is_not_reported(bench: Bench) -> None:
     def start_and_end() -> None:
         end = bench.waiting.expect()
         end()
@@ -119,13 +119,13 @@ def test_a_thread_that_ends_its_wait_while_the_main_thread_asks_changes_nothing(
     assert bench.take() == [TaskBlocked(1, True), ResumeRequest(1)]
 
 
-def test_an_interrupted_wait_asks_too(bench: Bench) -> None:
+def test_an_interrupted_wait_requests_permission(bench: Bench) -> None:
     with pytest.raises(KeyboardInterrupt), bench.waiting.wait():
         raise KeyboardInterrupt
     assert bench.asked == [1]
 
 
-def test_a_wait_that_is_given_up_does_not_ask_for_the_place_of_what_it_waited_for(bench: Bench) -> None:
+def test_a_wait_that_timed_out_resumes_without_permission(bench: Bench) -> None:
     with bench.waiting.wait(None, lambda: False, 1.0):
         bench.take()
     assert bench.take() == [TaskUnblocked(1)]
@@ -142,7 +142,7 @@ def test_a_wait_that_is_given_up_does_not_ask_for_the_place_of_what_it_waited_fo
     assert bench.asked == [1]
 
 
-def test_what_is_left_of_an_older_task_means_nothing(bench: Bench) -> None:
+def test_the_end_of_a_wait_of_an_older_task_is_ignored(bench: Bench) -> None:
     end = bench.waiting.expect()
     bench.take()
     bench.words[0] = 2
@@ -152,7 +152,7 @@ def test_what_is_left_of_an_older_task_means_nothing(bench: Bench) -> None:
         assert bench.take() == [TaskBlocked(2, True)]
 
 
-def test_between_tasks_nobody_waits(bench: Bench) -> None:
+def test_a_wait_between_tasks_is_not_reported(bench: Bench) -> None:
     bench.words[0] = 0
     bench.waiting.expect()()
     with bench.waiting.wait():
@@ -160,7 +160,7 @@ def test_between_tasks_nobody_waits(bench: Bench) -> None:
     assert bench.take() == []
 
 
-def test_children_are_one_deeper(bench: Bench) -> None:
+def test_child_priority_is_one_level_deeper(bench: Bench) -> None:
     bench.waiting.run = run_task(priority=with_user_priority(0, -4))
     assert bench.waiting.child_priority == of_child(with_user_priority(0, -4))
 
@@ -175,7 +175,7 @@ def test_a_task_is_described_while_it_runs(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("of_worker", "of_task", "ends_at"), [(0, 0, None), (7, 0, 107), (0, 5, 105), (7, 5, 105), (4, 5, 104)]
 )
-def test_the_shorter_limit_counts(of_worker: float, of_task: int, ends_at: float | None) -> None:
+def test_the_shorter_of_two_time_limits_counts(of_worker: float, of_task: int, ends_at: float | None) -> None:
     words = [1, 0, 0, 0, 100 * 10**9]
     waiting = ProcessorTaskContext(SPEC, "tcp://127.0.0.1:1", words, list, print, limit_seconds=of_worker)
     waiting.run = run_task(options=RunOptions(timeout_ms=1000 * of_task).encode())
@@ -185,7 +185,7 @@ def test_the_shorter_limit_counts(of_worker: float, of_task: int, ends_at: float
     assert described.seconds_left == (None if ends_at is None else 0), "the process is older than its limit"
 
 
-def test_a_report_is_said_while_its_task_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_progress_report_is_sent_while_its_task_runs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[str] = []
     monkeypatch.setattr(task_context, "current", bench.waiting)
     bench.waiting.run, bench.waiting.send_report = run_task(), reported.append
@@ -205,7 +205,7 @@ def test_a_report_is_said_while_its_task_runs(bench: Bench, monkeypatch: pytest.
     assert len(reported) == 3
 
 
-def test_children_end_with_a_task_that_is_stopped_and_not_with_one_that_ends(bench: Bench) -> None:
+def test_children_are_cancelled_with_a_stopped_task_and_not_with_a_finished_one(bench: Bench) -> None:
     cancelled: list[TaskId] = []
     bench.waiting.submitted(TaskId(b"first"), cancelled.append)
     bench.waiting.forget_children()
@@ -216,7 +216,7 @@ def test_children_end_with_a_task_that_is_stopped_and_not_with_one_that_ends(ben
     assert cancelled == [b"second", b"third"]
 
 
-def test_a_process_is_needed_while_any_client_in_it_says_so(bench: Bench) -> None:
+def test_a_process_is_needed_while_any_of_its_clients_needs_it(bench: Bench) -> None:
     needs = [False, False]
     for index in range(2):
         bench.waiting.keep_while(lambda index=index: needs[index])
@@ -246,7 +246,7 @@ def hard(bench: Bench) -> ProcessorTaskContext:
     )
 
 
-def test_with_hard_suspension_the_client_says_that_the_process_only_waits(bench: Bench) -> None:
+def test_with_hard_suspension_the_client_reports_that_the_process_only_waits(bench: Bench) -> None:
     waiting, reporter, is_over = hard(bench), WaitReporter(), False
     with waiting.wait(reporter, lambda: is_over):
         assert bench.take() == [TaskBlocked(1, True, 1)]
@@ -262,7 +262,7 @@ def test_with_hard_suspension_the_client_says_that_the_process_only_waits(bench:
     assert reporter.take() == []  # it does not wait
 
 
-def test_a_process_is_not_stopped_while_another_thread_of_it_waits(bench: Bench) -> None:
+def test_a_process_is_not_suspended_while_another_thread_waits(bench: Bench) -> None:
     waiting, reporter = hard(bench), WaitReporter()
     with waiting.wait(reporter, lambda: False):
         reporter.take()
@@ -277,12 +277,12 @@ def test_a_process_is_not_stopped_while_another_thread_of_it_waits(bench: Bench)
     end()
 
 
-def test_no_process_is_stopped_that_waits_for_what_no_client_hears(bench: Bench) -> None:
+def test_a_process_that_waits_without_a_client_is_not_suspended(bench: Bench) -> None:
     with hard(bench).wait():
         assert bench.take() == [TaskBlocked(1, True)]
 
 
-def test_without_hard_suspension_no_process_is_stopped(bench: Bench) -> None:
+def test_without_hard_suspension_no_process_is_suspended(bench: Bench) -> None:
     reporter = WaitReporter()
     with bench.waiting.wait(reporter, lambda: False, 1.0):
         assert bench.take() == [TaskBlocked(1, True)]

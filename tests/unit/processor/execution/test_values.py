@@ -72,7 +72,7 @@ def test_a_large_value_is_read_once_and_a_small_one_for_each_task() -> None:
     assert known.stored(DEFAULT, TWO) is known.stored(DEFAULT, TWO)
 
 
-def test_what_is_forgotten_is_read_anew_when_it_comes_again() -> None:
+def test_a_forgotten_value_is_read_again_when_it_is_stored_again() -> None:
     known = values(small=1, large=[b"x" * (INLINE_BYTES + 1)])
     before = known.stored(DEFAULT, TWO)
     known.forget([ONE, TWO])
@@ -107,7 +107,7 @@ def submitted(function: Any, serializer: Serializer = DEFAULT, shipped: Shipped 
     )
 
 
-def test_a_function_that_a_task_submits_again_is_sent_as_it_came(tmp_path: Path) -> None:
+def test_a_function_that_a_task_submits_is_sent_with_the_bytes_that_arrived(tmp_path: Path) -> None:
     frames = [b"", cloudpickle.dumps(in_main(), protocol=4)]  # unlike the pickle of this process
     known = LoadedValues()
     known.store(content_id(frames), frames)
@@ -120,14 +120,14 @@ def test_a_function_that_a_task_submits_again_is_sent_as_it_came(tmp_path: Path)
     assert submitted(function) != content_id(frames)
 
 
-def test_a_large_function_is_not_kept_a_second_time() -> None:
+def test_the_bytes_of_a_large_function_are_not_kept() -> None:
     frames = [b"", cloudpickle.dumps(in_main(), protocol=4) + b"." * INLINE_BYTES]
     known = LoadedValues()
     known.store(content_id(frames), frames)
     assert submitted(known.read_function(content_id(frames)).call) != content_id(frames)
 
 
-def test_a_function_brings_the_serializer_of_its_arguments() -> None:
+def test_a_function_determines_the_serializer_of_its_arguments() -> None:
     known = LoadedValues()
     own = bytes(to_frames(DEFAULT, Backwards())[0])
     function_id = content_id([own, b"txet a"])
@@ -136,14 +136,14 @@ def test_a_function_brings_the_serializer_of_its_arguments() -> None:
     assert (type(serializer).__name__, function, read(b"cba")) == ("Backwards", "a text", "abc")
 
 
-def test_an_argument_that_cannot_be_read_says_so() -> None:
+def test_the_error_of_an_unreadable_argument_names_it() -> None:
     known = LoadedValues()
     function_id = store_function(known, DEFAULT, max)
     with pytest.raises(DeserializeObjectError, match="an argument cannot be read here: "):
         known.read_function(function_id).read(b"nonsense")
 
 
-def test_a_function_under_the_id_of_another_is_not_run() -> None:
+def test_a_function_that_does_not_match_its_id_is_not_read() -> None:
     known = LoadedValues()
     function_id = store_function(LoadedValues(), DEFAULT, pow)
     known.store(function_id, [bytes(frame) for frame in function_to_frames(DEFAULT, max)])
@@ -151,7 +151,7 @@ def test_a_function_under_the_id_of_another_is_not_run() -> None:
         known.read_function(function_id)
 
 
-def test_own_object_is_read_anew_and_can_be_changed() -> None:
+def test_an_own_object_is_read_for_each_task_and_can_be_changed() -> None:
     known = LoadedValues()
     block = SharedBlock.of(to_frames(DEFAULT, Buffer(bytearray(100_000))))
     known.store(ONE, block.map(remember=True))

@@ -42,7 +42,7 @@ def first_handler_was_made_before_the_fork() -> bool:
     return was_made_before_the_fork(logging.getLogger().handlers[0])
 
 
-def test_a_log_that_is_the_same_for_all_workers_is_set_up_before_the_fork(result_of: Callable[..., Any]) -> None:
+def test_a_log_shared_by_all_workers_is_set_up_before_the_fork(result_of: Callable[..., Any]) -> None:
     assert result_of(first_handler_was_made_before_the_fork, logging=LoggingConfig(("/dev/stdout", "/dev/null")))
 
 
@@ -52,11 +52,11 @@ def test_a_log_of_each_worker_is_opened_by_its_processors(result_of: Callable[..
     assert [path.name for path in tmp_path.iterdir()] == ["log.w0"]
 
 
-def test_the_first_processor_finds_the_codecs_of_clients_made(result_of: Callable[..., Any]) -> None:
+def test_the_first_processor_inherits_the_codecs_of_clients(result_of: Callable[..., Any]) -> None:
     assert {"ClientToScheduler", "SchedulerToClient"} <= set(result_of(lambda: list(codec._CODECS)))
 
 
-def test_the_fork_server_does_not_warn_of_variables_again(
+def test_the_fork_server_does_not_repeat_warnings_about_variables(
     result_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SCALER_NONSENSE", "1")

@@ -61,13 +61,15 @@ def keep_a_thread() -> None:
         (lambda: end_of_child(lambda: sys.exit(5)) and sys.exit(6), 6),
     ],
 )
-def test_child_that_comes_back_ends_with_its_exit_code(driver: Driver, child: Callable[[], Any], code: int) -> None:
+def test_a_forked_child_that_returns_ends_with_its_exit_code(
+    driver: Driver, child: Callable[[], Any], code: int
+) -> None:
     for _ in range(3):
         assert value_of(driver.call(end_of_child, child)) == (driver.process.pid, code)
     assert value_of(driver.call(os.getpid)) == driver.process.pid
 
 
-def test_child_says_on_standard_error_why_it_ends(driver: Driver) -> None:
+def test_a_forked_child_prints_why_it_ends_to_standard_error(driver: Driver) -> None:
     driver.call(end_of_child, fail)
     driver.call(end_of_child, lambda: sys.exit("a last word"))
     assert "in fail" in driver.log_text
@@ -75,7 +77,7 @@ def test_child_says_on_standard_error_why_it_ends(driver: Driver) -> None:
     assert "a last word" in driver.log_text
 
 
-def test_tasks_that_wait_behind_are_not_run_by_the_child(driver: Driver) -> None:
+def test_queued_tasks_are_not_run_by_a_forked_child(driver: Driver) -> None:
     forking, following = driver.function(end_of_child), driver.function(os.getpid)
     for _ in range(10):
         driver.send(driver.task(forking, lambda: 0), *(driver.task(following) for _ in range(5)))
@@ -84,7 +86,7 @@ def test_tasks_that_wait_behind_are_not_run_by_the_child(driver: Driver) -> None
         assert {value_of(other) for other in following_results} == {driver.process.pid}
 
 
-def test_child_that_comes_back_from_the_pickling_of_a_result_ends(driver: Driver) -> None:
+def test_a_child_forked_while_a_result_is_pickled_ends(driver: Driver) -> None:
     class Forks:
         def __reduce__(self) -> Any:
             return int, (end_of_child(lambda: (0, 0))[1],)
@@ -93,7 +95,7 @@ def test_child_that_comes_back_from_the_pickling_of_a_result_ends(driver: Driver
     assert [value_of(result) for result in driver.results(2)] == [0, driver.process.pid]
 
 
-def test_child_of_a_thread_ends_with_that_thread(driver: Driver) -> None:
+def test_a_child_forked_in_a_thread_ends_with_that_thread(driver: Driver) -> None:
     def fork_in_a_thread() -> Any:
         ends: list[Any] = []
         thread = threading.Thread(target=lambda: ends.append(end_of_child(lambda: (0, 0))))
@@ -113,7 +115,7 @@ def test_parent_may_fail_while_the_child_returns(driver: Driver) -> None:
     assert failure_of(driver.call(fork_and_fail)).text == "the parent"
 
 
-def test_child_has_no_connection_to_the_agent(driver: Driver) -> None:
+def test_a_forked_child_has_no_connection_to_the_agent(driver: Driver) -> None:
     def connections() -> Any:
         read, write = os.pipe()
         if os.fork() == 0:

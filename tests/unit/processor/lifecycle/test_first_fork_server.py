@@ -33,7 +33,7 @@ def printed(program: str) -> list[str]:
     return ran.stdout.splitlines()
 
 
-def test_it_prepares_at_once_and_serves_when_it_is_told_its_settings() -> None:
+def test_first_fork_server_prepares_at_once_and_serves_once_it_gets_its_settings() -> None:
     with_settings = (
         FORKED
         + """
@@ -53,7 +53,7 @@ print(forked.wait(30), forked.wait(), flush=True)
     assert printed(with_settings) == ["prepared", "['some settings', '3', [], [], b'']", "78 78"]
 
 
-def test_one_that_nobody_takes_ends() -> None:
+def test_a_first_fork_server_that_is_not_taken_ends() -> None:
     dropped = (
         FORKED
         + "first_fork_server.drop()\nfirst_fork_server.drop()\nprint(strays.own, strays.has_children(), flush=True)\n"
@@ -61,11 +61,11 @@ def test_one_that_nobody_takes_ends() -> None:
     assert printed(dropped) == ["prepared", "set() False"]
 
 
-def test_it_ends_with_a_program_that_ends_before_it_has_settings() -> None:
+def test_first_fork_server_without_settings_ends_with_its_program() -> None:
     assert printed(FORKED) == ["prepared"]
 
 
-def test_it_can_be_killed() -> None:
+def test_first_fork_server_can_be_killed() -> None:
     killed = """
 first_fork_server.fork(lambda: time.sleep(1000), serve)
 forked = first_fork_server.take()
@@ -76,7 +76,7 @@ forked.kill()
     assert printed(killed) == ["-9"]
 
 
-def test_it_closes_what_is_not_for_it_and_says_why_it_fails() -> None:
+def test_first_fork_server_closes_foreign_descriptors_and_prints_why_it_fails() -> None:
     failing = """
 reading, writing = os.pipe()
 first_fork_server.fork(lambda: 1 / 0, serve, writing)

@@ -26,13 +26,13 @@ def private_memory(megabytes: int) -> mmap.mmap:
     return mmap.mmap(-1, megabytes * MB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def test_without_a_setting_there_are_none() -> None:
+def test_without_a_setting_there_are_no_limits() -> None:
     none = limits()
     assert not none.has_any
     assert not none.are_reached(10**9)
 
 
-def test_after_so_many_tasks_a_process_is_used_up() -> None:
+def test_a_process_reaches_its_limit_after_the_maximum_number_of_tasks() -> None:
     few = limits(max_tasks_per_processor=3)
     assert few.has_any
     assert [few.tasks_until_check(ran) for ran in (0, 1, 2, 3, 4)] == [3, 2, 1, 1, 1]
@@ -41,7 +41,7 @@ def test_after_so_many_tasks_a_process_is_used_up() -> None:
 
 @pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much memory is whose")
-def test_memory_that_is_kept_counts_and_memory_that_was_freed_does_not() -> None:
+def test_kept_memory_counts_toward_the_limit_and_freed_memory_does_not() -> None:
     """Runs in its own process: this one may give back memory of other tests meanwhile."""
     done = run_script(f"from {__name__} import keep_and_free\nkeep_and_free()")
     assert done.returncode == 0, done.stderr
@@ -62,7 +62,7 @@ def keep_and_free() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this limit")
-def test_a_task_gets_no_more_memory_than_its_process_may_have() -> None:
+def test_a_task_cannot_exceed_the_memory_limit_of_its_process() -> None:
     usual = resource.getrlimit(resource.RLIMIT_DATA)
     some = limits(processor_memory_bytes=own_bytes() + 300 * MB)
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_a_task_gets_no_more_memory_than_its_process_may_have() -> None:
     private_memory(500).close()
 
 
-def test_a_result_for_whose_copy_there_is_no_memory_is_refused_and_small_ones_cost_no_look(
+def test_a_result_too_large_to_copy_is_refused_and_small_results_are_not_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks: list[int] = []

@@ -22,14 +22,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_modules_are_imported(folder: Path) -> None:
+def test_preload_imports_modules(folder: Path) -> None:
     (folder / "preloaded_one.py").write_text("")
     (folder / "preloaded_two.py").write_text("")
     assert preload(["preloaded_one", "preloaded_two"]) == ""
     assert {"preloaded_one", "preloaded_two"} <= set(sys.modules)
 
 
-def test_a_random_generator_of_a_module_is_named(folder: Path) -> None:
+def test_preload_names_a_random_generator_of_a_module(folder: Path) -> None:
     (folder / "draws_below.py").write_text("import random\nchance = random.Random(1)\n")
     (folder / "preloaded_three.py").write_text("import draws_below\n")
     assert preload(["preloaded_three"]) == "draws_below.chance"
@@ -47,14 +47,14 @@ def test_a_random_generator_of_a_module_is_named(folder: Path) -> None:
         ("import no_such_module", "No module named 'no_such_module'"),
     ],
 )
-def test_module_that_cannot_be_preloaded_is_refused_by_name(folder: Path, source: str, reason: str) -> None:
+def test_the_error_of_a_module_that_cannot_be_preloaded_names_it(folder: Path, source: str, reason: str) -> None:
     name = f"not_preloaded_{abs(hash(source))}"
     (folder / f"{name}.py").write_text(source)
     with pytest.raises(PreparationError, match=f"{name}.*{reason}"):
         preload([name])
 
 
-def test_module_that_raises_is_refused_with_the_place_and_a_cure(folder: Path) -> None:
+def test_the_error_of_a_module_that_raises_has_the_place_and_a_remedy(folder: Path) -> None:
     (folder / "raises_below.py").write_text("def load():\n    raise OSError('no table')\nload()\n")
     with pytest.raises(
         PreparationError, match=r"OSError: no table \(.*raises_below.py, line 2\); fix its import, or remove"
@@ -110,7 +110,7 @@ def test_initializer_that_fails_is_logged_with_its_traceback_once(
         assert logged.rstrip().endswith(error)
 
 
-def test_initializer_as_a_setting() -> None:
+def test_an_initializer_setting_may_be_a_name_or_a_function() -> None:
     assert ClusterConfig.of({"address": ADDRESS, "initializer": None}).initializer == ""
     assert ClusterConfig.of({"address": ADDRESS, "initializer": "a.b:c.d"}).initializer == "a.b:c.d"
     by_value = ClusterConfig.of({"address": ADDRESS, "initializer": print})
@@ -118,6 +118,6 @@ def test_initializer_as_a_setting() -> None:
 
 
 @pytest.mark.parametrize("bad", ["function", "a:", ":b", "a:b c", 3, sys, lambda f=sys.stdout: f])
-def test_what_is_no_initializer_is_refused(bad: object) -> None:
+def test_a_malformed_initializer_is_refused(bad: object) -> None:
     with pytest.raises(ConfigError, match="initializer"):
         ClusterConfig.of({"address": ADDRESS, "initializer": bad})

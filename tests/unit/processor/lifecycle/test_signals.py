@@ -76,7 +76,7 @@ def test_process_that_a_task_has_forked_is_interrupted(driver: Driver) -> None:
 @pytest.mark.parametrize(
     "interrupt", [_thread.interrupt_main, lambda: os.kill(os.getpid(), signal.SIGINT)], ids=["thread", "signal"]
 )
-def test_interrupt_of_a_task_by_itself_is_a_keyboard_interrupt(driver: Driver, interrupt: Callable[[], Any]) -> None:
+def test_a_task_that_interrupts_itself_gets_a_keyboard_interrupt(driver: Driver, interrupt: Callable[[], Any]) -> None:
     def limit(seconds: float, interrupt: Callable[[], Any]) -> Any:
         threading.Timer(seconds, interrupt).start()
         rest()
@@ -95,7 +95,7 @@ def test_interrupt_of_a_task_by_itself_is_a_keyboard_interrupt(driver: Driver, i
     assert value_of(driver.call(os.getpid)) == driver.process.pid
 
 
-def test_interrupts_between_tasks_and_at_their_ends_harm_nobody(driver: Driver) -> None:
+def test_interrupts_between_tasks_and_at_their_ends_are_harmless(driver: Driver) -> None:
     """Signals arrive at any time, one after the other; each task is answered, in order."""
     driver.process.send_signal(signal.SIGINT)
     is_over = threading.Event()
@@ -122,7 +122,7 @@ def test_interrupts_between_tasks_and_at_their_ends_harm_nobody(driver: Driver) 
     assert value_of(driver.call(os.getpid)) == driver.process.pid
 
 
-def test_task_that_has_caught_one_can_still_be_cancelled(driver: Driver, tmp_path: Path) -> None:
+def test_a_task_that_has_caught_an_interrupt_can_still_be_cancelled(driver: Driver, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
 
     def catch_and_go_on() -> None:
@@ -152,7 +152,7 @@ def ring_soon_with_a_handler() -> None:
 
 
 @pytest.mark.parametrize("leave", [ring_soon, ring_soon_with_a_handler])
-def test_timer_that_a_task_has_left_does_not_harm_the_next_one(tmp_path: Path, leave: Callable[[], None]) -> None:
+def test_a_timer_left_by_a_task_does_not_affect_the_next_task(tmp_path: Path, leave: Callable[[], None]) -> None:
     driver = Driver(tmp_path)
     driver.send(driver.task(driver.function(leave)), driver.task(driver.function(lambda: time.sleep(1.3))))
     for result in driver.results(2):
@@ -160,7 +160,7 @@ def test_timer_that_a_task_has_left_does_not_harm_the_next_one(tmp_path: Path, l
     driver.close()
 
 
-def test_timer_of_a_task_rings_in_that_task(driver: Driver) -> None:
+def test_a_timer_of_a_task_fires_in_that_task(driver: Driver) -> None:
     def limit() -> str:
         ring_soon_with_a_handler()
         try:

@@ -77,7 +77,7 @@ def place() -> Iterator[Place]:
     place.close()
 
 
-def test_a_key_on_the_list_is_let_in_and_known_by_its_connection(place: Place) -> None:
+def test_a_registered_key_is_accepted_and_known_by_its_connection(place: Place) -> None:
     peer, move = place.connect_peer(key(ACCEPTED))
     received = wait_until(lambda: (move(), place.listener.receive())[1], "its hello")
     assert received[1] == b"hello"
@@ -97,21 +97,23 @@ def test_a_key_on_the_list_is_let_in_and_known_by_its_connection(place: Place) -
         ([], "accepts only peers with a key"),
     ],
 )
-def test_others_hear_why_not_and_nothing_of_theirs_gets_in(place: Place, keys: list[KeyFile], text: str) -> None:
+def test_a_refused_peer_gets_the_reason_and_none_of_its_messages_is_received(
+    place: Place, keys: list[KeyFile], text: str
+) -> None:
     peer, move = place.connect_peer(*keys)
     refusal = wait_until(lambda: (move(), peer.refusal)[1], "a refusal", seconds=10)
     assert text in refusal
     assert place.listener.receive() is None
 
 
-def test_of_several_keys_the_one_that_fits_is_found(place: Place) -> None:
+def test_of_several_keys_the_matching_one_is_found(place: Place) -> None:
     peer, move = place.connect_peer(key(UNKNOWN), key(ACCEPTED, server=UNKNOWN), key(ACCEPTED))
     received = wait_until(lambda: (move(), place.listener.receive())[1], "its hello", seconds=10)
     assert place.listener.key_of(received[0]) == ACCEPTED.public
     assert not peer.refusal
 
 
-def test_a_peer_with_a_key_does_not_enter_a_place_without() -> None:
+def test_a_peer_with_a_key_does_not_connect_to_a_listener_without_keys() -> None:
     transport = open_listening_transport(Endpoint.parse(free_address()), 1, 64 << 20, 128 << 20, None)
     listener = transport.listen(60)
     assert listener.authenticator_descriptor is None
@@ -127,7 +129,7 @@ def test_a_peer_with_a_key_does_not_enter_a_place_without() -> None:
     transport.close()
 
 
-def test_viewers_are_let_in_by_their_keys_and_hung_up_on_when_these_are_over() -> None:
+def test_viewers_are_accepted_by_their_keys_and_disconnected_when_these_end() -> None:
     publisher = Publisher(Endpoint.parse(free_address()), LOCK)
     with zmq.Context() as context:
         viewers = {}

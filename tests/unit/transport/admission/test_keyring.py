@@ -61,11 +61,11 @@ def lent(keyring: Keyring) -> tuple[str, str]:
     return socket.options.get(zmq.CURVE_SERVERKEY, ""), socket.options.get(zmq.CURVE_PUBLICKEY, "")
 
 
-def test_a_socket_without_keys_shows_none() -> None:
+def test_a_socket_without_keys_presents_none() -> None:
     assert lent(ring()) == ("", "")
 
 
-def test_a_socket_shows_the_likeliest_key_and_the_next_one_when_that_is_refused() -> None:
+def test_a_socket_presents_the_likeliest_key_and_after_a_refusal_the_next() -> None:
     first, second = key("first"), key("second", n_servers=2)
     keyring = ring(first, second)
     seen = []
@@ -86,14 +86,14 @@ def test_a_socket_shows_the_likeliest_key_and_the_next_one_when_that_is_refused(
         (PROTOCOL, MISMATCH, "has no keys, though /keys/a.json"),
     ],
 )
-def test_each_refusal_has_its_sentence_at_once(event: int, value: int, text: str) -> None:
+def test_each_refusal_has_its_own_text(event: int, value: int, text: str) -> None:
     keyring = ring(key("a"))
     keyring.failed(event, value)
     assert text in keyring.refusal
     assert "/keys/a.json" in keyring.refusal
 
 
-def test_silence_is_no_refusal_of_what_does_not_even_greet() -> None:
+def test_silence_of_a_listener_that_does_not_greet_is_not_a_refusal() -> None:
     """Such as a tunnel whose scheduler is restarted."""
     keyring = ring(key("a"))
     for _ in range(10 * SILENT_REFUSALS):
@@ -101,7 +101,7 @@ def test_silence_is_no_refusal_of_what_does_not_even_greet() -> None:
     assert not keyring.refusal
 
 
-def test_keys_that_the_scheduler_has_made_meanwhile_are_found() -> None:
+def test_keys_that_the_scheduler_created_later_are_found() -> None:
     found: list[KeyFile] = []
     keyring = Keyring(AT, lambda: found)
     found.append(key("new"))
@@ -110,7 +110,7 @@ def test_keys_that_the_scheduler_has_made_meanwhile_are_found() -> None:
     assert lent(keyring) == (found[0].servers[0], found[0].public)
 
 
-def test_silence_counts_when_it_comes_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_silence_counts_as_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     listens_with(monkeypatch, "CURVE")
     keyring = ring(key("a"))
     for _ in range(SILENT_REFUSALS - 1):
@@ -123,7 +123,7 @@ def test_silence_counts_when_it_comes_again_and_again(monkeypatch: pytest.Monkey
     assert "is not the scheduler that the key in /keys/a.json" in keyring.refusal
 
 
-def test_of_several_refusals_the_one_that_says_most_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_several_refusals_the_most_specific_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     listens_with(monkeypatch, "CURVE")
     keyring = ring(key("a"), key("b"), key("c"))
     keyring.failed(AUTH, NOT_LISTED)
@@ -138,7 +138,7 @@ def test_of_several_refusals_the_one_that_says_most_is_told(monkeypatch: pytest.
     ("event", "value", "is_certain"),
     [(AUTH, NO_LONGER_LISTED, True), (AUTH, NOT_LISTED, True), (PROTOCOL, MISMATCH, False)],
 )
-def test_only_the_answer_to_what_the_scheduler_can_read_is_certain_and_all_keys_can_be_tried_anew(
+def test_only_a_refusal_of_the_key_by_the_scheduler_is_certain_and_retry_tries_all_keys_again(
     event: int, value: int, is_certain: bool
 ) -> None:
     keyring = ring(key("a"), key("b"))
@@ -152,7 +152,7 @@ def test_only_the_answer_to_what_the_scheduler_can_read_is_certain_and_all_keys_
     assert lent(keyring) == first
 
 
-def test_without_a_key_silence_is_no_refusal_and_a_listener_with_keys_is() -> None:
+def test_without_a_key_silence_is_not_a_refusal_and_a_mismatch_is() -> None:
     keyring = ring()
     for _ in range(10):
         keyring.failed(SILENT, 32)
@@ -162,7 +162,7 @@ def test_without_a_key_silence_is_no_refusal_and_a_listener_with_keys_is() -> No
     assert "SCALER_KEY_FILE" in keyring.refusal
 
 
-def test_when_none_fits_the_files_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_files_are_read_again_when_no_key_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     listens_with(monkeypatch, "CURVE")
     old, new = key("a"), key("a")
     files = [old]
@@ -178,7 +178,7 @@ def test_when_none_fits_the_files_are_read_again(monkeypatch: pytest.MonkeyPatch
     assert "has a new key" in keyring.refusal
 
 
-def test_keys_that_met_the_scheduler_before_or_after_theirs_are_tried_once_more(
+def test_keys_tried_at_another_scheduler_of_the_address_are_tried_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     listens_with(monkeypatch, "CURVE")

@@ -21,7 +21,7 @@ def listening(context: zmq.Context[zmq.Socket[bytes]], *, has_keys: bool) -> tup
     return listener, Endpoint.parse(listener.getsockopt_string(zmq.LAST_ENDPOINT))
 
 
-def test_a_listener_says_whether_it_has_keys() -> None:
+def test_a_probe_finds_whether_a_listener_has_keys() -> None:
     with zmq.Context() as context:
         with_keys, keyed = listening(context, has_keys=True)
         without, bare = listening(context, has_keys=False)
@@ -30,7 +30,7 @@ def test_a_listener_says_whether_it_has_keys() -> None:
         without.close()
 
 
-def test_nobody_and_others_say_nothing() -> None:
+def test_a_probe_finds_no_mechanism_without_a_zeromq_listener() -> None:
     assert mechanism_at(Endpoint.parse(free_address())) == ""
     with socket.create_server(("127.0.0.1", 0)) as server:
         question = ListenerProbe(Endpoint.parse(f"tcp://127.0.0.1:{server.getsockname()[1]}"))

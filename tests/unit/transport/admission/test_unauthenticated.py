@@ -62,7 +62,7 @@ def is_closed(peer: socket.socket) -> bool:
 
 
 @pytest.mark.skipif(not IS_SUPPORTED, reason="the system does not count what comes")
-def test_who_says_more_than_a_handshake_and_a_hello_is_hung_up_on(
+def test_an_unauthenticated_peer_that_sends_too_much_is_disconnected(
     router: RouterSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unauthenticated, "BYTES_MOST", 100_000)
@@ -77,7 +77,7 @@ def test_who_says_more_than_a_handshake_and_a_hello_is_hung_up_on(
         assert not is_closed(silent)
 
 
-def test_an_address_has_so_many_at_once_and_the_first_ones_stay(
+def test_unauthenticated_peers_per_address_are_bounded_and_the_first_stay(
     router: RouterSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unauthenticated, "FROM_ONE_ADDRESS_MOST", 5)
@@ -90,7 +90,9 @@ def test_an_address_has_so_many_at_once_and_the_first_ones_stay(
         assert [is_closed(peer) for peer in peers] == [False] * 5 + [True] * 3
 
 
-def test_who_was_let_in_is_counted_no_more(router: RouterSocket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_authenticated_peer_no_longer_counts_as_unauthenticated(
+    router: RouterSocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(unauthenticated, "FROM_ONE_ADDRESS_MOST", 1)
     monkeypatch.setattr(unauthenticated, "BYTES_MOST", 50_000)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -120,7 +122,7 @@ def test_who_was_let_in_is_counted_no_more(router: RouterSocket, monkeypatch: py
         context.term()
 
 
-def test_a_descriptor_that_is_used_again_is_counted_once() -> None:
+def test_a_reused_descriptor_is_counted_once() -> None:
     known = UnauthenticatedPeers()
     with socket.socket() as one:
         for _ in range(3):

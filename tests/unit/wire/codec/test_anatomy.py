@@ -14,7 +14,7 @@ from tests.support.items import default_item
 A, B, C, D = (bytes([number]) * 16 for number in range(1, 5))
 
 
-def test_size_is_that_of_payloads_texts_and_frames() -> None:
+def test_the_size_of_an_item_counts_payloads_texts_and_frames() -> None:
     task: Any = Task(A, B, bytes(1000), C + D, name="a name")  # type: ignore[arg-type]
     assert anatomy(Task).size(task) == ITEM_BYTES + 1000 + 32 + len("a name")
     created: Any = ObjectInstruction(InstructionKind.CREATE, A, "", (bytes(500), memoryview(bytearray(700))))  # type: ignore[arg-type]
@@ -28,13 +28,13 @@ def test_a_task_makes_its_id_and_names_its_function_and_objects() -> None:
     assert list(anatomy(Task).named_by(task)) == [A, B, C, D]
 
 
-def test_a_node_makes_its_graph_so_that_the_graph_stays_together() -> None:
+def test_a_node_makes_the_id_of_its_graph() -> None:
     node: Any = GraphNode(A, B, C, b"", D, b"", 1)  # type: ignore[arg-type]
     assert anatomy(GraphNode).made_by(node) == A
     assert set(anatomy(GraphNode).named_by(node)) == {A, B, C, D}
 
 
-def test_what_has_no_id_makes_and_names_none() -> None:
+def test_an_item_without_an_id_makes_none() -> None:
     assert anatomy(ClientHeartbeat).made_by(ClientHeartbeat(5)) == NO_ID
     assert list(anatomy(ClientHeartbeat).named_by(ClientHeartbeat(5))) == []
     cancel: Any = TaskCancel(A)  # type: ignore[arg-type]

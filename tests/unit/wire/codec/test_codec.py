@@ -105,7 +105,7 @@ def test_runs_of_one_type_become_one_batch_each_in_order() -> None:
     assert type(decode(CLIENT_TO_SCHEDULER, header, frames)[0]) is Batch[TaskCancel]
 
 
-def test_columns_of_defaults_take_no_room() -> None:
+def test_columns_of_defaults_take_no_bytes() -> None:
     plain = [RunResult(ONE, 0, 0, 0, b"", 0, ())] * 1000
     ((header, _),) = encode(AGENT_TO_SCHEDULER, plain)
     assert len(header) < 1000 * 16 + 200
@@ -113,7 +113,7 @@ def test_columns_of_defaults_take_no_room() -> None:
     assert batch == plain
 
 
-def test_one_value_that_is_no_default_makes_the_whole_column() -> None:
+def test_one_value_other_than_the_default_writes_the_whole_column() -> None:
     items = [RunCancel(ONE, 0, 1), RunCancel(NO_ID, 5, 0)]
     ((header, _),) = encode(SCHEDULER_TO_AGENT, items)
     assert decode(SCHEDULER_TO_AGENT, header, []) == [items]
@@ -132,7 +132,7 @@ def test_frames_follow_the_header_in_the_order_of_their_items() -> None:
     assert [list(map(bytes, item.frames)) for item in (*first, *second)] == [[b"a", b"b"], [], [b"c", b""]]
 
 
-def test_received_frames_are_handed_on_without_a_copy() -> None:
+def test_received_frames_are_passed_without_a_copy() -> None:
     frame = memoryview(bytearray(1000))
     ((header, _),) = encode(SCHEDULER_TO_CLIENT, [ObjectResponse(ONE, 1, (frame,))])
     ((item,),) = decode(SCHEDULER_TO_CLIENT, header, [frame])
@@ -147,7 +147,7 @@ def test_each_message_of_many_takes_its_own_frames() -> None:
     assert batch == items[:MESSAGE_ITEMS]
 
 
-def test_text_that_is_no_unicode_arrives_readable() -> None:
+def test_text_with_undecodable_characters_arrives_escaped() -> None:
     instruction = ObjectInstruction(0, ONE, "data-\udcff.bin", ())
     ((header, _),) = encode(CLIENT_TO_SCHEDULER, [instruction])
     ((arrived,),) = decode(CLIENT_TO_SCHEDULER, header, [])
@@ -161,7 +161,7 @@ def test_payload_larger_than_the_reader_allows_by_default_arrives() -> None:
     assert len(arrived.payload) == 80_000_000
 
 
-def test_an_item_that_does_not_belong_to_the_direction_is_a_mistake_of_the_sender() -> None:
+def test_encoding_an_item_of_another_direction_raises() -> None:
     with pytest.raises(KeyError):
         list(encode(CLIENT_TO_SCHEDULER, [RecallRequest(ONE, 0, 1)]))
 
@@ -170,11 +170,11 @@ def test_an_item_that_does_not_belong_to_the_direction_is_a_mistake_of_the_sende
 
 
 @pytest.mark.parametrize("header", [b"", b"\0" * 8, b"GET / HTTP/1.1\r\n", b"\xff" * 64, b"\0" * 4096, b"x"])
-def test_bytes_that_are_no_message_are_refused(header: bytes) -> None:
+def test_bytes_that_are_not_a_message_are_refused(header: bytes) -> None:
     refused(header)
 
 
-def test_refusal_is_one_line() -> None:
+def test_the_text_of_a_refusal_is_one_line() -> None:
     assert "\n" not in refused(b"\xff" * 64)
 
 
@@ -188,7 +188,7 @@ def test_hand_made_message_is_read() -> None:
     ]
 
 
-def test_member_of_a_union_that_is_not_known_is_refused() -> None:
+def test_an_unknown_member_of_a_union_is_refused() -> None:
     header = bytearray(agent_message())
     batch = header.index(struct.pack("<HHI", 3, 0, 0), 24)  # the discriminant of workerHeartbeat
     header[batch] = 200
@@ -196,12 +196,12 @@ def test_member_of_a_union_that_is_not_known_is_refused() -> None:
 
 
 @pytest.mark.parametrize("count", [0, MESSAGE_ITEMS + 1, 2**32 - 1])
-def test_batch_with_a_count_that_no_batch_has_is_refused(count: int) -> None:
+def test_a_batch_with_an_impossible_count_is_refused(count: int) -> None:
     with little_time_and_memory():
         assert str(count) in refused(agent_message(count))
 
 
-def test_most_items_in_one_message_are_counted_over_all_batches() -> None:
+def test_the_limit_of_items_counts_all_batches_of_a_message() -> None:
     message = schema("worker").AgentToScheduler.new_message(direction=3)
     for batch in message.init("batches", 2):
         batch.init("workerHeartbeat").count = MESSAGE_ITEMS // 2
@@ -223,7 +223,7 @@ def test_endless_list_of_batches_without_bytes_is_refused_at_once() -> None:
         refused(header)
 
 
-def test_column_that_is_one_large_list_of_nothing_is_refused_at_once() -> None:
+def test_a_column_that_is_a_large_list_without_bytes_is_refused_at_once() -> None:
     message = bytearray(agent_message(1, sentNs=struct.pack("<Q", 0xABCDEF)))
     value = message.index(struct.pack("<Q", 0xABCDEF))
     pointer = next(at for at in range(8, value, 8) if message[at] & 3 == 1 and at + 8 + 8 * (message[at] >> 2) == value)
@@ -265,12 +265,12 @@ def test_column_with_more_or_fewer_entries_than_items_is_refused(columns: dict[s
     refused(agent_message(2, union="runResult", **columns))
 
 
-def test_text_that_is_no_utf8_is_refused() -> None:
+def test_text_that_is_not_utf8_is_refused() -> None:
     header = agent_message(union="disconnectRequest", reason=["abcdefgh"])
     refused(header.replace(b"abcdefgh", b"abc\xff\xfe\xfdgh"))
 
 
-def test_number_that_an_enumeration_does_not_have_is_refused() -> None:
+def test_a_number_outside_an_enumeration_is_refused() -> None:
     assert "200 is not a TaskStatus" in refused(agent_message(2, union="runResult", status=bytes([0, 200])))
     last = max(TaskStatus)
     assert "TaskStatus" in refused(agent_message(union="runResult", status=bytes([last + 1])))
@@ -363,7 +363,7 @@ def test_numbers_are_read_without_the_rest_of_the_message(n_items: int) -> None:
     assert decode(CLIENT_TO_SCHEDULER, again, []) == decode(CLIENT_TO_SCHEDULER, header, [])
 
 
-def test_numbers_are_read_wherever_another_codec_has_put_the_root() -> None:
+def test_numbers_are_read_from_messages_whose_root_is_elsewhere() -> None:
     header, _ = encode_message(CLIENT_TO_SCHEDULER, [], 5, 6)
     (words,) = struct.unpack_from("<I", header, 4)
     moved = struct.pack("<II", 0, words + 1) + struct_pointer(1, 3, 1) + bytes(8) + header[16:]
@@ -372,7 +372,7 @@ def test_numbers_are_read_wherever_another_codec_has_put_the_root() -> None:
 
 
 @pytest.mark.parametrize("header", [b"", b"x", b"\xff" * 64])
-def test_numbers_of_what_is_no_message_are_refused(header: bytes) -> None:
+def test_numbers_of_bytes_that_are_not_a_message_are_refused(header: bytes) -> None:
     with pytest.raises(ProtocolError) as refusal:
         numbers(CLIENT_TO_SCHEDULER, header)
     assert "\n" not in str(refusal.value)
@@ -394,9 +394,7 @@ def test_numbers_of_what_is_no_message_are_refused(header: bytes) -> None:
     ],
     ids=str,
 )
-def test_an_item_that_cannot_be_written_is_refused_with_the_name_of_its_field(
-    wrong: dict[str, Any], error: type[Exception]
-) -> None:
+def test_the_error_of_an_unwritable_item_names_its_field(wrong: dict[str, Any], error: type[Exception]) -> None:
     good = Task(TaskId(b"t" * 16), ObjectId(b"f" * 16), b"payload", b"", frames=(b"frame",))
     check_item(CLIENT_TO_SCHEDULER, good)
     with pytest.raises(error, match=f"the field {camel_case(next(iter(wrong)))!r} of a Task cannot be "):

@@ -47,7 +47,7 @@ def test_ids_and_records_are_rows() -> None:
 
 
 @pytest.mark.parametrize(("direction", "batch", "name", "rule"), ROWS)
-def test_half_a_row_is_neither_written_nor_read(
+def test_an_incomplete_row_is_neither_written_nor_read(
     direction: Direction, batch: type[Batch[Any]], name: str, rule: FixedRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = (replace(default_item(batch.item), **{name: bytes(size)}) for size in (rule.size, rule.size - 1))
@@ -75,7 +75,7 @@ def with_column(
     return {direction.name: fresh}
 
 
-def test_there_are_only_so_many_rows() -> None:
+def test_the_number_of_rows_is_bounded() -> None:
     column = columns.column_of("bytes", FixedRows(ID_BYTES, 2))
     assert column.write([bytes(32), b""]) == [bytes(32), b""]
     with pytest.raises(ProtocolError, match="at most 2 rows"):
@@ -94,12 +94,12 @@ def test_there_are_only_so_many_rows() -> None:
     ],
     ids=["held", "objects of a task", "objects of a node", "dependencies"],
 )
-def test_no_peer_names_more_than_a_scheduler_can_take_apart_at_once(direction: Direction, item: Any) -> None:
+def test_items_with_too_many_names_cannot_be_encoded(direction: Direction, item: Any) -> None:
     with pytest.raises(ProtocolError, match="rows"):
         encode(direction, [item])
 
 
-def test_the_rows_of_every_task_that_travels_are_bounded() -> None:
+def test_the_rows_of_every_task_message_are_bounded() -> None:
     known = [
         (name, rule)
         for direction in DIRECTIONS
@@ -112,7 +112,7 @@ def test_the_rows_of_every_task_that_travels_are_bounded() -> None:
 
 
 @pytest.mark.parametrize(("direction", "item", "name", "most"), COUNTS)
-def test_a_count_beyond_its_bound_is_written_and_not_read(
+def test_a_count_beyond_its_limit_is_written_and_not_read(
     direction: Direction, item: type, name: str, most: int
 ) -> None:
     """This holds for stencils too: the message has the shape of the earlier ones."""
@@ -126,13 +126,13 @@ def test_a_count_beyond_its_bound_is_written_and_not_read(
 
 
 @pytest.mark.parametrize("field", ["worker_names", "capabilities"])
-def test_names_are_counted_before_a_list_of_them_is_taken_apart(field: str) -> None:
+def test_names_are_counted_before_their_list_is_split(field: str) -> None:
     ((header, _),) = encode(AGENT_TO_SCHEDULER, [replace(HELLO, **{field: "a" + ",a" * columns.NAMES_MOST})])
     with pytest.raises(ProtocolError, match="more than 65536 names"):
         decode(AGENT_TO_SCHEDULER, header, [])
 
 
-def test_an_agent_of_the_most_workers_says_hello_with_the_most_runs() -> None:
+def test_a_hello_with_the_most_workers_and_the_most_runs_can_be_sent() -> None:
     names = ",".join(f"a-host-with-a-name-{number:05}" for number in range(WORKERS_MOST))
     hello = replace(HELLO, worker_names=names, held=bytes(HELD_MOST * HELD_RUN.size))
     ((header, _),) = encode(AGENT_TO_SCHEDULER, [hello])
@@ -140,7 +140,7 @@ def test_an_agent_of_the_most_workers_says_hello_with_the_most_runs() -> None:
     assert len(header) <= FIRST_BYTES
 
 
-def test_what_are_no_options_is_not_read_the_short_way_either() -> None:
+def test_malformed_options_are_not_read_by_a_stencil() -> None:
     good = RunOptions(profiling=True).encode()
     task = Task(TaskId(b"t" * 16), ObjectId(b"f" * 16), b"", b"", options=good)
     for _ in range(2 * SEEN_BEFORE_CUT):
@@ -162,7 +162,7 @@ def test_texts_are_read_as_one_short_line() -> None:
     assert len(hello.python_version) == TEXT_CHARACTERS
 
 
-def test_each_name_of_a_list_is_a_text_of_its_own() -> None:
+def test_each_name_of_a_list_is_cut_separately() -> None:
     names = ",".join(f"{number}\n" + "x" * 300 for number in range(100))
     ((header, _),) = encode(AGENT_TO_SCHEDULER, [replace(HELLO, worker_names=names)])
     ((hello,),) = decode(AGENT_TO_SCHEDULER, header, [])

@@ -27,7 +27,7 @@ def test_the_arguments_of_a_task_may_have_any_length(kind: ItemKind) -> None:
     assert kind.values(TASK)[kind.stretch] == b"arguments"
 
 
-def test_lengths_and_zeros_make_the_shape(kind: ItemKind) -> None:
+def test_lengths_and_zeros_determine_the_shape(kind: ItemKind) -> None:
     shape = kind.shape(TASK)
     assert shape is not None
     assert kind.shape(dataclasses.replace(TASK, payload=b"ARGUMENTS")) == (

@@ -43,7 +43,7 @@ def test_a_stretched_message_has_its_numbers(kind: ItemKind, stencil: StretchSte
     assert stencil.read(header) == [[task(b"arguments")]]
 
 
-def test_each_word_that_depends_on_the_length_is_looked_at(kind: ItemKind, stencil: StretchStencil) -> None:
+def test_each_word_that_depends_on_the_length_is_checked(kind: ItemKind, stencil: StretchStencil) -> None:
     header = stencil.write(kind.values(task(b"arguments")), 0, 0)
     for word in stencil._words:
         damaged = bytearray(header)
@@ -51,14 +51,14 @@ def test_each_word_that_depends_on_the_length_is_looked_at(kind: ItemKind, stenc
         assert stencil.read(bytes(damaged)) is None
 
 
-def test_what_is_too_short_or_has_another_length_is_not_of_the_shape(kind: ItemKind, stencil: StretchStencil) -> None:
+def test_a_message_of_another_length_does_not_fit_the_stencil(kind: ItemKind, stencil: StretchStencil) -> None:
     header = stencil.write(kind.values(task(b"arguments")), 0, 0)
     for size in range(0, len(header), 8):
         assert stencil.read(header[:size]) is None
     assert stencil.read(header + bytes(8)) is None
 
 
-def test_there_is_none_if_the_message_is_written_in_another_way(kind: ItemKind) -> None:
+def test_no_stencil_is_cut_if_the_message_is_written_in_another_way(kind: ItemKind) -> None:
     def scrambled(items: Any) -> bytes:
         header = long_way(items)
         return header[:-8] + len(header).to_bytes(8, "big")

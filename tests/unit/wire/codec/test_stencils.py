@@ -46,7 +46,7 @@ def long_way(items: list[Any], direction: Any = CLIENT_TO_SCHEDULER) -> bytes:
     return codec._encode(codec._DirectionCodec(direction), items)[0]
 
 
-def test_a_stencil_is_cut_when_a_shape_comes_again() -> None:
+def test_a_stencil_is_cut_when_a_shape_is_repeated() -> None:
     known = taught([task(1)])
     assert known.write([task(77)]) == long_way([task(77)])
     assert known.read(long_way([task(78)])) == [[task(78)]]
@@ -66,7 +66,7 @@ def test_one_value_may_have_any_length(length: int) -> None:
         assert known.read(long_way([written])) == [[written]]
 
 
-def test_it_learns_from_what_it_reads_whatever_its_length() -> None:
+def test_stencils_learn_from_messages_of_any_length() -> None:
     known = table()
     for length in range(1, stencils.SEEN_BEFORE_CUT + 1):
         assert known.read(long_way([task(length, bytes(length))])) is None
@@ -75,7 +75,7 @@ def test_it_learns_from_what_it_reads_whatever_its_length() -> None:
     assert not known._by_size
 
 
-def test_a_length_that_comes_very_often_gets_a_stencil_of_its_own() -> None:
+def test_a_length_that_is_written_very_often_gets_its_own_stencil() -> None:
     known = taught([task(1)])
     for number in range(stencils.SEEN_BEFORE_CUT_TWICE):
         assert list(known._by_size) == [len(long_way([task(1)]))]
@@ -84,7 +84,7 @@ def test_a_length_that_comes_very_often_gets_a_stencil_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("has_learned", [False, True])
-def test_a_length_that_is_read_very_often_gets_a_stencil_of_its_own(has_learned: bool) -> None:
+def test_a_length_that_is_read_very_often_gets_its_own_stencil(has_learned: bool) -> None:
     known, size = taught([task(1)]), len(long_way([task(1, b"a longer payload")]))
     if has_learned:
         known.learn([[task(1, b"a longer payload")]])
@@ -97,7 +97,7 @@ def test_a_length_that_is_read_very_often_gets_a_stencil_of_its_own(has_learned:
 
 
 @pytest.mark.thorough
-def test_lengths_that_are_read_make_no_table_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tables_of_lengths_that_are_read_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stencils, "SHAPES_MOST", 4)
     monkeypatch.setattr(stencils, "SEEN_BEFORE_CUT_TWICE", 8)
     known = taught([task(1)])
@@ -108,7 +108,7 @@ def test_lengths_that_are_read_make_no_table_grow_without_end(monkeypatch: pytes
     assert len(known._stretched) <= 4
 
 
-def test_a_large_value_leaves_in_one_segment_and_can_be_read() -> None:
+def test_a_large_value_is_written_in_one_segment_and_can_be_read() -> None:
     known = taught([task(1)])
     large = task(2, bytes(20_000))
     header = known.write([large])
@@ -119,7 +119,7 @@ def test_a_large_value_leaves_in_one_segment_and_can_be_read() -> None:
     assert known.read(long_way([large])) is None  # the library uses two segments
 
 
-def test_the_value_of_any_length_may_stand_before_another_item() -> None:
+def test_a_value_of_any_length_may_precede_another_item() -> None:
     known = taught([run(1), WorkerHeartbeatEcho(5)], SCHEDULER_TO_AGENT)
     items = [dataclasses.replace(run(2), payload=bytes(50)), WorkerHeartbeatEcho(6)]
     header = known.write(items)
@@ -133,7 +133,7 @@ def test_zero_is_another_shape() -> None:
     assert known.read(long_way([run(1, worker=0)], SCHEDULER_TO_AGENT)) is None
 
 
-def test_two_items_of_different_kinds_have_a_stencil_of_their_own() -> None:
+def test_two_items_of_different_kinds_have_their_own_stencil() -> None:
     known = taught([run(1), WorkerHeartbeatEcho(5)], SCHEDULER_TO_AGENT)
     header = known.write([run(2), WorkerHeartbeatEcho(6)])
     assert header == long_way([run(2), WorkerHeartbeatEcho(6)], SCHEDULER_TO_AGENT)
@@ -141,7 +141,7 @@ def test_two_items_of_different_kinds_have_a_stencil_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("count", range(2, stencils.ITEMS_MOST + 1))
-def test_neighbours_of_one_kind_have_one_for_their_batch(count: int) -> None:
+def test_a_batch_of_one_kind_has_one_stencil(count: int) -> None:
     known = taught([run(number) for number in range(count)], SCHEDULER_TO_AGENT)
     items = [run(number + 7, worker=number + 3) for number in range(count)]
     header = known.write(items)
@@ -149,7 +149,7 @@ def test_neighbours_of_one_kind_have_one_for_their_batch(count: int) -> None:
     assert known.read(header or b"") == [items]
 
 
-def test_a_batch_may_stand_among_items_of_other_kinds() -> None:
+def test_a_stencil_may_have_a_batch_among_items_of_other_kinds() -> None:
     known = taught([WorkerHeartbeatEcho(5), run(1), run(2), WorkerHeartbeatEcho(6)], SCHEDULER_TO_AGENT)
     items = [WorkerHeartbeatEcho(7), run(3), run(4), WorkerHeartbeatEcho(8)]
     header = known.write(items)
@@ -157,7 +157,7 @@ def test_a_batch_may_stand_among_items_of_other_kinds() -> None:
     assert known.read(header or b"") == [items[:1], items[1:3], items[3:]]
 
 
-def test_what_follows_is_most_often_of_the_same_shape() -> None:
+def test_the_stencil_that_fitted_last_is_tried_first() -> None:
     """The next message most often has the same shape."""
     known = taught([run(1)], SCHEDULER_TO_AGENT)
     known.prepare([run(1, worker=0)])
@@ -168,7 +168,7 @@ def test_what_follows_is_most_often_of_the_same_shape() -> None:
         assert known._of_any_size == [second, first]
 
 
-def test_it_learns_from_a_batch_that_it_reads() -> None:
+def test_stencils_learn_from_batches_that_are_read() -> None:
     known = table(SCHEDULER_TO_AGENT)
     for number in range(2 * stencils.SEEN_BEFORE_CUT):
         assert known.read(long_way([run(number), run(number + 1)], SCHEDULER_TO_AGENT)) is None
@@ -184,7 +184,7 @@ def test_it_learns_from_a_batch_that_it_reads() -> None:
         dataclasses.replace(run(2), payload=b""),
     ],
 )
-def test_neighbours_of_one_kind_that_differ_in_shape_have_none(other: RunTask) -> None:
+def test_a_batch_of_different_shapes_has_no_stencil(other: RunTask) -> None:
     """The column of numbers of the first shape would hold a zero; the columns of bytes would have another layout."""
     known = table(SCHEDULER_TO_AGENT)
     for _ in range(3 * stencils.SEEN_BEFORE_CUT):
@@ -192,7 +192,7 @@ def test_neighbours_of_one_kind_that_differ_in_shape_have_none(other: RunTask) -
     assert not known._by_shape
 
 
-def test_more_items_have_none() -> None:
+def test_a_message_of_too_many_items_has_no_stencil() -> None:
     known = table(SCHEDULER_TO_AGENT)
     items = [run(number) for number in range(stencils.ITEMS_MOST + 1)]
     for _ in range(len(items) * stencils.SEEN_BEFORE_CUT):
@@ -201,32 +201,32 @@ def test_more_items_have_none() -> None:
 
 
 @pytest.mark.parametrize("item", [ObjectInstruction(0, ObjectId(numbered(1)), "a name", ())])
-def test_texts_and_frames_have_none(item: Any) -> None:
+def test_items_with_texts_or_frames_have_no_stencil(item: Any) -> None:
     known = table()
     for _ in range(2 * stencils.SEEN_BEFORE_CUT):
         assert known.write([item]) is None
 
 
-def test_a_large_message_has_none() -> None:
+def test_a_large_message_has_no_stencil() -> None:
     known = table()
     for number in range(2 * stencils.SEEN_BEFORE_CUT):
         assert known.write([dataclasses.replace(task(number), object_ids=bytes(16 * 128))]) is None
 
 
-def test_bytes_of_another_type_go_the_long_way() -> None:
+def test_bytes_of_another_type_are_not_written_by_a_stencil() -> None:
     known = taught([task(1)])
     assert known.write([task(1, memoryview(b"payload"))]) is None  # type: ignore[arg-type]
     assert long_way([task(1, memoryview(b"payload"))]) == long_way([task(1)])  # type: ignore[arg-type]
 
 
-def test_a_number_that_does_not_fit_goes_the_long_way_which_refuses_it() -> None:
+def test_a_number_that_does_not_fit_is_refused_without_a_stencil() -> None:
     known = taught([run(1)], SCHEDULER_TO_AGENT)
     assert known.write([run(1, worker=2**16)]) is None
     with pytest.raises(Exception, match="out of range"):
         long_way([run(1, worker=2**16)], SCHEDULER_TO_AGENT)
 
 
-def test_a_number_beyond_its_enumeration_is_not_read() -> None:
+def test_a_number_beyond_its_enumeration_is_not_read_by_a_stencil() -> None:
     status = TaskStatus.FAILED
     known = taught([TaskResult(TaskId(numbered(1)), status, b"", 0)], SCHEDULER_TO_CLIENT)
     header = long_way([TaskResult(TaskId(numbered(2)), len(TaskStatus), b"", 0)], SCHEDULER_TO_CLIENT)
@@ -235,7 +235,7 @@ def test_a_number_beyond_its_enumeration_is_not_read() -> None:
         codec.decode(SCHEDULER_TO_CLIENT, header, [])
 
 
-def test_what_peers_send_makes_no_table_grow_without_end() -> None:
+def test_messages_of_peers_cannot_grow_the_tables_without_limit() -> None:
     known = table()
     for length in range(3):
         for number in range(stencils.SHAPES_MOST):
@@ -246,7 +246,7 @@ def test_what_peers_send_makes_no_table_grow_without_end() -> None:
     assert len(known._of_any_size) <= stencils.CANDIDATES_MOST
 
 
-def test_few_stencils_are_compared_with_one_message() -> None:
+def test_the_number_of_stencils_compared_with_a_message_is_bounded() -> None:
     """Several lengths are padded to one size: as many as the limit."""
     known = table(SCHEDULER_TO_AGENT)
     for payload_bytes in range(1, 9):
@@ -266,7 +266,7 @@ def test_few_stencils_are_compared_with_one_message() -> None:
     assert len(known._of_any_size) == 3
 
 
-def test_an_empty_message_teaches_nothing() -> None:
+def test_no_stencil_is_learned_from_an_empty_message() -> None:
     known = table()
     known.learn([])
     assert not known._by_shape

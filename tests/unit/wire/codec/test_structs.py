@@ -24,28 +24,28 @@ ALL = RunOptions(
 )
 
 
-def test_task_failure_arrives_as_it_was() -> None:
+def test_a_task_failure_survives_encoding() -> None:
     failure = TaskFailure("ValueError", "schön ist anders", "Traceback\n  ...\n", b"\0pickle", ("Exception",))
     assert TaskFailure.decode(failure.encode()) == failure
 
 
-def test_task_failure_with_half_a_character_arrives_readable() -> None:
+def test_a_task_failure_with_an_undecodable_character_arrives_readable() -> None:
     failure = TaskFailure("FileNotFoundError", "no file \udc80", "\ud800", b"")
     assert TaskFailure.decode(failure.encode())[1:3] == ("no file \\udc80", "\\ud800")
 
 
-def test_large_task_failure_arrives() -> None:
+def test_a_large_task_failure_survives_encoding() -> None:
     failure = TaskFailure("E", "", "", bytes(70_000_000))
     assert TaskFailure.decode(failure.encode()) == failure
 
 
 @pytest.mark.parametrize("payload", [b"x", b"\xff" * 16, b"\0\0\0\0\1\0\0\0"])
-def test_bytes_that_are_no_task_failure_are_refused(payload: bytes) -> None:
+def test_bytes_that_are_not_a_task_failure_are_refused(payload: bytes) -> None:
     with pytest.raises(ProtocolError):
         TaskFailure.decode(payload)
 
 
-def test_options_arrive_as_they_were() -> None:
+def test_options_survive_encoding() -> None:
     assert RunOptions.decode(ALL.encode()) == ALL
     assert all(value for value in ALL), "each has another value than its default"
 
@@ -57,12 +57,12 @@ def test_the_spawn_key_of_a_row_is_the_number_in_its_id() -> None:
     assert RunOptions(seed_spawns=True).seed_of(row) == NO_SEED
 
 
-def test_options_that_are_all_defaults_are_no_bytes() -> None:
+def test_default_options_are_encoded_as_no_bytes() -> None:
     assert RunOptions().encode() == b""
     assert RunOptions.decode(b"") == RunOptions()
 
 
-def test_options_of_a_later_version_are_read_without_what_is_new() -> None:
+def test_options_of_a_later_version_are_read_without_their_new_fields() -> None:
     """The message has one word of numbers and one pointer more than this version, as an added field would make it."""
     message = SCHEMAS["common"].RunOptions.new_message(profiling=True, retries=3).to_bytes()
     size, root = int.from_bytes(message[4:8], "little"), message[8:16]
@@ -74,6 +74,6 @@ def test_options_of_a_later_version_are_read_without_what_is_new() -> None:
 
 
 @pytest.mark.parametrize("data", [b"x", b"\xff" * 16, b"\0\0\0\0\1\0\0\0"])
-def test_bytes_that_are_no_options_are_refused(data: bytes) -> None:
+def test_bytes_that_are_not_options_are_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="not the options of a task"):
         RunOptions.decode(data)

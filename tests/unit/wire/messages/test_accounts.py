@@ -7,7 +7,7 @@ from scaler.wire.messages.accounts import NUMBER_MOST, account_in, account_of, n
 from scaler.wire.messages.client import GraphTask
 
 
-def test_an_account_has_both_parts_whatever_they_are() -> None:
+def test_an_account_keeps_its_owner_tag_and_number() -> None:
     for tag in (0, 1, tag_of("alice"), 2**64 - 1):
         for number in (0, 7, NUMBER_MOST):
             account = account_of(tag, number)

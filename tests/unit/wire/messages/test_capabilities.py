@@ -12,7 +12,7 @@ from scaler.wire.messages.capabilities import from_text, to_text
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"gpu": 2}, {"licence of ours": AMOUNT_MOST, "gpu": 1, "größer": 3}])
-def test_what_is_written_is_read(capabilities: dict[str, int]) -> None:
+def test_capabilities_survive_encoding(capabilities: dict[str, int]) -> None:
     assert dict(from_text(to_text(capabilities))) == capabilities
 
 
@@ -29,16 +29,16 @@ def test_what_is_written_is_read(capabilities: dict[str, int]) -> None:
         ({"gpu": AMOUNT_MOST + 1}, "whole number"),
     ],
 )
-def test_what_cannot_be_read_again_is_not_written(capabilities: dict[str, Any], why: str) -> None:
+def test_capabilities_that_could_not_be_read_are_not_written(capabilities: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         to_text(capabilities)
 
 
 @pytest.mark.parametrize("text", ["", ",", "=", "=1", "gpu", "gpu=", "gpu=x", "gpu=-1", "gpu=0", "gpu=1.5", "gpu=²"])
-def test_what_a_peer_has_made_up_is_left_out(text: str) -> None:
+def test_malformed_capabilities_of_a_peer_are_ignored(text: str) -> None:
     assert from_text(text) == ()
     assert from_text(f"licence=1,{text}") == (("licence", 1),)
 
 
-def test_a_huge_amount_is_as_much_as_there_can_be() -> None:
+def test_a_huge_amount_is_limited_to_the_maximum() -> None:
     assert from_text(f"a={AMOUNT_MOST + 1},b={'9' * 5000}") == (("a", AMOUNT_MOST),)

@@ -17,7 +17,7 @@ FIRST = TaskId(b"prefix--" + (255).to_bytes(8, "big"))
 RANGE = Task(FIRST, ObjectId(b"f" * 16), pack(BLOCKS), b"", 3, "name", rows=3)
 
 
-def test_what_was_packed_is_unpacked() -> None:
+def test_packed_blocks_are_unpacked() -> None:
     assert unpack(pack(BLOCKS), 3) == BLOCKS
 
 
@@ -25,7 +25,7 @@ def test_what_was_packed_is_unpacked() -> None:
     ("payload", "rows"),
     [(b"", 1), (pack(BLOCKS), 2), (pack(BLOCKS), 4), (pack(BLOCKS)[:-1], 3), (pack(BLOCKS) + b"x", 3), (b"", 0)],
 )
-def test_bytes_that_are_not_so_many_rows_are_refused(payload: bytes, rows: int) -> None:
+def test_bytes_that_do_not_have_the_announced_rows_are_refused(payload: bytes, rows: int) -> None:
     with pytest.raises(RowsError):
         unpack(payload, rows)
 
@@ -36,13 +36,13 @@ def test_ids_of_rows_follow_one_another() -> None:
     assert row_ids(FIRST, 0) == [FIRST]
 
 
-def test_ids_that_cannot_follow_one_another_begin_anew() -> None:
+def test_ids_of_rows_wrap_around() -> None:
     """A peer may send such an id; the task is refused."""
     last = TaskId(b"prefix--" + b"\xff" * 8)
     assert row_ids(last, 2) == [last, row_id(last, 1)] == [last, b"prefix--" + bytes(8)]
 
 
-def test_the_rows_of_a_task_are_tasks_with_all_that_it_says() -> None:
+def test_the_rows_of_a_range_are_tasks_with_its_fields() -> None:
     rows = calls_of(RANGE)
     assert [row.task_id for row in rows] == row_ids(FIRST, 3)
     assert [row.payload for row in rows] == BLOCKS
@@ -50,7 +50,7 @@ def test_the_rows_of_a_task_are_tasks_with_all_that_it_says() -> None:
     assert all((row.rows, row.priority) == (0, 3) for row in rows)
 
 
-def test_the_frames_of_a_range_are_those_of_its_rows_each_having_as_many() -> None:
+def test_the_frames_of_a_range_are_split_evenly_among_its_rows() -> None:
     frames = tuple(bytes([n]) for n in range(6))
     rows = calls_of(replace(RANGE, frames=frames))
     assert [row.frames for row in rows] == [frames[:2], frames[2:4], frames[4:]]
@@ -70,13 +70,13 @@ def test_results_of_rows_have_their_own_status() -> None:
 
 
 @pytest.mark.parametrize("statuses", [b"\0", bytes(4), b"\0\0\xff"])
-def test_statuses_that_are_not_those_of_the_rows_are_refused(statuses: bytes) -> None:
+def test_statuses_that_do_not_match_the_rows_are_refused(statuses: bytes) -> None:
     result = RunResult(FIRST, 0, 7, TaskStatus.SUCCESS, pack(BLOCKS), 30, (), rows=3, statuses=statuses)
     with pytest.raises(RowsError, match="are not the statuses of 3 rows"):
         results_of(result)
 
 
-def test_an_end_without_results_is_that_of_each_row() -> None:
+def test_a_status_without_results_applies_to_each_row() -> None:
     result = RunResult(FIRST, 0, 7, TaskStatus.CANCELED, b"why", 0, (), rows=2)
     assert [(row.status, row.payload) for row in results_of(result)] == [(TaskStatus.CANCELED, b"why")] * 2
 
@@ -92,6 +92,6 @@ def test_an_end_without_results_is_that_of_each_row() -> None:
         replace(RANGE, task_id=TaskId(b"prefix--" + b"\xff" * 8)),
     ],
 )
-def test_a_range_that_is_none_has_a_flaw(spec: Task) -> None:
+def test_a_malformed_range_has_a_flaw(spec: Task) -> None:
     assert flaw_of(RANGE, suits_rows=True) == ""
     assert flaw_of(spec, suits_rows=not spec.options)

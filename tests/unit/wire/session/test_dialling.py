@@ -34,13 +34,13 @@ def started_session() -> DialledSession:
     return session
 
 
-def test_the_first_hello_begins_anew() -> None:
+def test_the_first_hello_starts_a_new_session() -> None:
     session = new_session()
     assert hello_of(session) == replace(HELLO, dial=1)
     assert not session.may_resume(resumed=1)
 
 
-def test_a_later_hello_would_go_on_and_says_what_was_heard() -> None:
+def test_a_later_hello_offers_to_resume_and_acknowledges_received_messages() -> None:
     session, scheduler = started_session(), Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT)
     scheduler.put(TaskResult(TaskId(b"t" * 16), 0, b"", 0))
     session.pipe.receive(*scheduler.take()[0])
@@ -50,7 +50,7 @@ def test_a_later_hello_would_go_on_and_says_what_was_heard() -> None:
     assert not session.may_resume(resumed=0)
 
 
-def test_after_doubts_the_next_connection_begins_anew() -> None:
+def test_a_spoiled_session_starts_anew_on_the_next_connection() -> None:
     session = started_session()
     session.spoil()
     assert hello_of(session) == replace(HELLO, dial=1)
@@ -59,7 +59,7 @@ def test_after_doubts_the_next_connection_begins_anew() -> None:
     assert hello_of(session).resumes == 1
 
 
-def test_each_hello_says_which_connection_it_is() -> None:
+def test_each_hello_has_the_number_of_its_connection() -> None:
     session = new_session()
     dials = [hello_of(session).dial]
     session.begin()
@@ -67,7 +67,7 @@ def test_each_hello_says_which_connection_it_is() -> None:
     assert dials == [1, 2, 3]
 
 
-def test_a_new_beginning_returns_what_may_not_have_arrived() -> None:
+def test_starting_a_new_session_returns_unacknowledged_items() -> None:
     session = started_session()
     session.pipe.put(cancel(1))
     session.pipe.take()

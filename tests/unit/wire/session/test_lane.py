@@ -48,14 +48,14 @@ def left(bulk: BulkLane) -> list[Any]:
     return gone
 
 
-def test_nothing_follows_an_empty_lane() -> None:
+def test_no_item_follows_an_empty_lane() -> None:
     bulk = lane()
     assert not bulk
     assert not bulk.is_followed_by(task(1, 2))
     assert not bulk.is_followed_by(ClientResting(1, 2))
 
 
-def test_what_names_an_item_follows_it_until_it_has_left() -> None:
+def test_an_item_follows_the_item_that_it_names_until_that_is_sent() -> None:
     bulk = lane(stored(1), task(2, 1))
     delete = ObjectInstruction(InstructionKind.DELETE, ObjectId(numbered(1)), "", ())
     followers = (task(3, 1), cancel(2), delete, ClientResting(1, 2))
@@ -71,12 +71,12 @@ def test_a_graph_stays_together() -> None:
     assert not bulk.is_followed_by(node(3, 8))
 
 
-def test_many_nodes_of_a_graph_leave_in_a_time_that_grows_with_their_number() -> None:
+def test_sending_many_nodes_of_a_graph_takes_linear_time() -> None:
     bulk = lane(stored(1), *[node(number, 7) for number in range(2, 20_000)])
     assert len(left(bulk)) == 19_999
 
 
-def test_large_items_leave_in_chunks_and_small_ones_together() -> None:
+def test_large_items_are_sent_in_chunks_and_small_items_together() -> None:
     bulk = lane(stored(1), task(2, 1), task(3, 1), stored(4))
     kinds = []
     while bulk:
@@ -85,13 +85,13 @@ def test_large_items_leave_in_chunks_and_small_ones_together() -> None:
     assert kinds == [([Chunk], 0), ([Chunk], 1), ([Task, Task], 2), ([Chunk], 0), ([Chunk], 1)]
 
 
-def test_cancel_withdraws_a_task_and_what_was_made_for_it_alone() -> None:
+def test_a_cancel_withdraws_a_task_and_the_objects_created_only_for_it() -> None:
     bulk = lane(stored(1), task(2, 1), stored(3), stored(4), task(5, 3, 4), task(6, 4))
     assert bulk.withdraw(cancel(5))
     assert left(bulk) == [stored(1), task(2, 1), stored(4), task(6, 4)]
 
 
-def test_all_may_be_withdrawn() -> None:
+def test_all_items_of_a_lane_can_be_withdrawn() -> None:
     bulk = lane(stored(1), task(2, 1))
     assert bulk.withdraw(cancel(2))
     assert not bulk
@@ -99,7 +99,7 @@ def test_all_may_be_withdrawn() -> None:
     assert left(bulk) == []
 
 
-def test_nothing_is_withdrawn_of_what_has_begun_or_is_not_here() -> None:
+def test_a_task_whose_object_is_being_sent_or_is_elsewhere_is_not_withdrawn() -> None:
     bulk = lane(stored(1), task(2, 1), stored(3), task(4, 3, 77))
     bulk.take(1000)
     assert not bulk.withdraw(cancel(2))
@@ -115,7 +115,7 @@ def test_a_kept_object_stays_when_its_task_is_withdrawn() -> None:
     assert left(bulk) == [stored(1), kept]
 
 
-def test_a_large_task_that_has_begun_to_leave_is_not_withdrawn() -> None:
+def test_a_large_task_that_is_partly_sent_is_not_withdrawn() -> None:
     large = replace(task(1), frames=(bytes(LARGE),))
     bulk = lane(large, task(2, 1))
     assert bulk.take(10_000)[1] == ()
@@ -126,7 +126,7 @@ def test_a_large_task_that_has_begun_to_leave_is_not_withdrawn() -> None:
     assert left(waiting) == [stored(3)]
 
 
-def test_what_is_put_back_leaves_first_and_what_names_it_follows() -> None:
+def test_an_item_put_back_is_sent_first_and_items_that_name_it_follow() -> None:
     bulk = lane(task(1), task(2), stored(3), task(4, 3))
     items, done = bulk.take(LARGE)
     assert items is done
@@ -135,7 +135,7 @@ def test_what_is_put_back_leaves_first_and_what_names_it_follows() -> None:
     assert left(bulk) == [task(1), task(2), stored(3), task(4, 3)]
 
 
-def test_what_is_not_kept_leaves_nothing_behind_but_for_what_has_left_in_part() -> None:
+def test_keep_drops_all_other_items_except_partly_sent_ones() -> None:
     bulk = lane(stored(1), task(2, 1), stored(3), task(4, 3))
     bulk.take(10_000)
     bulk.keep(lambda item: type(item) is Task)

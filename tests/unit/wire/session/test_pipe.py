@@ -109,7 +109,7 @@ def test_messages_are_counted_from_one_and_arrive_once() -> None:
     assert (pair.client.last_sent, pair.scheduler.heard) == (2, 2)
 
 
-def test_gap_is_refused() -> None:
+def test_a_gap_in_the_message_numbers_is_refused() -> None:
     pair = Pair()
     pair.send(task(1))
     second = pair.send(task(2))
@@ -117,7 +117,7 @@ def test_gap_is_refused() -> None:
         pair.deliver(second)
 
 
-def test_every_message_of_the_other_side_acknowledges() -> None:
+def test_every_message_of_the_other_side_is_an_acknowledgement() -> None:
     pair = Pair()
     pair.deliver(pair.send(task(1), task(2)))
     assert not pair.client.is_idle
@@ -130,14 +130,14 @@ def test_every_message_of_the_other_side_acknowledges() -> None:
     assert pair.client.heard == 1
 
 
-def test_what_was_never_said_cannot_be_heard() -> None:
+def test_an_acknowledgement_of_an_unsent_message_is_refused() -> None:
     pair = Pair()
     pair.send(task(1))
     with pytest.raises(ProtocolError, match="acknowledges message 2"):
         pair.client.receive(*encode_message(SCHEDULER_TO_CLIENT, [], 0, 2))
 
 
-def test_heartbeats_are_not_counted_but_acknowledge() -> None:
+def test_heartbeats_are_not_counted_but_acknowledge_messages() -> None:
     pair = Pair()
     pair.deliver(pair.send(task(1)))
     ((beat,),) = pair.scheduler.receive(*pair.client.unnumbered([ClientHeartbeat(7)]))
@@ -148,7 +148,7 @@ def test_heartbeats_are_not_counted_but_acknowledge() -> None:
     assert pair.client.is_idle
 
 
-def test_acknowledgement_is_due_when_much_has_come() -> None:
+def test_an_acknowledgement_is_due_after_many_received_bytes() -> None:
     pair = Pair()
     pair.deliver(pair.send(*[stored(1, 60_000)] * 5))
     assert pair.scheduler.is_acknowledgement_due
@@ -158,7 +158,7 @@ def test_acknowledgement_is_due_when_much_has_come() -> None:
     assert not pair.scheduler.is_acknowledgement_due
 
 
-def test_what_cannot_be_read_is_refused() -> None:
+def test_an_unreadable_message_is_refused() -> None:
     with pytest.raises(ProtocolError):
         Pair().scheduler.receive(b"GET / HTTP/1.1\r\n", [])
     with pytest.raises(ProtocolError):
@@ -168,7 +168,7 @@ def test_what_cannot_be_read_is_refused() -> None:
 # Resuming
 
 
-def test_session_goes_on_where_it_was() -> None:
+def test_a_resumed_session_resends_only_lost_messages() -> None:
     pair = Pair()
     arrived, _lost = pair.send(task(1)), pair.send(task(2))
     pair.deliver(arrived)
@@ -182,7 +182,7 @@ def test_session_goes_on_where_it_was() -> None:
     assert pair.deliver(again + pair.send(task(3))) == [task(2), task(3)]
 
 
-def test_what_is_said_again_says_what_was_heard_meanwhile() -> None:
+def test_a_resent_message_acknowledges_messages_received_since() -> None:
     pair = Pair()
     lost = pair.send(task(1))
     pair.scheduler.put(TaskResult(TaskId(numbered(1)), 0, b"", 0))
@@ -202,7 +202,7 @@ def test_impossible_acknowledgements_of_a_hello_are_refused() -> None:
         pair.client.resume(2)
 
 
-def test_what_is_not_known_to_have_arrived() -> None:
+def test_unheard_returns_unacknowledged_and_pending_items() -> None:
     pair = Pair()
     pair.deliver(pair.send(task(1)))
     pair.acknowledge()
@@ -222,7 +222,7 @@ def test_small_items_overtake_a_large_one() -> None:
     assert with_bytes(pair.finish()) == [task(2), cancel(3), stored(1, 4 * WINDOW)]
 
 
-def test_no_more_than_a_window_of_the_bulk_lane_is_on_its_way() -> None:
+def test_at_most_one_window_of_the_bulk_lane_is_unacknowledged() -> None:
     pair = Pair()
     messages = pair.send(stored(1, 10 * WINDOW))
     assert WINDOW <= sum(len(bytes(frame)) for _, frames in messages for frame in frames) < WINDOW + WINDOW // 4
@@ -235,7 +235,7 @@ def test_no_more_than_a_window_of_the_bulk_lane_is_on_its_way() -> None:
     assert pair.client.take()
 
 
-def test_no_more_than_some_windows_of_small_items_are_on_their_way() -> None:
+def test_the_unacknowledged_bytes_of_small_items_are_bounded() -> None:
     pair = Pair()
     items = [task(number, bytes(5000)) for number in range(FAST_WINDOWS * WINDOW // 5000 * 2)]
     messages = pair.send(*items)
@@ -256,7 +256,7 @@ def test_a_task_follows_its_object_and_its_cancel_follows_both() -> None:
     assert with_bytes(pair.finish())[2:] == [large, named, cancel(2)]
 
 
-def test_cancel_withdraws_a_task_and_its_own_objects_that_have_not_begun() -> None:
+def test_a_cancel_withdraws_a_pending_task_and_its_own_pending_objects() -> None:
     pair = Pair()
     first, shared = stored(1, 2 * WINDOW), stored(5, LARGE_BYTES + 1, InstructionKind.CREATE)
     pair.deliver(pair.send(first, task(2, object_ids=numbered(1)), shared))
@@ -264,14 +264,14 @@ def test_cancel_withdraws_a_task_and_its_own_objects_that_have_not_begun() -> No
     assert with_bytes(pair.finish()) == [first, task(2, object_ids=numbered(1)), shared]
 
 
-def test_a_cancel_of_what_waits_is_said_since_its_answer_is_awaited() -> None:
+def test_a_cancel_limited_to_waiting_tasks_is_sent_since_its_answer_is_awaited() -> None:
     pair = Pair()
     large, waiting = stored(1, 2 * WINDOW), TaskCancel(TaskId(numbered(4)), waiting=1)
     pair.deliver(pair.send(large, stored(3, 2 * WINDOW), task(4, object_ids=numbered(3)), waiting))
     assert with_bytes(pair.finish())[-1] == waiting
 
 
-def test_cancel_leaves_objects_that_another_task_names() -> None:
+def test_a_cancel_keeps_objects_that_another_task_names() -> None:
     pair = Pair()
     pair.deliver(pair.send(stored(1, 2 * WINDOW)))
     large = stored(3, LARGE_BYTES + 1)
@@ -279,7 +279,7 @@ def test_cancel_leaves_objects_that_another_task_names() -> None:
     assert with_bytes(pair.finish())[1:] == [large, task(5, object_ids=numbered(3))]
 
 
-def test_large_items_leave_one_after_the_other() -> None:
+def test_large_items_are_sent_one_after_the_other() -> None:
     """The first task of a burst starts as soon as its own argument has arrived."""
     pair = Pair()
     burst: list[Any] = []
@@ -289,7 +289,7 @@ def test_large_items_leave_one_after_the_other() -> None:
     assert with_bytes(pair.finish()) == burst
 
 
-def test_all_of_a_large_item_arrives_whatever_its_frames_are() -> None:
+def test_a_large_item_arrives_with_frames_of_any_size() -> None:
     pair = Pair()
     frames = (b"", b"abc", memoryview(bytearray(range(256)) * 2000), b"", *[b"x"] * 1000, b"")
     item = ObjectInstruction(InstructionKind.CREATE, ObjectId(numbered(1)), "a name", frames)
@@ -299,14 +299,14 @@ def test_all_of_a_large_item_arrives_whatever_its_frames_are() -> None:
     assert came.name == "a name"
 
 
-def test_a_large_payload_travels_in_chunks_too() -> None:
+def test_a_large_payload_is_sent_in_chunks() -> None:
     pair = Pair()
     large = task(1, bytes(3 * MESSAGE_BYTES))
     assert pair.deliver(pair.send(large, task(2))) == [task(2)]
     assert pair.finish() == [task(2), large]
 
 
-def test_frames_are_never_copied_before_they_leave() -> None:
+def test_frames_are_not_copied_before_they_are_sent() -> None:
     pair = Pair()
     frame = bytearray(WINDOW)
     pair.send(ObjectInstruction(InstructionKind.CREATE, ObjectId(numbered(1)), "", (frame,)))
@@ -333,7 +333,7 @@ def test_over_a_network_messages_are_small() -> None:
     assert len(pair.deliver(messages)) == len(small)
 
 
-def test_items_are_counted_as_they_leave() -> None:
+def test_items_are_counted_when_they_are_sent() -> None:
     pair = Pair()
     pair.deliver(pair.send(task(1), stored(1, WINDOW), task(2)))
     pair.finish()
@@ -341,7 +341,7 @@ def test_items_are_counted_as_they_leave() -> None:
     assert pair.counts == {Task: 2, ObjectInstruction: 1}
 
 
-def test_size_is_known_of_what_waits_and_of_what_is_kept() -> None:
+def test_the_size_of_a_pipe_counts_pending_and_unacknowledged_items() -> None:
     pair = Pair()
     assert pair.client.size_bytes() == 0
     pair.deliver(pair.send(task(1, bytes(5000))))
@@ -352,7 +352,7 @@ def test_size_is_known_of_what_waits_and_of_what_is_kept() -> None:
     assert pair.client.size_bytes() == 0
 
 
-def test_an_item_that_cannot_be_written_is_reported() -> None:
+def test_an_unwritable_item_raises() -> None:
     pair = Pair()
     with pytest.raises(OverflowError):
         pair.send(ClientHeartbeat(2**64))
@@ -375,7 +375,7 @@ def named(number: int, name: Any, size: int = 0) -> Task:
     ids=str,
 )
 @pytest.mark.parametrize("place", [0, 5, 2100, 2999])
-def test_an_item_that_cannot_be_written_is_dropped_and_all_others_arrive_once(wrong: Any, place: int) -> None:
+def test_an_unwritable_item_is_dropped_and_every_other_item_arrives_once(wrong: Any, place: int) -> None:
     pair = Pair()
     items: list[Any] = [named(number, f"task {number}") for number in range(1, 3000)]
     pair.client.put_all([*items[:place], wrong, *items[place:]])
@@ -388,7 +388,7 @@ def test_an_item_that_cannot_be_written_is_dropped_and_all_others_arrive_once(wr
 
 
 @pytest.mark.parametrize("size", [0, 2 * LARGE_BYTES])
-def test_an_item_that_cannot_be_written_is_dropped_from_behind_large_ones(size: int) -> None:
+def test_an_unwritable_item_behind_large_items_is_dropped(size: int) -> None:
     pair = Pair()
     one, other, follower = stored(1, 3 * WINDOW), stored(2, 3 * WINDOW), task(3, object_ids=numbered(1))
     wrong = replace(named(4, 23, size), object_ids=numbered(1))
@@ -430,7 +430,7 @@ def test_chunks_that_break_a_rule_are_refused(chunk: Chunk, why: str) -> None:
         Pair().scheduler.receive(*encode_message(CLIENT_TO_SCHEDULER, [chunk], 1))
 
 
-def test_chunks_belong_to_the_transfer_that_is_on_its_way() -> None:
+def test_a_chunk_of_another_transfer_is_refused() -> None:
     for second in (first_chunk(2, 5), encode_message(CLIENT_TO_SCHEDULER, [Chunk(2, b"", (b"x",))], 2)):
         pipe = Pair().scheduler
         pipe.receive(*first_chunk(1, 1000))
@@ -455,7 +455,7 @@ def through(pair: Pair) -> list[Any]:
     return came
 
 
-def test_a_value_leaves_as_it_comes_and_small_items_do_not_wait_for_it() -> None:
+def test_a_streamed_value_is_sent_as_its_parts_arrive_and_delays_no_small_items() -> None:
     pair = Pair()
     value = bytes(range(256)) * 4096
     stream, asked, item = streamed(len(value))
@@ -472,7 +472,7 @@ def test_a_value_leaves_as_it_comes_and_small_items_do_not_wait_for_it() -> None
     assert (came.found, b"".join(came.frames)) == (FOUND, value)
 
 
-def test_a_transfer_whose_value_is_lost_ends_and_the_next_one_comes() -> None:
+def test_a_transfer_whose_value_is_lost_ends_and_the_next_transfer_starts() -> None:
     pair = Pair()
     stream, _, item = streamed(2 * PART_BYTES)
     pair.scheduler.put_streamed(item)
@@ -520,13 +520,13 @@ LARGE_OBJECT = ObjectInstruction(InstructionKind.CREATE, ObjectId(b"o" * 16), ""
         ),
     ],
 )
-def test_a_value_for_which_there_is_no_memory_costs_its_task_and_not_the_session(
+def test_a_value_too_large_for_the_memory_fails_its_task_and_not_the_session(
     incoming: Direction, outgoing: Direction, item: Any, instead: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert sent_without_memory(incoming, outgoing, item, monkeypatch) == [instead, replace(item, frames=())]
 
 
-def test_an_object_for_which_there_is_no_memory_comes_without_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_too_large_for_the_memory_arrives_without_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     lost, small = sent_without_memory(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, LARGE_OBJECT, monkeypatch)
     assert (lost.kind, lost.object_id, list(lost.frames)) == (LARGE_OBJECT.kind, LARGE_OBJECT.object_id, [])
     assert type(lost.frames) is LostFrames
@@ -534,7 +534,7 @@ def test_an_object_for_which_there_is_no_memory_comes_without_its_frames(monkeyp
     assert small == replace(LARGE_OBJECT, frames=())
 
 
-def test_of_a_message_that_is_larger_than_its_receiver_has_room_for_only_the_header_is_kept() -> None:
+def test_only_the_header_of_a_message_beyond_the_receivers_capacity_is_kept() -> None:
     pair = Pair()
     pair.scheduler = Pipe(CLIENT_TO_SCHEDULER, SCHEDULER_TO_CLIENT, window_bytes=WINDOW, room=lambda: 200_000)
     small, large = stored(1, 190_000), stored(2, 300_000)
@@ -545,7 +545,7 @@ def test_of_a_message_that_is_larger_than_its_receiver_has_room_for_only_the_hea
     assert came[1].object_id == large.object_id
 
 
-def test_what_is_on_its_way_is_what_has_left_at_least_in_part_and_was_not_heard() -> None:
+def test_items_on_their_way_are_partly_sent_and_unacknowledged() -> None:
     pair = Pair()
     first, second, third = (stored(number, 300_000) for number in (1, 2, 3))
     assert pair.client.on_their_way() == []
@@ -565,7 +565,7 @@ def test_what_is_on_its_way_is_what_has_left_at_least_in_part_and_was_not_heard(
     assert pair.client.on_their_way() == []
 
 
-def test_a_client_that_has_no_memory_for_a_result_hears_so_when_it_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_a_result_that_is_too_large_for_the_clients_memory_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     came = sent_without_memory(SCHEDULER_TO_CLIENT, CLIENT_TO_SCHEDULER, LARGE_RESPONSE, monkeypatch)
     assert [(each.object_id, each.found) for each in came] == [(LARGE_RESPONSE.object_id, 1)] * 2
     lost = came[0].frames
@@ -606,7 +606,7 @@ def sent_without_memory(
     return came
 
 
-def test_chunks_are_not_nested_and_not_said_out_of_the_count() -> None:
+def test_nested_and_unnumbered_chunks_are_refused() -> None:
     inner, frames = encode_message(CLIENT_TO_SCHEDULER, [Chunk(1, bytes(8), (b"x",))])
     sizes = (len(inner), len(frames[0]))
     with pytest.raises(ProtocolError, match="an unexpected chunk"):
@@ -615,7 +615,7 @@ def test_chunks_are_not_nested_and_not_said_out_of_the_count() -> None:
         Pair().scheduler.receive(*first_chunk(0, 5))
 
 
-def test_a_response_is_large_too() -> None:
+def test_a_large_response_is_sent_in_chunks() -> None:
     pair = Pair()
     pair.scheduler.put(ObjectResponse(ObjectId(NO_ID), 1, (bytes(WINDOW),)))
     came = [batch for message in pair.scheduler.take() for batch in pair.client.receive(*message)]
@@ -624,7 +624,7 @@ def test_a_response_is_large_too() -> None:
     assert pair.client._unanswered_bytes >= ACKNOWLEDGED_BYTES
 
 
-def test_what_has_not_left_can_be_taken_back_and_the_rest_keeps_its_numbers() -> None:
+def test_unsent_items_can_be_withdrawn_and_other_messages_keep_their_numbers() -> None:
     sender, receiver = Pipe(AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT), Pipe(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
     first, second, third = (RunTask(bytes([n]) * 16, 0, n, b"f" * 16, b"", b"") for n in range(3))
     cancel = RunCancel(b"t" * 16, 0, 1)
@@ -642,7 +642,7 @@ def test_what_has_not_left_can_be_taken_back_and_the_rest_keeps_its_numbers() ->
     assert receiver.heard == sender.last_sent == 3
 
 
-def test_a_message_of_which_nothing_is_left_is_still_counted() -> None:
+def test_a_message_whose_items_were_withdrawn_is_still_counted() -> None:
     sender, receiver = Pipe(AGENT_TO_SCHEDULER, SCHEDULER_TO_AGENT), Pipe(SCHEDULER_TO_AGENT, AGENT_TO_SCHEDULER)
     order = RunTask(b"t" * 16, 0, 1, b"f" * 16, b"", b"")
     sender.put(order)
@@ -654,7 +654,7 @@ def test_a_message_of_which_nothing_is_left_is_still_counted() -> None:
     assert list(sender.unacknowledged()) == []
 
 
-def test_where_chunks_may_be_large_a_value_of_a_quarter_of_one_travels_whole_and_a_larger_one_does_not() -> None:
+def test_with_large_chunks_a_value_of_a_quarter_chunk_is_sent_whole_and_larger_values_are_not() -> None:
     pair = Pair(WINDOW_BYTES * 16)
     whole, cut = [replace(task(number), frames=(bytes(size),)) for number, size in ((1, 250_000), (2, 270_000))]
     [message] = pair.send(whole)
@@ -663,7 +663,7 @@ def test_where_chunks_may_be_large_a_value_of_a_quarter_of_one_travels_whole_and
     assert pair.client.on_their_way() == [cut]
 
 
-def test_tasks_with_frames_of_middle_size_share_messages() -> None:
+def test_tasks_with_frames_of_medium_size_share_messages() -> None:
     pair = Pair(WINDOW_BYTES * 16)
     tasks = [replace(task(number), frames=(bytes([number]) * 30_000,)) for number in range(1, 41)]
     messages = pair.send(*tasks)
@@ -675,7 +675,7 @@ def test_tasks_with_frames_of_middle_size_share_messages() -> None:
     ]
 
 
-def test_a_task_for_whose_frames_there_is_no_room_comes_without_them() -> None:
+def test_a_task_whose_frames_find_no_memory_arrives_without_them() -> None:
     pair = Pair()
     pair.scheduler._room = lambda: 100_000.0
     large = replace(task(1), frames=(bytes(200_000),))

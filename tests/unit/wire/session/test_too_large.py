@@ -10,7 +10,7 @@ from scaler.wire.messages.worker import RunResult
 from scaler.wire.session.too_large import RAISE_LIMIT, without_result
 
 
-def test_the_failure_of_a_task_whose_result_is_not_sent_has_its_type_and_all_that_it_says() -> None:
+def test_the_failure_for_an_oversized_result_keeps_its_type_and_text() -> None:
     task_id = TaskId(b"t" * 16)
     result = RunResult(task_id, 3, 7, TaskStatus.SUCCESS, b"", 5, (bytes(1000),), b"", "")
     error = ObjectTooLargeError("its result", 1000, "the scheduler at tcp://there:1", 900, RAISE_LIMIT)

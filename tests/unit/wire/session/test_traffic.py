@@ -37,7 +37,7 @@ def test_both_ends_count_the_same(items: list[object], expected: dict[str, int])
         assert sent.n_messages == received.n_messages == -(-len(items) // MESSAGE_ITEMS) * repeats
 
 
-def test_bytes_are_those_of_the_header_and_of_all_frames() -> None:
+def test_traffic_counts_the_bytes_of_headers_and_frames() -> None:
     traffic = Traffic()
     traffic.add_message(b"header", ())
     traffic.add_message(b"header", (b"four", memoryview(b"bytes")))

@@ -43,11 +43,11 @@ def arrived(sent: list[Chunk]) -> list[bytes]:
         [b"header", bytes(range(256)), b"", b"last", b""],
     ],
 )
-def test_frames_arrive_wherever_they_are_cut(frames: list[bytes], most_bytes: int) -> None:
+def test_frames_cut_into_chunks_of_any_size_arrive(frames: list[bytes], most_bytes: int) -> None:
     assert arrived(chunks(frames, most_bytes)) == frames
 
 
-def test_chunks_are_of_the_size_that_is_asked_for() -> None:
+def test_chunks_have_the_requested_size() -> None:
     sent = chunks([b"header", bytes(100)], 10)
     assert [sum(map(len, chunk.frames)) for chunk in sent] == [10] * 10 + [6]
     assert {chunk.transfer for chunk in sent} == {3}
@@ -59,13 +59,13 @@ def test_many_small_pieces_become_one() -> None:
     assert len(chunk.frames) == 1
 
 
-def test_where_no_network_is_between_the_window_is_wider() -> None:
+def test_the_window_is_wider_without_a_network() -> None:
     assert window_at(Endpoint.parse("tcp://127.0.0.1:1")) == WINDOW_BYTES, "there may be a tunnel behind it"
     assert window_at(Endpoint.parse("ipc:///tmp/x"), 300_000) == 300_000 * WINDOWS_WITHOUT_NETWORK
     assert window_at(Endpoint.parse("inproc://x")) == WINDOW_BYTES * WINDOWS_WITHOUT_NETWORK
 
 
-def test_memory_follows_the_bytes_that_have_come() -> None:
+def test_an_arriving_transfer_takes_memory_only_for_received_bytes() -> None:
     tracemalloc.start()
     arrival = IncomingTransfer(Chunk(1, (2**60).to_bytes(8, "little"), ()))
     assert not arrival.add([memoryview(bytes(100_000))])
@@ -76,7 +76,7 @@ def test_memory_follows_the_bytes_that_have_come() -> None:
 
 
 @pytest.mark.parametrize("sizes", [b"", bytes(8 * (2**16 + 1))])
-def test_a_message_has_a_header_and_not_too_many_frames(sizes: bytes) -> None:
+def test_a_transfer_without_a_header_or_with_too_many_frames_is_refused(sizes: bytes) -> None:
     with pytest.raises(ProtocolError, match="invalid table of sizes"):
         IncomingTransfer(Chunk(1, sizes, ()))
 
@@ -88,7 +88,7 @@ def test_more_bytes_than_announced_are_refused() -> None:
         arrival.add([b"xx"])
 
 
-def test_of_what_is_too_large_for_the_memory_only_the_header_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_header_of_a_transfer_too_large_for_the_memory_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     arrival = IncomingTransfer(Chunk(1, b"".join(size.to_bytes(8, "little") for size in (4, 6, 2)), ()))
     assert not arrival.add([b"head", b"xx"])
 
@@ -105,7 +105,7 @@ def test_of_what_is_too_large_for_the_memory_only_the_header_is_kept(monkeypatch
         arrival.add([b"z"])
 
 
-def test_a_header_that_is_too_large_for_the_memory_is_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_header_that_is_too_large_for_the_memory_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_memory(_frames: object) -> None:
         raise MemoryError
 

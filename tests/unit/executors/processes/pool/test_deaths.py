@@ -43,7 +43,7 @@ def test_reasons_name_the_cause(exit_code: int, killed_because: str, is_memory_s
 
 
 @pytest.mark.processes
-def test_a_process_that_ends_is_told_from_one_that_lives() -> None:
+def test_a_process_that_is_exiting_is_recognised() -> None:
     process = subprocess.Popen(["sleep", "1000"])
     assert not is_exiting(process.pid)
     process.kill()
@@ -61,7 +61,9 @@ def test_a_process_that_ends_is_told_from_one_that_lives() -> None:
     ],
     ids=["version 2", "version 1"],
 )
-def test_kills_for_want_of_memory_are_counted(tmp_path: Path, membership: str, file: str, text: str) -> None:
+def test_kills_by_the_systems_out_of_memory_killer_are_counted(
+    tmp_path: Path, membership: str, file: str, text: str
+) -> None:
     for path, content in (("proc/self/cgroup", membership), (file, text.format(2))):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(content)

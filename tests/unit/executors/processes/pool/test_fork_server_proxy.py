@@ -66,7 +66,7 @@ OUT_OF_MEMORY = Path("/proc/self/oom_score_adj")
 
 
 @pytest.mark.skipif(not OUT_OF_MEMORY.exists(), reason="only Linux has scores")
-def test_processors_go_first_when_memory_is_short(node: Node) -> None:
+def test_processors_are_killed_first_when_memory_is_short(node: Node) -> None:
     node.run(node.task(lambda: int(OUT_OF_MEMORY.read_text())))
     node.until(lambda: node.results)
     assert node.values() == [max(OUT_OF_MEMORY_SCORE, int(OUT_OF_MEMORY.read_text()))]
@@ -77,7 +77,7 @@ def test_processors_go_first_when_memory_is_short(node: Node) -> None:
     [in_its_group, in_a_session, below_a_shell, below_a_shell_in_a_session, as_a_daemon],
     ids=lambda f: f.__name__,
 )
-def test_what_a_task_started_ends_with_it(node: Node, tmp_path: Path, start: Callable[[str], None]) -> None:
+def test_processes_that_a_task_started_end_with_it(node: Node, tmp_path: Path, start: Callable[[str], None]) -> None:
     note = tmp_path / "pid"
     running = node.task(partial(start, str(note)))
     node.run(running)
@@ -88,7 +88,7 @@ def test_what_a_task_started_ends_with_it(node: Node, tmp_path: Path, start: Cal
     node.until(lambda: not alive(noted(note)))
 
 
-def test_what_other_tasks_have_started_goes_on(node: Node, tmp_path: Path) -> None:
+def test_processes_of_other_tasks_continue(node: Node, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     node.run(node.task(partial(subprocess.run, f"setsid sh -c 'echo $$ > {note}; exec sleep 1000' &", shell=True)))
     node.until(lambda: node.results and noted(note))
@@ -110,7 +110,7 @@ def test_what_other_tasks_have_started_goes_on(node: Node, tmp_path: Path) -> No
     node.until(lambda: not alive(daemon))
 
 
-def test_what_tasks_started_ends_with_the_fork_server(node: Node, tmp_path: Path) -> None:
+def test_processes_that_tasks_started_end_with_the_fork_server(node: Node, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     node.run(node.task(partial(in_its_group, str(note))))
     node.until(lambda: noted(note))
@@ -122,7 +122,7 @@ def test_what_tasks_started_ends_with_the_fork_server(node: Node, tmp_path: Path
     node.until(lambda: noted(note) and node.processes())  # the task runs again
 
 
-def test_a_fork_server_that_is_stopped_blocks_nobody(node: Node) -> None:
+def test_a_stopped_fork_server_does_not_block_the_agent(node: Node) -> None:
     """The connection to the fork server does not hold thousands of requests."""
     node.run(node.task(int))
     node.until(lambda: node.results)
@@ -141,7 +141,7 @@ def test_a_fork_server_that_is_stopped_blocks_nobody(node: Node) -> None:
     node.until(lambda: len(node.results) == 3)
 
 
-def test_loss_of_the_fork_server_loses_no_task(node: Node) -> None:
+def test_the_loss_of_the_fork_server_loses_no_task(node: Node) -> None:
     running, waiting = node.task(sleep_for_ever), node.task(int)
     node.run(running, waiting)
     before = node.until_executing()
@@ -209,7 +209,7 @@ class LimitedNode:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
-def test_a_fork_that_fails_fails_that_start_only(
+def test_a_failed_fork_affects_only_its_processor(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     limited = LimitedNode(monkeypatch)
@@ -239,19 +239,19 @@ def test_a_fork_that_fails_fails_that_start_only(
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(1, "8"), (3, "2"), (8, "1"), (64, "1")])
-def test_cores_are_divided_by_the_workers(monkeypatch: pytest.MonkeyPatch, workers: int, threads: str) -> None:
+def test_cores_are_divided_among_the_workers(monkeypatch: pytest.MonkeyPatch, workers: int, threads: str) -> None:
     monkeypatch.setattr(fork_server_proxy, "usable_cores", lambda: 8)
     assert thread_limits({}, workers) == dict.fromkeys(THREAD_VARIABLES, threads)
 
 
-def test_what_the_user_has_said_stays() -> None:
+def test_thread_limits_that_the_user_has_set_are_kept() -> None:
     assert "MKL_NUM_THREADS" not in thread_limits({"MKL_NUM_THREADS": "4"}, 1)
     assert len(thread_limits({"MKL_NUM_THREADS": "4"}, 1)) == len(THREAD_VARIABLES) - 1
     assert thread_limits({"OMP_NUM_THREADS": "4"}, 1) == {}
 
 
 @pytest.mark.parametrize("said", [None, "7"])
-def test_tasks_find_them_in_their_environment(monkeypatch: pytest.MonkeyPatch, said: str | None) -> None:
+def test_tasks_find_the_thread_limits_in_their_environment(monkeypatch: pytest.MonkeyPatch, said: str | None) -> None:
     monkeypatch.setattr(fork_server_proxy, "usable_cores", lambda: 6)
     for name in THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)

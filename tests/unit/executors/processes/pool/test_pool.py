@@ -23,14 +23,14 @@ from tests.support.processes import alive, fork_servers, open_descriptors
 pytestmark = pytest.mark.processes
 
 
-def test_tasks_run_in_processes_of_their_own(node: Node) -> None:
+def test_tasks_run_in_processors(node: Node) -> None:
     node.run(node.task(int))
     node.until(lambda: node.results)
     assert node.statuses() == [TaskStatus.SUCCESS]
     assert len(node.processes()) == 1
 
 
-def test_an_extra_processor_is_there_until_it_ends(node: Node) -> None:
+def test_an_extra_processor_is_not_replaced_when_it_ends(node: Node) -> None:
     node.run(node.task(int))
     node.until(lambda: node.results)
     [first] = node.processes()
@@ -44,7 +44,7 @@ def test_an_extra_processor_is_there_until_it_ends(node: Node) -> None:
     assert {first, extra}.isdisjoint(node.processes())
 
 
-def test_deaths_after_the_start_cost_no_budget(node: Node) -> None:
+def test_deaths_after_the_start_do_not_use_up_the_restart_budget(node: Node) -> None:
     tasks = [node.task(lambda: os._exit(1)) for _ in range(30)]
     node.run(*tasks)
     node.until(lambda: len(node.results) == 30)
@@ -52,7 +52,7 @@ def test_deaths_after_the_start_cost_no_budget(node: Node) -> None:
     assert node.shell.exit_code == 0
 
 
-def test_dead_processors_leave_no_descriptor_behind_though_nobody_collects_garbage(node: Node) -> None:
+def test_dead_processors_leave_no_descriptors_without_garbage_collection(node: Node) -> None:
     node.run(node.task(int))
     node.until(lambda: node.results)
     before = open_descriptors()
@@ -67,7 +67,7 @@ def test_dead_processors_leave_no_descriptor_behind_though_nobody_collects_garba
         gc.enable()
 
 
-def test_processors_that_never_get_ready_end_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processors_that_never_become_ready_end_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_server_proxy, "PROGRAM", "import_fails_here")
     node = Node()
     try:
@@ -100,7 +100,7 @@ CUT_OFF = "the initializer ended the process, or closed a descriptor that it had
     ],
     ids=["preload", "missing", "raises", "closes all", "leaves", "exits", "is killed"],
 )
-def test_what_fails_before_the_first_task_ends_the_agent_at_once_with_the_reason(
+def test_a_failure_before_the_first_task_ends_the_agent_at_once_with_the_reason(
     settings: dict[str, Any], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = Node(**settings)
@@ -113,7 +113,7 @@ def test_what_fails_before_the_first_task_ends_the_agent_at_once_with_the_reason
         node.close()
 
 
-def test_an_initializer_that_fails_for_some_workers_is_tried_again_there(tmp_path: Path) -> None:
+def test_an_initializer_that_fails_for_some_workers_is_retried_for_them(tmp_path: Path) -> None:
     def fails_twice() -> None:
         for name in "ab":
             with contextlib.suppress(FileExistsError):
@@ -139,7 +139,7 @@ def test_an_initializer_may_close_some_hundred_descriptors() -> None:
         node.close()
 
 
-def test_a_node_that_has_worked_tries_again_when_its_initializer_fails(
+def test_a_node_that_has_run_tasks_retries_a_failing_initializer(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     mark = str(tmp_path / "mark")
@@ -163,7 +163,7 @@ def test_a_node_that_has_worked_tries_again_when_its_initializer_fails(
         node.close()
 
 
-def test_a_node_that_has_worked_tries_again_when_a_module_cannot_be_preloaded(
+def test_a_node_that_has_run_tasks_retries_a_failing_preload(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)

@@ -47,9 +47,7 @@ def die_by_signal() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def test_a_result_for_which_the_agent_has_no_memory_fails_its_task_and_no_other(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_that_the_agent_cannot_map_fails_only_its_task(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_memory(_block: SharedBlock, _remember: bool) -> list[memoryview]:
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
@@ -62,7 +60,7 @@ def test_a_result_for_which_the_agent_has_no_memory_fails_its_task_and_no_other(
     assert b"cannot be mapped: Cannot allocate memory" in bytes(node.results[1].payload)
 
 
-def test_an_object_that_no_processor_can_map_fails_its_task_and_no_other(node: Node) -> None:
+def test_an_object_that_a_processor_cannot_map_fails_only_its_task(node: Node) -> None:
     node.run(node.task(int))
     node.until(lambda: len(node.results) == 1)
     task = node.task(bool)
@@ -73,7 +71,7 @@ def test_an_object_that_no_processor_can_map_fails_its_task_and_no_other(node: N
     assert b"it could not map an object that the task needs" in bytes(node.results[1].payload)
 
 
-def test_a_processor_is_logged_by_its_number_before_the_fork_server_has_told_that(
+def test_the_start_of_a_processor_is_logged_with_its_pid_if_the_fork_server_reports_late(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     started, late = ProcessorProxy.handlers[ProcessStarted], []
@@ -107,7 +105,9 @@ def test_a_processor_is_logged_by_its_number_before_the_fork_server_has_told_tha
     ],
     ids=["exit", "segfault", "kill", "terminate", "closes all descriptors"],
 )
-def test_death_is_told_at_once_and_a_new_processor_goes_on(node: Node, die: Callable[[], None], how: bytes) -> None:
+def test_the_death_of_a_processor_is_reported_at_once_and_a_new_processor_continues(
+    node: Node, die: Callable[[], None], how: bytes
+) -> None:
     node.run(node.task(int))
     node.until(lambda: node.results)
     pid = node.processes()[0]
@@ -120,7 +120,7 @@ def test_death_is_told_at_once_and_a_new_processor_goes_on(node: Node, die: Call
     assert b"w0" in text
 
 
-def test_results_before_the_death_count(node: Node) -> None:
+def test_results_sent_before_the_death_of_a_processor_count(node: Node) -> None:
     quick = [node.task(int) for _ in range(50)]
     node.run(*quick)
     node.until(lambda: len(node.results) == 50)
@@ -142,7 +142,7 @@ def answer_for_another_task() -> None:
     time.sleep(100)
 
 
-def test_a_wrong_result_costs_its_processor_and_no_other_task(node: Node) -> None:
+def test_a_wrong_result_ends_its_processor_and_fails_no_other_task(node: Node) -> None:
     liar, behind = node.task(answer_for_another_task), node.task(int)
     node.run(liar, behind)
     node.until(lambda: len(node.results) == 2)
@@ -196,7 +196,9 @@ def test_cancel_stops_a_running_task(
     assert survives or time.monotonic() - started_at >= GRACE_SECONDS
 
 
-def test_death_in_the_grace_is_a_cancel(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_task_whose_processor_dies_in_the_grace_period_is_cancelled(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("scaler.executors.processes.slot.cancellation.GRACE_SECONDS", 60.0)
     resists = tmp_path / "resists"
     running, waiting = node.task(partial(resist, resists)), node.task(int)
@@ -212,7 +214,7 @@ def test_death_in_the_grace_is_a_cancel(node: Node, tmp_path: Path, monkeypatch:
     assert node.statuses() == [TaskStatus.CANCELED, TaskStatus.SUCCESS]
 
 
-def test_a_long_task_gives_back_those_behind_it(node: Node, tmp_path: Path) -> None:
+def test_tasks_queued_behind_a_long_task_in_its_processor_can_be_cancelled(node: Node, tmp_path: Path) -> None:
     """The processor already had these tasks, because the long one was expected to be short."""
     gate = tmp_path / "gate"
 

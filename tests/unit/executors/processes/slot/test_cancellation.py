@@ -25,7 +25,7 @@ def bench() -> SlotBench:
     return SlotBench().with_function()
 
 
-def test_cancel_of_the_executing_task_interrupts_it_and_nothing_else(bench: SlotBench) -> None:
+def test_a_cancel_of_the_executing_task_interrupts_only_that_task(bench: SlotBench) -> None:
     first, second, third = bench.hold_and_execute()
     bench.cancel(first)
     assert bench.processor.take(InterruptProcessor) == [InterruptProcessor(1)]
@@ -44,7 +44,7 @@ def test_cancel_of_the_executing_task_interrupts_it_and_nothing_else(bench: Slot
     assert bench.dispatcher.next_deadline() is None
 
 
-def test_the_processor_is_asked_until_it_has_interrupted_the_task(bench: SlotBench) -> None:
+def test_the_interrupt_is_repeated_until_the_processor_has_interrupted_the_task(bench: SlotBench) -> None:
     first, *_ = bench.hold_and_execute()
     bench.cancel(first)
     bench.wait(INSIST_SECONDS)
@@ -55,7 +55,7 @@ def test_the_processor_is_asked_until_it_has_interrupted_the_task(bench: SlotBen
     assert bench.processor.take(InterruptProcessor) == []
 
 
-def test_one_that_may_run_once_and_runs_when_its_process_is_killed_for_another_one_ends(bench: SlotBench) -> None:
+def test_a_running_at_most_once_task_ends_when_its_processor_is_killed_for_another_task(bench: SlotBench) -> None:
     bench.know()
     first, once = bench.task(), replace(bench.task(), options=RunOptions(at_most_once=True).encode())
     bench.run(first, once)
@@ -68,7 +68,7 @@ def test_one_that_may_run_once_and_runs_when_its_process_is_killed_for_another_o
     assert bench.answers() == [(first.task_id, TaskStatus.CANCELED), (once.task_id, TaskStatus.PROCESSOR_DIED)]
 
 
-def test_a_task_that_does_not_end_is_killed_after_the_grace_and_the_others_run_again(bench: SlotBench) -> None:
+def test_a_task_that_resists_is_killed_after_the_grace_period_and_queued_tasks_run_again(bench: SlotBench) -> None:
     first, second, third = bench.hold_and_execute()
     late = bench.task()
     bench.run(late)
@@ -87,7 +87,7 @@ def test_a_task_that_does_not_end_is_killed_after_the_grace_and_the_others_run_a
     assert bench.handed() == [second, third, late]
 
 
-def test_a_death_in_the_grace_ends_the_canceled_task_and_marks_nobody(bench: SlotBench) -> None:
+def test_a_death_in_the_grace_period_ends_only_the_cancelled_task(bench: SlotBench) -> None:
     first, second, third = bench.hold_and_execute()
     bench.cancel(first)
     bench.die(executing=2)
@@ -97,7 +97,7 @@ def test_a_death_in_the_grace_ends_the_canceled_task_and_marks_nobody(bench: Slo
     assert bench.handed() == [second, third]
 
 
-def test_cancel_of_a_held_task_keeps_it_from_being_started(bench: SlotBench) -> None:
+def test_a_cancelled_task_in_the_processors_queue_is_not_started(bench: SlotBench) -> None:
     first, second, third = bench.hold_and_execute()
     bench.cancel(second)
     assert list(bench.progress.words[1:4]) == [2, 4, 0]
@@ -108,7 +108,7 @@ def test_cancel_of_a_held_task_keeps_it_from_being_started(bench: SlotBench) -> 
     assert bench.handed() == [third]
 
 
-def test_cancel_of_a_held_task_behind_a_long_one_is_answered_at_once(bench: SlotBench) -> None:
+def test_a_cancel_of_a_task_behind_a_long_one_is_answered_at_once(bench: SlotBench) -> None:
     first, second, third = bench.hold_and_execute()
     bench.cancel(second)
     bench.wait(SETTLE_SECONDS)
@@ -119,7 +119,7 @@ def test_cancel_of_a_held_task_behind_a_long_one_is_answered_at_once(bench: Slot
     assert bench.handed() == [third]
 
 
-def test_a_held_task_that_started_in_spite_of_its_cancel_is_interrupted(bench: SlotBench) -> None:
+def test_a_task_that_started_in_spite_of_its_cancel_is_interrupted(bench: SlotBench) -> None:
     first, second, third = bench.hold_and_execute()
     bench.cancel(second)
     bench.progress.words[0] = 3  # it did not see the new words in time
@@ -132,7 +132,7 @@ def test_a_held_task_that_started_in_spite_of_its_cancel_is_interrupted(bench: S
     assert bench.handed() == [third]
 
 
-def test_cancel_between_two_messages_waits_for_what_the_processor_says(bench: SlotBench) -> None:
+def test_a_cancel_between_two_tasks_waits_for_the_report_of_the_processor(bench: SlotBench) -> None:
     first, second, third = bench.hold_and_execute()
     bench.progress.words[0] = 0
     bench.cancel(second)
@@ -145,7 +145,7 @@ def test_cancel_between_two_messages_waits_for_what_the_processor_says(bench: Sl
     assert bench.handed() == [third]
 
 
-def test_cancel_of_all_held_tasks_answers_each_once(bench: SlotBench) -> None:
+def test_a_cancel_of_all_tasks_of_a_processor_answers_each_once(bench: SlotBench) -> None:
     tasks = bench.hold_and_execute()
     bench.cancel(*tasks)
     assert len(bench.processor.take(InterruptProcessor)) == 1
@@ -157,7 +157,7 @@ def test_cancel_of_all_held_tasks_answers_each_once(bench: SlotBench) -> None:
     assert bench.handed() == [following]
 
 
-def test_a_cancel_that_is_said_twice_is_answered_once(bench: SlotBench) -> None:
+def test_a_repeated_cancel_is_answered_once(bench: SlotBench) -> None:
     first, *_ = bench.hold_and_execute()
     bench.cancel(first)
     bench.cancel(first)
@@ -166,7 +166,7 @@ def test_a_cancel_that_is_said_twice_is_answered_once(bench: SlotBench) -> None:
     assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
 
 
-def test_a_result_that_was_read_stands_against_a_cancel(bench: SlotBench) -> None:
+def test_a_result_that_was_read_overrules_a_cancel(bench: SlotBench) -> None:
     task = bench.task()
     bench.run(task)
     bench.cancel(task)
@@ -175,7 +175,7 @@ def test_a_result_that_was_read_stands_against_a_cancel(bench: SlotBench) -> Non
     assert bench.answers() == [(task.task_id, TaskStatus.SUCCESS)]
 
 
-def test_nothing_is_handed_behind_a_task_that_shall_end(bench: SlotBench) -> None:
+def test_no_task_is_sent_behind_a_cancelled_task(bench: SlotBench) -> None:
     first, following = bench.task(), bench.task()
     bench.run(first)
     bench.handed()
@@ -218,7 +218,7 @@ class CancellationBench(RoomBench):
         self.wait(self.cancellation, seconds)
 
 
-def test_the_executed_task_is_interrupted_and_one_behind_it_withheld() -> None:
+def test_the_executing_task_is_interrupted_and_the_task_behind_it_withheld() -> None:
     bench = CancellationBench()
     processor = bench.running(tasks=3, executing=1)
     bench.stop(processor, 1)
@@ -229,7 +229,7 @@ def test_the_executed_task_is_interrupted_and_one_behind_it_withheld() -> None:
     assert bench.withheld == [1]  # unchanged
 
 
-def test_insisting_ends_when_all_have_ended_and_begins_again_with_the_next() -> None:
+def test_repeated_interrupts_stop_with_the_task_and_start_again_for_the_next() -> None:
     bench = CancellationBench()
     processor = bench.running(tasks=3, executing=1)
     bench.stop(processor, 0)
@@ -248,7 +248,7 @@ def test_insisting_ends_when_all_have_ended_and_begins_again_with_the_next() -> 
     assert len(bench.timers) == 1
 
 
-def test_it_ends_as_was_said_first() -> None:
+def test_the_first_reason_to_stop_a_task_determines_its_status() -> None:
     bench = CancellationBench()
     processor = bench.running(tasks=1, executing=1)
     bench.stop(processor, 0)
@@ -256,7 +256,7 @@ def test_it_ends_as_was_said_first() -> None:
     assert bench.end_first(processor) == CANCELED
 
 
-def test_a_task_that_resists_is_killed_after_its_grace_and_each_has_its_own() -> None:
+def test_each_task_that_resists_has_its_own_grace_period() -> None:
     bench = CancellationBench()
     processor = bench.running(tasks=2, executing=1)
     bench.stop(processor, 0, 1)
@@ -273,7 +273,7 @@ def test_a_task_that_resists_is_killed_after_its_grace_and_each_has_its_own() ->
     assert bench.timers == []
 
 
-def test_what_is_said_of_one_that_was_killed_is_kept_until_it_is_gone() -> None:
+def test_the_reason_of_a_killed_processor_is_kept_until_it_has_ended() -> None:
     bench = CancellationBench()
     processor = bench.running(tasks=2, executing=1)
     bench.cancellation.distrust(processor, "a wrong result")

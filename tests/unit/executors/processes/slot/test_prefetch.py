@@ -30,13 +30,13 @@ def bench() -> SlotBench:
     return SlotBench().with_function()
 
 
-def test_first_task_of_a_function_is_handed_alone(bench: SlotBench) -> None:
+def test_the_first_task_of_a_function_is_sent_alone(bench: SlotBench) -> None:
     tasks = [bench.task() for _ in range(3)]
     bench.run(*tasks)
     assert bench.handed() == tasks[:1]
 
 
-def test_short_tasks_are_handed_together_in_order(bench: SlotBench) -> None:
+def test_short_tasks_are_sent_together_in_order(bench: SlotBench) -> None:
     bench.know()
     tasks = [bench.task() for _ in range(2000)]
     bench.run(*tasks)
@@ -45,7 +45,7 @@ def test_short_tasks_are_handed_together_in_order(bench: SlotBench) -> None:
     assert len(handed) == HELD_TASKS
 
 
-def test_deeper_tasks_are_handed_first(bench: SlotBench) -> None:
+def test_deeper_tasks_are_sent_first(bench: SlotBench) -> None:
     bench.know(microseconds=50_000)
     plain, child, grandchild = bench.task(), bench.task(priority=1), bench.task(priority=2)
     first = bench.task()
@@ -67,7 +67,7 @@ def test_one_chunk_may_have_tasks_of_several_priorities(bench: SlotBench) -> Non
     assert bench.handed() == [child, plain]
 
 
-def test_a_refill_comes_when_half_is_done(bench: SlotBench) -> None:
+def test_a_processor_is_refilled_when_half_of_its_tasks_are_done(bench: SlotBench) -> None:
     bench.know()
     tasks = [bench.task() for _ in range(2000)]
     bench.run(*tasks)
@@ -78,7 +78,7 @@ def test_a_refill_comes_when_half_is_done(bench: SlotBench) -> None:
     assert bench.handed() == tasks[HELD_TASKS : HELD_TASKS + HELD_TASKS // 2]
 
 
-def test_long_tasks_are_handed_one_by_one(bench: SlotBench) -> None:
+def test_long_tasks_are_sent_one_by_one(bench: SlotBench) -> None:
     bench.know(microseconds=50_000)
     tasks = [bench.task() for _ in range(3)]
     bench.run(*tasks)
@@ -87,7 +87,7 @@ def test_long_tasks_are_handed_one_by_one(bench: SlotBench) -> None:
     assert bench.handed() == tasks[1:2]
 
 
-def test_one_task_waits_in_the_processor_behind_one_that_takes_some_milliseconds(bench: SlotBench) -> None:
+def test_one_task_is_queued_in_the_processor_behind_a_task_of_some_milliseconds(bench: SlotBench) -> None:
     bench.know(microseconds=9_000)
     tasks = [bench.task() for _ in range(4)]
     bench.run(*tasks)
@@ -98,7 +98,7 @@ def test_one_task_waits_in_the_processor_behind_one_that_takes_some_milliseconds
     assert bench.handed() == tasks[3:]
 
 
-def test_none_waits_behind_a_longer_one_and_a_longer_one_does_not_wait(bench: SlotBench) -> None:
+def test_no_task_is_queued_behind_a_long_task_and_no_long_task_behind_another(bench: SlotBench) -> None:
     bench = SlotBench().with_function(FUNCTION, OTHER)
     bench.know(microseconds=int(NEXT_US))
     bench.know(microseconds=9_000, function=OTHER)
@@ -111,7 +111,7 @@ def test_none_waits_behind_a_longer_one_and_a_longer_one_does_not_wait(bench: Sl
     assert bench.handed() == [unlike]
 
 
-def test_of_tasks_that_are_only_wanted_together_the_processor_holds_more(bench: SlotBench) -> None:
+def test_a_processor_holds_more_tasks_whose_results_are_needed_together(bench: SlotBench) -> None:
     bench.know(microseconds=10_000)
     tasks = [bench.task(rows=1) for _ in range(8)]
     bench.run(*tasks)
@@ -122,7 +122,7 @@ def test_of_tasks_that_are_only_wanted_together_the_processor_holds_more(bench: 
     assert bench.handed() == tasks[4:6]
 
 
-def test_it_holds_no_more_than_of_others_while_a_task_of_the_worker_waits_for_others(bench: SlotBench) -> None:
+def test_a_processor_holds_the_usual_number_of_tasks_while_a_task_of_its_worker_is_blocked(bench: SlotBench) -> None:
     """A task that requests to resume waits for all tasks that another processor holds."""
     bench.know(microseconds=2_000)
     blocked = bench.task()
@@ -136,7 +136,7 @@ def test_it_holds_no_more_than_of_others_while_a_task_of_the_worker_waits_for_ot
     assert bench.handed() == tasks[:2]
 
 
-def test_no_other_task_waits_behind_several_that_are_wanted_together(bench: SlotBench) -> None:
+def test_no_other_task_is_queued_behind_several_tasks_needed_together(bench: SlotBench) -> None:
     bench.know(microseconds=10_000)
     tasks, alone = [bench.task(rows=1) for _ in range(3)], bench.task()
     bench.run(*tasks, alone)
@@ -145,7 +145,7 @@ def test_no_other_task_waits_behind_several_that_are_wanted_together(bench: Slot
     assert bench.handed() == [alone]
 
 
-def test_nothing_waits_behind_a_long_one_even_if_all_are_wanted_together() -> None:
+def test_no_task_is_queued_behind_a_long_task_even_if_all_are_needed_together() -> None:
     bench = SlotBench().with_function(FUNCTION, OTHER)
     bench.know(microseconds=int(NEXT_US) + 1)
     bench.know(microseconds=10_000, function=OTHER)
@@ -157,7 +157,7 @@ def test_nothing_waits_behind_a_long_one_even_if_all_are_wanted_together() -> No
     assert bench.handed() == short, "a long task is not queued"
 
 
-def test_a_short_task_does_not_wait_behind_a_long_one_in_the_processor() -> None:
+def test_a_short_task_is_not_queued_behind_a_long_task_in_the_processor() -> None:
     bench = SlotBench().with_function(FUNCTION, OTHER)
     bench.know(microseconds=50_000)
     bench.know(microseconds=1, function=OTHER)
@@ -191,7 +191,7 @@ class Stock:
         return next(entry[1] for entry in self.processor.held if entry is not None)
 
 
-def test_a_task_that_comes_alone_is_taken_before_anything_is_learned() -> None:
+def test_a_single_task_is_taken_before_its_time_is_estimated() -> None:
     stock = Stock()
     assert stock.take(b"") == 1
     stock.processor.held.clear()
@@ -205,7 +205,7 @@ def test_a_task_that_comes_alone_is_taken_before_anything_is_learned() -> None:
     assert stock.portions.took_us[FUNCTION] == []
 
 
-def test_what_follows_a_task_that_came_alone_is_taken_by_the_time_of_that_task() -> None:
+def test_the_task_after_a_single_task_is_taken_by_the_time_of_the_first() -> None:
     stock = Stock()
     assert stock.take(b"") == 1
     stock.processor.held.clear()
@@ -215,7 +215,7 @@ def test_what_follows_a_task_that_came_alone_is_taken_by_the_time_of_that_task()
     assert stock.take(b"") == 0, "the first task was long"
 
 
-def test_a_task_that_came_alone_may_end_before_its_time_is_estimated() -> None:
+def test_a_single_task_may_end_before_its_time_is_estimated() -> None:
     stock = Stock()
     assert stock.take(b"") == 1
     for following in (None, (RunTask(TaskId(bytes(16)), 0, 2, FUNCTION, b"", b""), 3.0)):
@@ -230,7 +230,7 @@ def test_a_task_that_came_alone_may_end_before_its_time_is_estimated() -> None:
         assert stock.processor.held_us == 0.0
 
 
-def test_a_task_that_comes_alone_is_on_its_way_before_its_time_is_estimated(bench: SlotBench) -> None:
+def test_a_single_task_is_sent_before_its_time_is_estimated(bench: SlotBench) -> None:
     bench.know()
     prefetch, is_estimated = bench.actor._prefetch, []
 
@@ -244,7 +244,7 @@ def test_a_task_that_comes_alone_is_on_its_way_before_its_time_is_estimated(benc
     assert prefetch.unweighed is None
 
 
-def test_a_task_that_comes_alone_is_not_handed_without_its_objects(bench: SlotBench) -> None:
+def test_a_single_task_is_not_sent_without_its_objects(bench: SlotBench) -> None:
     bench.know()
     bench.run(bench.task(object_ids=b"o" * 16))
     assert bench.handed() == []
@@ -252,7 +252,7 @@ def test_a_task_that_comes_alone_is_not_handed_without_its_objects(bench: SlotBe
     assert bench.handed() == []
 
 
-def test_two_tasks_that_come_one_after_the_other_are_handed_by_their_times(bench: SlotBench) -> None:
+def test_two_successive_tasks_are_sent_according_to_their_times(bench: SlotBench) -> None:
     bench.know(microseconds=int(NEXT_US) + 1)
     first, second = bench.task(), bench.task()
     bench.slot.send(Batch[RunTask]([first]))
@@ -261,7 +261,7 @@ def test_two_tasks_that_come_one_after_the_other_are_handed_by_their_times(bench
     assert bench.handed() == [first]
 
 
-def test_a_portion_has_no_more_bytes_than_it_may_unless_one_task_alone_has() -> None:
+def test_the_bytes_of_a_portion_are_bounded_unless_one_task_has_more() -> None:
     half = bytes(PORTION_BYTES // 2)
     stock = Stock()
     stock.portions.took_us[FUNCTION].append(0)
@@ -271,7 +271,7 @@ def test_a_portion_has_no_more_bytes_than_it_may_unless_one_task_alone_has() -> 
     assert stock.take(half + half + b"1", b"") == 1
 
 
-def test_a_function_that_takes_longer_is_believed_sooner_than_one_that_takes_less() -> None:
+def test_the_expected_time_of_a_function_rises_faster_than_it_falls() -> None:
     stock = Stock()
     assert stock.expected_us() == UNKNOWN_US
     for took_us, expected_us in ((100, 100), (200, 150), (50, 140)):
@@ -279,7 +279,7 @@ def test_a_function_that_takes_longer_is_believed_sooner_than_one_that_takes_les
         assert stock.expected_us() == expected_us
 
 
-def test_nothing_is_known_of_a_deleted_function_and_of_too_many() -> None:
+def test_the_times_of_deleted_and_of_too_many_functions_are_forgotten() -> None:
     stock = Stock()
     stock.portions.took_us[FUNCTION].append(0)
     stock.portions.forget([OTHER, FUNCTION])

@@ -34,14 +34,14 @@ from scaler.executors.processes.slot.processor_states import (
 )
 
 
-def test_a_life_without_waiting() -> None:
+def test_states_of_a_processor_without_blocked_tasks() -> None:
     state = COMING
     for event, following in ((READY, IDLE), (GET_SLOT, RUNNING), (DIE, GONE)):
         assert next_state(state, event) == following
         state = following
 
 
-def test_a_task_that_waits_comes_back_by_asking_or_without() -> None:
+def test_a_blocked_processor_resumes_with_or_without_permission() -> None:
     assert next_state(RUNNING, BLOCK) == BLOCKED
     assert next_state(BLOCKED, ASK) == ASKING
     assert next_state(ASKING, GET_SLOT) == RUNNING
@@ -52,24 +52,24 @@ def test_a_task_that_waits_comes_back_by_asking_or_without() -> None:
 @pytest.mark.parametrize(
     ("state", "event"), [(IDLE, BLOCK), (RUNNING, DISMISS), (RUNNING, ASK), (DOOMED, GET_SLOT), (GONE, DIE)]
 )
-def test_what_cannot_happen_raises(state: State, event: Event) -> None:
+def test_an_illegal_event_raises(state: State, event: Event) -> None:
     with pytest.raises(IllegalProcessorTransitionError, match=f"a processor that is {state} cannot {event}"):
         next_state(state, event)
 
 
-def test_what_is_late_and_lawful_is_ignored() -> None:
+def test_legal_late_events_are_ignored() -> None:
     for state, event in IGNORED:
         assert next_state(state, event) is None
         assert event not in TRANSITIONS[state]
 
 
-def test_whatever_is_up_may_die_and_can_be_distrusted_once() -> None:
+def test_a_processor_may_die_in_each_state_and_be_distrusted_once() -> None:
     for state, row in TRANSITIONS.items():
         assert row[DIE] == GONE
         assert (row.get(DISTRUST) == DISTRUSTED) is (state not in (COMING, DISTRUSTED))
 
 
-def test_who_was_killed_never_gets_tasks_again() -> None:
+def test_a_killed_processor_never_gets_tasks_again() -> None:
     assert {DOOMED, DISTRUSTED} == KILLED
     for state in KILLED:
         assert set(TRANSITIONS[state].values()) <= KILLED | FINAL

@@ -26,7 +26,7 @@ def bench() -> RoomBench:
     return RoomBench()
 
 
-def test_who_loses_the_slot_is_idle_and_the_last_of_those(bench: RoomBench) -> None:
+def test_a_processor_that_loses_the_slot_becomes_the_last_idle_one(bench: RoomBench) -> None:
     first, second, third = bench.idle(), bench.idle(), bench.idle()
     bench.processors.give_slot(first)
     bench.processors.give_slot(second)
@@ -35,7 +35,7 @@ def test_who_loses_the_slot_is_idle_and_the_last_of_those(bench: RoomBench) -> N
     audit_processors(bench.processors)
 
 
-def test_the_deepest_goes_on_first_and_among_equals_the_first(bench: RoomBench) -> None:
+def test_the_deepest_task_resumes_first_and_among_equals_the_earliest(bench: RoomBench) -> None:
     shallow, first, second = (bench.blocked(priority) for priority in (1, 3, 3))
     for processor in (shallow, first, second):
         bench.processors.ask(processor)
@@ -45,7 +45,7 @@ def test_the_deepest_goes_on_first_and_among_equals_the_first(bench: RoomBench) 
     audit_processors(bench.processors)
 
 
-def test_a_blocked_task_is_known_until_it_goes_on(bench: RoomBench) -> None:
+def test_a_blocked_task_is_known_until_it_resumes(bench: RoomBench) -> None:
     processor = bench.blocked()
     task = processor.executed_task(1)
     assert (bench.processors.active, bench.processors.has_blocked) == (None, True)
@@ -60,7 +60,7 @@ def test_a_blocked_task_is_known_until_it_goes_on(bench: RoomBench) -> None:
     audit_processors(bench.processors)
 
 
-def test_the_dead_are_nowhere(bench: RoomBench) -> None:
+def test_dead_processors_are_in_no_state(bench: RoomBench) -> None:
     members = [bench.idle(), bench.blocked(), bench.running(1)]
     bench.processors.ask(members[1])
     for processor in members:
@@ -72,7 +72,7 @@ def test_the_dead_are_nowhere(bench: RoomBench) -> None:
     audit_processors(bench.processors)
 
 
-def test_one_that_was_not_expected_cannot_join(bench: RoomBench) -> None:
+def test_an_unexpected_processor_cannot_join(bench: RoomBench) -> None:
     with pytest.raises(IllegalProcessorTransitionError):
         bench.processors.join(7, bench.proxy, new_page(), False)
     bench.processors.expect(7)
@@ -91,7 +91,7 @@ def test_an_illegal_event_changes_nothing(bench: RoomBench) -> None:
 
 
 @pytest.mark.parametrize("fault", ["two places", "wrong state", "idle with a task", "lost block"])
-def test_the_audit_finds(bench: RoomBench, fault: str) -> None:
+def test_the_audit_finds_inconsistent_processors(bench: RoomBench, fault: str) -> None:
     blocked, idle = bench.blocked(), bench.idle()
     audit_processors(bench.processors)
     if fault == "two places":
@@ -106,7 +106,7 @@ def test_the_audit_finds(bench: RoomBench, fault: str) -> None:
         audit_processors(bench.processors)
 
 
-def test_only_the_task_that_is_executed_can_wait(bench: RoomBench) -> None:
+def test_only_the_executing_task_can_be_blocked(bench: RoomBench) -> None:
     processor = bench.running(6)
     finish(processor, 4)
     first, second = processor.tasks()
@@ -116,7 +116,7 @@ def test_only_the_task_that_is_executed_can_wait(bench: RoomBench) -> None:
     assert processor.task_at(6) is second
 
 
-def test_tasks_are_numbered_behind_the_results(bench: RoomBench) -> None:
+def test_task_numbers_continue_after_the_results(bench: RoomBench) -> None:
     processor = bench.running(7)
     finish(processor, 4)
     tasks = processor.tasks()
@@ -125,7 +125,7 @@ def test_tasks_are_numbered_behind_the_results(bench: RoomBench) -> None:
     assert [processor.task_at(number) for number in numbers] == [None, None, tasks[0], None, tasks[2], None]
 
 
-def test_one_that_was_killed_holds_the_slot_no_more(bench: RoomBench) -> None:
+def test_a_killed_processor_no_longer_holds_the_slot(bench: RoomBench) -> None:
     processor = bench.running(1)
     bench.processors.apply(processor, KILL)
     assert bench.processors.active is None

@@ -21,7 +21,7 @@ def bench() -> SlotBench:
     return SlotBench().with_function()
 
 
-def test_tasks_behind_a_long_one_are_taken_back(bench: SlotBench) -> None:
+def test_tasks_behind_a_long_task_are_taken_back(bench: SlotBench) -> None:
     tasks = bench.hold_and_execute()
     bench.wait(STUCK_SECONDS)
     assert list(bench.progress.words[1:3]) == [2, 4]
@@ -37,7 +37,7 @@ def test_tasks_behind_a_long_one_are_taken_back(bench: SlotBench) -> None:
     assert bench.handed() == [tasks[2]]
 
 
-def test_tasks_that_were_taken_back_from_behind_a_long_one_can_be_given_back(bench: SlotBench) -> None:
+def test_tasks_taken_back_from_behind_a_long_task_can_be_recalled(bench: SlotBench) -> None:
     tasks = bench.hold_and_execute()
     assert bench.ask_back(*tasks) == []
     bench.wait(STUCK_SECONDS)
@@ -56,14 +56,14 @@ def test_a_task_that_started_in_the_meantime_is_not_taken_back(bench: SlotBench)
     assert bench.handed() == [tasks[2]]
 
 
-def test_progress_keeps_tasks_where_they_are(bench: SlotBench) -> None:
+def test_tasks_of_a_processor_that_progresses_are_not_taken_back(bench: SlotBench) -> None:
     tasks = bench.hold_and_execute()
     bench.finish(tasks[0])
     bench.wait(STUCK_SECONDS)
     assert list(bench.progress.words[1:3]) == [0, 0]
 
 
-def test_a_task_that_takes_as_long_as_expected_is_not_taken_for_a_long_one(bench: SlotBench) -> None:
+def test_a_task_that_takes_its_expected_time_does_not_count_as_long(bench: SlotBench) -> None:
     bench.know(microseconds=20_000)
     tasks = [bench.task() for _ in range(2)]
     bench.run(*tasks)
@@ -80,7 +80,7 @@ def test_no_timer_is_set_for_a_single_task(bench: SlotBench) -> None:
     assert bench.dispatcher.next_deadline() is None
 
 
-def test_order_is_kept_when_tasks_come_back_twice(bench: SlotBench) -> None:
+def test_tasks_taken_back_twice_keep_their_order(bench: SlotBench) -> None:
     tasks = bench.hold_and_execute()
     late = bench.task()
     bench.run(late)
@@ -94,7 +94,7 @@ def test_order_is_kept_when_tasks_come_back_twice(bench: SlotBench) -> None:
     assert bench.handed() == [tasks[1], tasks[2], late]
 
 
-def test_a_task_that_was_handed_after_the_others_were_withheld_is_not_taken_back(bench: SlotBench) -> None:
+def test_a_task_sent_after_earlier_tasks_were_withheld_is_not_taken_back(bench: SlotBench) -> None:
     """The processor starts the task, because it was not withheld."""
     tasks = bench.hold_and_execute()
     bench.wait(STUCK_SECONDS)
@@ -109,7 +109,7 @@ def test_a_task_that_was_handed_after_the_others_were_withheld_is_not_taken_back
     assert bench.handed() == tasks[1:]
 
 
-def test_a_task_that_was_handed_while_others_were_taken_back_is_taken_back_as_well(bench: SlotBench) -> None:
+def test_a_task_sent_while_earlier_tasks_are_taken_back_is_taken_back_later(bench: SlotBench) -> None:
     tasks = bench.hold_and_execute()
     bench.wait(STUCK_SECONDS)
     late = bench.task()
@@ -154,7 +154,7 @@ class RecallBench(RoomBench):
         self.wait(self.recall, seconds)
 
 
-def test_one_that_is_stuck_loses_what_is_behind_and_gets_no_more() -> None:
+def test_a_stuck_processor_loses_its_queued_tasks_and_gets_no_further_ones() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=3, executing=1)
     tasks = processor.tasks()
@@ -167,7 +167,7 @@ def test_one_that_is_stuck_loses_what_is_behind_and_gets_no_more() -> None:
     assert list(processor.progress.words[1:3]) == [1, 3]
 
 
-def test_one_that_finishes_something_is_watched_until_it_has_a_single_task() -> None:
+def test_a_processor_that_finishes_tasks_is_watched_until_it_has_a_single_one() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=3, executing=1)
     bench.recall.watch(processor)
@@ -178,7 +178,7 @@ def test_one_that_finishes_something_is_watched_until_it_has_a_single_task() -> 
     assert (bench.taken, bench.timers) == ([], [])
 
 
-def test_one_whose_results_wait_for_others_goes_on_if_the_page_says_so() -> None:
+def test_a_processor_that_delays_results_is_not_stuck_while_its_progress_page_advances() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=4, executing=1)
     bench.recall.watch(processor)
@@ -191,7 +191,7 @@ def test_one_whose_results_wait_for_others_goes_on_if_the_page_says_so() -> None
     assert bench.taken == behind
 
 
-def test_tasks_that_are_wanted_together_have_time_for_their_results_to_wait(bench: SlotBench) -> None:
+def test_tasks_needed_together_have_extra_time_before_a_recall(bench: SlotBench) -> None:
     bench.know()
     tasks = [bench.task(rows=1) for _ in range(3)]
     bench.run(*tasks)
@@ -213,7 +213,7 @@ def test_a_check_that_is_not_needed_does_not_wake_the_agent() -> None:
     assert [due for due, _ in bench.timers] == [bench.now() + STUCK_SECONDS]
 
 
-def test_a_check_that_was_due_as_results_came_leaves_the_next_one_alone() -> None:
+def test_an_outdated_check_starts_no_second_timer() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=5, executing=1)
     bench.recall.watch(processor)
@@ -225,7 +225,7 @@ def test_a_check_that_was_due_as_results_came_leaves_the_next_one_alone() -> Non
 
 
 @pytest.mark.parametrize("news", ["next task", "result", "killed", "gone"])
-def test_nothing_is_taken_back_if_anything_has_happened_meanwhile(news: str) -> None:
+def test_no_task_is_taken_back_if_the_processor_has_changed_since(news: str) -> None:
     bench = RecallBench()
     processor = bench.running(tasks=3, executing=1)
     bench.recall.withhold(processor, 1)
@@ -242,7 +242,7 @@ def test_nothing_is_taken_back_if_anything_has_happened_meanwhile(news: str) -> 
     assert bench.taken == []
 
 
-def test_results_that_come_late_keep_nothing_behind_a_long_task() -> None:
+def test_late_results_do_not_keep_tasks_behind_a_long_task() -> None:
     """The agent reads the results after it withheld the tasks, because the machine is busy."""
     bench = RecallBench()
     processor = bench.running(tasks=5, executing=3)
@@ -255,7 +255,7 @@ def test_results_that_come_late_keep_nothing_behind_a_long_task() -> None:
 
 
 @pytest.mark.parametrize("is_answered", [False, True], ids=["no result yet", "result"])
-def test_one_that_began_before_it_was_withheld_may_be_a_long_one_too(is_answered: bool) -> None:
+def test_a_task_that_started_before_it_was_withheld_may_be_long(is_answered: bool) -> None:
     bench = RecallBench()
     processor = bench.running(tasks=4, executing=1)
     behind = processor.tasks()[2:]
@@ -271,7 +271,7 @@ def test_one_that_began_before_it_was_withheld_may_be_a_long_one_too(is_answered
     assert list(processor.progress.words[1:3]) == [1, 4]  # the processor may not have read the page yet
 
 
-def test_when_all_is_taken_back_nothing_is_looked_at_any_more() -> None:
+def test_a_processor_without_queued_tasks_is_no_longer_watched() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=3, executing=1)
     bench.recall.watch(processor)
@@ -281,7 +281,7 @@ def test_when_all_is_taken_back_nothing_is_looked_at_any_more() -> None:
     assert bench.timers == []
 
 
-def test_what_was_handed_since_is_taken_back_when_it_was_withheld_as_well() -> None:
+def test_a_task_sent_later_is_taken_back_after_it_was_withheld() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=2, executing=1)
     first, second = processor.tasks()
@@ -296,7 +296,7 @@ def test_what_was_handed_since_is_taken_back_when_it_was_withheld_as_well() -> N
     assert (bench.taken, processor.tasks()) == ([second, late], [first])
 
 
-def test_between_two_messages_nothing_can_be_taken_back() -> None:
+def test_no_task_is_taken_back_while_no_task_is_executed() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=3)
     bench.recall.withhold(processor, 0)
@@ -304,7 +304,7 @@ def test_between_two_messages_nothing_can_be_taken_back() -> None:
     assert bench.timers == []
 
 
-def test_a_stuck_task_has_started_nothing_else() -> None:
+def test_tasks_behind_a_stuck_task_are_taken_back_at_once() -> None:
     bench = RecallBench()
     processor = bench.running(tasks=2, executing=1)
     behind = processor.tasks()[1]
@@ -312,7 +312,7 @@ def test_a_stuck_task_has_started_nothing_else() -> None:
     assert (bench.taken, bench.timers) == ([behind], [])
 
 
-def test_a_blocked_task_is_not_taken_for_a_long_one() -> None:
+def test_a_blocked_task_does_not_count_as_long() -> None:
     bench = RecallBench()
     processor = bench.blocked()
     bench.recall.watch(processor)

@@ -25,7 +25,7 @@ def bench() -> WaitingBench:
     return WaitingBench()
 
 
-def test_there_are_no_more_processors_than_needed_before_a_task_waits(bench: WaitingBench) -> None:
+def test_no_extra_processor_starts_before_a_task_is_blocked(bench: WaitingBench) -> None:
     bench.run(*(bench.task() for _ in range(5)))
     assert bench.pool.messages == []
 
@@ -33,7 +33,7 @@ def test_there_are_no_more_processors_than_needed_before_a_task_waits(bench: Wai
 @pytest.mark.parametrize(
     "news", [ProcessorNotComing(50, is_extra=True, is_tried_again=False), ProcessorDown(50, 0, "died")]
 )
-def test_one_that_does_not_come_is_asked_for_again(bench: WaitingBench, news: object) -> None:
+def test_a_processor_that_fails_to_start_is_requested_again(bench: WaitingBench, news: object) -> None:
     bench.run(bench.task())
     bench.wait_for_others(1)
     assert bench.pool.take(AddProcessor) == [AddProcessor(3)] * READY_AHEAD
@@ -43,7 +43,7 @@ def test_one_that_does_not_come_is_asked_for_again(bench: WaitingBench, news: ob
     assert bench.pool.take(AddProcessor) == [AddProcessor(3)]
 
 
-def test_those_that_had_nothing_to_do_for_some_time_end(bench: WaitingBench) -> None:
+def test_processors_that_are_idle_for_some_time_end(bench: WaitingBench) -> None:
     parent = bench.task()
     bench.run(parent)
     bench.wait_for_others(1)
@@ -61,7 +61,7 @@ def test_those_that_had_nothing_to_do_for_some_time_end(bench: WaitingBench) -> 
     assert bench.answers() == [(parent.task_id, TaskStatus.SUCCESS)]
 
 
-def test_those_that_lost_the_slot_to_one_that_asked_end_as_well(bench: WaitingBench) -> None:
+def test_processors_that_lost_the_slot_to_a_resumed_task_end_when_idle(bench: WaitingBench) -> None:
     depth = SPARE_KEPT + 3
     chain = [bench.task(priority=priority) for priority in range(depth)]
     for task in chain:
@@ -96,7 +96,7 @@ class ReserveBench(RoomBench):
         self.audit(self.reserve)
 
 
-def test_one_is_asked_for_if_none_has_the_slot_and_some_if_a_task_is_blocked() -> None:
+def test_one_processor_is_requested_without_an_active_one_and_several_for_a_blocked_task() -> None:
     bench = ReserveBench()
     bench.reserve.fill()
     bench.reserve.fill()
@@ -110,7 +110,7 @@ def test_one_is_asked_for_if_none_has_the_slot_and_some_if_a_task_is_blocked() -
     assert (bench.asked, bench.reserve.count()) == (1 + READY_AHEAD, READY_AHEAD)
 
 
-def test_a_new_pool_means_that_what_was_asked_for_is_forgotten() -> None:
+def test_a_new_pool_forgets_requested_processors() -> None:
     bench = ReserveBench()
     bench.blocked()
     bench.reserve.fill()
@@ -123,7 +123,7 @@ def test_a_new_pool_means_that_what_was_asked_for_is_forgotten() -> None:
     assert bench.reserve.count() == 0
 
 
-def test_what_is_tried_again_is_not_asked_for_once_more() -> None:
+def test_a_start_that_the_pool_retries_is_not_requested_again() -> None:
     bench = ReserveBench()
     bench.blocked()
     bench.reserve.fill()
@@ -139,7 +139,7 @@ def test_what_is_tried_again_is_not_asked_for_once_more() -> None:
         bench.receive(ProcessorComing(number + 3, True))
 
 
-def test_of_the_usual_processor_the_next_one_is_expected_by_itself() -> None:
+def test_the_successor_of_the_usual_processor_is_expected_without_a_request() -> None:
     bench = ReserveBench()
     for is_extra, count in ((True, 0), (False, 1)):
         processor = bench.idle(is_extra)
@@ -148,7 +148,7 @@ def test_of_the_usual_processor_the_next_one_is_expected_by_itself() -> None:
         assert bench.reserve.count() == count
 
 
-def test_extra_ones_that_gave_no_results_between_two_checks_are_dismissed_but_for_some() -> None:
+def test_extra_processors_without_results_between_two_checks_are_dismissed_except_some() -> None:
     bench = ReserveBench()
     usual = bench.idle(is_extra=False)
     extra = [bench.idle() for _ in range(SPARE_KEPT + 2)]
@@ -176,7 +176,7 @@ def dismissed(bench: WaitingBench) -> list[int]:
     return [dismiss.number for dismiss in bench.processor.take(DismissProcessor)]
 
 
-def test_an_idle_one_ends_at_once_and_what_comes_runs_in_the_next(bench: WaitingBench) -> None:
+def test_a_restart_ends_an_idle_processor_at_once_and_new_tasks_run_in_the_next(bench: WaitingBench) -> None:
     bench.tell(RestartProcesses())
     assert dismissed(bench) == [1]
     task = bench.task()
@@ -189,7 +189,7 @@ def test_an_idle_one_ends_at_once_and_what_comes_runs_in_the_next(bench: Waiting
     assert dismissed(bench) == []
 
 
-def test_a_busy_one_finishes_what_it_holds_and_gets_nothing_more(bench: WaitingBench) -> None:
+def test_a_restart_lets_a_busy_processor_finish_its_tasks_and_gives_it_no_more(bench: WaitingBench) -> None:
     first, second = bench.task(), bench.task()
     bench.run(first)
     bench.tell(RestartProcesses())
@@ -203,7 +203,7 @@ def test_a_busy_one_finishes_what_it_holds_and_gets_nothing_more(bench: WaitingB
     assert bench.handed_to() == [(2, [second])]
 
 
-def test_one_whose_task_waits_ends_after_that_task(bench: WaitingBench) -> None:
+def test_a_restart_ends_a_blocked_processor_after_its_task(bench: WaitingBench) -> None:
     parent, child = bench.task(), bench.task(priority=1)
     bench.run(parent)
     bench.wait_for_others(1)
@@ -222,7 +222,7 @@ def test_one_whose_task_waits_ends_after_that_task(bench: WaitingBench) -> None:
     assert dismissed(bench) == [1]
 
 
-def test_one_that_cannot_end_takes_tasks_until_it_can(bench: WaitingBench) -> None:
+def test_a_processor_that_cannot_be_restarted_yet_takes_tasks_until_then(bench: WaitingBench) -> None:
     bench.tell(RestartProcesses())
     assert dismissed(bench) == [1]
     bench.tell(ProcessorKept(1))
@@ -235,7 +235,7 @@ def test_one_that_cannot_end_takes_tasks_until_it_can(bench: WaitingBench) -> No
     assert dismissed(bench) == [1]
 
 
-def test_one_that_dies_is_forgotten(bench: WaitingBench) -> None:
+def test_a_processor_that_dies_during_a_restart_is_forgotten(bench: WaitingBench) -> None:
     task = bench.task()
     bench.run(task)
     bench.tell(RestartProcesses())

@@ -46,7 +46,7 @@ def bench() -> Ranges:
     return Ranges().ready()
 
 
-def test_a_range_is_handed_over_and_answered_as_one(bench: Ranges) -> None:
+def test_a_range_is_sent_and_answered_as_one_task(bench: Ranges) -> None:
     task = bench.range()
     bench.run(task)
     assert bench.handed() == [task]
@@ -56,7 +56,7 @@ def test_a_range_is_handed_over_and_answered_as_one(bench: Ranges) -> None:
     assert bench.split() == []
 
 
-def test_results_in_parts_split_it(bench: Ranges) -> None:
+def test_results_in_parts_split_a_range(bench: Ranges) -> None:
     task = bench.range()
     bench.run(task)
     bench.ended(task, 0, 2)
@@ -65,7 +65,7 @@ def test_results_in_parts_split_it(bench: Ranges) -> None:
     assert bench.answers() == [(row, SUCCESS) for row in row_ids(task.task_id, 4)]
 
 
-def test_the_death_of_a_processor_is_that_of_the_row_that_ran(bench: Ranges) -> None:
+def test_the_death_of_a_processor_fails_only_the_running_row(bench: Ranges) -> None:
     task = bench.range()
     bench.run(task)
     bench.handed()
@@ -77,7 +77,7 @@ def test_the_death_of_a_processor_is_that_of_the_row_that_ran(bench: Ranges) -> 
     assert [each.task_id for each in bench.actor._queue] == [rows[0], rows[1], rows[3]]
 
 
-def test_rows_behind_a_long_one_come_back(bench: Ranges) -> None:
+def test_rows_behind_a_long_row_return_to_the_queue(bench: Ranges) -> None:
     task = bench.range()
     bench.run(task)
     bench.handed()
@@ -90,7 +90,7 @@ def test_rows_behind_a_long_one_come_back(bench: Ranges) -> None:
     assert bench.answers() == [(task.task_id, SUCCESS)]
 
 
-def test_a_row_that_waits_gives_the_rest_back(bench: Ranges) -> None:
+def test_rows_behind_a_blocked_row_return_to_the_queue(bench: Ranges) -> None:
     task = bench.range()
     bench.run(task)
     bench.handed()
@@ -113,7 +113,7 @@ def test_a_cancel_of_a_range_ends_each_row(bench: Ranges) -> None:
     assert sorted(bench.answers()) == [(rows[0], SUCCESS), *((row, CANCELED) for row in rows[1:])]
 
 
-def test_before_a_hello_all_are_split_wherever_they_are(bench: Ranges) -> None:
+def test_before_a_hello_all_ranges_of_a_slot_are_split(bench: Ranges) -> None:
     held, waiting = bench.range(), bench.range()
     bench.run(held)
     bench.handed()
@@ -125,7 +125,7 @@ def test_before_a_hello_all_are_split_wherever_they_are(bench: Ranges) -> None:
     assert bench.actor._processors.active.tasks() == calls_of(held)
 
 
-def test_a_result_of_more_rows_than_there_are_is_not_believed(bench: Ranges) -> None:
+def test_a_result_with_too_many_rows_ends_its_processor(bench: Ranges) -> None:
     task = bench.range()
     bench.run(task)
     bench.handed()

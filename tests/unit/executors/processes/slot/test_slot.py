@@ -49,7 +49,7 @@ def test_queued_task_is_cancelled_at_once(bench: SlotBench) -> None:
     assert bench.processor.take(KillProcessor) == []
 
 
-def test_tasks_that_wait_are_given_back_and_what_the_processor_has_stays(bench: SlotBench) -> None:
+def test_queued_tasks_are_recalled_and_tasks_in_the_processor_stay(bench: SlotBench) -> None:
     running, first, second = bench.task(), bench.task(), bench.task(priority=1)
     bench.run(running)
     bench.run(first, second)
@@ -61,7 +61,7 @@ def test_tasks_that_wait_are_given_back_and_what_the_processor_has_stays(bench: 
     assert bench.answers() == [(running.task_id, TaskStatus.SUCCESS)]
 
 
-def test_a_request_for_another_attempt_or_for_nothing_that_is_here_is_not_answered(bench: SlotBench) -> None:
+def test_a_recall_of_another_attempt_or_of_an_unknown_task_is_not_answered(bench: SlotBench) -> None:
     running, waiting = bench.task(), bench.task()
     bench.run(running, waiting)
     older = RunTask(waiting.task_id, 0, 7, FUNCTION, b"", b"")
@@ -70,7 +70,7 @@ def test_a_request_for_another_attempt_or_for_nothing_that_is_here_is_not_answer
     assert bench.handed() == [running, waiting]
 
 
-def test_a_run_that_is_nowhere_is_told_to_the_link_and_has_no_result(bench: SlotBench) -> None:
+def test_a_request_about_an_unknown_run_is_reported_to_the_link_without_a_result(bench: SlotBench) -> None:
     held, waiting, ended = (bench.task() for _ in range(3))
     bench.run(ended)
     bench.finish(ended)
@@ -83,7 +83,7 @@ def test_a_run_that_is_nowhere_is_told_to_the_link_and_has_no_result(bench: Slot
     assert bench.answers() == []
 
 
-def test_only_the_executing_task_is_marked_by_a_death(bench: SlotBench) -> None:
+def test_the_death_of_a_processor_fails_only_the_executing_task(bench: SlotBench) -> None:
     bench.know()
     tasks = [bench.task() for _ in range(4)]
     bench.run(*tasks)
@@ -98,7 +98,7 @@ def test_only_the_executing_task_is_marked_by_a_death(bench: SlotBench) -> None:
 
 
 @pytest.mark.parametrize("executing", [3, 0])
-def test_what_may_run_once_and_may_have_begun_in_a_process_of_doubtful_results_is_not_handed_on(
+def test_at_most_once_tasks_that_may_have_started_in_a_distrusted_processor_are_not_rerun(
     bench: SlotBench, executing: int
 ) -> None:
     bench.know()
@@ -114,7 +114,7 @@ def test_what_may_run_once_and_may_have_begun_in_a_process_of_doubtful_results_i
     assert bench.handed() == tasks[len(started) :]
 
 
-def test_what_became_of_the_process_becomes_of_its_task(bench: SlotBench) -> None:
+def test_the_status_of_an_ended_process_is_the_status_of_its_task(bench: SlotBench) -> None:
     task = bench.task()
     bench.run(task)
     bench.handed()
@@ -122,7 +122,7 @@ def test_what_became_of_the_process_becomes_of_its_task(bench: SlotBench) -> Non
     assert bench.answers() == [(task.task_id, TaskStatus.OUT_OF_MEMORY)]
 
 
-def test_a_death_between_tasks_marks_nobody(bench: SlotBench) -> None:
+def test_the_death_of_a_processor_between_tasks_fails_no_task(bench: SlotBench) -> None:
     task = bench.task()
     bench.run(task)
     bench.handed()
@@ -134,7 +134,7 @@ def test_a_death_between_tasks_marks_nobody(bench: SlotBench) -> None:
 
 
 @pytest.mark.parametrize("options", [b"", ONCE], ids=["any", "at most once"])
-def test_a_processor_that_we_end_blames_no_task_and_one_that_runs_at_most_once_has_begun(
+def test_ending_a_processor_on_purpose_fails_only_its_started_at_most_once_task(
     bench: SlotBench, options: bytes
 ) -> None:
     tasks = [replace(bench.task(), options=options) for _ in range(2)]
@@ -148,7 +148,7 @@ def test_a_processor_that_we_end_blames_no_task_and_one_that_runs_at_most_once_h
     assert bench.handed()[0] == tasks[len(ended)]
 
 
-def test_news_of_an_older_processor_is_ignored(bench: SlotBench) -> None:
+def test_reports_about_an_older_processor_are_ignored(bench: SlotBench) -> None:
     bench.processor_up()
     bench.tell(ProcessorDown(1, 1, "died"))
     bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
@@ -164,9 +164,7 @@ def test_more_results_than_tasks_kill_the_processor(bench: SlotBench) -> None:
 
 
 @pytest.mark.parametrize("attempt", [1, 2], ids=["another task", "another attempt"])
-def test_a_result_at_the_place_of_another_run_ends_the_processor_and_loses_nothing(
-    bench: SlotBench, attempt: int
-) -> None:
+def test_a_result_of_the_wrong_run_ends_the_processor_and_loses_no_task(bench: SlotBench, attempt: int) -> None:
     first, second, third = bench.hold_and_execute()
     wrong = RunResult(third.task_id if attempt == 1 else second.task_id, 0, attempt, TaskStatus.SUCCESS, b"", 0, ())
     right = RunResult(first.task_id, 0, 1, TaskStatus.SUCCESS, b"", 0, ())
@@ -185,7 +183,7 @@ def test_a_result_at_the_place_of_another_run_ends_the_processor_and_loses_nothi
     assert bench.handed() == [third]
 
 
-def test_a_processor_with_a_wrong_result_marks_nobody_if_it_executes_nothing(bench: SlotBench) -> None:
+def test_a_wrong_result_between_tasks_fails_no_task(bench: SlotBench) -> None:
     tasks = bench.hold()
     bench.finish(tasks[2])
     bench.die(executing=0)
@@ -195,7 +193,7 @@ def test_a_processor_with_a_wrong_result_marks_nobody_if_it_executes_nothing(ben
     assert bench.handed() == tasks
 
 
-def test_a_cancelled_run_of_a_processor_with_a_wrong_result_is_cancelled(bench: SlotBench) -> None:
+def test_a_cancelled_task_of_a_distrusted_processor_is_cancelled(bench: SlotBench) -> None:
     first, second, third = bench.hold_and_execute()
     bench.cancel(second)
     bench.finish(third)
@@ -203,13 +201,13 @@ def test_a_cancelled_run_of_a_processor_with_a_wrong_result_is_cancelled(bench: 
     assert bench.answers() == [(first.task_id, TaskStatus.PROCESSOR_DIED), (second.task_id, TaskStatus.CANCELED)]
 
 
-def test_the_mail_of_all_rooms_is_passed_on(bench: SlotBench) -> None:
+def test_each_message_that_a_part_of_the_slot_handles_is_passed_to_it(bench: SlotBench) -> None:
     """Each message that a part handles reaches the slot, and the slot passes on no other message."""
     passed_on = {kind for kind, handler in Slot.handlers.items() if handler is Slot._dispatch_to_part}
     assert passed_on == set(bench.actor._readers)
 
 
-def test_a_run_in_two_places_is_found(bench: SlotBench) -> None:
+def test_the_audit_finds_a_run_in_two_places(bench: SlotBench) -> None:
     task = bench.task()
     bench.run(task)
     bench.actor._queue.add([task])
@@ -217,7 +215,7 @@ def test_a_run_in_two_places_is_found(bench: SlotBench) -> None:
         audit_slot(bench.actor)
 
 
-def test_what_a_task_writes_goes_to_the_link_with_its_run_if_the_task_is_here(bench: SlotBench) -> None:
+def test_lines_of_a_task_go_to_the_link_with_its_run_if_the_slot_has_the_task(bench: SlotBench) -> None:
     task = bench.task()
     bench.run(task)
     lines = [TaskOutput(number, OutputStream.STANDARD_ERROR, 7, 1, f"of {number}") for number in (1, 2)]

@@ -24,7 +24,7 @@ def bench() -> SlotBench:
     return SlotBench().with_function()
 
 
-def test_object_goes_to_the_processor_before_the_task() -> None:
+def test_an_object_is_sent_to_the_processor_before_its_task() -> None:
     bench = SlotBench()
     bench.processor_up()
     task = bench.task()
@@ -35,7 +35,7 @@ def test_object_goes_to_the_processor_before_the_task() -> None:
     assert bench.processor.messages == [SendObject(1, stored), SendTasks(1, [task])]
 
 
-def test_a_task_with_missing_objects_fails_and_others_go_on(bench: SlotBench) -> None:
+def test_a_task_with_missing_objects_fails_and_other_tasks_run(bench: SlotBench) -> None:
     lost = ObjectId(b"o" * 16)
     broken, whole = bench.task(object_ids=lost), bench.task()
     bench.run(broken, whole)
@@ -49,7 +49,7 @@ def test_a_task_with_missing_objects_fails_and_others_go_on(bench: SlotBench) ->
     assert bench.objects.take(NeedObject) == []
 
 
-def test_a_task_that_came_with_its_object_is_not_failed_by_the_answer_to_an_earlier_question(bench: SlotBench) -> None:
+def test_a_late_answer_to_an_earlier_request_does_not_fail_a_newer_task(bench: SlotBench) -> None:
     of_one_that_left, of_another = bench.task(OTHER), bench.task(OTHER)
     bench.run(of_one_that_left)
     assert bench.objects.take(NeedObject) == [NeedObject(OTHER, bench.slot, is_function=True)]
@@ -62,7 +62,7 @@ def test_a_task_that_came_with_its_object_is_not_failed_by_the_answer_to_an_earl
     assert bench.handed() == [of_another]
 
 
-def test_of_tasks_that_come_between_the_two_questions_nobody_knows_yet(bench: SlotBench) -> None:
+def test_a_task_added_between_two_requests_for_an_object_gets_its_own_requests(bench: SlotBench) -> None:
     first, second = bench.task(OTHER), bench.task(OTHER)
     bench.run(first)
     bench.tell(ObjectUnavailable(OTHER))
@@ -74,7 +74,7 @@ def test_of_tasks_that_come_between_the_two_questions_nobody_knows_yet(bench: Sl
     assert bench.answers() == [(second.task_id, TaskStatus.MISSING_OBJECTS)]
 
 
-def test_tasks_that_wait_for_objects_do_not_hold_up_those_behind_them(bench: SlotBench) -> None:
+def test_tasks_that_wait_for_objects_do_not_delay_tasks_behind_them(bench: SlotBench) -> None:
     bench.know()
     first, second = ObjectId(b"1" * 16), ObjectId(b"2" * 16)
     waiting = [bench.task(object_ids=first), bench.task(object_ids=second), bench.task(object_ids=first)]
@@ -90,7 +90,7 @@ def test_tasks_that_wait_for_objects_do_not_hold_up_those_behind_them(bench: Slo
     assert bench.ask_back(waiting[1]) == [waiting[1].task_id]
 
 
-def test_only_a_few_objects_are_asked_for_before_their_tasks_are_waited_for(bench: SlotBench) -> None:
+def test_only_a_few_objects_are_requested_at_a_time(bench: SlotBench) -> None:
     bench.know()
     tasks = [bench.task(object_ids=bytes([n]) * 16) for n in range(1, 100)]
     last = bench.task()
@@ -102,7 +102,7 @@ def test_only_a_few_objects_are_asked_for_before_their_tasks_are_waited_for(benc
     assert len(bench.objects.take(NeedObject)) == 1
 
 
-def test_tasks_that_wait_for_objects_can_be_cancelled_and_outlive_the_processor(bench: SlotBench) -> None:
+def test_tasks_that_wait_for_objects_can_be_cancelled_and_survive_the_processors_death(bench: SlotBench) -> None:
     lost = ObjectId(b"o" * 16)
     cancelled, other = bench.task(object_ids=lost), bench.task(object_ids=lost)
     bench.run(cancelled, other)
@@ -120,7 +120,7 @@ def test_tasks_that_wait_for_objects_can_be_cancelled_and_outlive_the_processor(
     assert bench.handed() == [other]
 
 
-def test_deleted_objects_are_dropped_and_asked_for_again(bench: SlotBench) -> None:
+def test_deleted_objects_are_dropped_and_requested_again_when_needed(bench: SlotBench) -> None:
     bench.tell(ForgetObjects([FUNCTION, OTHER]))
     assert bench.processor.take(DropObjects) == [DropObjects(1, (FUNCTION,))]
     bench.run(bench.task())
@@ -134,7 +134,7 @@ def dropped(bench: SlotBench) -> list[ObjectId]:
     return sorted(drops)
 
 
-def test_what_no_task_used_since_the_last_collection_is_dropped() -> None:
+def test_objects_unused_since_the_last_collection_are_dropped() -> None:
     bench = SlotBench().with_function(FUNCTION, OTHER)
     for function in (FUNCTION, OTHER):
         bench.know(function=function)
@@ -147,7 +147,7 @@ def test_what_no_task_used_since_the_last_collection_is_dropped() -> None:
     assert dropped(bench) == [FUNCTION]
 
 
-def test_what_was_deleted_under_a_running_task_is_fetched_for_the_next_one(bench: SlotBench) -> None:
+def test_an_object_deleted_under_a_running_task_is_fetched_for_the_next_task(bench: SlotBench) -> None:
     bench.know()
     running, after = bench.task(), bench.task()
     bench.run(running)
@@ -160,7 +160,7 @@ def test_what_was_deleted_under_a_running_task_is_fetched_for_the_next_one(bench
     assert bench.handed() == []
 
 
-def test_a_processor_that_did_nothing_since_the_last_collection_is_left_alone(bench: SlotBench) -> None:
+def test_an_idle_processor_gets_no_second_collection(bench: SlotBench) -> None:
     bench.know()
     for _ in range(2):
         bench.tell(CollectionDue())
@@ -170,7 +170,7 @@ def test_a_processor_that_did_nothing_since_the_last_collection_is_left_alone(be
     assert bench.processor.messages == []
 
 
-def test_arguments_are_dropped_as_well_and_fetched_again_when_needed(bench: SlotBench) -> None:
+def test_unused_arguments_are_dropped_and_fetched_again_when_needed(bench: SlotBench) -> None:
     task = bench.task(object_ids=OTHER)
     bench.run(task)
     bench.tell(ObjectFound(CachedObject(OTHER, [b"x"], None)))
@@ -191,7 +191,7 @@ def test_arguments_are_dropped_as_well_and_fetched_again_when_needed(bench: Slot
     assert bench.handed() == [again]
 
 
-def test_what_a_running_task_uses_is_not_dropped_however_long_it_takes(bench: SlotBench) -> None:
+def test_objects_of_a_running_task_are_not_dropped(bench: SlotBench) -> None:
     bench.run(bench.task())
     bench.handed()
     bench.processor.messages.clear()
@@ -200,7 +200,7 @@ def test_what_a_running_task_uses_is_not_dropped_however_long_it_takes(bench: Sl
     assert bench.processor.messages == []
 
 
-def test_collections_do_not_pile_up_behind_a_long_task(bench: SlotBench) -> None:
+def test_collections_do_not_accumulate_behind_a_long_task(bench: SlotBench) -> None:
     bench.know()
     bench.run(bench.task())
     bench.processor.messages.clear()
@@ -215,7 +215,7 @@ def test_a_collection_without_a_processor_does_nothing(bench: SlotBench) -> None
     assert bench.processor.messages == []
 
 
-def test_an_object_is_handed_once_and_to_nobody_without_a_processor(bench: SlotBench) -> None:
+def test_an_object_is_sent_once_and_only_to_a_living_processor(bench: SlotBench) -> None:
     bench.tell(ObjectFound(CachedObject(FUNCTION, [b"x"], None)))
     bench.die(0)
     bench.tell(ObjectFound(CachedObject(OTHER, [b"x"], None)))

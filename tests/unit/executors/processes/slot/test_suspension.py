@@ -48,7 +48,7 @@ def bench() -> PausingBench:
     return PausingBench()
 
 
-def test_it_is_stopped_when_nothing_is_on_the_way_and_goes_on_when_something_is(bench: PausingBench) -> None:
+def test_a_blocked_process_is_suspended_without_pending_messages_and_resumed_with_them(bench: PausingBench) -> None:
     assert bench.pauses() == []
     assert bench.receive_report(has_news=False) == [True]
     assert bench.receive_report(has_news=False) == []
@@ -57,13 +57,13 @@ def test_it_is_stopped_when_nothing_is_on_the_way_and_goes_on_when_something_is(
     assert bench.receive_report(has_news=False) == [True]
 
 
-def test_news_of_another_wait_or_of_nobody_mean_nothing(bench: PausingBench) -> None:
+def test_reports_about_another_wait_or_an_unknown_processor_are_ignored(bench: PausingBench) -> None:
     assert bench.receive_report(has_news=False, wait=WAIT - 1) == []
     assert bench.receive_report(has_news=False, processor=99) == []
     assert bench.receive_report(has_news=False, wait=0) == []
 
 
-def test_a_wait_without_a_number_is_none_in_which_it_is_stopped() -> None:
+def test_a_process_is_not_suspended_in_a_wait_without_a_number() -> None:
     bench = WaitingBench()
     bench.run(bench.task())
     bench.wait_for_others(1)
@@ -71,7 +71,7 @@ def test_a_wait_without_a_number_is_none_in_which_it_is_stopped() -> None:
     assert bench.processor.take(SuspendProcessor) == []
 
 
-def test_one_that_asks_to_go_on_is_not_stopped_any_more(bench: PausingBench) -> None:
+def test_a_process_that_requests_to_resume_is_no_longer_suspended(bench: PausingBench) -> None:
     other = bench.task()
     bench.run(other)
     bench.receive_report(has_news=False)
@@ -83,21 +83,21 @@ def test_one_that_asks_to_go_on_is_not_stopped_any_more(bench: PausingBench) -> 
     assert bench.receive_report(has_news=False) == []
 
 
-def test_one_that_asks_although_it_was_just_stopped_goes_on(bench: PausingBench) -> None:
+def test_a_process_that_requests_to_resume_while_suspended_is_resumed(bench: PausingBench) -> None:
     bench.receive_report(has_news=False)
     bench.ask(1)
     assert bench.pauses() == [False]
     assert bench.permitted() == [1]
 
 
-def test_one_that_goes_on_unasked_is_not_stopped(bench: PausingBench) -> None:
+def test_a_process_that_resumes_without_permission_is_no_longer_suspended(bench: PausingBench) -> None:
     bench.receive_report(has_news=False)
     bench.tell(ProcessorUnblocked(1, 1))
     assert bench.pauses() == [False]
     assert bench.receive_report(has_news=False) == []
 
 
-def test_a_cancelled_one_goes_on_to_end_and_is_never_stopped_again(bench: PausingBench) -> None:
+def test_a_cancelled_process_is_resumed_and_never_suspended_again(bench: PausingBench) -> None:
     bench.receive_report(has_news=False)
     bench.cancel(bench.parent)
     assert bench.pauses() == [False]
@@ -105,7 +105,7 @@ def test_a_cancelled_one_goes_on_to_end_and_is_never_stopped_again(bench: Pausin
     assert bench.receive_report(has_news=False, wait=WAIT + 1) == []
 
 
-def test_it_breathes_now_and_then(bench: PausingBench) -> None:
+def test_a_suspended_process_is_resumed_periodically(bench: PausingBench) -> None:
     bench.receive_report(has_news=False)
     bench.wait(STOP_MOST_SECONDS - 0.01)
     assert bench.pauses() == []
@@ -118,7 +118,7 @@ def test_it_breathes_now_and_then(bench: PausingBench) -> None:
     assert bench.pauses() == [False]
 
 
-def test_a_breath_is_counted_from_the_last_time_that_it_was_stopped(bench: PausingBench) -> None:
+def test_the_periodic_resume_counts_from_the_last_suspension(bench: PausingBench) -> None:
     bench.receive_report(has_news=False)
     bench.wait(STOP_MOST_SECONDS - 1)
     bench.receive_report(has_news=True)
@@ -129,7 +129,7 @@ def test_a_breath_is_counted_from_the_last_time_that_it_was_stopped(bench: Pausi
     assert bench.pauses() == [False]
 
 
-def test_a_wait_that_ends_by_itself_is_not_slept_through() -> None:
+def test_a_process_is_resumed_when_its_wait_times_out() -> None:
     bench = PausingBench()
     bench.wait_for_others_hard(WAIT + 1, timeout_seconds=0.5)
     assert bench.receive_report(has_news=False, wait=WAIT + 1) == [True]
@@ -156,7 +156,7 @@ class SuspensionBench(RoomBench):
         return [each.is_suspended for each in self.take(SuspendProcessor)]
 
 
-def test_a_wait_with_a_number_may_be_stopped_until_it_ends() -> None:
+def test_a_process_may_be_suspended_until_its_numbered_wait_ends() -> None:
     bench = SuspensionBench()
     processor = bench.blocked()
     bench.suspension.begin(processor, WAIT, inf)
@@ -166,7 +166,7 @@ def test_a_wait_with_a_number_may_be_stopped_until_it_ends() -> None:
     assert bench.receive_report(processor, WAIT, has_news=False) == []
 
 
-def test_a_breath_of_an_earlier_stop_means_nothing() -> None:
+def test_the_periodic_resume_of_an_earlier_suspension_is_ignored() -> None:
     bench = SuspensionBench()
     processor = bench.blocked()
     bench.suspension.begin(processor, WAIT, inf)
@@ -180,7 +180,7 @@ def test_a_breath_of_an_earlier_stop_means_nothing() -> None:
     assert bench.stops() == [False]
 
 
-def test_the_next_wait_begins_with_a_process_that_runs() -> None:
+def test_the_next_wait_starts_with_a_resumed_process() -> None:
     bench = SuspensionBench()
     processor = bench.blocked()
     bench.suspension.begin(processor, WAIT, inf)
@@ -190,7 +190,7 @@ def test_the_next_wait_begins_with_a_process_that_runs() -> None:
     assert bench.receive_report(processor, 0, has_news=False) == []
 
 
-def test_what_is_gone_is_left_alone() -> None:
+def test_a_lost_process_is_neither_suspended_nor_resumed() -> None:
     bench = SuspensionBench()
     processor = bench.blocked()
     bench.suspension.begin(processor, WAIT, inf)

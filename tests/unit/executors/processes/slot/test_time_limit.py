@@ -40,7 +40,7 @@ def test_a_task_that_runs_for_longer_than_the_limit_is_interrupted() -> None:
     ]
 
 
-def test_each_task_of_a_chunk_has_the_whole_limit() -> None:
+def test_each_task_of_a_chunk_has_the_whole_time_limit() -> None:
     bench, (first, second, third) = timed_bench(5)
     bench.execute(2)
     bench.wait(4)
@@ -56,7 +56,7 @@ def test_each_task_of_a_chunk_has_the_whole_limit() -> None:
     assert bench.handed() == [third]
 
 
-def test_a_timed_out_task_that_does_not_end_is_killed_and_gets_no_mark() -> None:
+def test_a_timed_out_task_that_resists_is_killed_and_still_timed_out() -> None:
     bench, (first, *_) = timed_bench(5)
     bench.execute(2)
     bench.wait(5)
@@ -67,7 +67,7 @@ def test_a_timed_out_task_that_does_not_end_is_killed_and_gets_no_mark() -> None
     assert bench.answers() == [(first.task_id, TaskStatus.TIMED_OUT)]
 
 
-def test_a_canceled_task_is_not_timed_out_as_well() -> None:
+def test_a_cancelled_task_does_not_time_out() -> None:
     bench, (first, *_) = timed_bench(0.5)
     bench.execute(2)
     bench.cancel(first)
@@ -76,7 +76,7 @@ def test_a_canceled_task_is_not_timed_out_as_well() -> None:
     assert bench.answers() == [(first.task_id, TaskStatus.CANCELED)]
 
 
-def test_no_timer_runs_while_nothing_is_held() -> None:
+def test_no_timer_runs_while_the_processor_has_no_tasks() -> None:
     bench, tasks = timed_bench(5)
     bench.finish(*tasks)
     bench.wait(5)
@@ -90,7 +90,7 @@ def with_own_limit(seconds: float, task: RunTask) -> RunTask:
 
 
 @pytest.mark.parametrize("limit_seconds", [0, 60])
-def test_the_option_of_a_task_ends_it_and_no_other_one(limit_seconds: float) -> None:
+def test_the_timeout_option_of_a_task_ends_only_that_task(limit_seconds: float) -> None:
     bench = SlotBench(limit_seconds).with_function()
     bench.know()
     tasks = [bench.task(), with_own_limit(2, bench.task()), bench.task()]
@@ -124,14 +124,14 @@ class LimitBench(RoomBench):
         self.ended += [(run, end.text.partition(" on")[0]) for run, end in ends.items()]
 
 
-def test_without_a_limit_nothing_is_watched() -> None:
+def test_without_a_limit_no_timer_runs() -> None:
     bench = LimitBench(0)
     processor = bench.running(tasks=1, executing=1)
     bench.limit.watch(processor, processor.tasks())
     assert bench.timers == []
 
 
-def test_a_task_that_is_overdue_is_said_by_its_time() -> None:
+def test_an_overdue_task_is_reported_with_its_run_time() -> None:
     bench = LimitBench(5)
     processor = bench.running(tasks=2, executing=1)
     first, _second = processor.tasks()
@@ -143,7 +143,7 @@ def test_a_task_that_is_overdue_is_said_by_its_time() -> None:
     assert bench.ended == [(run_of(first), "it ran for 5 s")]
 
 
-def test_time_is_counted_from_the_begin_of_each_task() -> None:
+def test_the_time_limit_counts_from_the_start_of_each_task() -> None:
     bench = LimitBench(5)
     processor = bench.running(tasks=2, executing=1)
     _first, second = processor.tasks()
@@ -157,7 +157,7 @@ def test_time_is_counted_from_the_begin_of_each_task() -> None:
     assert [run for run, _text in bench.ended] == [run_of(second)]
 
 
-def test_nothing_is_watched_of_one_that_holds_nothing_or_is_gone() -> None:
+def test_an_idle_or_lost_processor_is_not_watched() -> None:
     bench = LimitBench(5)
     idle, gone = bench.running(tasks=1, executing=1), bench.running(tasks=1, executing=1)
     for processor in (idle, gone):
@@ -183,7 +183,7 @@ def test_the_shorter_of_both_limits_counts_and_is_named() -> None:
         assert sentence in bench.texts[0]
 
 
-def test_a_shorter_limit_that_comes_later_is_looked_at_in_time() -> None:
+def test_a_shorter_limit_of_a_later_task_is_checked_in_time() -> None:
     bench = LimitBench(60)
     processor = bench.running(tasks=2, executing=1)
     first, second = processor.tasks()

@@ -38,7 +38,7 @@ def bench() -> WaitingBench:
     return WaitingBench()
 
 
-def test_a_task_that_waits_makes_room_for_the_next_one(bench: WaitingBench) -> None:
+def test_a_blocked_task_gives_its_slot_to_the_next_task(bench: WaitingBench) -> None:
     parent, child = bench.task(), bench.task(priority=1)
     bench.run(parent, child)
     assert bench.handed_to() == [(1, [child])]
@@ -50,7 +50,7 @@ def test_a_task_that_waits_makes_room_for_the_next_one(bench: WaitingBench) -> N
     assert bench.handed_to() == [(2, [parent])]
 
 
-def test_a_recursion_that_is_very_deep_is_worth_a_warning_each_time_that_it_is_twice_as_deep(
+def test_a_deep_recursion_is_warned_about_each_time_its_depth_doubles(
     bench: WaitingBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "DEEP", 2)
@@ -65,7 +65,7 @@ def test_a_recursion_that_is_very_deep_is_worth_a_warning_each_time_that_it_is_t
     ]
 
 
-def test_one_task_more_than_may_wait_is_ended_with_a_word(bench: WaitingBench) -> None:
+def test_a_task_beyond_the_limit_of_blocked_tasks_fails_with_the_reason(bench: WaitingBench) -> None:
     bench = WaitingBench(waiting_most=2)
     tasks = [bench.task() for _ in range(3)]
     for number, task in enumerate(tasks, 1):
@@ -81,7 +81,7 @@ def test_one_task_more_than_may_wait_is_ended_with_a_word(bench: WaitingBench) -
     assert bench.handed_to()[-1][1] != []
 
 
-def test_it_goes_on_in_its_own_processor_before_anything_else(bench: WaitingBench) -> None:
+def test_a_blocked_task_resumes_in_its_processor_before_queued_tasks_start(bench: WaitingBench) -> None:
     parent, child, other = bench.task(), bench.task(), bench.task()
     bench.run(parent)
     bench.wait_for_others(1)
@@ -98,7 +98,7 @@ def test_it_goes_on_in_its_own_processor_before_anything_else(bench: WaitingBenc
     assert bench.answers() == [(child.task_id, TaskStatus.SUCCESS), (parent.task_id, TaskStatus.SUCCESS)]
 
 
-def test_it_goes_on_at_once_when_nothing_runs(bench: WaitingBench) -> None:
+def test_a_blocked_task_resumes_at_once_if_the_slot_is_free(bench: WaitingBench) -> None:
     parent = bench.task()
     bench.run(parent)
     bench.wait_for_others(1)
@@ -106,7 +106,7 @@ def test_it_goes_on_at_once_when_nothing_runs(bench: WaitingBench) -> None:
     assert bench.permitted() == [1]
 
 
-def test_of_those_that_ask_the_deepest_goes_on_first(bench: WaitingBench) -> None:
+def test_of_several_resumable_tasks_the_deepest_resumes_first(bench: WaitingBench) -> None:
     tasks = [bench.task(priority=priority) for priority in range(3)]
     for task in tasks:
         bench.run(task)
@@ -122,7 +122,7 @@ def test_of_those_that_ask_the_deepest_goes_on_first(bench: WaitingBench) -> Non
     assert bench.permitted() == [3, 2, 1]
 
 
-def test_tasks_behind_a_waiting_one_go_to_another_processor(bench: WaitingBench) -> None:
+def test_tasks_behind_a_blocked_task_run_in_another_processor(bench: WaitingBench) -> None:
     bench.know()
     bench.results_of[1] = 1
     parent, second, third = bench.task(), bench.task(), bench.task()
@@ -134,7 +134,7 @@ def test_tasks_behind_a_waiting_one_go_to_another_processor(bench: WaitingBench)
     assert bench.handed_to() == [(2, [second, third])]
 
 
-def test_one_whose_other_thread_waits_goes_on_unasked(bench: WaitingBench) -> None:
+def test_a_task_with_a_blocked_second_thread_resumes_without_permission(bench: WaitingBench) -> None:
     parent, child, other = bench.task(), bench.task(), bench.task()
     bench.run(parent)
     bench.wait_for_others(1, is_stuck=False)
@@ -149,7 +149,7 @@ def test_one_whose_other_thread_waits_goes_on_unasked(bench: WaitingBench) -> No
     assert [tasks for _, tasks in bench.handed_to()] == [[other]]
 
 
-def test_one_that_ends_while_a_thread_of_it_waits_is_over(bench: WaitingBench) -> None:
+def test_a_task_may_end_while_one_of_its_threads_waits(bench: WaitingBench) -> None:
     parent, other = bench.task(), bench.task()
     bench.run(parent)
     bench.wait_for_others(1, is_stuck=False)
@@ -160,7 +160,7 @@ def test_one_that_ends_while_a_thread_of_it_waits_is_over(bench: WaitingBench) -
     assert bench.handed_to() == [(1, [other])]
 
 
-def test_a_cancelled_one_that_asks_goes_on_at_once_to_end(bench: WaitingBench) -> None:
+def test_a_cancelled_blocked_task_that_requests_to_resume_resumes_at_once(bench: WaitingBench) -> None:
     parent, child = bench.task(), bench.task()
     bench.run(parent)
     bench.wait_for_others(1)
@@ -174,7 +174,7 @@ def test_a_cancelled_one_that_asks_goes_on_at_once_to_end(bench: WaitingBench) -
     assert bench.answers() == [(parent.task_id, TaskStatus.CANCELED)]
 
 
-def test_one_that_is_cancelled_while_it_asks_goes_on_at_once(bench: WaitingBench) -> None:
+def test_a_task_cancelled_during_its_request_to_resume_resumes_at_once(bench: WaitingBench) -> None:
     parent, child = bench.task(), bench.task()
     bench.run(parent)
     bench.wait_for_others(1)
@@ -186,7 +186,7 @@ def test_one_that_is_cancelled_while_it_asks_goes_on_at_once(bench: WaitingBench
     assert bench.resumed() == []  # its end is reported instead; another scheduler may have a run that looks the same
 
 
-def test_the_death_of_a_waiting_one_is_that_of_its_task(bench: WaitingBench) -> None:
+def test_the_death_of_a_blocked_processor_fails_its_task(bench: WaitingBench) -> None:
     parent, child = bench.task(), bench.task()
     bench.run(parent)
     bench.wait_for_others(1)
@@ -199,7 +199,7 @@ def test_the_death_of_a_waiting_one_is_that_of_its_task(bench: WaitingBench) -> 
     assert bench.answers() == [(child.task_id, TaskStatus.SUCCESS)]
 
 
-def test_news_about_tasks_that_are_not_executed_means_nothing(bench: WaitingBench) -> None:
+def test_reports_about_tasks_that_are_not_executed_are_ignored(bench: WaitingBench) -> None:
     task = bench.task()
     bench.run(task)
     for news in (
@@ -212,7 +212,7 @@ def test_news_about_tasks_that_are_not_executed_means_nothing(bench: WaitingBenc
     assert (bench.suspended(), bench.resumed(), bench.permitted()) == ([], [], [])
 
 
-def test_the_scheduler_hears_of_the_run_that_waits(bench: WaitingBench) -> None:
+def test_blocked_and_resumed_runs_are_reported_to_the_scheduler(bench: WaitingBench) -> None:
     parent = bench.task()
     bench.run(parent)
     bench.wait_for_others(1)
@@ -267,7 +267,7 @@ class TurnsBench(RoomBench):
         return [resume.number for resume in self.take(ResumeProcessor)]
 
 
-def test_the_one_that_became_idle_last_gets_the_slot() -> None:
+def test_the_processor_that_became_idle_last_gets_the_slot() -> None:
     bench = TurnsBench()
     first, second = bench.idle(), bench.idle()
     assert bench.turns.next() is second
@@ -276,14 +276,14 @@ def test_the_one_that_became_idle_last_gets_the_slot() -> None:
     assert bench.turns.next() is first
 
 
-def test_without_a_processor_one_is_asked_for_when_there_are_tasks() -> None:
+def test_a_missing_processor_is_requested_once_if_tasks_are_queued() -> None:
     bench = TurnsBench()
     assert (bench.turns.next(), bench.asked) == (None, 0)
     bench.queue.add([bench.task()])
     assert (bench.turns.next(), bench.turns.next(), bench.asked) == (None, None, 1)
 
 
-def test_a_task_asks_and_waits_until_the_slot_is_free() -> None:
+def test_a_task_that_requests_to_resume_waits_until_the_slot_is_free() -> None:
     bench = TurnsBench()
     parent = bench.running(tasks=1, executing=1)
     bench.block(parent)
@@ -296,7 +296,7 @@ def test_a_task_asks_and_waits_until_the_slot_is_free() -> None:
     assert bench.turns.next() is parent
 
 
-def test_a_task_that_shall_end_does_not_wait_for_the_slot() -> None:
+def test_a_cancelled_task_does_not_wait_for_the_slot() -> None:
     bench = TurnsBench()
     first, second = bench.running(tasks=1, executing=1), None
     bench.block(first)
@@ -313,7 +313,7 @@ def test_a_task_that_shall_end_does_not_wait_for_the_slot() -> None:
     assert bench.told(Batch[RunUnblocked]) == []  # their ends are reported next
 
 
-def test_nothing_is_handed_out_while_a_loose_or_a_killed_one_runs() -> None:
+def test_no_task_is_sent_while_a_loose_or_killed_processor_runs() -> None:
     bench = TurnsBench()
     parent = bench.running(tasks=1, executing=1)
     bench.block(parent, is_stuck=False)
@@ -327,7 +327,7 @@ def test_nothing_is_handed_out_while_a_loose_or_a_killed_one_runs() -> None:
     assert bench.turns.next() is child
 
 
-def test_one_that_goes_on_unasked_gets_the_slot_if_nothing_runs() -> None:
+def test_a_processor_that_resumes_without_permission_gets_a_free_slot() -> None:
     bench = TurnsBench()
     parent = bench.running(tasks=1, executing=1)
     bench.block(parent, is_stuck=False)
@@ -336,7 +336,7 @@ def test_one_that_goes_on_unasked_gets_the_slot_if_nothing_runs() -> None:
     assert (parent.state, other.state) == (RUNNING, IDLE)
 
 
-def test_one_whose_blocked_task_has_ended_is_loose_while_it_holds_others() -> None:
+def test_a_processor_whose_blocked_task_has_ended_is_loose_while_it_holds_more_tasks() -> None:
     bench = TurnsBench()
     parent = bench.running(tasks=2)  # the page shows no executing task: no task is taken back
     bench.block(parent, is_stuck=False)
@@ -348,7 +348,7 @@ def test_one_whose_blocked_task_has_ended_is_loose_while_it_holds_others() -> No
 
 
 @pytest.mark.parametrize("news", ["result", "unblocks"])
-def test_what_a_blocked_one_goes_on_to_is_watched(news: str) -> None:
+def test_the_next_task_of_a_blocked_processor_is_watched(news: str) -> None:
     """The task had resumed before the agent learned that it was blocked, so the next task started before it was
     withheld.
     """
@@ -367,7 +367,7 @@ def test_what_a_blocked_one_goes_on_to_is_watched(news: str) -> None:
     assert list(bench.queue) == behind
 
 
-def test_a_killed_one_has_no_say() -> None:
+def test_reports_of_a_killed_processor_are_ignored() -> None:
     bench = TurnsBench()
     processor = bench.running(tasks=1, executing=1)
     bench.processors.apply(processor, KILL)

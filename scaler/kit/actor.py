@@ -34,11 +34,13 @@ N = TypeVar("N")
 R = TypeVar("R")
 
 ActorStop = pykka_messages._ActorStop
-"""What Pykka's `stop` sends. It has no public name; tests/architecture/test_pykka_contract.py pins it."""
+"""The message that Pykka's `stop` sends. The class is private in Pykka; tests/architecture/test_pykka_contract.py
+checks that it exists.
+"""
 
 
 class Question:
-    """A message from another thread that waits for an answer. It receives exactly one: a value or an exception."""
+    """A message from another thread that waits for an answer: exactly one value or one exception."""
 
     __slots__ = ("_future", "message")
 
@@ -53,7 +55,7 @@ class Question:
         self._future.set_exception((type(error), error, error.__traceback__))
 
     def refuse(self) -> None:
-        """Answer for an actor that has ended. A request to stop has then succeeded."""
+        """Answer in place of an actor that has ended: a request to stop succeeds, any other message fails."""
         if type(self.message) is ActorStop:
             self.answer(None)
         else:
@@ -95,7 +97,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
     """The address of an actor. It stays valid; mail to a stopped actor is a counted dead letter.
 
     `send` and `notify` are for the dispatcher's own thread. Other threads use what Pykka documents (`tell`, `ask`,
-    `stop`, `proxy`). Blocking on an answer in the dispatcher's own thread deadlocks.
+    `stop`, `proxy`). To wait for an answer in the dispatcher's own thread is a deadlock.
     """
 
     __slots__ = ("_actor", "_actor_type", "_dispatcher", "_handlers", "_mailbox", "_parent", "_queue", "supervised")
@@ -173,7 +175,9 @@ class HandlerTable(dict[type, Callable[[Any, Any], Any]]):
     def __init__(self, known: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType({})) -> None:
         super().__init__(known)
         self.senders: dict[type, Callable[[Any], ActorRef | None] | None] = {}
-        """by message type: returns the sender to which a failure is charged; None if the sender is not an actor"""
+        """message type -> function that returns the sender to which a failure is charged; None if the sender is not an
+        actor
+        """
 
     def __missing__(self, message_type: type) -> Callable[[Any, Any], Any]:
         def unknown(actor: Actor, _message: Any) -> None:
@@ -205,7 +209,7 @@ def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A,
     """Charge a failure of the marked handler to the sender of the message: this actor continues, and the sender is
     notified.
 
-    The handler checks a message before it changes anything, or changes only what a restart keeps as well.
+    The handler checks a message before it changes the actor, because the actor is not restarted after the failure.
 
     Args:
         sender: the path to the address of the sender in the message, such as `session` or `peer.session`; empty if the
@@ -222,12 +226,12 @@ def charged_to(sender: str = "") -> Callable[[Callable[[A, M], R]], Callable[[A,
 class Actor(pykka.Actor):
     """An entity with a mailbox. It handles one message at a time and changes nothing but itself.
 
-    A subclass takes its collaborators as constructor arguments. Pykka's own constructor is not called, because the
-    reference replaces its three allocations. Handlers are declared with `@handles(MessageType)`; Pykka's `on_receive`
-    is
-    not used. `actor_ref`, `spawn`, `now` and `schedule` exist from `on_start` on.
+    A subclass takes its collaborators as constructor arguments. Pykka's own constructor is not called: it would
+    allocate an inbox, a flag and a reference, which `ActorRef` replaces. Handlers are declared with
+    `@handles(MessageType)`; Pykka's `on_receive` is not used. `actor_ref`, `spawn`, `now` and `schedule` exist from
+    `on_start` on.
 
-    Every life ends with exactly one of `on_stop` (in order) and `on_failure` (a handler raised).
+    The life of an actor ends with exactly one of `on_stop` (in order) and `on_failure` (a handler raised).
     """
 
     handlers: ClassVar[HandlerTable] = HandlerTable()
@@ -237,7 +241,7 @@ class Actor(pykka.Actor):
     """whether the class has its own `on_stop`: calling an empty one would cost time in each task"""
 
     runs_last: ClassVar[bool] = False
-    """whether it has its turn only when no other actor has mail, and then handles all mail that has arrived"""
+    """whether actors of this class have a turn only when no other actor has mail, and then handle all their mail"""
 
     _actor_ref: ActorRef
 
@@ -354,7 +358,7 @@ class Actor(pykka.Actor):
 
     @handles(MessageRefused)
     def _message_refused(self, refused: MessageRefused) -> None:
-        """Fail: what a shared actor could not handle is a failure of its sender."""
+        """Fail with the error of the shared actor that could not handle a message of this actor."""
         raise refused.error
 
     @handles(pykka_messages.ProxyCall, pykka_messages.ProxyGetAttr, pykka_messages.ProxySetAttr)

@@ -57,9 +57,8 @@ class Timer:
 class Timers:
     """All timers of one dispatcher, the earliest first.
 
-    A cancelled timer stays in the heap, because finding it there would cost more. When most timers are cancelled, the
-    heap
-    is swept, so that it stays small.
+    A cancelled timer stays in the heap, because a search for it would cost more. When most timers are cancelled, the
+    heap is swept, so that it stays small.
     """
 
     def __init__(self) -> None:
@@ -72,7 +71,7 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def add(self, deadline: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` at `deadline`. If `owner` is given: only if it is still the actor behind `ref`."""
+        """Send `message` to `ref` at `deadline`; if `owner` is given, only if it is still the actor behind `ref`."""
         timer = Timer(self, ref, message, owner)
         heapq.heappush(self._heap, (deadline, next(self._order), timer))
         return timer

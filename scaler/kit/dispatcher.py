@@ -1,9 +1,9 @@
 """The dispatcher: one thread that runs all actors of a process, one turn after the other.
 
 A turn takes the mail of one actor and runs it to completion, at most `TURN_MESSAGES` messages; then the next actor has
-its turn. Actors that run last have their turns when no other one has mail, with all mail that has arrived. Urgent mail
-(failures, supervision) is handled before every turn. The shell of the process calls `run` whenever something arrived,
-and sleeps until `next_deadline` when no mail waits. The dispatcher never blocks and reads no clock of its own.
+its turn. Actors that run last have their turns when no other actor has mail, and handle all their mail. Urgent mail
+(failures, supervision) is handled before every turn. The shell of the process calls `run` whenever something has
+arrived, and sleeps until `next_deadline` when no mail waits. The dispatcher never blocks and reads no clock of its own.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Dispatcher:
         clock: returns monotonic seconds.
         wake: called, from any thread, when another thread has sent mail; it must make the shell call `run` soon. It
             must not raise, not even if it is called once more after `close`.
-        on_escalation: called with the error when an actor without a parent fails, which cannot be restarted. It must
-            not raise.
+        on_escalation: called with the error when an actor without a parent fails, because no actor can restart it. It
+            must not raise.
     """
 
     def __init__(
@@ -116,7 +116,9 @@ class Dispatcher:
             ref._mailbox = None
 
     def stop(self, ref: ActorRef) -> None:
-        """End the actor now, in order. If it has a supervisor, that is notified, and decides about the address."""
+        """End the actor now, in order. If it has a supervisor, the supervisor decides whether the address gets another
+        actor.
+        """
         if not ref.supervised:
             self.end(ref)
         elif ref._actor is not None:
@@ -136,7 +138,7 @@ class Dispatcher:
             self._run_on_stop(ref, actor)
 
     def detach(self, ref: ActorRef) -> None:
-        """End the actor behind an address, in order, so that another one can be put there. Mail waits."""
+        """End the actor behind an address, in order, and keep its mail for the next actor at the address."""
         actor, ref._actor = ref._actor, None
         if ref._mailbox is None:
             ref._mailbox = []
@@ -162,17 +164,20 @@ class Dispatcher:
             self._wake()
 
     def schedule(self, delay_seconds: float, ref: ActorRef, message: Any, owner: Actor | None = None) -> Timer:
-        """Send `message` to `ref` after `delay_seconds`; if `owner` is given, only if it is still the actor there."""
+        """Send `message` to `ref` after `delay_seconds`; if `owner` is given, only if `owner` is still the actor behind
+        `ref`.
+        """
         return self._timers.add(self.clock() + delay_seconds, ref, message, owner)
 
     # The loop
 
     def run(self, budget: int = RUN_MESSAGES, flush: Callable[[], object] = _nothing) -> bool:
-        """Run actors with mail until there is none or about `budget` messages were handled.
+        """Run actors with mail until no mail waits or about `budget` messages were handled.
 
         Args:
             flush: called when outgoing messages may be sent: before an actor that runs last has its turn, after the
-                receivers of its mail have had theirs, and at the end. So peers work while the rest is done here.
+                receivers of its mail have had theirs, and at the end. So peers can work while this process runs the
+                remaining actors.
 
         Returns:
             True when no mail waits; False when the budget ended the run.
@@ -385,7 +390,7 @@ class Dispatcher:
         return self.is_closed
 
     def _refuse_waiting(self) -> None:
-        """Turn the mail of all mailboxes into dead letters, also that of empty addresses."""
+        """Turn the mail of all mailboxes into dead letters, including the mail of addresses without an actor."""
         for ref in (*self._ready, *self._last, *self._addresses):
             waiting, ref._mailbox = ref._mailbox, self.dead_letters
             if type(waiting) is list:

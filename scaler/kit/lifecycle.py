@@ -30,14 +30,14 @@ class ChildStopped:
 
 @message
 class MessageRefused:
-    """dispatcher -> sender: a shared actor could not handle this message from you, and has dropped it."""
+    """Notifies a sender that a shared actor could not handle its message, and has dropped it."""
 
     message: Any
     error: Exception
 
 
 class ExplainedError(RuntimeError):
-    """An actor cannot continue, through no fault of its code. The message explains it, so no traceback is logged."""
+    """An actor cannot continue, through no fault of its code. The error's text is enough, so no traceback is logged."""
 
 
 class UnknownMessageError(TypeError):

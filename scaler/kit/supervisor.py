@@ -62,7 +62,7 @@ class ChildSpec:
 
 @dataclass(frozen=True)
 class RestartBudget:
-    """The most failures within a number of seconds, beyond which a supervisor itself fails."""
+    """The most failures within a number of seconds. After one more, the supervisor itself fails."""
 
     times: int = 5
     within_seconds: float = 10.0
@@ -100,7 +100,7 @@ DEFAULT_BACK_OFF = BackOff()
 class Supervisor(Actor):
     """Starts its children in order, stops them in reverse order, and restarts them by its strategy.
 
-    The addresses of the children live as long as this supervisor: when it is itself restarted, they are new.
+    A supervisor that is itself restarted creates new addresses for its children.
 
     Args:
         on_restart: called with the name and the error of a child that failed and will be restarted. It must not raise.
@@ -192,7 +192,9 @@ class Supervisor(Actor):
         self._start_waiting(due.names)
 
     def _name_if_open(self, child: ActorRef) -> str | None:
-        """Return the child's name if its end still needs a decision. The message may be out of date."""
+        """Return the name of the child; None if it has an actor or a pending restart, so a message about its end is out
+        of date.
+        """
         name = self._names.get(child)
         return name if name is not None and self._is_waiting(name) else None
 
@@ -232,7 +234,7 @@ class Supervisor(Actor):
 
     def _start_waiting(self, names: tuple[str, ...]) -> None:
         """Start the children of `names` that are not running, in order. If siblings depend on each other, stop at the
-        first one that does not start: the decision about it covers the rest.
+        first one that does not start: the decision about it also starts the children after it.
         """
         for name in names:
             if self._is_waiting(name):

@@ -1,7 +1,7 @@
 """Allowance: a token bucket that limits how many lines of text pass per second, with a burst after a silence.
 
-When it is empty, it stays closed until a tenth of a burst is available again, so that lines pass in readable pieces.
-Used by all that forwards the output of tasks.
+Once it is empty, no line passes until a tenth of a burst is available, so that lines pass in readable pieces. Used by
+all modules that forward the output of tasks.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable
 CHARACTERS_PER_LINE = 256
 """A line of more characters counts for several."""
 OPENING_PART = 0.1
-"""The part of a full burst that must be available before it opens again."""
+"""The part of a full burst that must be available before lines pass again."""
 
 
 class Allowance:
-    """A number of lines that grows with time.
+    """The number of lines that may pass now.
 
     Args:
-        lines_per_second: how fast it grows.
-        burst_seconds: the seconds of silence after which it stops growing.
+        lines_per_second: how fast the number grows.
+        burst_seconds: the seconds of silence after which the number stops growing.
         clock: returns the time in seconds.
     """
 
@@ -32,7 +32,7 @@ class Allowance:
         """the number of lines that must be available before any line passes"""
 
     def take(self, characters: int) -> bool:
-        """Return whether a line of this length may pass, and count it if so."""
+        """Return whether a line of this many characters may pass, and subtract the line if so."""
         now = self._clock()
         self._available = min(self._capacity, self._available + (now - self._updated_at) * self._rate)
         self._updated_at = now

@@ -24,11 +24,12 @@ checks.
 def allow_many_files(what: str, least: int) -> None:
     """Raise the soft limit of open files of this process and of its children.
 
-    Only in the main thread: in any other thread this is a user's program, which sets its own limits.
+    Outside of the main thread the limit is only checked: the process is then a user's program, which sets its own
+    limits.
 
     Args:
-        what: this process, in words.
-        least: how many files it needs at the start.
+        what: the name of this process in the error message.
+        least: the number of files that this process needs at its start.
 
     Raises:
         ConfigError: if the limit is lower than `least`.
@@ -47,7 +48,7 @@ def allow_many_files(what: str, least: int) -> None:
 
 
 class OpenFiles:
-    """A check, for two system calls, whether nearly all files are in use. Each shortage is reported once.
+    """A check whether nearly all files are in use. It takes two system calls, and reports each shortage once.
 
     Attributes:
         are_scarce: whether few files were free at the last check.

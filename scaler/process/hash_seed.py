@@ -1,8 +1,9 @@
 """Hash seed: gives the workers of all clusters the same seed, so that `hash(text)` is the same wherever a task runs.
 
 Python reads the seed of `hash` for `str` and `bytes` from PYTHONHASHSEED when it starts, and draws a random one if that
-is not set. Forks inherit the seed, and programs the variable. So each agent is started with a seed, and its fork
-servers, worker processes and the programs of their tasks have it too. A value that the user has set stays.
+variable is not set. Forks inherit the seed, and programs inherit the variable. So each agent is started with a seed,
+and its fork servers, its worker processes and the programs of their tasks have the same one. A value that the user has
+set stays.
 
 A command that replaces itself imports this module twice, so it imports only `os` and `sys`.
 """
@@ -16,7 +17,7 @@ VARIABLE = "PYTHONHASHSEED"
 SEED = "0"
 """The seed of all workers, unless the user has set one."""
 RANDOM = "random"
-"""The value that gives each program a seed of its own."""
+"""The value with which each program draws a random seed."""
 
 _SAMPLE = "scaler"
 _STARTING = ("__main__", "runpy", "scaler")

@@ -31,7 +31,7 @@ SLOW_READER_SECONDS = 0.2
 """How long a line of a task waits for a slow reader."""
 _DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 _CONTINUED = re.compile(r"\n(?=\S)")
-"""The starts of the further lines of a record. They are indented, so that no such line looks like a record."""
+"""The start of a further line of a record. Such lines are indented, so that none looks like a record."""
 _DEVICES = ("/dev/stdout", "/dev/stderr", "/dev/null")
 
 
@@ -243,7 +243,7 @@ class _FileHandler(_LogsErrorOnce, logging.FileHandler):
     """A handler that creates files for their user alone. It follows no symbolic link, because another user may have
     made it.
 
-    Its descriptor is too high for tasks that close all usual descriptors.
+    The number of its descriptor is so high that tasks which close all usual descriptors leave it open.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -85,7 +85,7 @@ def new_poller() -> Poller:
 
 
 class LoopTimer:
-    """A callback that is due at a time of the loop's clock."""
+    """A callback with the time at which the loop calls it."""
 
     __slots__ = ("_args", "_callback", "_timers", "when")
 
@@ -96,7 +96,7 @@ class LoopTimer:
         self._args = args
 
     def cancel(self) -> None:
-        """Cancel the callback. May be called at any time."""
+        """Cancel the call. May be called at any time."""
         with contextlib.suppress(ValueError):
             self._timers.remove(self)
 
@@ -108,7 +108,7 @@ class Loop:
     """An event loop for a few timers, not for thousands.
 
     Args:
-        poller: None: the best poller of this system.
+        poller: waits for descriptors; None: the best poller of this system.
     """
 
     def __init__(self, poller: Poller | None = None) -> None:
@@ -117,7 +117,7 @@ class Loop:
         self._writers: dict[int, Callback] = {}
         self._soon: deque[tuple[Callback, tuple[Any, ...]]] = deque()
         self._timers: list[LoopTimer] = []
-        """in the order in which they are due"""
+        """timers, the next one first"""
         self._is_stopping = self._is_closed = False
         self._signals: set[int] = set()
         self.time = time.monotonic
@@ -127,7 +127,7 @@ class Loop:
         self.add_reader(self._woken.fileno(), self._wake_up)
 
     def run_forever(self) -> None:
-        """Run until `stop` is called. If it was called before, run everything that is due once."""
+        """Run until `stop` is called. If `stop` was called before, make the calls that are due and return."""
         is_last = False
         while not is_last:
             is_last = self._is_stopping
@@ -155,7 +155,7 @@ class Loop:
             _call(*soon.popleft())
 
     def stop(self) -> None:
-        """End `run_forever` after all callbacks that are due now."""
+        """End `run_forever` after all calls that are due now."""
         self._is_stopping = True
 
     def close(self) -> None:
@@ -177,11 +177,11 @@ class Loop:
     # Callbacks
 
     def call_soon(self, callback: Callback, *args: Any) -> None:
-        """Call after all callbacks that are due now."""
+        """Call `callback` after all calls that are due now."""
         self._soon.append((callback, args))
 
     def call_soon_threadsafe(self, callback: Callback, *args: Any) -> None:
-        """Call after all callbacks that are due now. Safe from any thread or signal handler.
+        """Call `callback` after all calls that are due now. Safe from any thread or signal handler.
 
         Raises:
             RuntimeError: if the loop is closed.
@@ -195,11 +195,11 @@ class Loop:
             self._waker.send(b"\0")
 
     def call_later(self, delay: float, callback: Callback, *args: Any) -> LoopTimer:
-        """Call after `delay` seconds."""
+        """Call `callback` after `delay` seconds."""
         return self.call_at(time.monotonic() + delay, callback, *args)
 
     def call_at(self, when: float, callback: Callback, *args: Any) -> LoopTimer:
-        """Call when `time()` is `when`."""
+        """Call `callback` at the time `when` of `time.monotonic`."""
         timer = LoopTimer(self._timers, when, callback, args)
         insort(self._timers, timer, key=_WHEN)
         return timer
@@ -207,11 +207,11 @@ class Loop:
     # Descriptors
 
     def add_reader(self, fd: int, callback: Callback) -> None:
-        """Call whenever the descriptor is readable, or broken."""
+        """Call `callback` whenever the descriptor is readable, or broken."""
         self._readers[fd] = self._registered(fd, callback, _IN)
 
     def add_writer(self, fd: int, callback: Callback) -> None:
-        """Call whenever the descriptor is writable, or broken."""
+        """Call `callback` whenever the descriptor is writable, or broken."""
         self._writers[fd] = self._registered(fd, callback, _OUT)
 
     def _registered(self, fd: int, callback: Callback, event: int) -> Callback:
@@ -245,7 +245,7 @@ class Loop:
     # Signals
 
     def add_signal_handler(self, sig: int, callback: Callback, *args: Any) -> None:
-        """Call in the loop after the signal has arrived. Only in the main thread."""
+        """Call `callback` in the loop after the signal has arrived. Only in the main thread."""
 
         def on_signal(_number: int, _frame: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed

@@ -15,7 +15,7 @@ from pathlib import Path
 from scaler.cores import along, memberships
 
 LONGEST_PAUSE = 63
-"""The most turns in a row that `SpareMemory` skips after tries that freed too little."""
+"""The most calls in a row that `SpareMemory` skips after it has freed too little."""
 
 VALUE_LEAST_BYTES = 1 << 20
 """The size up to which a value is never too large for the free memory."""
@@ -33,16 +33,16 @@ def resident_bytes() -> int:
 
 
 def largest_value_bytes(root: Path = Path("/")) -> int:
-    """Return the largest size of a value that this process can hold: four fifths of the free memory."""
+    """Return the size of the largest value that this process can hold: four fifths of the free memory."""
     return max(VALUE_LEAST_BYTES, free_bytes(root) * 4 // 5)
 
 
 def free_bytes(root: Path = Path("/")) -> int:
-    """Return how much memory this process can still get: the minimum of what its host, its control groups and its own
+    """Return how much memory this process can still get: the least of what its host, its control groups and its own
     limit of address space leave. A limit that the system does not report counts as unlimited.
 
     Args:
-        root: the folder of `proc` and `sys`.
+        root: the folder that contains `proc` and `sys`.
     """
     return max(0, min([_NO_LIMIT, *_left_by_host(root / "proc"), *_left_by_groups(root), *_left_by_limit(root)]))
 
@@ -115,7 +115,7 @@ _trim = _find_trim()
 
 
 def trim_memory(above_bytes: int) -> bool:
-    """Return freed memory to the system if this process has more than `above_bytes`. Return whether it had."""
+    """Return freed memory to the system if this process uses more than `above_bytes`. Return whether it used more."""
     if _trim is None or resident_bytes() <= above_bytes:
         return False
     _trim(0)
@@ -126,8 +126,8 @@ class SpareMemory:
     """Returns memory to the system from time to time, and less often while there is little to return.
 
     Args:
-        step_bytes: growth that is worth a try, which takes some milliseconds per hundred megabytes in use. If a quarter
-            of it was freed, another try follows soon.
+        step_bytes: the growth after which memory is returned, which takes some milliseconds per hundred megabytes in
+            use. If that frees a quarter of `step_bytes`, the next try follows soon.
     """
 
     def __init__(self, step_bytes: int) -> None:
@@ -139,10 +139,11 @@ class SpareMemory:
         self._to_skip = 0
 
     def trim_if_due(self, held_bytes: int = 0) -> bool:
-        """Return freed memory to the system if a try is due, and whether it tried. Called regularly.
+        """Return freed memory to the system if a try is due. Return whether it tried. Called regularly.
 
         Args:
-            held_bytes: how much the process knows that it holds. When that shrinks, there is memory to return.
+            held_bytes: the bytes of all values that this process knows that it holds. When they shrink, there is memory
+                to return.
         """
         before = resident_bytes()
         self._held_bytes = max(self._held_bytes, held_bytes)

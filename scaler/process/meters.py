@@ -60,10 +60,12 @@ class CpuMeter:
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[float, float]] = {}
-        """process id -> time of the last reading, and the processor time then"""
+        """process id -> time of the last reading, and the processor time in it"""
 
     def look(self, pid: int, now: float) -> tuple[int, ProcessReading]:
-        """Return the permille of a core used since the last reading (0 at the first one), and the present reading."""
+        """Read the usage of a process. Return the permille of a core since the last reading (0 if there is none), and
+        the reading.
+        """
         reading = read_process(pid)
         before, before_seconds = self._before.get(pid, (now, reading.cpu_seconds))
         self._before[pid] = (now, reading.cpu_seconds)
@@ -72,6 +74,6 @@ class CpuMeter:
         return max(0, round(1000 * (reading.cpu_seconds - before_seconds) / (now - before))), reading
 
     def keep_only(self, pids: set[int]) -> None:
-        """Forget all other processes."""
+        """Forget all processes but these."""
         for pid in self._before.keys() - pids:
             del self._before[pid]

@@ -22,7 +22,7 @@ class Report:
         self._by_kind.setdefault(kind, []).append((name, counts))
 
     def of(self, kind: str) -> list[tuple[str, dict[str, int]]]:
-        """Return name and counts of each actor of a kind that has answered."""
+        """Return the name and the counts of each actor of a kind that has answered."""
         return self._by_kind.get(kind, [])
 
     def total(self, kind: str, what: str) -> int:

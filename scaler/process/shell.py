@@ -23,10 +23,12 @@ from scaler.process.loop import Cancellable, EventLoop, Loop
 from scaler.process.wakeful_clock import WakefulClock
 
 TURNS_PER_WAKE = 64
-"""How many turns run before signals and other descriptors are handled."""
+"""The most turns in a row before signals and other descriptors are handled."""
 
 TURNS_SECONDS = 0.02
-"""How long turns run before signals and other descriptors are handled; under load, one turn takes some ten ms."""
+"""The longest time of turns in a row before signals and other descriptors are handled; under load, one turn takes some
+ten ms.
+"""
 
 STEP_SECONDS = 0.02
 """The pause between two steps of work that is not urgent."""
@@ -34,13 +36,13 @@ _OVER = object()
 
 
 GARBAGE_THRESHOLDS = (100_000, 20, 50)
-"""Tasks are many and short-lived, and actors refer to their own address: most collections would find nothing with the
-default thresholds.
+"""Thresholds of the garbage collector. With the defaults, most collections would find nothing: tasks are many and
+short-lived, and actors refer to their own address.
 """
 
 
 def _is_main_thread() -> bool:
-    """Return whether this process is the shell's own, and not a user's program."""
+    """Return whether the shell runs in the main thread, and not in a thread of a user's program."""
     return threading.current_thread() is threading.main_thread()
 
 
@@ -176,7 +178,7 @@ class Shell:
         signal.signal(signal.SIGCHLD, ended)
 
     def run_in_steps(self, work: Iterator[object]) -> None:
-        """Do work that is not urgent in single steps, with pauses for all other work."""
+        """Iterate over `work`, one step at a time, with pauses for all other work."""
 
         def step() -> None:
             if next(work, _OVER) is not _OVER:

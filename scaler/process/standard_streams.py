@@ -1,7 +1,7 @@
 """Standard streams: opens the descriptors 0, 1 and 2 if the process was started without them (`<&- >&- 2>&-`).
 
-Otherwise the next opened file or socket gets such a number, and the prints of C libraries go into it. The package calls
-this before all other imports, because imports open files too.
+Otherwise the next opened file or socket gets one of these numbers, and C libraries print into it. The package calls
+`open_standard_streams` before all other imports, because imports open files too.
 """
 
 from __future__ import annotations

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from math import inf
 
 PAUSE_SECONDS = 1.0
-"""A shorter delay counts as a busy machine, not as a pause."""
+"""A shorter delay counts as a sign of a busy machine, not as a pause."""
 PAUSES_REMEMBERED = 16
 
 
 class WakefulClock:
-    """The seconds of another clock, without all pauses of this process.
+    """The seconds of another clock, without the pauses of this process.
 
     Args:
-        clock: the real time, monotonic.
+        clock: returns the real time in monotonic seconds.
         update_seconds: the longest interval between two readings. A longer pause is noticed in any sleep that has an
             end.
 
@@ -39,14 +39,14 @@ class WakefulClock:
         self._paused_seconds = 0.0
         self.now = clock()
         self._awake_by = self.now
-        """the latest time of the next reading, unless the process is paused"""
+        """the time by which the next reading follows, unless the process is paused"""
 
     def update(self) -> float:
         """Read the clock and return the time. More than a second since the last reading, other than in a planned sleep,
-        was a pause.
+        counts as a pause.
 
-        After a pause in a planned sleep, no part of the sleep counts, because it is unknown how much passed before.
-        Otherwise all deadlines up to its end would expire at once, before the sockets are read.
+        If the process was paused during a planned sleep, the whole sleep counts as a pause, because it is unknown when
+        the pause started. Otherwise all deadlines within the sleep would expire at once, before the sockets are read.
         """
         now = self._clock() - self._paused_seconds
         if now - self._awake_by > PAUSE_SECONDS:

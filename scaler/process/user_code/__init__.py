@@ -1,4 +1,4 @@
 """Protection of a process from the code and the modules of users that run in it.
 
-Used by clients, worker processes and hosts of engines. Not here: what is done for a single task.
+Used by clients, worker processes and hosts of engines.
 """

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 _OUT_OF_REACH = 2048
 _LAST_ONES = 16
-"""The distance from the limit of open files, for a process with a lower limit."""
+"""The number of the last descriptors, which are used if the limit of open files is below `_OUT_OF_REACH`."""
 
 _Identity: TypeAlias = tuple[int, int] | None
 """Device and inode of the open file; None: the descriptor is closed."""
@@ -35,13 +35,13 @@ def high_duplicate(descriptor: int) -> int:
 
 
 class KeptDescriptors:
-    """The files that the descriptors 0, 1 and 2 of a process lead to."""
+    """The files behind the descriptors 0, 1 and 2 of a process."""
 
     def __init__(self) -> None:
         self._saved = {number: (_identity(number), _duplicate(number)) for number in range(3)}
 
     def accept(self) -> None:
-        """Save the files that the descriptors lead to now. A closed descriptor gets its former file back."""
+        """Save the files that are now behind the descriptors. A closed descriptor gets its former file back."""
         for number, (identity, spare) in self._saved.items():
             now = _identity(number)
             if now is None:

@@ -24,7 +24,7 @@ class _Finder(MetaPathFinder):
     def __init__(self, name: str, act: Callable[[Any], None]) -> None:
         self._name, self._act = name, act
         self._is_searching = False
-        """whether it is calling the other finders, perhaps of this class"""
+        """whether this finder is calling the other finders, which may be of this class"""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

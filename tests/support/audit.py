@@ -1,6 +1,8 @@
 """An audit that listens to all events of a scheduler: they must be consistent, and agree with the scheduler's state.
 
-audit = simulation.audit()      from now on ... audit.check(simulation)         whenever the scheduler is idle
+    audit = simulation.audit()      # from now on
+    ...
+    audit.check(simulation)         # whenever the scheduler is idle
 """
 
 from __future__ import annotations

@@ -52,7 +52,9 @@ class Terminal:
     A program may write a frame as one update, as scaler_top does: only whole frames are read here.
 
     Args:
-        command: program and arguments. width, height: in cells.
+        command: program and arguments.
+        width: in cells.
+        height: in cells.
         env: environment variables in addition to those of the tests.
     """
 

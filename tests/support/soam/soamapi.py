@@ -2,11 +2,13 @@
 
 Tests control it by files in the folder `SOAMAPI_STAND_IN`, so that all processes see them:
 
-    services   the names of the existing services, one in a line (the file must exist) slots      how many processes a
-    session has (2 if it is missing) refuse     while it exists, connections are refused fail       while it exists,
-    each open session fails slow       while it exists, `send_task_input` returns only after the answer has arrived
-    backward   while it exists, answers wait for each other and arrive in the opposite order, two by two log        what
-    happened: connect, session, task NUMBER, lost
+    services   the names of the existing services, one in a line (the file must exist)
+    slots      how many processes a session has (2 if it is missing)
+    refuse     while it exists, connections are refused
+    fail       while it exists, each open session fails
+    slow       while it exists, `send_task_input` returns only after the answer has arrived
+    backward   while it exists, answers wait for each other and arrive in the opposite order, two by two
+    log        what happened: connect, session, task NUMBER, lost
 """
 
 from __future__ import annotations

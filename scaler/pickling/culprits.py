@@ -1,7 +1,7 @@
 """Culprits: finds the part of a value that cannot be serialised, or the code that could not read it, after a failure.
 
-Used for error messages only. Each part is serialised separately, in bounded time and without keeping the bytes. Where
-it fails, the search continues inside.
+Used for error messages only. Each part is serialised separately, in bounded time and without keeping the bytes. The
+search continues inside a part that fails.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PARTS_MOST = 100_000
 """The most parts of one value that are checked."""
 
 ALONE_MOST = 16
-"""More parts than these are serialised together, and halved where that fails."""
+"""Up to this number, parts are serialised one by one. More parts are serialised together, and halved where that fails."""
 
 _Part: TypeAlias = tuple[str, object, object]
 """The name of a part, with a placeholder for its key; the key; and the part."""
@@ -87,7 +87,7 @@ class _OutOfTimeError(Exception):
 
 
 class _Search:
-    """One search. It is also the file that its picklers write to."""
+    """One search, which is also the file that its picklers write to."""
 
     def __init__(self, end: float) -> None:
         self._end = end
@@ -101,9 +101,9 @@ class _Search:
             raise _OutOfTimeError
 
     def inside(self, value: object, path: str, depth: int = 0) -> tuple[str, object] | None:
-        """Return the path to the part that fails, and that part, as far as time and depth allow.
+        """Return the path to the innermost part that fails, and that part, as far as time and depth allow.
 
-        None if all parts that fail lead back to values that were searched before.
+        Return None if all parts that fail lead back to values that were searched before.
         """
         self._seen[id(value)] = value
         leads_back = False
@@ -123,7 +123,9 @@ class _Search:
         return None if leads_back else (path, value)
 
     def _from_first_failing(self, parts: list[_Part]) -> list[_Part]:
-        """Drop the parts before the first one that fails, roughly: many parts are serialised at once."""
+        """Drop most of the parts before the first one that fails. Many parts are serialised at once, so some may
+        remain.
+        """
         first, end = 0, len(parts)
         while end - first > ALONE_MOST:
             middle = (first + end) // 2
@@ -203,7 +205,9 @@ def _parts_of_dict(items: Any) -> Iterator[_Part]:
 
 
 def _parts_of_object(value: object) -> Iterator[_Part]:
-    """Yield the values that an object reduces to. If reducing it raises, the object itself is the culprit."""
+    """Yield the values that an object reduces to; none if reducing it raises, so that the object itself is the
+    culprit.
+    """
     try:
         reduced: Any = value.__reduce_ex__(5)
     except BaseException as error:  # the `__reduce__` of any class

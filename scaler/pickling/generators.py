@@ -1,8 +1,8 @@
 """Generators: finds random generators that are sent along with a function, whose copies would draw the same numbers.
 
-A function is searched once, when it is pickled. Copies of one state arise in two ways: the generator is pickled with
-the function, or it is made by the import of a module that each worker process imports or inherits. The global
-generators of `random` and NumPy are left out: they are pickled by reference, and each worker process has its own.
+A function is searched once, when it is pickled. Two kinds of generators are found: those that are pickled with the
+function, and globals of modules that each worker process imports or inherits. The global generators of `random` and
+NumPy are left out: they are pickled by reference, and each worker process has its own.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def generator_in(modules: Iterable[str]) -> str:
 
 
 def is_generator(value: Any) -> bool:
-    """Return whether a value is a random generator, or a method of one, other than the global ones."""
+    """Return whether a value is a random generator, or a method of one. The global generators do not count."""
     if type(value) in (BuiltinMethodType, MethodType):
         value = value.__self__
     if not issubclass(type(value), _kinds()) or issubclass(type(value), random.SystemRandom):

@@ -1,8 +1,8 @@
 """Loaded modules: which modules of the user's program are loaded, and which of them were edited and reloaded since.
 
-Used by clients, which send the code that their program has, and by worker processes, which import again what depends on
-changed code. IPython's `%autoreload` and similar tools change functions in place: modules and functions stay the same
-objects. No module is imported here, and no code of one runs.
+Used by clients, which send the code that their program has loaded, and by worker processes, which import again what
+depends on changed code. IPython's `%autoreload` and similar tools change functions in place: modules and functions stay
+the same objects. No module is imported here, and no code of a module runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ModuleVersions:
         self._known: dict[str, Version] = {}
 
     def find_new(self, files: Mapping[str, str | os.PathLike[str]]) -> dict[str, Version]:
-        """Return the modules that are new here, or whose file was edited.
+        """Return the modules that were not accepted yet, or whose file was edited.
 
         A module that was edited and not reloaded does not count, because this process still has its former version.
         """
@@ -60,12 +60,12 @@ class ModuleVersions:
         return found
 
     def accept(self, versions: Mapping[str, Version]) -> None:
-        """Remember these versions, which are no longer new."""
+        """Remember these versions: they are no longer new."""
         self._known.update(versions)
 
 
 def now_ns() -> int:
-    """Return the time in nanoseconds, as the file system records it for an edit."""
+    """Return the time in nanoseconds, in the unit and from the start that the file system uses for edits."""
     return time.time_ns()
 
 
@@ -226,7 +226,7 @@ class _ReloadEvents:
         self.count += 1
 
     def start(self) -> None:
-        """Start to count."""
+        """Start counting."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
         find = getattr(sys.modules.get("IPython"), "get_ipython", None)
@@ -242,7 +242,7 @@ class ReloadWatch:
     """Checks whether modules were reloaded: after each event that is counted, and from time to time.
 
     Args:
-        look: makes a check.
+        look: checks the modules.
     """
 
     def __init__(self, look: Callable[[], None]) -> None:
@@ -253,12 +253,12 @@ class ReloadWatch:
         _events.start()
 
     def check_if_due(self) -> None:
-        """Check, if there was an event since the last check or that was long ago."""
+        """Check the modules if there was an event since the last check, or if the last check was long ago."""
         if _events.count != self._seen or time.monotonic() >= self._look_at:
             self.look()
 
     def look(self) -> None:
-        """Check now. Threads that call this meanwhile wait for it."""
+        """Check the modules now. Other threads that call this meanwhile wait for the check."""
         with self._lock:
             seen, started = _events.count, time.monotonic()
             self._look()

@@ -1,10 +1,11 @@
 """Pickled classes: sends a class of the main script in results as its identity, and its pickle for other processes.
 
-cloudpickle pickles such a class by value with each object, and reading one sets every attribute of the class again. In
-results that is slow, because the class is often larger than the object. And it is wrong in the program that has the
-class: its methods would become copies, which see the globals that the worker had.
+cloudpickle pickles such a class by value with each object, and a reader sets every attribute of the class again. In
+results that is slow, because the class is often larger than the object. In the program that defines the class it is
+also wrong: the methods would become copies, which see the globals that the worker had.
 
-Processors write results with `dumps`; reading a result calls `read_class`. A class of the program itself never changes.
+Processors write results with `dumps`; reading a result calls `read_class`. A class that the program itself defines
+never changes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _CLASSES_MOST = 256
 _cloudpickle: Any = cloudpickle.cloudpickle
 _by_identity = getattr(_cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_ID", None)
 _identity_of: Callable[[type], str] | None = getattr(_cloudpickle, "_get_or_create_tracker_id", None)
-"""cloudpickle's own table of classes. It is not public; without it, results are written as cloudpickle does."""
+"""cloudpickle's table of classes by id, and its function that gives a class an id. Neither is public; without them,
+results are written as cloudpickle does.
+"""
 
 _PYTHONS = "_abc_impl"
 """An attribute that Python sets, although its name is not a special one."""
@@ -45,7 +48,7 @@ class _Written(NamedTuple):
     classes: list[type]
     """the classes in the pickle: the class and its bases"""
     values: list[Any]
-    """the values of their attributes"""
+    """the values of the attributes of `classes`"""
 
 
 _written: dict[type, _Written] = {}
@@ -103,7 +106,7 @@ def _values_of(classes: list[type]) -> list[Any]:
 
 
 def _is_steady(name: str, value: Any) -> bool:
-    """Return whether an attribute changes only by assignment, as all do that Python sets itself."""
+    """Return whether an attribute changes only by assignment. This holds for all attributes that Python itself sets."""
     if type(value) is tuple:
         return _STEADY.issuperset(map(type, value))
     return type(value) in _STEADY or name == _PYTHONS or (name.startswith("__") and name.endswith("__"))

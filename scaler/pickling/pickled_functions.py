@@ -14,15 +14,16 @@ from weakref import WeakKeyDictionary
 import cloudpickle
 
 _read: WeakKeyDictionary[Callable[..., Any], tuple[tuple[Any, ...], Sequence[bytes]]] = WeakKeyDictionary()
-"""function that was read here -> what its pickle depends on, and the frames that it was read from"""
+"""function that this process has read -> what its pickle depends on, and the frames that it was read from"""
 
 
 def what_pickle_depends_on(function: Callable[..., Any]) -> tuple[Any, ...] | None:
-    """Return a key for the pickle of `function`, or None if it is unknown. Equal keys mean equal pickles.
+    """Return a key for the pickle of `function`; None if it is unknown what the pickle depends on. Equal keys mean
+    equal pickles.
 
-    Known are functions that are pickled by name, and functions that are pickled by value (those of `__main__`, lambdas,
-    inner functions) and read nothing that can change: no closure, no default, no global except modules, builtins and,
-    in a recursion, the function itself.
+    A key exists for functions that are pickled by name. It also exists for functions that are pickled by value (those
+    of `__main__`, lambdas, inner functions) if they read nothing that can change: no closure, no default, no global
+    except modules, builtins and, in a recursion, the function itself.
     """
     if not isinstance(function, (FunctionType, BuiltinFunctionType, type)):
         return None  # a bound method or a partial carries an object with it
@@ -49,7 +50,7 @@ def read_from(function: Callable[..., Any], state: tuple[Any, ...] | None) -> Se
     """Return the frames that `function` was read from, if they are still its pickle; None if that is not known.
 
     Args:
-        state: what its pickle depends on now.
+        state: the present result of `what_pickle_depends_on`.
     """
     known = _read.get(function) if state else None
     return known[1] if known is not None and known[0] == state else None
@@ -68,7 +69,7 @@ def pickle_main_by_value() -> None:
 
 
 def is_found_by_name(function: Any) -> bool:
-    """Return whether its module and name lead to `function`. Then only these are pickled."""
+    """Return whether the function's module and name lead to `function`. Then only these two are pickled."""
     module_name, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not isinstance(module_name, str) or module_name in _MAIN_MODULES or not isinstance(path, str):
         return False  # a partial has the module of its class, and no name

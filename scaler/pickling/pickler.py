@@ -1,13 +1,13 @@
 """The pickler of functions, arguments and results: cloudpickle's, for more classes and functions of the main script.
 
 cloudpickle loses the slots of a class that it sends by value: the objects would have a `__dict__` in the worker, and
-could not be read where the class is that of the program. It sends a function with a cache (`functools.cache`,
+could not be read in the program that defines the class. It sends a function with a cache (`functools.cache`,
 `functools.lru_cache`) by name, which fails for functions of the main script. It cannot send a
 `functools.cached_property`, which has a lock until Python 3.12. It sends the global random generators of `random` and
-NumPy with their state, for example with the function `random.gauss`. Here they are pickled by reference, so that the
-worker draws from its own. From version 3.1.3 on it leaves out the file name of code, which tracebacks need.
+NumPy with their state, for example with the function `random.gauss`; this pickler sends them by reference, so that the
+worker draws from its own. From version 3.1.3 on cloudpickle leaves out the file name of code, which tracebacks need.
 
-All that cloudpickle can write is written in the same way.
+All other values are written as cloudpickle writes them.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ if _NO_FILE in _reduced_code_without_file(_reduced_code.__code__)[1]:
 
 
 class _Reducers(ChainMap[type, Callable[[Any], Reduced]]):
-    """The reducers of classes. Each object is looked up in it, so it has as few maps as possible."""
+    """The reducers of classes. It has as few maps as possible, because each object is looked up in them."""
 
     def __missing__(self, cls: type) -> Callable[[Any], Reduced]:
         if cls is getattr(sys.modules.get("numpy.random.mtrand"), "RandomState", None):

@@ -3,8 +3,8 @@
 A small value is one byte string inside the message. A large value is a list of frames: the pickle, then the out-of-band
 buffers of pickle protocol 5, so that large arrays are never copied into a pickle.
 
-A call is sent as one block. If all arguments are plain and positional, it is their pickle. Otherwise it lists the
-arguments: kind, name of a keyword, and bytes, number of frames sent with the block, or id of an object
+A call is sent as one block. If all arguments are plain and positional, the block is their pickle. Otherwise it lists
+the arguments: kind, name of a keyword, and bytes, number of frames sent with the block, or id of an object
 (`protocol/README.md`).
 
 Modules that pickle are imported when they are used: a scheduler knows frames and blocks, and pickles nothing.
@@ -41,13 +41,13 @@ FRAME_BYTES = 8 * 1024
 """The largest argument in the block of its call; a larger one is sent as frames, which are not copied on their way."""
 
 CARRIED_BYTES = 1 << 20
-"""The most bytes of frames that are sent with one call; what exceeds this becomes objects."""
+"""The most bytes of frames that are sent with one call; further arguments become objects."""
 
 BLOCK_BYTES = 64 * 1024
-"""If the values in one block of arguments exceed this together, the largest of them leave it."""
+"""The bytes of values in one block of arguments above which the largest of them leave the block."""
 
 WORTH_AN_OBJECT_BYTES = 1024
-"""A smaller value stays in the block: sending it separately would cost more than that saves."""
+"""The smallest value that may leave a block: to send a smaller one separately costs more than it saves."""
 
 OUT_OF_BAND_BYTES = 64 * 1024
 """The smallest buffer that is kept out of the pickle."""
@@ -55,7 +55,9 @@ OUT_OF_BAND_BYTES = 64 * 1024
 _NUMBERS = frozenset({int, float, complex, bool, type(None)})
 _PLAIN_TYPES = _NUMBERS | {str, bytes}
 plain_to_pickle: set[type] = set()
-"""Classes of this package, added by them, that pickle writes as cloudpickle does, in a third of the time."""
+"""Classes of this package that plain pickle writes as cloudpickle does, in a third of the time. Each class adds
+itself.
+"""
 _PLAIN_CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 _PLAIN_CONTAINER_LENGTH = 64
 _PLAIN_DEPTH = 3
@@ -116,7 +118,7 @@ def _are_plain(values: Collection[Any], depth: int) -> bool:
 
 
 class _OutOfBandBytes:
-    """Pickles large `bytes` as a buffer out of band, which the plain pickler only does for other types."""
+    """Pickles large `bytes` as a buffer out of band. The plain pickler does so only for other types."""
 
     def __init__(self, value: bytes) -> None:
         self._value = value
@@ -164,7 +166,7 @@ def to_frames(serializer: Serializer, obj: Any, is_result: bool = False) -> list
 
 
 def small_plain(serializer: Serializer, obj: Any) -> bytes | None:
-    """Return the frame of a plain number, or None for any other value: the shortcut for most results."""
+    """Return the frame of a plain number, or None for any other value. A shortcut for most results."""
     if type(obj) not in _NUMBERS or type(serializer) is not DefaultSerializer:
         return None
     data = pickle.dumps(obj, 3)
@@ -265,7 +267,7 @@ JSON_SERIALIZER = JsonSerializer()
 """Shared, because it has no state."""
 
 Named: TypeAlias = Callable[[str], Callable[..., Any]]
-"""Returns the function that is served by a name; raises DeserializeObjectError if there is none."""
+"""Returns the function that is served under a name; raises DeserializeObjectError if there is none."""
 
 
 def serves_nothing(name: str) -> Callable[..., Any]:
@@ -289,7 +291,9 @@ def exception_from_parts(
 
 
 class SerializerWithModules(NamedTuple):
-    """Sent instead of a serializer: it, and the modules of the function (`scaler.pickling.shipped_modules`)."""
+    """A serializer with the modules of the function (`scaler.pickling.shipped_modules`), sent instead of the serializer
+    alone.
+    """
 
     serializer: Serializer
     modules: bytes
@@ -298,13 +302,13 @@ class SerializerWithModules(NamedTuple):
 
 
 def function_to_frames(serializer: Serializer, function: Callable[..., Any], modules: bytes = b"") -> list[Buffer]:
-    """Serialise `function` and the serializer: the frames of a function object.
+    """Return the frames of a function object: the serializer and `function`.
 
     Args:
-        modules: the packed modules that are sent with it.
+        modules: the packed modules that are sent with the function.
 
     Raises:
-        SerializeObjectError: if one of them cannot be serialised.
+        SerializeObjectError: if the function or the serializer cannot be serialised.
     """
     from scaler.pickling.versions import versions_used_by  # noqa: PLC0415
 
@@ -380,7 +384,7 @@ def argument_block(kind: int, data: bytes, name: str = "") -> bytes:
 
 
 def frames_argument(frames: Frames, name: str = "", pickle_of_them: bytes = b"") -> bytes:
-    """Return one argument of a call whose frames are sent with it, after those of the arguments before it.
+    """Return one argument of a call whose frames are sent with the call, after the frames of earlier arguments.
 
     Args:
         pickle_of_them: a small first frame, which is part of the block.
@@ -394,10 +398,11 @@ def result_argument(position: int) -> bytes:
 
 
 def plain_block(arguments: Sequence[Any], is_whole: bool = True) -> bytes | None:
-    """Return the block of positional arguments as `DefaultSerializer` reads it, or None if one is not plain or too
-    large.
+    """Return the block of positional arguments as `DefaultSerializer` reads it; None if an argument is not plain, or
+    the block too large.
 
-    Millions of blocks may wait, so simple values have protocol 3, without frames of 9 bytes. Arguments share no object.
+    Millions of blocks may wait, so simple values have protocol 3, which saves the 9 bytes of a frame. Each argument has
+    a pickle of its own if two of them may share an object.
 
     Args:
         is_whole: whether the block contains the whole call, and may be one pickle.
@@ -496,7 +501,7 @@ def _taken(supply: Iterator[Buffer], data: bytes) -> list[Buffer]:
 
 
 def put_results(block: bytes, result: Callable[[int], tuple[int, bytes]]) -> tuple[bytes, bytes]:
-    """Return a block with results instead of positions, and the ids of the objects among these.
+    """Return the block with results in place of positions, and the ids of the results that are objects.
 
     The scheduler calls this, so no value is unpickled.
 

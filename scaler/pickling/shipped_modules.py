@@ -1,7 +1,8 @@
 """Shipped modules: the modules of a user's program that are sent to the workers with its functions, as their source.
 
-Packed by the client, installed by worker processes before they read a function. There a shipped module takes precedence
-over an installed one, and a new version replaces the one shipped before. The process that packed them keeps its own.
+Packed by the client, and installed by worker processes before they read a function. In a worker, a shipped module takes
+precedence over an installed one, and a new version replaces the version shipped before. The process that packed the
+modules keeps its own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Module: TypeAlias = ModuleType | str | os.PathLike[str]
 """A module or package, or the path of one: a `.py` file or a folder."""
 
 SOURCE_BYTES_MOST = 16 << 20
-"""The most source of one program, which is part of each of its functions."""
+"""The most bytes of source that one program sends; each of its functions includes all of it."""
 
 
 class Source(NamedTuple):
@@ -78,10 +79,10 @@ class Shipped:
             self._pack(paths, _files(paths), {name for name in self._sources if name.partition(".")[0] in added})
 
     def look(self) -> bool:
-        """Pack modules again that were edited and are reloaded, or not loaded, here. Return whether there were any.
+        """Pack modules again that were edited and, if they are loaded here, reloaded. Return whether there were any.
 
         Raises:
-            ConfigError: if one can no longer be sent.
+            ConfigError: if a module can no longer be sent.
         """
         return bool(self._paths) and self._pack(self._paths, _files(self._paths))
 
@@ -90,7 +91,7 @@ class Shipped:
         return {name: source.text for name, source in self._sources.items()}
 
     def packed(self) -> bytes:
-        """Return the modules as this process has loaded them; if there are none, those that were shipped to it."""
+        """Return the modules as this process has loaded them; if it sends none, the modules that were shipped to it."""
         return self._packed or _installed.packed
 
     def _pack(
@@ -124,7 +125,7 @@ _NOT_SENT = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_
 
 
 def _located(module: Module) -> tuple[str, Path]:
-    """Return name and path of a module or, if it is inside a package, of its package."""
+    """Return the name and path of a module; for a module inside a package, those of the package."""
     if isinstance(module, ModuleType):
         top = module.__name__.partition(".")[0]
         spec = getattr(sys.modules.get(top), "__spec__", None)
@@ -226,8 +227,8 @@ def carried() -> bytes:
 
 
 def install(packed: bytes) -> None:
-    """Make these modules importable, and remove those shipped before. Loaded modules that have changed, or mention
-    changed ones, are imported again.
+    """Make these modules importable in place of the modules shipped before. Modules that have changed, or mention
+    changed ones, are removed from `sys.modules`, so that they are imported again.
     """
     if packed == _installed.packed:
         return
@@ -250,7 +251,7 @@ def _unpacked(packed: bytes) -> Shipment:
 
 
 class _Offered(_ShippedFinder):
-    """The last finder, for the program of a user that reads a function: finds modules sent with it that the program
+    """The last finder of a user's program that reads a function: finds modules sent with the function that the program
     lacks.
     """
 
@@ -284,7 +285,7 @@ def offer(packed: bytes) -> None:
 
 
 def differing_sources(packed: bytes) -> list[str]:
-    """Return which of these modules this program has loaded from a file with another source, sorted."""
+    """Return the sorted names of the modules that this program has loaded from a file with another source."""
     sources = _unpacked(packed).sources
     return sorted(name for name in sources.keys() & sys.modules.keys() if _differs(name, sources[name]))
 

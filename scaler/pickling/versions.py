@@ -1,7 +1,7 @@
 """Versions: compares the versions of packages that a function uses where it is sent from and where it is read.
 
-Called by the client when it pickles a function, and by the processes that read it. Each difference is logged once. No
-module is imported for it, and no function is refused because of it.
+Called by the client when it pickles a function, and by the processes that read it. Each difference is logged once. The
+comparison imports no module, and a difference refuses no function.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Versions: TypeAlias = Mapping[str, str]
 _OURS_AND_PYTHONS = frozenset({"__main__", "__mp_main__", "scaler"} | sys.stdlib_module_names)
 
 _differing: dict[str, tuple[str, str]] = {}
-"""package -> its version here, and at the sender of the function that was read last"""
+"""package -> its version in this process, and at the sender of the function that was read last"""
 
 _said: set[tuple[str, str]] = set()
 
 
 def versions_used_by(function: Any) -> dict[str, str]:
-    """Return the versions of the packages that a function uses: those that its module imports if it is found there by
-    name, else those that its code names.
+    """Return the versions of the packages that a function uses: those that its module imports if the function is found
+    by name, else those that its code names.
     """
     function = getattr(function, "func", function)  # the function of a partial
     if is_found_by_name(function):
@@ -71,7 +71,7 @@ def compare(sent: Versions) -> None:
 
 
 def differences() -> str:
-    """Return the differences to the sender of the last function, as the end of a sentence; empty if none are known."""
+    """Return the versions that differ from the sender's, as the end of a sentence; empty if none are known."""
     return ", ".join(f"{top} is {local} here and {remote} there" for top, (local, remote) in _differing.items())
 
 

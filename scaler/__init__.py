@@ -156,7 +156,7 @@ _PLACES = {
     "current_task": "scaler.task_context",
     "progress": "scaler.client.progress.futures",
 }
-"""the module of each name"""
+"""public name -> module that defines it"""
 
 
 def _import_client() -> None:
@@ -197,7 +197,7 @@ _starters.recorder = _start_recorder
 if not TYPE_CHECKING:  # else type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
-        """Import what is behind a public name, or a module of the package."""
+        """Return a public name or a module of the package, imported when it is first used."""
         try:
             module = _import_module(_PLACES.get(name, f"scaler.{name}"))
         except ModuleNotFoundError as error:

@@ -81,7 +81,7 @@ def check_address(address: str, may_be_any_port: bool = False) -> Endpoint:
 
 
 def _port(endpoint: Endpoint) -> str:
-    """Return the port of a good TCP address, which may be `*`; empty for any other address."""
+    """Return the port of a valid TCP address, which may be `*`; empty for any other address."""
     host, port = endpoint.host, endpoint.port
     is_in_brackets = endpoint.is_ipv6 and host.endswith("]")
     name, allowed = (host[1:-1], _IN_BRACKETS) if is_in_brackets else (host, _IN_HOSTS)
@@ -99,7 +99,7 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
         return Path(path).expanduser().absolute()
     except RuntimeError:
         raise ConfigError(
-            f"{os.fspath(path)} is in the home directory of this user, who has none: set HOME, or give an absolute path"
+            f"{os.fspath(path)}: this user has no home directory for `~`: set HOME, or give an absolute path"
         ) from None
 
 
@@ -212,14 +212,15 @@ def entry(
 
     Args:
         text: its description, without a full stop: for `-h`, the docstrings and the page of all settings.
-        flags: of the command; "address" is a positional argument.
-        unit: of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`read_size`).
+        flags: the options of the command that set it; "address" is a positional argument.
+        unit: the unit of a number: `s` or `bytes`. A number of bytes may also be a text such as `64G` (`read_size`).
         least: the smallest valid number.
         most: the largest valid number.
-        choices: the valid values, in any case.
-        check: raises `ConfigError` for an invalid value; of a list, it takes each item and returns what to store.
+        choices: the valid values, in lower or upper case.
+        check: raises `ConfigError` for an invalid value; for a list, it is called with each item and returns the item
+            to store.
         metavar: represents the value in `-h`.
-        default: a description, where the default is not a constant.
+        default: a description of the default, if that is not a constant.
         in_file: whether a file found in the working directory may set it.
     """
     return locals()

@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 THREADS_OF_ALL = "OMP_NUM_THREADS"
-"""Libraries with their own variable obey this one as well, so a user who sets it sets all."""
+"""The variable that all libraries obey, also those with a variable of their own. A user who sets it limits all."""
 THREAD_VARIABLES = (
     *(THREADS_OF_ALL, "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
     *("NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
@@ -21,10 +21,10 @@ THREAD_VARIABLES = (
 def usable_cores(root: Path = Path("/")) -> int:
     """Return how many cores this process may use, by its affinity and its cgroup quotas.
 
-    A container with half a core has one, and a container with two on a machine of 64 has two.
+    A quota of half a core counts as one core. On a machine of 64 cores, a container with a quota of two has two.
 
     Args:
-        root: the folder of `proc` and `sys`.
+        root: the folder that contains `proc` and `sys`.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([cores, *map(math.ceil, _quotas(root))]))
@@ -58,8 +58,7 @@ def memberships(file: Path) -> Iterator[tuple[str, str]]:
 def along(mount: Path, path: str, quota: Callable[[Path], T]) -> Iterator[T]:
     """Yield `quota(folder)` for the group and each group above it, up to the mount.
 
-    Groups for which `quota` raises `OSError` or `ValueError` have no quota. In a container the upper ones may be
-    hidden.
+    Groups for which `quota` raises `OSError` or `ValueError` have no quota. In a container, upper groups may be hidden.
     """
     group = mount / path.strip("/")
     for folder in (group, *group.parents):

@@ -14,8 +14,8 @@ from scaler.ids import ObjectId
 def moving_mean(mean: float | None, batch_total: float, batch_count: int) -> float:
     """Return the mean after `batch_count` more values with the sum `batch_total`; recent values weigh most.
 
-    It rises fast and falls slowly. To take a long task for a short one costs its length, since other tasks wait behind
-    it. The opposite mistake costs one round trip to the scheduler.
+    The mean rises fast and falls slowly. An estimate that is too short costs the length of the task, because other
+    tasks wait behind it. An estimate that is too long costs one round trip to the scheduler.
     """
     batch_mean = batch_total / batch_count
     if mean is None:
@@ -29,7 +29,7 @@ class Durations:
 
     Args:
         unknown_us: the estimate for an unknown function.
-        most: how many functions are remembered, the latest ones.
+        most: the number of functions that are remembered, those of the latest tasks.
     """
 
     def __init__(self, unknown_us: float, most: int) -> None:
@@ -62,7 +62,7 @@ class Durations:
             self._distrusted.discard(function_id)
 
     def known_us(self, function_id: ObjectId) -> float:
-        """Return the mean of a function; 0 if it is unknown or in doubt."""
+        """Return the mean of a function; 0 if it is unknown or distrusted."""
         return 0.0 if function_id in self._distrusted else self._means_us.get(function_id, 0.0)
 
     def expected_us(self, function_id: ObjectId) -> float:

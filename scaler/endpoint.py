@@ -17,7 +17,7 @@ ANYWHERE = f"{IPC}://*"
 """The address that represents a new private folder."""
 
 LOCAL = ANYWHERE if hasattr(socket, "AF_UNIX") else f"{TCP}://127.0.0.1:*"
-"""Where the scheduler of a local cluster listens."""
+"""The address at which the scheduler of a local cluster listens."""
 
 
 def ipc_address(path: str | Path) -> str:
@@ -35,12 +35,12 @@ class Endpoint:
     """An address, parsed when it is given. `scaler.config.check_address` checks its parts. It never holds a secret.
 
     Attributes:
-        address: as it was given.
+        address: the address as it was given.
         scheme: `tcp`, `ipc` or `inproc`; empty for any other address.
-        host: of tcp, as it was given: also `*`, or an address of IPv6 in brackets.
-        port: of tcp; also `*`.
-        place: the path of ipc, the name of inproc.
-        key_file: the path of the key for connecting; empty: the key is looked up where keys are (`scaler.keys`).
+        host: the host of a tcp address as it was given; may be `*`, or an IPv6 address in brackets.
+        port: the port of a tcp address; may be `*`.
+        place: the path of an ipc address, or the name of an inproc address.
+        key_file: the path of the key for connecting; empty: the key is looked up in the folders of `scaler.keys`.
         trust_users: uids of the users who may listen at an ipc address besides this user and root.
     """
 
@@ -89,7 +89,8 @@ class Endpoint:
 
     @property
     def monitor(self) -> Endpoint | None:
-        """Where viewers expect the monitor stream of a scheduler that listens here; None if viewers cannot know it.
+        """The address at which viewers expect the monitor stream of a scheduler that listens here; None if they cannot
+        know it.
 
         For tcp it is the path that the commands of Scaler 1.x use.
         """
@@ -107,12 +108,12 @@ class Endpoint:
 
     @property
     def takes_any_port(self) -> bool:
-        """Whether who listens there takes a port that is free."""
+        """Whether a listener at this address takes any free port."""
         return self.scheme == TCP and self.port == "*"
 
     @property
     def has_name(self) -> bool:
-        """Whether the host has to be looked up."""
+        """Whether the host is a name that must be resolved."""
         return bool(self.host) and not self.is_ipv6 and not set(self.host) <= set("0123456789.*")
 
     @property
@@ -133,7 +134,7 @@ class Endpoint:
         return dataclasses.replace(self, key_file=key_file) if key_file else self
 
     def trusting(self, uids: tuple[int, ...]) -> Endpoint:
-        """Return the same address, where these users may listen, too; unchanged without users."""
+        """Return the same address with these users as `trust_users`; unchanged without users."""
         return dataclasses.replace(self, trust_users=uids) if uids else self
 
     def who_can_connect(self) -> str:

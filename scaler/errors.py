@@ -47,7 +47,7 @@ class NoWorkerError(ScalerError):
 class TaskNotFoundError(ScalerError):
     """The scheduler or the worker does not know the task.
 
-    It was deleted while a message about it was on its way. Submit it again.
+    The task was deleted while a message about it was on its way. Submit it again.
     """
 
 
@@ -60,7 +60,7 @@ class MissingObjects(ScalerError):  # noqa: N818 - the name is a public contract
 
 
 class ObjectTooLargeError(ScalerError):
-    """A value is larger than a process that must hold it can take. It is not sent, or not resent.
+    """A value is too large for a process that must hold it. It is not sent, or not resent.
 
     The message names the value, its size, the process that is short of memory and its limit, and what to do: give that
     process more memory, or send less. A value that the workers read from a file or share in memory need not be sent
@@ -68,9 +68,9 @@ class ObjectTooLargeError(ScalerError):
 
     Attributes:
         value (str): what the value is.
-        size (int): its bytes.
+        size (int): its size in bytes.
         host (str): the process that cannot take it.
-        budget (int | None): the most bytes that one value may have there; None if that is not known.
+        budget (int | None): the most bytes that one value may have in that process; None if that is not known.
         cure (str): what to do.
     """
 
@@ -98,9 +98,9 @@ class DisconnectedError(ScalerError):
 class AuthenticationError(DisconnectedError):
     """The scheduler refuses this client, or is not the scheduler that the client expects.
 
-    The message shows the reason and what to do. There is no key for the scheduler here; the scheduler has another key
-    than the one in the file; the key is not on the scheduler's list, or is revoked or expired; or another user listens
-    at its ipc address (docs/howto/keys.md).
+    The message shows the reason and what to do. Possible reasons: this program finds no key for the scheduler; the
+    scheduler has another key than the one in the file; the key is not on the scheduler's list, or is revoked or
+    expired; or another user listens at its ipc address (docs/howto/keys.md).
     """
 
 
@@ -196,7 +196,8 @@ class ProtocolError(ScalerError):
 
 
 class TaskInterrupt(BaseException):
-    """Raised inside a cancelled task, wherever it is: its `finally` and `with` blocks run, then the task ends.
+    """Raised inside a cancelled task, at any point of its code. Its `finally` and `with` blocks run, then the task
+    ends.
 
     It is a `BaseException` so that `except Exception` in a task does not catch it.
     """

@@ -25,7 +25,7 @@ AgentId = NewType("AgentId", bytes)
 SchedulerId = NewType("SchedulerId", bytes)
 """One run of a scheduler; the next one at the same address has another id."""
 Connection = NewType("Connection", bytes)
-"""The socket's name of a peer, for the life of one connection."""
+"""The name that a socket gives to a peer, for the life of one connection."""
 NO_CONNECTION = Connection(b"")
 """The connection of a session whose peer is disconnected: messages to it are dropped."""
 
@@ -81,12 +81,12 @@ PUBLIC_ID_BYTES = 8
 
 
 def public_id(secret: bytes) -> bytes:
-    """Return the short id by which monitors know a thing. It does not reveal the id, which is a secret."""
+    """Return the short id that monitors show in place of a secret id. It does not reveal the secret."""
     return hashlib.blake2b(secret, digest_size=PUBLIC_ID_BYTES).digest() if any(secret) else b""
 
 
 def index_of(task_id: bytes) -> int:
-    """Return the index of a task in its map, job or graph, if its id was made there."""
+    """Return the index of a task in its map, job or graph. For the id of a single task the number has no meaning."""
     return int.from_bytes(task_id[PREFIX_BYTES:], "big")
 
 

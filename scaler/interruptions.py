@@ -1,8 +1,8 @@
 """Interruptions: tells apart exceptions that a value's code raises and exceptions meant for the whole thread.
 
 Values run code while they are written and read, which may raise anything, also `SystemExit`. Such an exception is the
-failure of that value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are not. They may occur
-at any moment, and are raised again.
+failure of that value. Ctrl-C, an exception of a signal handler and the end of a cancelled task are no failure of the
+value. They may occur at any moment, and are raised again.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _is_raised_by_statement(error: BaseException) -> bool:
-    """Return whether a `raise` statement in Python raised it, and not Python itself between two instructions.
+    """Return whether a `raise` statement in Python raised the exception, and not Python itself between two
+    instructions.
 
-    Entries of the traceback behind a `raise` are older. If one of the frames occurs there again, the statement only
-    raised the exception again. If none does, the exception was kept from another run of code, and this statement raised
-    it.
+    Entries of the traceback after the entry of a `raise` statement are older than the statement. If a frame occurs both
+    before and after that point, the statement only raised the exception again. If no frame does, the exception was kept
+    from another run of code, and this statement raised it.
     """
     frames: list[FrameType] = []
     raised_after: list[int] = []

@@ -5,8 +5,8 @@ past tense (`TaskFinished`). A message is not changed after it was sent. The typ
 does not: a frozen dataclass costs three times as much to build, and one is built for every step of every task.
 
 Each process creates some two hundred of these classes when it starts. A dataclass compiles three methods for each of
-them, an eighth of the processor time in which a scheduler starts. Here it is only the constructor, and only with the
-first message of the class.
+them, an eighth of the processor time in which a scheduler starts. `message` compiles only the constructor, and only
+with the first message of the class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ elif TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_options: Any) -> Any:
-        """Tell a type checker, and do nothing."""
+        """Return a decorator that changes nothing; only type checkers use this function."""
         return lambda decorator: decorator
 
 

@@ -24,7 +24,7 @@ class PriorityRows(dict[int, Row]):
         super().__init__({0: new_row()})
         self._new_row = new_row
         self.priorities = [0]
-        """ascending; rows above the first are dropped when they are found empty"""
+        """in ascending order; `first` drops empty rows from the end, but keeps one row"""
 
     def __missing__(self, priority: int) -> Row:
         insort(self.priorities, priority)

@@ -3,9 +3,9 @@
 Frames lie in a **block**: a part of anonymous memory behind a descriptor. No file system shows it, and it vanishes with
 its last descriptor and mapping, so a kill leaves nothing behind. Small blocks share a **slab**, because descriptors are
 few; a large block has its own memory. An agent passes the descriptor to its processors. Other processes use the
-**location** of the block: host, process, descriptor, a mark to recognise the memory, and the offset in it. A process of
-the same user on the same host can open it there, as long as its owner keeps it. All other processes request the bytes.
-Locations are not trusted, but checked.
+**location** of the block: host, process, descriptor, a mark to recognise the memory, and the offset in it. With the
+location, a process of the same user on the same host can open the block while its owner keeps it. All other processes
+request the bytes. Locations are not trusted, but checked.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def nbytes(frame: Any) -> int:
 def new_memory(size: int) -> int:
     """Return the descriptor of `size` bytes of memory that other processes can map; no file system shows it.
 
-    It is sealed: if memory shrinks under a mapping, the process that reads it is killed.
+    The memory is sealed, so that it cannot shrink: a process is killed if it reads a mapping whose memory is gone.
     """
     if _HAS_SEALS:
         descriptor = os.memfd_create("scaler", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -165,7 +165,7 @@ class SharedBlock:
         if len(location) < _LOCATION.size or (len(location) - _LOCATION.size) % 8:
             raise OSError("the location of the block is malformed")
         if not can_share():
-            raise OSError(f"{SHARING_VARIABLE} is off here")
+            raise OSError(f"{SHARING_VARIABLE} turns sharing off in this process")
         machine, process, descriptor, device, inode, offset = _LOCATION.unpack_from(location)
         if machine != machine_id():
             raise OSError("the block is on another machine")
@@ -183,7 +183,7 @@ class SharedBlock:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes that it takes in its memory: of its frames, and between them."""
+        """The bytes that the block takes in its memory: its frames and the gaps between them."""
         return _offsets(self.sizes)[-1]
 
     @property
@@ -270,7 +270,8 @@ class SharedBlock:
 
 
 class Slabs:
-    """The memory for an owner's new values: the slab being filled for small ones, separate memory for large ones.
+    """The memory for new values: small values share the slab that is being filled, large values have memory of their
+    own.
 
     A slab is freed as a whole, with its last block, because processes may still map any part of it. Thread-safe, and
     usable after a fork.
@@ -279,7 +280,7 @@ class Slabs:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: tuple[int, weakref.ref[Memory]] | None = None
-        """the process that fills the slab, and the slab; only the blocks in it keep it alive"""
+        """the id of the process that fills the slab, and the slab, which only its blocks keep alive"""
 
     def put(self, frames: Sequence[Any]) -> SharedBlock:
         """Copy `frames` into a new block.
@@ -319,7 +320,9 @@ _private: weakref.WeakSet[_Mapping] = weakref.WeakSet()
 
 
 def block_of(frames: Sequence[Any]) -> SharedBlock | None:
-    """Return the remembered block from which these frames were mapped, if it holds nothing else; else None."""
+    """Return the remembered block from which these frames were mapped; None if there is none, or if it has other frames
+    too.
+    """
     mapping = frames[0].obj if frames and isinstance(frames[0], memoryview) else None
     block = mapping.block if isinstance(mapping, _Mapping) else None
     return block if block is not None and list(block.sizes) == list(map(nbytes, frames)) else None
@@ -381,12 +384,12 @@ def _read_into(view: memoryview, descriptor: int, offset: int) -> None:
     while at < len(view):
         n_read = os.preadv(descriptor, [view[at : at + _WRITE_MOST]], offset + at)
         if not n_read:
-            raise OSError("its memory or file is shorter than its location says")
+            raise OSError("the memory or the file ends before the location does")
         at += n_read
 
 
 def _with_pages(data: bytes, advice: int) -> bytes:
-    """Return `data`. If they are large and new, the system provides all their pages at once.
+    """Return `data`. If it is large and new, the system provides all its pages at once.
 
     Page faults one by one would take longer than the copy. Data is new if there is no page for its middle yet.
     """
@@ -402,7 +405,7 @@ def _with_pages(data: bytes, advice: int) -> bytes:
 
 
 def write_at(descriptor: int, data: Any, offset: int) -> None:
-    """Write all of `data` at an offset of a file, or of memory of `new_memory`."""
+    """Write all of `data` at an offset of a file or of shared memory."""
     view = memoryview(data)
     while view:
         written = os.pwrite(descriptor, view[:_WRITE_MOST], offset)

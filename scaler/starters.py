@@ -1,4 +1,4 @@
-"""Starters: functions that start clusters, pages and recorders for a client, which does not import these.
+"""Starters: functions that start clusters, pages and recorders for a client, which does not import their modules.
 
 Set by the package before anything else is imported.
 """
@@ -38,7 +38,7 @@ LocalSettings: TypeAlias = Mapping[str, Any]
 """The settings of a local cluster that differ from its defaults, by name."""
 
 import_client: Callable[[], object] | None = None
-"""Imports the client, which a worker does not import itself, for the tasks that use it."""
+"""Imports the client for the tasks that use one; a worker itself needs none."""
 
 local_cluster: Callable[[LocalSettings, bool], LocalCluster] | None = None
 """Starts the cluster of a client without an address. The flag decides whether its workers log what tasks write."""

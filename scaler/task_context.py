@@ -153,23 +153,24 @@ class TaskContext:
         is_over: Callable[[], bool] | None = None,  # noqa: ARG002
         seconds: float | None = None,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
-        """Return a context manager for a wait of this thread for other tasks. Leaving it blocks until the worker has a
+        """Return a context manager for a wait of this thread for other tasks. Its exit blocks until the worker has a
         free slot.
 
         Args:
-            reporter: the client whose scheduler ends the wait. Without one the process is not stopped meanwhile.
+            reporter: the client whose scheduler ends the wait. None: the process is not stopped during the wait.
             is_over: returns whether the wait is over.
             seconds: the longest wait; None: no limit.
         """
         return _NO_WAIT
 
     def expect(self, reporter: WaitReporter | None = None) -> Callable[[], None]:  # noqa: ARG002
-        """Report that a part of this task may wait for other tasks, such as a callback.
+        """Report that a part of this task, such as a callback, may wait for other tasks.
 
         Args:
             reporter: the client of that wait.
 
-        Returns: a function to call when the wait is over; further calls do nothing.
+        Returns:
+            a function to call when the wait is over; further calls do nothing.
         """
         return _nothing
 
@@ -191,7 +192,7 @@ class TaskContext:
             raise ConfigError(
                 f"{self.preparing} cannot use the cluster whose workers it prepares: they take no tasks before it has "
                 "ended, so it would wait forever. Call the function itself, without a client, or leave the call to the "
-                "tasks. Clients here use this cluster unless they get the address of another one"
+                "tasks. Its clients use this cluster unless they get the address of another one"
             )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:
@@ -246,7 +247,7 @@ def rerunning(task: CurrentTask) -> Iterator[None]:
 
 
 def current_task() -> CurrentTask | None:
-    """Return the task in which this is called; None outside of tasks.
+    """Return the running task that calls this function; None outside of tasks.
 
     In a call made by `rerun()` it is the task that failed.
     """

@@ -17,7 +17,7 @@ NAME_CHARACTERS = 256
 """Longer names are cut where they arrive."""
 CUT = "..."
 JSON_BYTES, JSON_DEPTH = 1024 * 1024, 16
-"""The largest JSON of another process that is read, and how deeply it may nest."""
+"""The largest JSON of another process that is read, and its greatest depth."""
 _DIGITS_MOST = len(str(-(2**63)))
 SHOWN_CHARACTERS = 80
 """The length to which the `repr` of one value is cut."""
@@ -59,13 +59,14 @@ def escaped(text: str, but: str = "") -> str:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text from another process: shallow, with finite numbers of 64 bits and valid Unicode.
+    """Return the value of a JSON text from another process: of limited depth, with finite numbers of 64 bits and valid
+    Unicode.
 
     Raises:
         ValueError: if the text is not of this kind, or longer than `JSON_BYTES`.
     """
     if len(text) > JSON_BYTES:
-        raise ValueError(f"the JSON has {len(text):,} characters, and may have {JSON_BYTES:,}")
+        raise ValueError(f"the JSON has {len(text):,} characters; at most {JSON_BYTES:,} are accepted")
     text = text.decode() if isinstance(text, bytes) else text
     try:
         value = json.loads(text, parse_int=_whole_number, parse_float=_finite_number, parse_constant=_finite_number)
@@ -201,7 +202,9 @@ def _shown_fields(value: Any, kind: type, levels: int) -> str:
 
 
 def signature(message: str, worker: str = "") -> str:
-    """Return the common part of error messages of one kind: without numbers and the worker. Exit codes stay."""
+    """Return an error message without its numbers and its worker, so that similar errors have the same text. Exit codes
+    stay.
+    """
     return _NUMBERS.sub("#", message.replace(worker, "#") if worker else message)
 
 

@@ -35,7 +35,7 @@ PARTS_MOST = 100_000
 """The most parts of one value that are checked."""
 
 ALONE_MOST = 16
-"""Up to this number, parts are serialised one by one. More parts are serialised together, and halved where that fails."""
+"""The most parts that are serialised one by one. More are serialised together, and halved where that fails."""
 
 _Part: TypeAlias = tuple[str, object, object]
 """The name of a part, with a placeholder for its key; the key; and the part."""

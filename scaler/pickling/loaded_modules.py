@@ -65,7 +65,7 @@ class ModuleVersions:
 
 
 def now_ns() -> int:
-    """Return the time in nanoseconds, in the unit and from the start that the file system uses for edits."""
+    """Return the time in nanoseconds, comparable with the modification time of a file."""
     return time.time_ns()
 
 

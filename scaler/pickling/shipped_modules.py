@@ -138,7 +138,7 @@ def _located(module: Module) -> tuple[str, Path]:
             )
         return top, Path(origin)
     if not isinstance(module, (str, os.PathLike)):
-        raise ConfigError(f"a module to send must be a module or its path, not {shown(module)}")
+        raise ConfigError(f"modules to send must be modules or paths of modules, not {shown(module)}")
     path = Path(module).resolve()
     is_one = path.is_dir() or (path.is_file() and path.suffix == ".py")
     if not is_one or not path.stem.isidentifier() or path.stem in _NOT_SENT:

@@ -1,5 +1,7 @@
 """An audit that listens to all events of a scheduler: they must be consistent, and agree with the scheduler's state.
 
+A test starts it and checks it later:
+
     audit = simulation.audit()      # from now on
     ...
     audit.check(simulation)         # whenever the scheduler is idle

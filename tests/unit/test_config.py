@@ -196,9 +196,7 @@ def test_a_path_with_a_tilde_or_without_a_root_becomes_absolute(
 
 @pytest.mark.usefixtures("homeless")
 def test_a_path_with_a_tilde_is_refused_for_a_user_without_a_home() -> None:
-    with pytest.raises(
-        ConfigError, match="~/jobs is in the home directory of this user, who has none: set HOME, or give"
-    ):
+    with pytest.raises(ConfigError, match="~/jobs: this user has no home directory for `~`: set HOME, or give"):
         whole_path("~/jobs")
     assert whole_path("/tmp/jobs") == Path("/tmp/jobs")
 

@@ -361,7 +361,7 @@ def test_errors_about_options_and_modules_say_what_to_write(client: Client, sche
     for options in (lambda: wrong.options(1), lambda: asyncio.run(of_asyncio())):
         with pytest.raises(TypeError, match="options without a name must be TaskOptions, not 1"):
             options()
-    with pytest.raises(scaler.ConfigError, match="a module to send must be a module or its path, not 3"):
+    with pytest.raises(scaler.ConfigError, match="modules to send must be modules or paths of modules, not 3"):
         wrong.upload(3)
     for modules in ("work.py", 3, scaler):
         with pytest.raises(scaler.ConfigError, match="modules must be a list of modules or their paths, not "):

@@ -192,7 +192,7 @@ class TaskContext:
             raise ConfigError(
                 f"{self.preparing} cannot use the cluster whose workers it prepares: they take no tasks before it has "
                 "ended, so it would wait forever. Call the function itself, without a client, or leave the call to the "
-                "tasks. Its clients use this cluster unless they get the address of another one"
+                f"tasks. Clients of {self.preparing} use this cluster unless they get the address of another one"
             )
 
     def keep_while(self, is_needed: Callable[[], bool], close: Callable[[], None] | None = None) -> None:

@@ -60,14 +60,14 @@ class TaskHistory:
         self.worker: ActorRef | None = None
         self.events: list[Event] = []
         self.is_range = moved.spec.rows > 0
-        """a range may stop without an end, when it is split into one task for each of its rows"""
+        """whether it is a range; a range ends without an event when it is split into one task for each row"""
 
     @property
     def has_ended(self) -> bool:
         return self.state is None or self.state in FINAL
 
     def add(self, moved: TaskMoved) -> None:
-        """Change the state as the table of states says. An event that the table does not know raises."""
+        """Change the state by the table of states. Raises an error if the table does not have this event."""
         assert not self.has_ended, f"{moved} arrives after the end"
         assert self.state is not None
         self.events.append(moved.event)

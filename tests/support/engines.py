@@ -13,17 +13,17 @@ AWAY = "ENGINE_AWAY"
 
 
 def processes() -> Executor:
-    """Return four freshly started processes: the host has threads, so forks would not be safe."""
+    """Return an executor with four freshly started processes: the host has threads, so forks would not be safe."""
     return ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn"))
 
 
 def forked() -> Executor:
-    """Return two processes that are forked from the host, with all its open files."""
+    """Return an executor with two processes that are forked from the host, with all its open files."""
     return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork"))
 
 
 def forked_by_c() -> Executor:
-    """Return a thread, next to a process that C code has forked from the host without the knowledge of Python."""
+    """Return an executor with one thread, after C code has forked the host without the knowledge of Python."""
     library = ctypes.PyDLL(None)
     if not library.fork():
         while True:
@@ -36,7 +36,7 @@ def threads() -> Executor:
 
 
 def sometimes_away() -> Executor:
-    """Return a thread of the host's process, unless the engine is unavailable."""
+    """Return an executor with one thread; raise an error while the engine is unavailable."""
     if Path(os.environ[AWAY]).exists():
         raise ConnectionError("the engine is unavailable")
     return ThreadPoolExecutor(1)

@@ -72,7 +72,7 @@ class Inside:
                 yield task_id, task
 
     def graphs(self) -> list[GraphActor]:
-        """Return the graphs of present clients."""
+        """Return the graphs of clients that have not left."""
         refs = (ref for session in self.sessions(ClientSession) for ref in session._graphs)
         return [cast("GraphActor", ref._actor) for ref in refs if ref._actor is not None]
 

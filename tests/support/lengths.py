@@ -26,8 +26,8 @@ class Lengths:
         self._measured: defaultdict[str, float] = defaultdict(float)
 
     def order(self, items: list[pytest.Item]) -> None:
-        """Sort by file: first those of unknown duration, then the longest ones, and last those that are not in the
-        table.
+        """Sort by file: first new files of tests with processes, then the known files, the longest first, and last
+        other files.
         """
         new = {path for path in {_path(item.nodeid) for item in items} - self._known.keys() if _has_processes(path)}
         items.sort(key=lambda item: (_path(item.nodeid) not in new, -self._known.get(_path(item.nodeid), 0.0)))

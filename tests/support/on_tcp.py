@@ -1,4 +1,4 @@
-"""Programs that create clusters without an address, whose clusters listen on TCP, with keys, all the same."""
+"""Lets clusters that a program creates without an address listen on TCP, with keys."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ combo.SchedulerClusterCombo.__init__ = make
 
 
 def on_tcp(folder: Path) -> str:
-    """Return a `PYTHONPATH` for such programs, after writing the module to an empty folder."""
+    """Write the module to an empty folder, and return the `PYTHONPATH` with which a program imports it."""
     (folder / "sitecustomize.py").write_text(_BEFORE)
     return f"{folder}:{REPOSITORY}"

@@ -46,7 +46,9 @@ def nothing() -> Iterator[News]:
 
 
 def watched() -> Iterator[News]:
-    """Iterate over news that include those that are published only while a viewer shows details."""
+    """Iterate over the news of the made-up cluster, including those that are published only while a viewer shows
+    details.
+    """
     yield from cluster.loaded()
     yield news("processors", *cluster.processors())
     yield news("objects", *cluster.objects())

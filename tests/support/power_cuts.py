@@ -1,7 +1,7 @@
-"""Power cuts: records what a process writes and syncs, and replays it up to some point, without what was not synced.
+"""Power cuts: records what a process writes and syncs, and writes the files as they may be after a power cut.
 
 A small library that is loaded before all others (`power_cut.c`) records each write, truncation, sync, removal, renaming
-and new folder of a real process. After a cut each page of an unsynced write may be missing, and so may each unsynced
+and new folder of a real process. After a cut, each page of an unsynced write may be missing. So may each unsynced
 truncation, and each name that was not synced in its folder.
 """
 
@@ -22,7 +22,7 @@ _HEAD = struct.Struct("<QQQ")
 
 
 class Deed(NamedTuple):
-    """One operation on a file. `what`: w(rite), t(runcate), s(ync), u(nlink), r(ename), d (new folder)."""
+    """One operation on a file. `what` is w(rite), t(runcate), s(ync), u(nlink), r(ename), or d (new folder)."""
 
     what: str
     path: str
@@ -157,5 +157,5 @@ class Disk:
             folder.change(lambda names: names.update({new: names.pop(name)} if name in names else {}))
 
     def cut(self, chance: random.Random, place: Path) -> None:
-        """Write to `place` the files as they may be after a cut now."""
+        """Write to `place` the files as they may be after a power cut now."""
         self._root.write_after_cut(chance, place)

@@ -1,4 +1,6 @@
-"""Functions of maps whose rows travel together, usual ones and ones with one special row. For tests of both clients."""
+"""Functions of maps whose rows travel together, for tests of both clients: usual functions, and some with a special
+row.
+"""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ class Simulation(Inside):
         self.limits = limits or scheduler_config()
         self._lives = 0
         self.paused_seconds = 0.0
-        """how long the scheduler was paused just now"""
+        """how long the scheduler believes that it was paused"""
         self.tree = self._new_tree()
         self.router = SimulatedRouter(self.clock)
         self.edge = SchedulerEdge(cast("Any", self.router), self.tree)
@@ -267,7 +267,7 @@ class Simulation(Inside):
         return client
 
     def nested_client(self, agent: SimulatedAgent, processor: int = 1, comes_back: bool = True) -> SimulatedClient:
-        """Return a connected client inside a task of `agent`. `comes_back`: whether it reconnects on request."""
+        """Return a connected client inside a task of `agent`. `comes_back` says whether it reconnects on request."""
         client = SimulatedClient(self, ClientId(self.new_id(b"client")))
         client.comes_back = comes_back
         client.agent_token, client.processor = agent.agent_token, processor

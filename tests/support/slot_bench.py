@@ -100,7 +100,7 @@ class SlotBench:
         self.tell(TasksFinished(self.number, results))
 
     def hold(self) -> list[RunTask]:
-        """Let the processor hold three short tasks that have not started. The number of the next one is 2."""
+        """Let the processor hold three short tasks that have not started. The first of them has the number 2."""
         self.know()
         tasks = [self.task() for _ in range(3)]
         self.run(*tasks)

@@ -70,7 +70,9 @@ def knocking(address: str, per_second: float) -> Iterator[Callable[[], int]]:
 
 
 def garble(address: str, connections: int, chance: random.Random) -> int:
-    """Send bytes that are no valid handshake on `connections` connections in turn. Return the number of commands."""
+    """Send handshakes with random mistakes on `connections` connections in turn. Return the number of commands in
+    them.
+    """
     endpoint, n_sent = Endpoint.parse(address), 0
     for _ in range(connections):
         with contextlib.suppress(OSError), socket.create_connection((endpoint.host, int(endpoint.port)), 30) as peer:

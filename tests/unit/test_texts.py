@@ -177,7 +177,7 @@ def test_json_of_other_processes_is_read(value: object) -> None:
         (r'{"\udfff": 1}', "surrogates not allowed"),
         (b'"\xed\xa0\x80"', "codec can't decode"),
         ('"a"'.encode("utf-16"), "codec can't decode"),
-        (b'"' + b"x" * JSON_BYTES + b'"', "may have"),
+        (b'"' + b"x" * JSON_BYTES + b'"', "are accepted"),
         ("[1,", "Expecting value"),
         ("", "Expecting value"),
     ],

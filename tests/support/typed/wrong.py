@@ -1,4 +1,4 @@
-"""Calls that a type checker must refuse: each line that ends with the word. Never executed."""
+"""Calls that a type checker must refuse: the lines with the comment `wrong`. Never executed."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ class Dispatcher:
         if type(mailbox) is not list or actor is None:
             return 0
         if len(mailbox) > most:
-            # A share of a very long mailbox, so that moving up the rest stays cheap beside handling the share.
+            # The share grows with the mailbox, so that moving up the rest stays cheap beside handling the share.
             share = max(most, len(mailbox) >> 7)
             waiting = mailbox
             mailbox = waiting[:share]
@@ -301,7 +301,7 @@ class Dispatcher:
             handled += 1
             actor = ref._actor
             if actor is None:
-                ref.send(message)  # waits there for the next actor, or is a dead letter
+                ref.send(message)  # the message waits for the next actor, or is a dead letter
                 continue
             try:
                 actor.handlers[type(message)](actor, message)

@@ -90,7 +90,7 @@ def _gather(namespace: Mapping[str, Any], module: str, path: tuple[str, ...], co
     for name, value in list(namespace.items()):
         full_path = (*path, name)
         contents[full_path] = id(value)
-        # By their types: values may be proxies, and their attributes may run code.
+        # Checked by type: values may be proxies, and their attributes may run code.
         is_class = issubclass(type(value), type) and vars(value).get("__module__") == module
         if is_class and id(value) not in contents:
             contents[id(value)] = True

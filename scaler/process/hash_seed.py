@@ -76,9 +76,8 @@ def _is_whole_program(commands: tuple[str, ...]) -> bool:
 def _program() -> tuple[str, list[str]]:
     """Return the path and command line to execute. A script that was started by its name keeps it for `ps`."""
     words = sys.orig_argv
-    for place in range(
-        1, min(3, len(words))
-    ):  # after the interpreter, and after any option in the first line of the script
+    # The script follows the interpreter, or an option in the script's first line.
+    for place in range(1, min(3, len(words))):
         if os.path.basename(words[place])[:15] == _name() and os.access(words[place], os.X_OK):  # noqa: PTH119
             return words[place], words[place:]
     return sys.executable, words

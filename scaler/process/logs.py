@@ -208,7 +208,8 @@ def _write_now(descriptor: int, data: bytes, seconds: float) -> int:
     deadline = time.monotonic() + seconds
     own = _opened_nonblocking(descriptor)
     is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
-    most = select.PIPE_BUF if is_pipe and own is None else len(data)  # what never blocks if the pipe is writable
+    # A writable pipe accepts PIPE_BUF bytes without blocking.
+    most = select.PIPE_BUF if is_pipe and own is None else len(data)
     to = descriptor if own is None else own
     written = 0
     try:
@@ -235,7 +236,7 @@ def _opened_nonblocking(descriptor: int) -> int | None:
         return None
     try:
         return os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:  # another system than Linux, or another user's
+    except OSError:  # not on Linux, or the file of another user
         return None
 
 
@@ -249,7 +250,7 @@ class _FileHandler(_LogsErrorOnce, logging.FileHandler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             super().emit(record)
-        except OSError:  # a file that could not be opened before still cannot
+        except OSError:  # the file still cannot be opened
             self.handleError(record)
 
     def _open(self) -> io.TextIOWrapper:

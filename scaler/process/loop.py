@@ -137,7 +137,7 @@ class Loop:
 
     def _sleep_and_call(self) -> None:
         soon, timers = self._soon, self._timers
-        seconds = -1.0  # for ever
+        seconds = -1.0  # without a limit
         if soon or self._is_stopping:
             seconds = 0.0
         elif timers:
@@ -151,7 +151,7 @@ class Loop:
             now = time.monotonic()
             while timers and timers[0].when <= now:
                 timers.pop(0).run()
-        for _ in range(len(soon)):  # callbacks that they add run in the next round
+        for _ in range(len(soon)):  # callbacks that these add run in the next round
             _call(*soon.popleft())
 
     def stop(self) -> None:
@@ -189,9 +189,8 @@ class Loop:
         if self._is_closed:
             raise RuntimeError("the loop is closed")
         self._soon.append((callback, args))
-        with contextlib.suppress(
-            OSError
-        ):  # the buffer is full, so it wakes up anyway; or the loop was closed meanwhile
+        # An error: the buffer is full, so the loop wakes up anyway; or the loop was closed meanwhile.
+        with contextlib.suppress(OSError):
             self._waker.send(b"\0")
 
     def call_later(self, delay: float, callback: Callback, *args: Any) -> LoopTimer:
@@ -251,7 +250,7 @@ class Loop:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self.call_soon_threadsafe(callback, *args)
 
-        # The system writes there, too: a signal may arrive between Python's check for signals and the sleep.
+        # The system writes to the waker, too: a signal may arrive between Python's check for signals and the sleep.
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         signal.signal(sig, on_signal)
         signal.siginterrupt(sig, False)

@@ -19,7 +19,8 @@ def open_standard_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             flags = os.O_RDONLY if descriptor == 0 else os.O_WRONLY
-            null = os.open(os.devnull, flags)  # the lowest free descriptor: this one, for those below are open
+            # Gets the lowest free descriptor, which is this one: those below are open.
+            null = os.open(os.devnull, flags)
             os.set_inheritable(null, True)
             if getattr(sys, name) is None:
                 stream = open(null, "r" if descriptor == 0 else "w", encoding="utf-8")  # noqa: PTH123, SIM115

@@ -136,7 +136,7 @@ class Audit(Actor):
 
     @handles(PeerDisconnected, PeerReconnected)
     def _cut_or_back(self, news: PeerDisconnected | PeerReconnected) -> None:
-        assert news.session in self.present, f"{news} of a peer that is not there"
+        assert news.session in self.present, f"{news} of a peer without a session"
         self.heard[type(news)] += 1
 
     @handles(PeerLeft)
@@ -174,7 +174,7 @@ class Audit(Actor):
             AssertionError: naming the difference.
         """
         if self.error is not None:
-            raise AssertionError("an event makes no sense") from self.error
+            raise AssertionError("an event contradicts the events before it") from self.error
         tree = inside.tree
         sessions = {peer.session for peer in tree.directory.peers.values() if not peer.session.is_stopped()}
         assert set(self.present) == sessions

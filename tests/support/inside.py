@@ -120,25 +120,27 @@ class Inside:
             clients[owner] += 1
             tasks[owner] += session._tasks.n_rows + sum(session._graphs._sizes.values())
             assert session._graphs._sizes.keys() == session._graphs._graphs.keys()
-            assert not session._held.tasks.keys() & session._tasks._tasks.keys(), "a task is held and has begun"
+            assert not session._held.tasks.keys() & session._tasks._tasks.keys(), "a task is both held and open"
             if session._adoption is not None:
                 came_back.add(owner)  # its open tasks at the last scheduler continue
             held[owner] += len(session._held)
             is_awaited = session._held.awaits_agents or session.actor_ref in owner._waiting
-            assert not session._held or not owner.room() or is_awaited, "a task is held for ever"
+            assert not session._held or not owner.room() or is_awaited, (
+                "a task is held although its owner is below the quota"
+            )
         for job in self.jobs():
             owner = job._context.owner
             tasks[owner] += job._tasks.n_rows
             if not job._state.is_new:
                 came_back.add(owner)
         for owner in directory.owners:
-            assert owner.tasks == tasks[owner], f"{owner} has {tasks[owner]} open tasks, and not {owner.tasks}"
+            assert owner.tasks == tasks[owner], f"{owner} has {tasks[owner]} open tasks, but counts {owner.tasks}"
             if self.actor(ACCEPTOR) is not None:
                 assert owner.clients == clients[owner]
             assert owner.held == held[owner]
-            assert not (owner._waiting and owner.room()), "sessions wait although there is room"
+            assert not (owner._waiting and owner.room()), "sessions wait although their owner is below the quota"
             if owner.terms.tasks and owner not in came_back:
-                assert owner.tasks <= owner.terms.tasks, f"{owner} has {owner.tasks} tasks"
+                assert owner.tasks <= owner.terms.tasks, f"{owner} has {owner.tasks} tasks, more than the quota"
 
     def _check_graphs(self) -> None:
         """Check that every open node waits for another one or is a task, and that nodes that no node needs are
@@ -150,23 +152,23 @@ class Inside:
             for source, tasks in session._awaited._by_source.items():
                 open_ones = session._tasks if source == NO_ID else ()
                 assert source in session._graphs._graphs or not tasks.keys() - set(open_ones), (
-                    "a result is awaited for ever"
+                    "a result is awaited from a task or graph that is not open"
                 )
         for graph in self.graphs():
             nodes, is_complete, going_on = graph._nodes, graph._is_complete(), graph._running | graph._inputs
             open_nodes = [node for node in nodes if node.status is None]
             assert graph._open_count == len(open_nodes)
-            assert open_nodes or not is_complete, "a graph that is over goes on"
+            assert open_nodes or not is_complete, "a graph without open nodes has not ended"
             needs = Counter(needed for node in open_nodes for needed in set(node.dependencies))
             for position, node in enumerate(nodes):
                 needed_by = needs[position]
-                assert node.needed_by == needed_by, f"node {position}"
+                assert node.needed_by == needed_by, f"node {position} has a wrong count of dependants"
                 if node.status is None and node.task_id not in going_on:
                     open_ones = [nodes[d] for d in node.dependencies if nodes[d].status is None]
                     assert open_ones, f"node {position} waits for nothing"
                 if is_complete and node.status is not None and not needed_by:
-                    assert not node.is_stored, f"nobody needs the result of node {position}"
-                    assert node.wanted or not node.payload, f"nobody needs the result of node {position}"
+                    assert not node.is_stored, f"the result of node {position} is kept, but not needed"
+                    assert node.wanted or not node.payload, f"the result of node {position} is kept, but not needed"
 
     def _check_directory(self) -> None:
         if self.actor(ACCEPTOR) is None:
@@ -182,7 +184,7 @@ class Inside:
             assert directory.of_session(peer.session) is peer
             if type(session) in (ClientSession, AgentSession):
                 waits = session._silence_timer is not None and session._silence_timer.is_pending
-                assert waits, f"{session} would never notice that its peer is gone"
+                assert waits, f"{session} has no timer that notices the loss of its peer"
         assert sum(directory.pythons.values()) == sum(bool(peer.python) for peer in directory.peers.values())
 
     def _check_tasks(self, proxies: list[WorkerProxy]) -> dict[ActorRef, TaskActor]:
@@ -203,7 +205,7 @@ class Inside:
         of_jobs = (each for job in self.jobs() for each in self._rows_of(job))
         for task_id, ref in (*of_sessions, *of_jobs):
             task = ref._actor
-            assert task is not None, f"a task has ended that is waited for: {task_id!r}"
+            assert task is not None, f"a task with a waiting client or job has ended: {task_id!r}"
             tasks[ref] = task
             at_workers = owners.get((ref, task._attempt), 0)
             in_queue = queued is not None and (ref, task._attempt) in queued
@@ -220,8 +222,10 @@ class Inside:
                 assert not in_queue, where
         for ref, attempt in queued or ():
             actor = cast("TaskActor | None", ref._actor)
-            assert actor is not None, "a task that has ended waits in the queue"
-            assert (actor.state, actor._attempt) == (READY, attempt), "an old attempt waits in the queue"
+            assert actor is not None, "a task in the queue has ended"
+            assert (actor.state, actor._attempt) == (READY, attempt), (
+                "the queue has an old attempt or a task that is not ready"
+            )
         return tasks
 
     def _check_runs(self, proxies: list[WorkerProxy], tasks: dict[ActorRef, TaskActor]) -> None:
@@ -229,7 +233,7 @@ class Inside:
             for run in proxy._runs.values():
                 task = cast("TaskActor | None", run.task._actor)
                 current = task is not None and task._attempt == run.attempt and task._worker is proxy.actor_ref
-                assert current or run.canceled, f"{proxy.name} has a run that nobody waits for"
+                assert current or run.canceled, f"{proxy.name} has a run without a waiting task"
                 if task is not None:
                     tasks[run.task] = task
 
@@ -268,13 +272,13 @@ class Inside:
         assert set(taken) == set(nodes.hosts())
         for host, node in nodes._nodes.items():
             for name, total in node.total.items():
-                assert node.free[name] == total - taken[host][name], f"{name} of {host}"
+                assert node.free[name] == total - taken[host][name], f"the free amount of {name} at {host} is wrong"
                 assert node.free[name] >= 0 or self.goes_on, f"more than {total} of {name} is taken"
         for kind in policy._constrained.classes.values():
             for host, node in nodes._nodes.items():
                 has_room = any(places.has_room(worker) for worker in places._hosts[host])
                 fits = has_room and node.can_take(kind.needs)
-                assert not (kind.queue and fits), f"a task waits that asks for {kind.needs}, although it fits"
+                assert not (kind.queue and fits), f"a task that requests {kind.needs} waits, although it fits"
 
     def _check_store(self, tasks: dict[ActorRef, TaskActor]) -> None:
         table = self.tree.objects
@@ -283,7 +287,7 @@ class Inside:
         owned: dict[ClientId, set[ObjectId]] = {}
         for object_id, stored in table.objects.items():
             assert stored.holders <= stored.owners
-            assert stored.owners or object_id in table.users, f"nobody needs {object_id!r}"
+            assert stored.owners or object_id in table.users, f"{object_id!r} is stored, but not needed"
             assert not stored.other_clients
             for owner in stored.owners:
                 owned.setdefault(owner, set()).add(object_id)
@@ -295,12 +299,14 @@ class Inside:
         for used in self._used_by_graphs(tasks):
             users[used] = users.get(used, 0) + 1
         nodes = {session.actor_ref for session in self.sessions(AgentSession)}
-        assert table.copies.objects.keys() <= nodes, "an agent that left is taken to have copies"
+        assert table.copies.objects.keys() <= nodes, "copies are recorded for an agent that has left"
         for object_id, having in table.copies.hosts.items():
             assert all(object_id in table.copies.objects[node] for node in having)
-            assert object_id in table.objects or object_id in table.retained, f"nobody needs copies of {object_id!r}"
+            assert object_id in table.objects or object_id in table.retained, (
+                f"copies of {object_id!r} are kept, but not needed"
+            )
         for object_id in table.retained.ends:
-            assert object_id in table.copies.hosts, f"no copy of {object_id!r} is left to be deleted"
+            assert object_id in table.copies.hosts, f"{object_id!r} is retained, but has no copies"
         if self.actor(BALANCER) is not None:  # else tasks of clients that left may wait for it to withdraw them
             assert table.users == users
             carried = sum(size_of(each.frames) for each in (*self._nodes(tasks), *(t._spec for t in tasks.values())))
@@ -340,5 +346,5 @@ def _queued(balancer: Balancer) -> set[tuple[ActorRef, int]]:
     policy = cast("Any", balancer._policy)
     waiting = [*policy._queue, *policy._constrained]
     queued = {(ready.task, ready.attempt) for ready in waiting}
-    assert len(queued) == len(waiting), "a task waits twice"
+    assert len(queued) == len(waiting), "a task is in the queue twice"
     return queued

@@ -47,28 +47,44 @@ def audit_processors(processors: Processors) -> None:
     by_state, members, blocked_tasks = processors._by_state, processors._members, processors._blocked
     states = {number: state for state, numbers in by_state.items() for number in numbers}
     assert sum(map(len, by_state.values())) == len(states), "a processor is in two states"
-    assert states == {number: each.state for number, each in members.items()}, "states of the processors"
+    assert states == {number: each.state for number, each in members.items()}, (
+        "a processor is filed under another state"
+    )
     assert not processors._coming & members.keys(), "a processor is both up and starting"
     running = list(by_state[RUNNING].values())
-    assert running == ([] if processors.active is None else [processors.active]), "who holds the slot"
-    assert blocked_tasks.keys() == by_state[BLOCKED].keys() | by_state[ASKING].keys(), "blocked tasks"
+    assert running == ([] if processors.active is None else [processors.active]), (
+        "the active processor is not the running one"
+    )
+    assert blocked_tasks.keys() == by_state[BLOCKED].keys() | by_state[ASKING].keys(), (
+        "blocked tasks and blocked processors differ"
+    )
     waits = any(by_state[state] for state in (BLOCKED, ASKING, LOOSE))
-    assert processors.has_blocked == waits, "whether a task waits"
-    assert processors.is_usual != (waits or any(by_state[state] for state in (DOOMED, DISTRUSTED))), "all as usual"
+    assert processors.has_blocked == waits, "`has_blocked` is wrong"
+    assert processors.is_usual != (waits or any(by_state[state] for state in (DOOMED, DISTRUSTED))), (
+        "`is_usual` is wrong"
+    )
     for processor in processors:
         first = processor.held[0] if processor.held else None
         blocked = blocked_tasks.get(processor.number)
-        assert blocked is None or (first is not None and first[0] is blocked), "it executes another task"
-        assert not processor.held or processor.state not in (IDLE, DISMISSED), "it should hold nothing"
-        assert processor.held or processor.held_us == 0 or processor.state is DISTRUSTED, "nothing takes time"
+        assert blocked is None or (first is not None and first[0] is blocked), (
+            "a blocked task is not the first of its processor"
+        )
+        assert not processor.held or processor.state not in (IDLE, DISMISSED), (
+            "an idle or dismissed processor holds tasks"
+        )
+        assert processor.held or processor.held_us == 0 or processor.state is DISTRUSTED, (
+            "a processor without tasks has expected work"
+        )
 
 
 def _audit_cancellation(part: Cancellation, numbers: set[int]) -> None:
     assert part.stops.keys() | part._reasons.keys() <= numbers, "an ended processor is stopped"
     for processor in part._processors:
         ends = part.ends(processor) or {}
-        assert ends.keys() <= processor.runs(), "a run shall end that its processor does not hold"
-        assert (processor.number in part._reasons) == (processor.state in KILLED), "killed for no reason"
+        assert ends.keys() <= processor.runs(), "a run to be ended is not held by its processor"
+        assert (processor.number in part._reasons) == (processor.state in KILLED), (
+            "a processor is killed without a reason, or has a reason and is not killed"
+        )
 
 
 def _audit_recall(part: Recall, numbers: set[int]) -> None:
@@ -80,12 +96,14 @@ def _audit_reserve(part: Reserve, numbers: set[int]) -> None:
 
 
 def _audit_supplies(part: Supplies, numbers: set[int]) -> None:
-    assert part._stocks.keys() == numbers, "stocks of other processors"
-    assert all(stock.used <= stock.has for stock in part._stocks.values()), "used, and not held"
+    assert part._stocks.keys() == numbers, "the supplies remember other processors"
+    assert all(stock.used <= stock.has for stock in part._stocks.values()), (
+        "a stock lists used objects that it does not have"
+    )
 
 
 def _audit_suspension(part: Suspension, numbers: set[int]) -> None:
-    assert part._stopped.keys() <= part._waits.keys() <= numbers, "a process is stopped that does not wait"
+    assert part._stopped.keys() <= part._waits.keys() <= numbers, "a stopped process does not wait"
 
 
 def _audit_time_limit(part: TimeLimit, numbers: set[int]) -> None:

@@ -79,7 +79,7 @@ def _copy(spare: int | None, number: int) -> None:
             os.dup2(spare, number)
             return
     except OSError:
-        pass  # it was closed, too
+        pass  # the duplicate was closed, too
     with contextlib.suppress(OSError):
         null = os.open(os.devnull, os.O_RDWR)
         if null != number:

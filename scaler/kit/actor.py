@@ -97,7 +97,7 @@ class ActorRef(pykka.ActorRef["Actor"]):
     """The address of an actor. It stays valid; mail to a stopped actor is a counted dead letter.
 
     `send` and `notify` are for the dispatcher's own thread. Other threads use what Pykka documents (`tell`, `ask`,
-    `stop`, `proxy`). To wait for an answer in the dispatcher's own thread is a deadlock.
+    `stop`, `proxy`). Waiting for an answer in the dispatcher's own thread deadlocks.
     """
 
     __slots__ = ("_actor", "_actor_type", "_dispatcher", "_handlers", "_mailbox", "_parent", "_queue", "supervised")

@@ -105,7 +105,7 @@ class AuthenticationError(DisconnectedError):
 
 
 class NotAllowedError(ScalerError):
-    """Only an admin may do this to a scheduler that other owners use, such as restart workers or drain clusters.
+    """Only an admin may manage a scheduler that other owners use, for example restart workers or drain clusters.
 
     An admin is a client that can read the keys in the scheduler's own folder, or has a key with the role admin. A
     client inside a task is never an admin (docs/howto/keys.md).

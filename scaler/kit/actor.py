@@ -2,7 +2,7 @@
 
 Pykka's `ThreadingActor` costs a thread. This runtime gives each actor a mailbox only while it has mail, and one
 dispatcher runs all actors in turn. What Pykka calls from other threads (`tell`, `ask`, `stop`, `proxy`) works as Pykka
-documents it. Inside the system there is `send`, which is one list append.
+documents it. Inside the system, actors use `send`, which is one list append.
 
     send ------------------+
     tell, ask (threads) ---+--> ActorRef: mailbox --> Dispatcher --> Actor: handler for the message's type

@@ -79,7 +79,7 @@ class Serializer(abc.ABC):
 
 
 class DefaultSerializer(Serializer):
-    """cloudpickle, with a shortcut for plain values, where it makes the same bytes in a fraction of the time."""
+    """cloudpickle, with a shortcut for plain values, which makes the same bytes in a fraction of the time."""
 
     def serialize(self, obj: Any) -> bytes:
         data = _plain(obj)

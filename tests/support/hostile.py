@@ -95,7 +95,7 @@ _ODD = (
 _JOBS = tuple(f"job-{number}" for number in range(20))
 ANSWER_MS = 500
 _LAST = (Chunk, ClientDisconnect, DisconnectRequest, DisconnectResponse, DrainRequest, HelloReply, HelloRequest)
-"""Most of these end the session: chunks because no first part precedes them."""
+"""Classes of items that usually end the session. A chunk does so because no first part precedes it."""
 
 _OPTIONS = (
     RunOptions(retries=2**32 - 1, retry_on=("Exception",), retry_delay_ms=2**32 - 1),
@@ -107,7 +107,9 @@ _OPTIONS = (
     RunOptions(retries=3, timeout_ms=1, retry_on=("ValueError",)),
 )
 _CAPABILITIES = ((("a", 1),), (("gpu", 2**32 - 1), ("", 0), ("a", 1)))
-"""The hostile agents have the first one: a task that waits forever takes no slot of honest clients elsewhere."""
+"""Requested by hostile tasks. Only hostile agents have `a`, so a task that waits forever takes no slot of honest
+clients.
+"""
 _TERMS = {"fingerprint": {"a": "b"}, "function_id": "00" * 16, "max_failures": None, "function": "f", "program": "p",
           "python": "3.11", "options": "", "priority": 0, "task_name": "", "attended": False, "keep_seconds": 1e6,
           "created": 1.0}  # fmt: skip

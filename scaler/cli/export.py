@@ -36,9 +36,9 @@ from scaler.texts import counted, safe_repr
 
 STANDARD_OUTPUT = "-"
 NO_VALUE = "__repr__"
-"""The key of a JSON object that stands for a value which JSON cannot represent."""
+"""The key of a JSON object that replaces a value which JSON cannot represent."""
 DEPTH_MOST = 50
-"""The depth from which nested values are written as their `repr`."""
+"""The depth from which nested values are replaced by their `repr`."""
 ROW, STATUS, ERROR, VALUE = "row", "status", "error", "value"
 
 _CONVERSIONS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
@@ -47,11 +47,11 @@ _CONVERSIONS: tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...] = (
     ((Enum,), attrgetter("value")),
     ((set, frozenset), list),
 )
-"""Types of the standard library, and how their values are converted."""
+"""By type of the standard library: the function that converts its values."""
 
 
 class PlainValues:
-    """Converts values to what JSON can represent."""
+    """Converts values to values that JSON can represent."""
 
     def __init__(self) -> None:
         self.n_reprs = 0
@@ -142,8 +142,7 @@ class CsvTable:
     """A CSV table: number, status and error of each row, then its value.
 
     If the first value is a table row (`columns_of`), each of its parts has a column. Parts without a column are written
-    as
-    JSON in the last one, `value`.
+    as JSON in the last one, `value`.
     """
 
     def __init__(self, file: TextIO, values: PlainValues, first: Any) -> None:

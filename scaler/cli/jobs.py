@@ -65,17 +65,17 @@ COLUMNS = (
 SHOWN_FAILURES = 20
 
 GOODBYE_SECONDS = 2.0
-"""The longest wait for the end of the connection, without which the scheduler would log that it was lost."""
+"""The longest wait for the connection to end in order. Otherwise the scheduler would log a lost connection."""
 
 NO_SCHEDULER_SECONDS = 10.0
 """The time to wait for a scheduler that does not answer."""
 
 SECONDS_MOST = 1e9
-"""The most seconds of `--timeout`."""
+"""The largest value of `--timeout`, in seconds."""
 
 NEEDS_SCHEDULER = "{} needs a scheduler: name its address before it{}"
 OPTIONS_OF = {"start": "results", "timeout": "wait", "format": "export", "force": "export"}
-"""The command to which each option belongs, by the name of the option."""
+"""By option: the command to which it belongs."""
 
 
 def make_parser() -> argparse.ArgumentParser:

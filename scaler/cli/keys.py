@@ -57,7 +57,10 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     new = commands.add_parser("new", help="create the keys of a scheduler, before it is started")
     new.add_argument(
-        "addresses", metavar="ADDRESS", nargs="+", help="its address, further addresses, and its monitor's if on TCP"
+        "addresses",
+        metavar="ADDRESS",
+        nargs="+",
+        help="the addresses of the scheduler, and of its monitor if on TCP",
     )
     allow = commands.add_parser("allow", help="create a key, and print the path of its file")
     allow.add_argument("name", metavar="NAME", help="the owner of the key, as lists and logs show it")

@@ -1,4 +1,4 @@
-"""The common part of the commands: options from the table of their process, and errors for bad ones."""
+"""The common part of the commands: options from the settings table of a process, and errors for bad options."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def new_parser(name: str, description: str, epilog: str, **more: Any) -> argpars
 def read_settings(parser: argparse.ArgumentParser, kind: type[S], argv: Sequence[str] | None) -> S:
     """Return the settings from the command line, the environment and the file.
 
-    A bad value ends the command with exit code 2 and one sentence.
+    A bad value ends the command with exit code 2 and an error of one sentence.
     """
     given = {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
     try:

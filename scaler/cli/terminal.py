@@ -65,7 +65,7 @@ def interrupt_ends_process() -> Iterator[None]:
 
 
 def drop_output() -> None:
-    """Discard output that cannot be written, because Python would try to write it again when the program ends."""
+    """Discard unwritten output, because Python would try to write it again when the program ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -89,8 +89,7 @@ def say_table(columns: Sequence[TableColumn], lines: Iterable[Sequence[str]]) ->
     """Print lines under the titles of their columns.
 
     In a terminal, no line is longer than the terminal is wide: long texts are shortened, and then columns with a rank
-    are
-    left out. Elsewhere, such as in a pipe, the table is complete.
+    are left out. Elsewhere, such as in a pipe, the table is complete.
     """
     from scaler.monitor.top.text import CUT, cut, fit, width_of  # noqa: PLC0415 - few commands print a table
 

@@ -1,9 +1,9 @@
 """ChildProcess: starts a child process, sends its settings, waits until it is ready, and ends it.
 
 A child is a fresh interpreter that runs `scaler.cluster.child`. It never imports the program that started it, so a
-script needs no `__main__` guard. Its settings arrive on its standard input, which stays open as its lifeline: when that
-ends, the parent has ended, and the child ends too. On another pipe it reports that it runs Python, that it is ready,
-and an error for which it ends.
+script needs no `__main__` guard. Its settings arrive on its standard input. This pipe stays open as its lifeline: it
+closes when the parent ends, and then the child ends too. On another pipe the child reports that it runs Python, that it
+is ready, and an error for which it ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ START_SECONDS = 30.0
 """The most time in which a child starts; a loaded machine needs some seconds."""
 
 UNUSUAL_SECONDS = 5.0
-"""The most time until the first line of Python, if the name of the program is not that of a Python interpreter."""
+"""The most time until the first line from Python, if the program is not named like a Python interpreter."""
 
 STOP_SECONDS = 5.0
 
@@ -37,7 +37,7 @@ AGENT = "scaler_cluster"
 """The child that runs workers."""
 
 PRIVATE = "private"
-"""Tells a restarted scheduler that its socket's folder was created for the first one, and is removed at its end."""
+"""Tells a restarted scheduler that its socket is in a folder created for the first scheduler, to remove at the end."""
 
 
 class StartError(RuntimeError):
@@ -93,7 +93,7 @@ class _Reports:
 class RunningProcess:
     """The process behind a `ChildProcess`. Its keeper may replace it by another one (`keeper.py`).
 
-    The finalizer and the keeper hold this instead of the `ChildProcess`, so that that can be collected.
+    The finalizer and the keeper hold this object and not the `ChildProcess`, which can therefore be collected.
     """
 
     all: ClassVar[weakref.WeakSet[RunningProcess]] = weakref.WeakSet()
@@ -106,7 +106,7 @@ class RunningProcess:
         """
         self.title = title
         self.lock = threading.RLock()
-        """reentrant, because a garbage collection may end this process at any point of its own thread"""
+        """reentrant, because a garbage collection in the thread that holds the lock may end this process"""
         self.is_ending = False
         self.stop_seconds = STOP_SECONDS
         self.is_kept = False
@@ -129,7 +129,9 @@ class RunningProcess:
         return os.getpid() != self._owner_pid
 
     def leave_to_parent(self) -> None:
-        """Close this forked process's copy of the lifeline, which would keep the child alive after its parent."""
+        """Close this forked process's copy of the lifeline, which would keep the child alive after the end of its
+        parent.
+        """
         self._hang_up()
 
     def restart(self, settings: str) -> None:
@@ -157,10 +159,10 @@ class RunningProcess:
         return process
 
     def wait_for_python(self) -> None:
-        """Wait for the first line of Python, because another program would not read settings.
+        """Wait for the first line from Python. Another program would not read settings.
 
         Raises:
-            StartError: if the program ends without it, or takes too long.
+            StartError: if the program ends without that line, or takes too long.
         """
         try:
             if self.reports.next(START_SECONDS if _has_usual_name() else UNUSUAL_SECONDS) is not None:
@@ -172,7 +174,7 @@ class RunningProcess:
         raise StartError(_about_program(self.title, how))
 
     def configure(self, settings: str) -> None:
-        """Write settings to its standard input. If it has died, `wait_ready` or the keeper reports that."""
+        """Write settings to its standard input. If the process has died, `wait_ready` or the keeper reports that."""
         data = settings.encode()
         _write(self.process, b"%d\n%b" % (len(data), data))
 

@@ -28,8 +28,8 @@ class Cluster(ChildProcess):
 
     Args:
         address: the address of the scheduler.
-        n_workers: how many tasks run at once; None: one for each name, or as many as the engine says, or one for each
-            core.
+        n_workers: how many tasks run at once; None: one for each name in `worker_names`, or the number of tasks that
+            the engine runs at once, or one for each core.
         worker_names: a name for each worker.
         key_file: the file with the key for a scheduler on TCP; None: the one that is found (docs/howto/keys.md).
         trust_users: the users who may run the scheduler at an ipc:// address besides this user and root: names or uids.

@@ -1,11 +1,11 @@
 """Keeper: restarts the agent or the scheduler of a local cluster when it dies, at most three times a minute.
 
-Its thread only waits for the end of the process. A cluster that ends in order (exit code 0) is not restarted, nor is
-one
-whose settings keep it from starting (exit code 78): clients then fail with the error that it has reported. When the
-keeper gives up on a scheduler of this program, or on its last cluster, it fails the clients of this program there.
+Its thread only waits for the end of the process. A process that ends in order (exit code 0) is not restarted. If its
+settings keep it from starting (exit code 78), it is not restarted either, and clients fail with the error that it has
+reported. When the keeper gives up, it fails the clients of this program that are left without the scheduler or without
+any cluster.
 
-It does not hold the `Cluster` or the `Scheduler`, which ends its process when it is collected.
+The keeper does not hold the `Cluster` or the `Scheduler`, because their processes end when they are collected.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _clusters: Counter[str] = Counter()
 
 
 def keep(running: RunningProcess, config: ClusterConfig) -> None:
-    """Restart the agent when it dies, until it is ended."""
+    """Restart the agent whenever it dies, until it is ended in order."""
     _clusters[config.address] += 1
     _start(running, config, "agent")
 
 
 def keep_scheduler(running: RunningProcess, config: SchedulerConfig) -> None:
-    """Restart the scheduler at its address when it dies, until it is ended."""
+    """Restart the scheduler at its address whenever it dies, until it is ended in order."""
     _start(running, config, "scheduler")
 
 
@@ -95,13 +95,13 @@ def _give_up(address: str, part: str, why: str, code: int, error: str = "") -> N
     """
     text = f"the local cluster for {address} is lost: {why}, the last time with {how_it_ended(code)}"
     memory = "; SIGKILL most often means that the machine ran out of memory" * (code == -signal.SIGKILL)
-    text += f": {error}" if error else f". The log of the cluster says why{memory}. Fix that, then create a new one"
+    text += f": {error}" if error else f". The log of the cluster says why{memory}. Fix the cause and create a new one"
     logger.critical(text)
     _fail_clients(address, part, text)
 
 
 def _fail_clients(address: str, part: str, text: str) -> int:
-    """Fail the clients of this program that have no other cluster at this scheduler. Return their number."""
+    """Fail the clients of this program at this address, unless they have another cluster there. Return their number."""
     if part == "agent" and not (address in schedulers and _clusters[address] == 1):
         return 0
     return fail_links(address, partial(WorkerDiedError, text))

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 
 NO_SILENCE_SECONDS = 86_400.0
-"""A time-out that is never reached: a task that holds the interpreter silences all threads at once."""
+"""A time-out that is never reached: a task that holds the interpreter lock silences all threads at once."""
 
 
 Started: TypeAlias = Callable[[], None]
@@ -55,7 +55,10 @@ class _Part:
             self.has_started.set_exception(error)
 
     def end(self) -> None:
-        """End the thread in order. Idempotent. It sends a byte, because a copy in a forked process hides a close."""
+        """End the thread in order. Idempotent.
+
+        A byte is sent to the thread. It would not notice that its lifeline is closed if a forked process had a copy.
+        """
         if self._ours.fileno() == -1:
             return
         with contextlib.suppress(OSError):

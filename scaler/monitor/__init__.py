@@ -1,5 +1,6 @@
-"""The viewers of a scheduler: what they receive from it, what they derive from that, and how they show it.
+"""The viewers of a scheduler: they receive its monitor stream, derive rates and verdicts from it, and show them.
 
-Commands and child processes start them, and `scaler_scale` uses them. `subscriber` receives the stream, `model` keeps
-the state, and `top`, `ui`, `metrics`, `report` and `trace` show it. Viewers change nothing in the cluster.
+Commands and child processes start viewers, and `scaler_scale` uses parts of them. `subscriber` receives the stream,
+`model` keeps the state, and `top`, `ui`, `metrics`, `report` and `trace` show it. Viewers change nothing in the
+cluster.
 """

@@ -1,6 +1,6 @@
-"""Columns: the one table of what is shown of workers and hosts, how rows are sorted, and how they are filtered.
+"""Columns: the table of the values that are shown for workers and hosts, and how rows are sorted and filtered.
 
-The terminal draws it, and the page receives its headings and units.
+The terminal draws the columns; the page in the browser receives their headings and units.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from scaler.monitor import units
 from scaler.monitor.model.workers import SEEN_SECONDS, WorkerView
 
 SHARE, BYTES, COUNT, LAG, TEXT = "share", "bytes", "count", "lag", "text"
-"""Units: permille of a core, bytes, things, microseconds, and texts."""
+"""The units of values: permille of a core, bytes, numbers of things, microseconds, and texts."""
 _SCALES = {SHARE: 1e3, LAG: 1e6}
-"""Divisors by which the page gets cores and seconds."""
+"""By unit: the divisor that turns a value into cores or seconds, for the page."""
 
 
 class ViewRow(NamedTuple):
@@ -39,11 +39,11 @@ class ViewRow(NamedTuple):
 
 @dataclass(frozen=True)
 class TableField:
-    """One column. Numbers are sorted with the largest first, names from A."""
+    """One column. Rows are sorted by numbers from the largest, and by names from A."""
 
     name: str
     key: str
-    """the key that sorts by it"""
+    """the key to press to sort by this column"""
     title: str
     """the title in the terminal"""
     heading: str
@@ -57,7 +57,7 @@ class TableField:
     combine: Callable[[Iterable[Any]], Any] = sum
 
     def of(self, row: ViewRow) -> Any:
-        """Return the value of a row."""
+        """Return the value of a row: of a worker, or combined from the workers of a host; None if it is unknown."""
         if len(row.workers) == 1:
             return self.value(row.workers[0])
         values = map(self.value, row.agents if self.of_agent else row.workers)
@@ -89,7 +89,9 @@ def _agent_cpu(worker: WorkerView) -> int | None:
 
 
 def _lag_us(worker: WorkerView) -> int | None:
-    """Return the lag of a worker: at least the time since its last message, if that is long."""
+    """Return the lag of a worker; if its agent is silent for more than `SEEN_SECONDS`, at least the length of the
+    silence.
+    """
     seen_seconds = worker.seen_seconds
     return max(worker.agent.lag_us, round(1e6 * seen_seconds) if seen_seconds > SEEN_SECONDS else 0) or None
 
@@ -138,7 +140,7 @@ def host_rows(workers: Iterable[WorkerView], stuck: Iterable[object]) -> list[Vi
 
 
 def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[ViewRow]:
-    """Return rows sorted by a column, stably; rows without a value are last in both directions."""
+    """Return rows sorted by a column. Rows without a value are last in both directions."""
     by_name = sorted(rows, key=lambda row: units.natural(row.name))
     if sort == NAME.name:
         return by_name[::-1] if is_reversed else by_name
@@ -149,6 +151,8 @@ def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[View
 
 
 def matches(wanted: str, texts: Iterable[str]) -> bool:
-    """Return whether one of the texts contains `wanted`, ignoring case; with `!` in front, whether none does."""
+    """Return whether one of the texts contains `wanted`, ignoring case; if `wanted` starts with `!`, whether no text
+    does.
+    """
     needle = wanted.removeprefix("!").casefold()
     return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

@@ -1,7 +1,7 @@
 """Discovery: finds the monitor stream of a scheduler.
 
-Used by the subscriber before each connection. In a folder that all users share, anyone may create a socket first. A
-socket of an untrusted user is refused here, and the connection itself is checked again when it is made.
+The subscriber calls it before each connection. In a folder that all users share, any user may create a socket first.
+The socket of an untrusted user is refused here. The connection checks the user again when it is made.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ FOLDER = Path("/tmp")  # noqa: S108 - as in existing commands; the listener is c
 
 
 def find(endpoint: Endpoint) -> Endpoint:
-    """Return the address of the monitor stream, given that or the address of its scheduler.
+    """Return the address of the monitor stream.
+
+    Args:
+        endpoint: the address of the stream, or of its scheduler.
 
     Raises:
-        ConfigError: if the address cannot be one, or an untrusted user listens there.
+        ConfigError: if no program can listen at such an address, or an untrusted user listens there.
     """
     check_reachable(endpoint)
     for candidate in (endpoint.monitor, endpoint):
@@ -85,8 +88,8 @@ def _not_allowed(place: Endpoint) -> ConfigError:
 
 
 def _is_listening(place: Endpoint) -> bool:
-    """Return whether a process listens at a socket. A scheduler that is killed leaves its file behind, and the next one
-    with that port may have its stream elsewhere.
+    """Return whether a process listens at a socket. A scheduler that was killed leaves its socket file behind, and its
+    successor at the same port may use another file.
 
     Raises:
         ConfigError: if this user may not connect, or does not trust the user who listens.

@@ -1,8 +1,8 @@
 """Metrics: the state of a cluster in the text format of Prometheus.
 
-Created from the model at each scrape, without state of its own. While the scheduler is silent, `scaler_up` is 0 and
-there are no other metrics, so that graphs have gaps instead of old values. Names follow the conventions of Prometheus:
-base units, and counters end in `_total`. The number of rows is bounded.
+Each scrape is made from the model. While the scheduler is silent, `scaler_up` is 0 and the metrics of the cluster are
+left out, so that graphs have gaps instead of old values. Names follow the conventions of Prometheus: base units, and
+counters end in `_total`. The number of rows is bounded.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from scaler.wire.messages.monitor import StateFunction, StateScheduler
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 WORKERS_MOST = 2_000
-"""Workers with rows of their own; `scaler_workers` counts all."""
+"""The most workers with rows of their own; `scaler_workers` counts all."""
 NAMES_MOST = 256
-"""Functions, clients and kinds of failures with rows of their own."""
+"""The most functions, clients and kinds of failures with rows of their own."""
 _ENDS = ("success", "failed", "canceled", "other")
 _WORKER_LABELS = ("agent", "host", "worker")
 
@@ -33,7 +33,7 @@ def exposition(model: Model, now: float) -> bytes:
     """Return all metrics, in the text format of Prometheus.
 
     Args:
-        now: seconds, by the clock that the model was given.
+        now: the present time in seconds, by the clock of the model's messages.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Scrape(model, now))
@@ -141,7 +141,9 @@ def _names(function: StateFunction) -> tuple[str, str]:
 
 
 def _buckets(counts: Iterable[int]) -> tuple[list[tuple[str, float]], int]:
-    """Return cumulative counts of runs by their upper limits in seconds, for a histogram, and their number."""
+    """Return the buckets of a histogram (upper limits in seconds, and cumulative counts of runs) and the number of
+    runs.
+    """
     below = 0
     buckets: list[tuple[str, float]] = []
     for number, amount in enumerate(counts):

@@ -1,7 +1,7 @@
 """Record: receives the monitor stream for some seconds and writes a trace of it.
 
-Used by `scaler_top --trace`, and as a separate process by `Client.trace`, so that it does not slow down the user's
-program. A signal ends it early, in order: what was received is written.
+`scaler_top --trace` calls it. `Client.trace` runs it as a separate process, so that it does not slow down the user's
+program. After a signal it still writes what it has received.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from scaler.process.interpreter import unblock_signals
 
 LOOK_SECONDS = 0.2
 LAST_SECONDS = 1.3
-"""The wait after a signal, for the next message, which has the last tasks: there is one each second."""
+"""The wait after a signal for the message with the last tasks. The scheduler sends one each second."""
 GRAPHS_SECONDS = 3.0
-"""The wait after a signal for missing nodes of known graphs."""
+"""The wait after a signal for the missing nodes of known graphs."""
 STARTED = "the recording has started"
 
 
@@ -59,7 +59,7 @@ def record(
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[list[float]]:
-    """Make SIGINT and SIGTERM set an end time. Without effect outside of a main thread."""
+    """Make SIGINT and SIGTERM set an end time. Outside of the main thread, this does nothing."""
     ended = [float("inf")]
 
     def end(*_signal: object) -> None:

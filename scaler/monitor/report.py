@@ -1,4 +1,4 @@
-"""The model as plain data, for programs: `scaler_top --once --json` prints it. Ids are hex."""
+"""The model as plain data, for programs: `scaler_top --once --json` prints it. Ids are hexadecimal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scaler.monitor.model.workers import WorkerView, percentile_us
 
 
 def report(model: Model, now: float) -> dict[str, Any]:
-    """Return the present state. Unknown values are None."""
+    """Return the present state of a model. Unknown values are None."""
     found = verdict(model, now)
     state = model.scheduler
     return {

@@ -34,11 +34,11 @@ from scaler.wire.messages.monitor import StateHead
 
 PAUSE_SECONDS = 0.5
 PAUSE_SECONDS_MOST = 2.0
-"""The time to wait for a connection before the next attempt grows up to this limit."""
+"""The longest wait for a connection before the next attempt. The wait grows with each attempt."""
 _READY, _LOST = int(zmq.EVENT_HANDSHAKE_SUCCEEDED), int(zmq.EVENT_DISCONNECTED)
 _CONNECTED, _NO_LISTENER = int(zmq.EVENT_CONNECTED), int(zmq.EVENT_CLOSED)
 _CONNECT_MS = 200
-"""The longest wait for a socket of this machine, where the system connects or refuses at once."""
+"""The longest wait for the connection to a socket of this machine. The system normally connects or refuses at once."""
 _POLLIN = int(zmq.POLLIN)
 
 
@@ -124,8 +124,8 @@ class Subscriber:
     def refusal(self) -> str:
         """The reason for which the scheduler refuses this subscriber; empty if it accepts it.
 
-        After the first connection, only a refusal by the scheduler itself counts, because another program may have
-        taken the address for some time.
+        After the first connection, only a refusal by the scheduler itself counts: another program may use the address
+        for a while.
         """
         is_known = self._keyring.is_refused_by_scheduler or not self._was_connected
         return self._keyring.refusal if is_known and not self.is_connected else ""
@@ -165,7 +165,9 @@ class Subscriber:
         self._topics = wanted
 
     def fileno(self) -> int:
-        """Return the descriptor of the current socket, which is readable when there may be messages. It changes."""
+        """Return the descriptor of the socket, which is readable when there may be messages. A reconnection changes
+        it.
+        """
         return int(self._socket.getsockopt(zmq.FD))
 
     def receive(self) -> list[News]:

@@ -19,7 +19,9 @@ from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 TASKS_MOST = 100_000
 GRAPHS_MOST = 50
 JITTER_US = 100_000
-"""The most overlap of consecutive runs: a run ends when its result arrives, and several results arrive at once."""
+"""The longest overlap of two runs that is only inaccurate: a run ends when its result arrives, and several results may
+arrive at once.
+"""
 TOPICS = frozenset({"tasks", "graphs"})
 RUNS, WAITS = 1, 2
 """The two groups of lanes, which the format calls processes."""
@@ -172,7 +174,7 @@ class Trace:
 
 
 class _Lanes:
-    """A lane for each worker, and further ones for overlapping runs, of which one waits for nested tasks."""
+    """A lane for each worker, and further lanes for runs that overlap because one of them waits for nested tasks."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -19,7 +19,7 @@ _WAITS_FOR: dict[str, str] = {
     vocabulary.TURN: "its turn",
     vocabulary.INPUTS: "other tasks",
 }
-"""by reason: what tasks that are not assigned wait for"""
+"""what unassigned tasks wait for, by reason"""
 _THOUSANDS = ("", "k", "M", "G", "T", "P")
 _BYTES = ("b", "k", "m", "g", "t", "p")
 

@@ -1,5 +1,5 @@
-"""Scaling: decides how many workers there should be, and runs the commands that start clusters and drains clusters.
+"""Scaling: decides how many workers there should be, and starts and drains clusters accordingly.
 
-The command `scaler_scale` runs `program`, which receives the monitor stream. `plan` decides, and `clusters` starts and
-ends clusters by the user's command.
+The command `scaler_scale` runs `program`, which receives the monitor stream. `plan` decides, and `clusters` starts
+clusters by the user's command and drains them.
 """

@@ -1,4 +1,5 @@
-"""Clusters: those that were started here, by a command of the user, and those whose `scaler_scale` has ended.
+"""Clusters: the clusters that this `scaler_scale` has started by the user's command, or taken over from one that has
+ended.
 
 The workers of a cluster get their names from the environment, so they are recognised on any machine. The names start
 with the name of their owner (`scaling_client.py`). A command runs for as long as its cluster. The scheduler asks a
@@ -25,9 +26,9 @@ WORKER_NAMES = "SCALER_WORKER_NAMES"
 SEEN_SECONDS = 2.0
 """The most time between the connection of a cluster's workers and their report to this program."""
 RESEND_SECONDS = 5.0
-"""The time after which a drain is requested again from a cluster that does not drain."""
+"""The time after which the drain of a cluster that does not drain is requested again."""
 GONE_SECONDS = 10.0
-"""The time without its workers, or without its owner, after which a cluster is lost."""
+"""The time after which a cluster without connected workers, or an owner without a connection, counts as lost."""
 _PLACES = ("address", "names", "n")
 
 
@@ -37,18 +38,18 @@ class _Cluster:
     since: float
     """when it was started, or taken over"""
     process: subprocess.Popen[bytes] | None = None
-    """None: started by another `scaler_scale`"""
+    """the command; None if another `scaler_scale` started it"""
     seen_at: float = -math.inf
     """when its workers were last connected"""
     requested_at: float = -math.inf
     is_leaving: bool = False
     is_terminated: bool = False
-    """whether its command was ended while it had no workers"""
+    """whether its command was terminated while it had no workers"""
 
     def is_gone(self, now: float) -> bool:
-        """Return whether a draining cluster without workers may be ended by its command.
+        """Return whether the command of a draining cluster without workers may be terminated.
 
-        A cluster that has never been seen may have connected just now, and work.
+        Workers may have connected and got tasks a moment ago, before the monitor stream reports them.
         """
         return self.process is None or now >= max(self.requested_at + SEEN_SECONDS, self.seen_at + GONE_SECONDS)
 
@@ -75,9 +76,9 @@ class Clusters:
         self._command, self._address, self._each, self._owner = command, address, each, owner
         self._clusters: dict[str, _Cluster] = {}
         self._left: set[str] = set()
-        """workers of ended commands, for as long as the scheduler still reports them"""
+        """workers of ended clusters that the scheduler still reports"""
         self._missing: dict[str, float] = {}
-        """owners of connected clusters that are not connected themselves, and since when"""
+        """owners that are not connected while workers of their clusters are, and since when"""
         self._numbers = count(1)
         self._arguments(["name"] * each)
 
@@ -142,7 +143,7 @@ class Clusters:
         return new
 
     def drain(self, name: str) -> None:
-        """Drain a cluster: it ends after its running tasks."""
+        """Drain a cluster: it ends when its running tasks have ended."""
         self._clusters[name].is_leaving = True
 
     def drain_all(self) -> None:
@@ -151,7 +152,9 @@ class Clusters:
             cluster.is_leaving = True
 
     def send_drains(self, workers: Iterable[WorkerView], now: float) -> None:
-        """Request the drain of leaving clusters. A cluster whose workers never connected is ended by its command."""
+        """Request the drain of draining clusters from the scheduler. Terminate the command of a cluster without
+        workers.
+        """
         present = self._present(workers)
         for name, cluster in self._clusters.items():
             its_workers = present.get(name, ())
@@ -167,20 +170,23 @@ class Clusters:
                 cluster.terminate()
 
     def reset_absences(self, now: float) -> None:
-        """Restart the time-outs of absent workers and owners, after a time in which the state was unknown."""
+        """Restart the time-outs of absent workers and owners, after a time without reliable news."""
         self._missing.clear()
         for cluster in self._clusters.values():
             if cluster.seen_at > -math.inf:
                 cluster.seen_at = now
 
     def terminate(self) -> None:
-        """End draining clusters by their commands while no scheduler answers, except those that may still work."""
+        """Terminate the commands of draining clusters while no scheduler answers.
+
+        A cluster that has had workers and whose drain was requested is left alone: it may still run tasks.
+        """
         for cluster in self._clusters.values():
             if cluster.is_leaving and (cluster.process is None or -math.inf in (cluster.requested_at, cluster.seen_at)):
                 cluster.terminate()
 
     def kill(self) -> None:
-        """Kill all commands, and forget clusters of others."""
+        """Kill all commands, and forget the clusters that another `scaler_scale` started."""
         for name, cluster in list(self._clusters.items()):
             if cluster.process is None:
                 del self._clusters[name]
@@ -188,7 +194,7 @@ class Clusters:
                 cluster.process.kill()
 
     def ended(self, now: float) -> list[tuple[str, int, bool]]:
-        """Return and forget ended clusters: name, exit code of the command or 0, and whether it was to leave."""
+        """Remove and return ended clusters: name, exit code of the command or 0, and whether it was draining."""
         ended = []
         for name, cluster in list(self._clusters.items()):
             if cluster.process is None:
@@ -203,14 +209,14 @@ class Clusters:
         return ended
 
     def staying(self, workers: Iterable[WorkerView]) -> list[WorkerView]:
-        """Return the workers that are not about to leave, of all clusters."""
+        """Return the workers that are not draining, also those of foreign clusters."""
         workers = list(workers)
         self._left &= {worker.name for worker in workers}
         leaving = self._left.union(*(each.names for each in self._clusters.values() if each.is_leaving))
         return [worker for worker in workers if worker.name not in leaving and not worker.agent.is_leaving]
 
     def look(self, workers: Iterable[WorkerView]) -> list[ScaledCluster]:
-        """Return the clusters that are not to leave, and whether their workers have tasks."""
+        """Return the state of the clusters that are not draining."""
         present = self._present(workers)
         return [
             ScaledCluster(name, each.since, len(present.get(name, ())), any(map(_has_work, present.get(name, ()))))

@@ -1,7 +1,7 @@
 """Plan: decides when to start a cluster and when to drain one. Sans I/O: it is given the state, and returns decisions.
 
-It never drains a cluster with tasks, nor more than the demand leaves over. To avoid oscillation, a shortage must last
-for some time, started clusters count before they connect, and only clusters that were idle for long are drained.
+It drains only clusters that have no tasks and whose workers exceed the demand. To avoid oscillation, a shortage must
+last for some time, started clusters count before they connect, and only clusters that were idle for long are drained.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class Plan:
         self._sizes: dict[str, int] = {}
         """the number of workers of each idle cluster"""
         self._seen: set[str] = set()
-        """clusters that have been connected; while they have no workers, these are expected back"""
+        """clusters whose workers have been connected; if these are missing now, they are expected to reconnect"""
 
     def target(self, wanted: int) -> int:
-        """Return how many workers there should be, if `wanted` could be used."""
+        """Return how many workers there should be, if the tasks could use `wanted`."""
         return max(self._bounds.least, min(self._bounds.most, wanted))
 
     def decide(self, now: float, wanted: int, workers: int, clusters: Collection[ScaledCluster]) -> Decision:
@@ -83,9 +83,9 @@ class Plan:
 
         Args:
             now: monotonic seconds.
-            wanted: the number of workers that could be used.
-            workers: the number of connected workers, also of clusters of others, without leaving ones.
-            clusters: those of this `scaler_scale`, without leaving ones.
+            wanted: the number of workers that the tasks could use.
+            workers: the number of connected workers that are not draining, also those of foreign clusters.
+            clusters: the clusters of this `scaler_scale` that are not draining.
         """
         each = self._bounds.each
         self._update(now, clusters)
@@ -118,7 +118,7 @@ class Plan:
         self._sizes = {name: each.workers for name, each in idle.items()}
 
     def _left_over(self, now: float, spare: int) -> list[str]:
-        """Return idle clusters whose workers are not needed, those idle for longest first."""
+        """Return the idle clusters that `spare` workers suffice to drain, those idle for longest first."""
         drained = []
         for name, since in sorted(self._idle_since.items(), key=lambda item: item[1]):
             if now - since >= self._bounds.idle_seconds and self._sizes[name] <= spare:

@@ -1,6 +1,6 @@
-"""ClusterPool: the capabilities of the clusters of one command, and how many of their workers could be used.
+"""ClusterPool: the capabilities of the clusters of one command, and how many of their workers the tasks could use.
 
-It is given all tasks and workers, and ignores tasks that its clusters cannot run: another `scaler_scale` may start
+It receives all tasks and workers, and ignores tasks that its clusters cannot run: another `scaler_scale` may start
 clusters for them. Sans I/O.
 """
 
@@ -18,7 +18,7 @@ class ClusterPool:
 
     Args:
         each: the number of workers of a cluster.
-        capabilities: those of a cluster.
+        capabilities: the capabilities of a cluster.
         is_only_asked: whether tasks that request no capabilities are ignored.
     """
 
@@ -28,7 +28,7 @@ class ClusterPool:
         self._is_only_asked = is_only_asked
 
     def look(self, wanted: Mapping[str, int], workers: Sequence[WorkerView]) -> tuple[int, int]:
-        """Return how many workers of such clusters could be used, and how many there are.
+        """Return how many workers of these clusters the tasks could use, and how many are connected.
 
         Args:
             wanted: how many tasks should run at once, by the capabilities that they request.
@@ -48,7 +48,7 @@ class ClusterPool:
         return _has(dict(from_text(worker.agent.capabilities)), self._capabilities)
 
     def _at_once(self, amounts: Mapping[str, int]) -> int:
-        """Return how many tasks that request these amounts one cluster runs at once."""
+        """Return how many tasks that request these amounts of capabilities one cluster runs at once."""
         if not _has(self._capabilities, amounts):
             return 0
         return min([self._each, *(self._capabilities[name] // each for name, each in amounts.items() if each)])
@@ -58,7 +58,7 @@ class ClusterPool:
 
 
 def from_asked(text: str) -> tuple[tuple[str, int], ...]:
-    """Return requested capabilities from their text, such as `gpu=1,memory=1024`; 0 requires presence only."""
+    """Return requested capabilities from their text, such as `gpu=1,memory=1024`. Amount 0 requests presence only."""
     parts = [part.rpartition("=") for part in text.split(",")]
     return tuple((name, int(amount)) for name, _, amount in parts if name and amount.isdecimal())
 

@@ -89,7 +89,7 @@ class ScaleProgram:
             self._model.take(news, now)
         if self._subscriber.problem not in ("", self._problem):
             self._problem = self._subscriber.problem
-            self._say(f"no messages of the scheduler: {self._problem}")
+            self._say(f"no messages from the scheduler: {self._problem}")
         if self._model.restarts != restarts:
             self._say(f"the scheduler was restarted; its workers have {RESTART_SECONDS:.0f} s to reconnect")
             self._hold_until = now + RESTART_SECONDS
@@ -133,11 +133,11 @@ class ScaleProgram:
     def _take_over(self, now: float) -> None:
         model, head = self._model, self._model.heads["clients"]
         labels = [client.label for client in model.clients.values()]
-        if head.shown < head.total and len(owners_in(labels)) == len(labels):  # owners come first: may be incomplete
+        if head.shown < head.total and len(owners_in(labels)) == len(labels):  # owners are listed first
             return
         workers = [worker for worker in model.workers if self._pool.may_have(worker)]
         for name in self._clusters.adopt(workers, labels, now):
-            self._say(f"{name} has lost the scaler_scale that started it: taken over")
+            self._say(f"took over {name}: the scaler_scale that started it is lost")
 
     def _decide(self, now: float) -> None:
         model = self._model
@@ -163,7 +163,7 @@ class ScaleProgram:
     def _print_waiting(self, now: float, clusters: Sequence[ScaledCluster]) -> None:
         waiting = {each.name for each in clusters if not each.workers and now - each.started_at >= WAITING_SECONDS}
         for name in sorted(waiting - self._waiting):
-            self._say(f"{name} waits: its command runs, and no worker has connected; in a queue it keeps its place")
+            self._say(f"{name} is waiting: no worker of its command has connected; in a queue, it keeps its place")
         self._waiting = waiting
 
     def _reason(self, wanted: int, connected: int) -> str:

@@ -1,7 +1,7 @@
 """ScalingClient: the client that identifies a running `scaler_scale` to the scheduler, and requests drains of clusters.
 
-The label of the client is also the prefix of the names of its clusters. So another `scaler_scale` sees which clusters
-have lost theirs. It never waits for the scheduler.
+The label of the client is also the prefix of the names of its clusters. Other `scaler_scale` programs thus recognise
+clusters whose owner is no longer connected. The client never waits for the scheduler.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ScalingClient:
         return LinkThread(self._endpoint, client_id, TIMEOUT_SECONDS, HEARTBEAT_SECONDS, label=self.name)
 
     def request_drain(self, workers: Iterable[str]) -> None:
-        """Request the drain of the clusters of these workers. Repeat the request until they drain."""
+        """Request the drain of the clusters of these workers. Callers repeat the request until the clusters drain."""
         self.look()
         asked = leave(workers)
         asked.add_done_callback(_log_refusal)

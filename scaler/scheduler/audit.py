@@ -22,7 +22,7 @@ from scaler.texts import NAME_CHARACTERS, printable
 LINES_PER_SECOND, BURST_SECONDS = 10.0, 2.0
 """The most lines per second of one address, or of one owner if the address is unknown; further lines are counted."""
 STRANGERS_PER_SECOND, KNOWN_PER_SECOND = 100.0, 1000.0
-"""The most lines per second about all refused unauthenticated peers, and about all others."""
+"""The most lines per second about all refused peers without an owner, and about everything else."""
 REMEMBERED = 1024
 """The number of addresses whose lines are counted; the least recently seen is forgotten first."""
 NETWORK_BITS = 64
@@ -54,7 +54,7 @@ class _Group:
         self.sources: OrderedDict[str, _LineAllowance] = OrderedDict()
 
     def take(self, source: str) -> bool:
-        """Return whether a line of a source may be written; count the line if not."""
+        """Return whether a line of a source may be written; if not, count it as left out."""
         known = self.sources[source] = self.sources.pop(source) if source in self.sources else _LineAllowance()
         if len(self.sources) > REMEMBERED:
             self.lines.omitted += self.sources.popitem(last=False)[1].omitted
@@ -106,7 +106,7 @@ class AuditLog:
             logger.addHandler(self._handler)
 
     def say(self, event: str, source: str, /, **about: str) -> None:
-        """Write one line, unless its source or its group exceeds its limit. Refused peers without an owner are a group.
+        """Write one line, unless its source or its group exceeds its limit.
 
         Args:
             event: a word or two, such as `refused`.

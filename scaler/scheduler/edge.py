@@ -1,8 +1,8 @@
 """The scheduler's edge: turns bytes from the socket into batches for actors, and items of actors into bytes.
 
-It finds the session of a connection in the directory, and sends to sessions, and hellos to the acceptor. All input is
-untrusted: a message that cannot be read is counted, and its peer is asked for a new hello. Exceptions that a peer
-causes never reach the loop.
+It finds the session of a connection in the directory. It passes batches to sessions, and hellos to the acceptor. All
+input is untrusted: a message that cannot be read is counted, and its peer is asked for a new hello. Exceptions that a
+peer causes never reach the loop.
 """
 
 from __future__ import annotations
@@ -46,17 +46,19 @@ from scaler.wire.messages.worker import (
 logger = logging.getLogger(__name__)
 
 MESSAGES_PER_RECEIVE = 64
-"""The most messages received before the actors run: keeps batches moving under load."""
+"""The most messages received before the actors run, so that batches keep moving under load."""
 
 ITEMS_PER_RECEIVE = 8192
 """The approximate limit of items in these messages: as many as actors handle in one turn."""
 
 UNREAD_SECONDS = 0.25
-"""After this time, everything that had arrived on a broken connection counts as read, except a goodbye."""
+"""The time after which a broken connection is reported even while other peers send without a pause. By then, everything
+that had arrived on it counts as read, except a goodbye.
+"""
 FLOOD_SECONDS = 0.05
-"""How often to check for peers that send far more than is read, under load."""
+"""How often to check, under load, for peers that send far more than is read."""
 UNACKNOWLEDGED_SECONDS = 10.0
-"""With a closed window, a peer that acknowledges nothing for this time is treated as disconnected."""
+"""A peer with a closed window that acknowledges nothing for this time may get a new session."""
 
 _HELLOS = (Batch[ClientHello], Batch[WorkerHello])
 _GOODBYES = (Batch[ClientDisconnect], Batch[DisconnectRequest])
@@ -66,10 +68,12 @@ REMEMBERED = 1024
 """The number of unknown connections that are remembered; the one silent for longest is forgotten first."""
 
 MESSAGES_MOST = 64
-"""The most messages of a former peer in transit when it is asked for a new hello. With more, it is disconnected."""
+"""The most messages of a connection without a session, such as those in transit when a former peer is asked for a new
+hello. A connection that sends more is closed.
+"""
 
 FIRST_BYTES = 2 * 1024 * 1024 + HELD_MOST * (HELD_RUN.size + HELD_OWNER.size)
-"""The most bytes of a hello: 65,535 names of 32 bytes and the most runs fit into this size."""
+"""The most bytes of a hello: enough for 65,535 names of 32 bytes and the most runs."""
 
 
 class UnknownConnections:
@@ -118,7 +122,7 @@ class SchedulerEdge:
         """broken connections in the order of their detection, with their peers and the time of detection"""
         self._clock = tree.clock
         self._is_calm = False
-        """messages arrive one by one: checking for another one would cost as much as reading it"""
+        """whether messages arrive one by one: then checking for another one would cost as much as reading it"""
         self._look_at = 0.0
         self._kept_bytes = tree.config.kept_bytes
         self.received = tree.received
@@ -266,7 +270,7 @@ class SchedulerEdge:
         self._notify_jobs()
 
     def _has_left(self, connection: Connection, incoming: Direction, batches: Sequence[Batch[Any]]) -> bool:
-        """Pass a late goodbye, from a lost connection, to the session of its peer. Return whether there is one."""
+        """Pass a late goodbye from a lost connection to the session of its peer. Return whether there is a goodbye."""
         peer = self._directory.former(connection)
         goodbyes = [batch for batch in batches if type(batch) in _GOODBYES]
         if peer is None or peer.incoming is not incoming:
@@ -276,7 +280,7 @@ class SchedulerEdge:
         return bool(goodbyes)
 
     def _drop(self, peer: Peer, error: Exception) -> None:
-        """Reset the session of a peer that sent an unreadable message, which must not be sent again."""
+        """Reset the session of a peer that sent an unreadable message, because the message must not be resent."""
         self.bad_messages += 1
         logger.debug("a message from %s cannot be read: %s", peer.connection.hex(), error)
         refusal = HelloRequest(f"a message from you cannot be read: {error}")
@@ -340,8 +344,8 @@ class SchedulerEdge:
                 self._check_unacknowledged(peer)
 
     def _check_unacknowledged(self, peer: Peer) -> None:
-        """Reset the session of a peer whose window is closed if it acknowledges nothing for `UNACKNOWLEDGED_SECONDS`,
-        and too much waits.
+        """Reset the session of a peer with a closed window, if it has acknowledged nothing for `UNACKNOWLEDGED_SECONDS`
+        and more bytes wait for it than the limit.
         """
         pipe, now = peer.pipe, self._clock()
         acknowledged, since = peer.window_closed
@@ -358,7 +362,9 @@ class SchedulerEdge:
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """Drop what waits for a disconnected peer if it exceeds the limit; its session is reset when it reconnects."""
+        """Drop the items that wait for a disconnected peer if they exceed the limit. Its session is reset when it
+        reconnects.
+        """
         if peer.is_invalid:
             peer.invalidate()  # drop what was put since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
@@ -383,7 +389,7 @@ class SchedulerEdge:
             self.undeliverable += 1
 
     def _give_up(self, peer: Peer, error: Exception) -> None:
-        """Reset the session of a peer to which items cannot be encoded. Other peers are not affected."""
+        """Reset the session of a peer for which items cannot be encoded. Other peers are not affected."""
         logger.error("items for %s cannot be encoded", peer.connection.hex(), exc_info=error)
         self._reset_session(peer, "the scheduler could not encode a message to you")
 
@@ -395,7 +401,9 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _report_broken(self, until: float) -> None:
-        """Report connections that broke before `until`, after all that arrived on them, such as a goodbye."""
+        """Report connections that broke before `until`. All messages that arrived on them, such as a goodbye, were read
+        before.
+        """
         while self._broken:
             connection, (peer, since) = next(iter(self._broken.items()))
             if since > until:
@@ -406,7 +414,7 @@ class SchedulerEdge:
                 self._disconnect(peer, "its connection broke", is_surely_closed=is_near)
 
     def probe(self, connections: Iterable[Connection]) -> list[Connection]:
-        """Find out which of these connections are lost, by sending to them. Return those that are not."""
+        """Find out which of these connections are lost, by sending to them. Return those that still work."""
         living = []
         for connection in connections:
             peer = self._directory.connected.get(connection)
@@ -433,7 +441,7 @@ class SchedulerEdge:
 
 
 def _uncounted(peer: Peer) -> list[Message]:
-    """Take what is sent first: messages without a number, then messages to resend."""
+    """Take and return the messages to send first: messages without a number, then messages to resend."""
     messages: list[Message] = []
     if peer.unnumbered:
         unnumbered, peer.unnumbered = peer.unnumbered, []

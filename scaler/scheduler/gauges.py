@@ -15,7 +15,7 @@ from scaler.process.meters import host_free_bytes
 
 LOOK_SECONDS = 0.1
 LOOKS_MOST = 100
-"""The number of measurements kept: those of the last ten seconds."""
+"""The number of measurements kept, enough for the last ten seconds."""
 
 
 class ProcessGauges:

@@ -56,7 +56,7 @@ class KeptJobs:
 
 
 def _holder(config: SchedulerConfig) -> Holder:
-    """Return the program for which this scheduler keeps jobs: itself, or the one whose local cluster it belongs to."""
+    """Return the program that holds the folder: this scheduler, or the program whose local cluster it belongs to."""
     if not config.keep_shared:
         at = "" if "*" in config.address else f"the scheduler at {config.address}, "
         return Holder(os.getpid(), f"{at}process {os.getpid()}")

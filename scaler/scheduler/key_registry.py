@@ -1,9 +1,9 @@
 """KeyRegistry: the keys that a scheduler accepts now, and the changes of their list.
 
-Called by the gates of the scheduler's sockets for each connection, and by its edge for each hello. It reads the list
-again when the file has changed. An editor may empty the file before it writes it: lines missing from the same file are
-removed only if they are still missing at the next check. While the list cannot be read, the last good one is used, and
-an error is logged each minute.
+The gates of the scheduler's sockets call it for each connection, and the edge for each hello. It reads the list again
+when the file has changed. An editor may empty the file before it writes it: keys missing from the same file are removed
+only if they are still missing at the next check. While the list cannot be read, the last good one is used, and an error
+is logged each minute.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class KeyRegistry:
         folder.drop_old_pairs()
 
     def admission_keys(self, *roles: str) -> AdmissionKeys:
-        """Return the lock of a socket that accepts keys of these roles."""
+        """Return the keys of a socket: the scheduler's own secret, and a check that admits only keys of these roles."""
         return AdmissionKeys(
             self._secret,
             lambda public, address: self._judge(public, address, roles),
@@ -160,7 +160,7 @@ class KeyRegistry:
         now = time.monotonic()
         if trouble != self._trouble or now - self._reported >= TROUBLE_SECONDS:
             self._trouble, self._reported = trouble, now
-            logger.error("the list of keys is unchanged: %s", trouble)
+            logger.error("the list of keys cannot be read, and the last good one is used: %s", trouble)
 
     def _valid_at(self, day: date) -> dict[str, tuple[str, str]]:
         return {public: (key.role, key.name) for public, key in self._allowed.items() if not key.why_invalid(day)}

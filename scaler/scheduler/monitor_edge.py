@@ -32,7 +32,7 @@ ITEMS_MOST = 1000
 """The most items in one message of the stream."""
 
 CHANGES_MOST = 256
-"""The most subscriptions received at a time, so that a viewer that sends without end does not delay tasks."""
+"""The most subscriptions received at once, so that a viewer that sends without a pause does not delay tasks."""
 
 PREFIXES_MOST = 10_000
 """The most different subscriptions at a time; further ones are ignored."""
@@ -44,7 +44,7 @@ class MonitorEdge:
     Args:
         short_id: identifies this run of the scheduler.
         about: constant facts about the scheduler.
-        gauges: those of this process.
+        gauges: the gauges of this process.
     """
 
     def __init__(self, publisher: Publisher, short_id: bytes, about: About, gauges: ProcessGauges) -> None:
@@ -53,7 +53,7 @@ class MonitorEdge:
         self._gauges = gauges
         self._prefixes: dict[str, None] = {}
         self._numbers: dict[str, int] = {}
-        """by topic: the number of the last message"""
+        """the number of the last message, by topic"""
         self.about = about
         self.descriptor = publisher.descriptor
         self.monitor_descriptor = publisher.monitor_descriptor

@@ -35,7 +35,7 @@ class OwnKeys:
         self.endpoint = config.endpoint
         self.monitor = None if config.monitor_address is None else Endpoint.parse(config.monitor_address)
         self.folder: KeyFolder | None = None
-        """None: no keys are required, usually because file permissions guard the address"""
+        """the folder of the keys; None if no keys are required, usually because file permissions guard the address"""
         self.are_new = False
         self._is_temporary = False
         if config.insecure_let_everybody_run_code and config.keys is not None:
@@ -78,13 +78,13 @@ class OwnKeys:
         )
 
     def forget(self, *, has_failed: bool = False) -> None:
-        """Remove keys that are of no use after the end of the scheduler, or after a failed start."""
+        """Remove keys that are useless after the end of the scheduler, or after a failed start."""
         if self.folder is not None and (self._is_temporary or (has_failed and self.are_new)):
             self.folder.remove()
 
 
 def remove_keys(endpoint: Endpoint) -> None:
-    """Remove the keys of a scheduler on a free port that was killed and could not remove them."""
+    """Remove the keys of a scheduler on a free port that was killed before it could remove them."""
     with contextlib.suppress(ConfigError):
         KeyFolder(folder_for(endpoint)).remove()
 

@@ -44,28 +44,28 @@ from scaler.wire.session.transfer import window_at
 logger = logging.getLogger(__name__)
 
 FILES_LEAST = 64
-"""The least number of open files: with fewer it could not accept its first connections."""
+"""The least limit of open files with which a scheduler can accept its first connections."""
 
 SPARE_SECONDS = 5.0
 """How often the scheduler checks for memory to give back; a check takes a few microseconds."""
 
 LOOK_SECONDS = 2.5
-"""How often the scheduler checks its open files, its free memory, and its clock, to notice that it was itself stopped:
-half
-of the silence after which a connection that ends was not closed (`actors/sessions/session.py`).
+"""How often the scheduler checks its open files, its free memory, and, to notice that it was itself stopped, its clock.
+This is half of the silence after which the end of a connection does not count as closing
+(`actors/sessions/session.py`).
 """
 
 UNREAD_SECONDS = 0.5
-"""How often the scheduler checks whether unread data grows; a check takes some 20 microseconds."""
+"""How often the scheduler checks whether the unread data grows; a check takes some 20 microseconds."""
 
 IDLE_SECONDS = 30.0
-"""A connection without a peer is closed after this time, at the latest after twice as long."""
+"""A connection that belongs to no peer is closed after this time, or at the latest after twice this time."""
 
 SPARE_STEP_BYTES = 16 * 1024 * 1024
 """The growth in memory after which the scheduler tries to give memory back."""
 
 PROBE_SECONDS = (0.05, 0.25, 1.0)
-"""The delays between the loss of a connection and the probes, because the socket notices it late."""
+"""The delays of the probes after the loss of a connection. There are several, as the socket notices a loss late."""
 
 
 def describe_listener(endpoint: Endpoint) -> str:
@@ -128,7 +128,7 @@ class SchedulerProcess:
         self._shell = Shell(config.event_loop, self._clock)
         self._shell.run_in_steps(preparing(OF_SCHEDULERS))
         self._suspects: dict[Connection, int] = {}
-        """connections that may be lost, and the number of probes before each counts as alive"""
+        """connections that may be lost, and the number of remaining probes after which each counts as alive"""
         self._spare_memory = SpareMemory(SPARE_STEP_BYTES)
         self._open_files = OpenFiles()
         self._value_bytes = config.value_bytes or largest_value_bytes()

@@ -1,11 +1,14 @@
 """The settings of each process, one table each.
 
-To add a setting: write a field as a `setting` into the table of the process, and its type into the `TypedDict` above
-the table. All else comes from the table: default and description in the signatures of `Scheduler`, `Cluster` and
-`SchedulerClusterCombo`; the checks; the option of the command and its `-h`; the environment variable; the key in
-`scaler.toml`; and the page `docs/reference/settings.md` (make draw). Durations are in seconds, sizes in bytes.
+To add a setting, write a field as a `setting` into the table of the process, and its type into the `TypedDict` above
+the table. Everything else comes from the table:
 
-A table is imported with its first use, because a scheduler and an agent need only one.
+- default and description in the signatures of `Scheduler`, `Cluster` and `SchedulerClusterCombo`, and the checks;
+- the option of the command and its `-h`, the environment variable, and the key in `scaler.toml`;
+- the page `docs/reference/settings.md` (make draw).
+
+Durations are in seconds, sizes in bytes. A table is imported with its first use, because a scheduler and an agent need
+only one.
 """
 
 from importlib import import_module

@@ -20,7 +20,9 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LOGGING = "logging_"
 
 IN_CODE = {"logging_paths": ("/dev/stderr",)}
-"""Defaults of processes started by a program, where they differ from the commands: standard output belongs to it."""
+"""Defaults of processes that a program starts, where they differ from those of commands: standard output belongs to the
+program.
+"""
 
 # Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"
@@ -64,7 +66,7 @@ def _check_file(path: str) -> None:
 
 
 class _Checked:
-    """Values of a table, which are checked one by one and then together when they are created."""
+    """The values of a table. When it is created, they are checked one by one and then together."""
 
     PREFIX: ClassVar[str] = ""
 

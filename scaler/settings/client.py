@@ -9,10 +9,10 @@ from scaler.settings.base import ADDRESS, KEY_FILE, TRUST_USERS, Settings
 from scaler.settings.cluster import ClusterConfig, LocalClusterOptions
 
 LOCAL_CLUSTER = (ClusterConfig, {"io_threads": "worker_io_threads"})
-"""The settings of the cluster that a client starts on this machine, and their names there, if different."""
+"""The table of the cluster that a client starts on this machine, and the settings with other names at the client."""
 
 NOT_LOCAL = ("address", "n_workers", "worker_names", "heartbeat_interval_seconds", "key_file", "trust_users")
-"""Settings of the cluster that are not options of a client, or are its own arguments."""
+"""Settings of the cluster that the docstring of `Client` does not list as options of its local cluster."""
 
 
 @dataclass(frozen=True)

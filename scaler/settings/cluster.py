@@ -84,7 +84,7 @@ class ClusterConfig(Settings):
         "--num-of-workers",
         least=1,
         most=WORKERS_MOST,
-        default="the number of names, else of the tasks that the engine can run at once, else of cores",
+        default="the number of worker_names; else of the tasks that the engine runs at once; else of cores",
     )
     worker_names: tuple[str, ...] = setting(
         (),
@@ -97,7 +97,11 @@ class ClusterConfig(Settings):
     io_threads: int = setting(1, IO_THREADS, "-it", "--io-threads", least=1)
     heartbeat_interval_seconds: float = field(default=2, metadata=HEARTBEAT)
     task_timeout_seconds: float = setting(
-        0, "a task that runs for longer ends with TimeoutError; 0: no limit", "-tts", "--task-timeout-seconds", unit="s"
+        0,
+        "a task that runs longer than this fails with TimeoutError; 0: no limit",
+        "-tts",
+        "--task-timeout-seconds",
+        unit="s",
     )
     death_timeout_seconds: float = field(default=300, metadata=DEATH_TIMEOUT)
     drain_seconds: float = setting(
@@ -213,7 +217,7 @@ class ClusterConfig(Settings):
     )
     task_output_in_log: bool = setting(
         True,
-        "whether to log what tasks write at their worker, too; off: only clients and viewers receive it",
+        "whether the cluster also logs what its tasks write; off: only clients and viewers receive it",
         "--task-output-in-log",
     )
     engine: str = setting(

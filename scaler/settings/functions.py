@@ -27,7 +27,7 @@ def initializer_text(value: Any, what: str = "initializer") -> str:
 
     Args:
         value: a function, or its text; None means no initializer.
-        what: its name in errors.
+        what: the name of the argument in errors.
 
     Raises:
         ConfigError: if the value is of another type, or cannot be pickled.

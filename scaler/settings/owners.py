@@ -19,10 +19,8 @@ def check_owners(name: str, opened: os.stat_result) -> None:
     """Refuse a file that another user could have written or replaced.
 
     Its owner must be the user of this process or root, and no other user may write it. The same holds for its folder,
-    and
-    for both ends of a link. Exceptions are the private group of the owner, which many systems create for each user,
-    folders
-    with the sticky bit such as `/tmp`, and read-only mounts.
+    and for both ends of a link. Exceptions are the private group of the owner, which many systems create for each user,
+    folders with the sticky bit such as `/tmp`, and read-only mounts.
 
     Args:
         name: the absolute path of the file.

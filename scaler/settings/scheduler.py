@@ -58,7 +58,7 @@ class SchedulerConfig(Settings):
         "--monitor-address",
         check=_check_monitor_address,
         metavar="ADDRESS",
-        default="ipc:///tmp/HOST_PORT_monitor; of ipc, its path with _monitor behind it",
+        default="ipc:///tmp/HOST_PORT_monitor; for an ipc address, its path followed by _monitor",
     )
     io_threads: int = setting(1, IO_THREADS, "--io-threads", least=1)
     max_number_of_tasks_waiting: int = setting(
@@ -211,11 +211,13 @@ class SchedulerConfig(Settings):
         default="no jobs are kept",
     )
     keep_shared: bool = setting(
-        False, "whether other schedulers may use that folder, too; each job is open in one at a time", "--keep-shared"
+        False,
+        "whether other schedulers may also use the folder of jobs; each job is open in one at a time",
+        "--keep-shared",
     )
     keep_bytes: int = setting(
         64 * 1024 * 1024 * 1024,
-        "the most bytes of all jobs; beyond that new ones are refused, and running ones pause",
+        "the most bytes of all jobs on disk; beyond that, new jobs are refused, and running jobs pause",
         "--keep-bytes",
         unit="bytes",
         least=1,

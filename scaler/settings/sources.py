@@ -26,13 +26,13 @@ from scaler.texts import did_you_mean
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
 Table: TypeAlias = tuple[type[Settings], Mapping[str, str]]
-"""The settings of a process, and the argument names of those whose argument has another name."""
+"""A table of settings, and the names of arguments that differ from the names of their settings."""
 
 FILES = (("scaler.toml", ()), ("pyproject.toml", ("tool", "scaler")))
 """The possible files, and the path to the tables in each."""
 
 _MAY_HAVE_A_TABLE = r"\btool\W+scaler\b|^\s*[\"']?scaler\b\W*[.=]"
-"""Matches each `pyproject.toml` with the table. Parsing others would cost programs some milliseconds."""
+"""Matches each `pyproject.toml` that has the table. Parsing other files would cost programs some milliseconds."""
 
 _FOREIGN = {
     **dict.fromkeys(("job_folder", "jobs_folder", "keep_folder", "keep_jobs"), "write keep=, the folder of jobs"),
@@ -42,7 +42,7 @@ _FOREIGN = {
     "per_worker_capabilities": "write capabilities=: those of the machine, for all of its workers",
     "per_worker_task_queue_size": "write per_worker_queue_size=",
 }
-"""Arguments of similar systems, and what to write here."""
+"""Arguments of similar systems, and what to write in Scaler."""
 
 NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _self: "NOT_GIVEN"})()
 """The default of an argument that is a setting: its value comes from another source, or is the default in the table."""
@@ -122,7 +122,7 @@ def completes_from_outside(
             outside = {arguments[name]: value for name, value in values.items()}
             call(*args, **kwargs, **outside)
 
-        # Whoever asks what a client takes, to hand that on, does not mean what is for clusters of its own.
+        # A client shows its plain signature: code that passes arguments on does not mean those of a local cluster.
         shown = inspect.signature(init) if others else signature
         completed.__signature__ = shown  # type: ignore[attr-defined]
         return completed

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 PREFIX = "SCALER_"
 
 MARK_OF_PROCESSORS = "SCALER_PROCESSOR"
-"""Set in the environment of tasks, where no warning is logged: it belongs where the cluster was started."""
+"""The variable that is set in the processes of tasks. They log no warning, because the cluster's own process does."""
 
 NO_SETTINGS = (MARK_OF_PROCESSORS, "SCALER_GRAPH_BACKEND", "SCALER_KEY_FOLDER", "SCALER_SHARED_MEMORY")
 """Other variables that this package uses."""

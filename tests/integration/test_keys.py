@@ -264,7 +264,7 @@ def test_revocation_works_after_the_list_could_not_be_read_and_holds_nothing_up(
             put_list(site, f"{text}client zed {'a' * 40} tasks={'9' * 5000}\n")
         else:
             place.chmod(0o640)
-        site.scheduler.wait_for("the list of keys is unchanged")
+        site.scheduler.wait_for("the list of keys cannot be read")
         assert hers.submit(pow, 2, 10).result(timeout=60) == use(file) == 1024, "the last good list holds"
         if place.is_dir():
             place.rmdir()
@@ -436,7 +436,7 @@ def test_viewers_on_tcp_need_a_key_that_may_watch(site: Site, monkeypatch: pytes
     sizes = ("--max", "1", "--each", "1", "--up", "true")
     page = site.start("ui", site.monitor, "--port", "0")
     scale = site.start("scale", site.address, *sizes, "--monitor-address", site.monitor)
-    for command, text in ((page, "nothing is shown"), (scale, "no messages of the scheduler")):
+    for command, text in ((page, "nothing is shown"), (scale, "no messages from the scheduler")):
         command.wait_for(f"{text}: the scheduler at {site.monitor} accepts only peers with a key")
 
 

@@ -104,7 +104,7 @@ def test_only_a_cluster_whose_scaler_scale_was_killed_is_taken_over(tmp_path: Pa
             wait_until(lambda: log.exists() and log.read_text().count("begun") == 2, "both clusters work")
             killed.process.kill()
             with command("scale", address, *options, "--down-idle", "1") as second:
-                second.wait_for(f"{owner_of(killed)}-1 has lost the scaler_scale that started it: taken over")
+                second.wait_for(f"took over {owner_of(killed)}-1: the scaler_scale that started it is lost")
                 gate.touch()
                 assert [future.result(timeout=30) for future in futures] == [None, None]
                 second.wait_for(f"{owner_of(killed)}-1 is no longer needed: drained")

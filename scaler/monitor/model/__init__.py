@@ -1,4 +1,4 @@
-"""The model of a cluster: what viewers know of it, rates, which workers look stuck, and what limits the cluster.
+"""The model of a cluster: the state that viewers know, rates, workers that look stuck, and what limits the cluster.
 
-Viewers pass it the messages that they receive, and read its fields when they draw. Callers pass the time.
+Viewers pass it each message with the time of its receipt, and read its fields when they draw.
 """

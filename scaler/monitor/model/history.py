@@ -1,4 +1,4 @@
-"""History: what the cluster as a whole did, in rings: seconds for half an hour, longer steps for hours and a week.
+"""History: the activity of the whole cluster, in rings: seconds for half an hour, longer steps for hours and a week.
 
 Sans I/O. Times are seconds since 1970 by the clock of the scheduler. Times without messages are gaps, never 0.
 """
@@ -24,14 +24,14 @@ SERIES = (
     "processors",
     "objects",
 )
-"""Tasks per second by outcome; tasks; workers; share of a core; seconds; and bytes."""
+"""Units: tasks per second (the outcomes); tasks; workers; shares of a core; seconds (lags); and bytes."""
 _GREATEST = frozenset({"lag_most", "scheduler", "agents", "processors", "objects", "open"})
-"""Series of which a longer step keeps the greatest value; of the others it keeps the mean."""
+"""The series whose longer steps have the greatest value of the shorter ones. Other series have the mean."""
 RINGS = ((1, 1800), (10, 2160), (60, 10080))
 """Seconds of a step, and number of steps: 30 minutes, 6 hours, 7 days."""
 GAP = float("nan")
 LATE_SECONDS = 2
-"""The most seconds between two messages that leave no gap, because messages may be late."""
+"""Two messages further apart than this leave a gap in the history. Messages may be late."""
 
 
 class Ring:
@@ -67,10 +67,10 @@ class Ring:
 
 
 class History:
-    """All rings. When a step of a longer ring is over, it is made from the steps of the shorter one.
+    """All rings. Each step of a longer ring is made from steps of the next shorter one, as soon as it has ended.
 
     Args:
-        kept: called with step, number and values of each longer step that is over, to store it elsewhere.
+        kept: called with length, number and values of each longer step that has ended, to store it elsewhere.
     """
 
     def __init__(self, kept: Callable[[int, int, Sequence[float]], None] = lambda *_: None) -> None:
@@ -107,11 +107,12 @@ class History:
             self._kept(longer.step, number, row)
 
     def begins_before(self, at: float) -> bool:
-        """Return whether values of before `at` are known."""
+        """Return whether there are values from before `at`."""
         return any(ring.begin and ring.begin * ring.step < at for ring in self.rings)
 
     def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
-        """Return (start, step, count) for a window: the shortest step for which there are at most `points` steps.
+        """Return (start, step, count) for a window. The step is the shortest that divides it into at most `points`
+        steps.
 
         Args:
             seconds: the length of the window.
@@ -157,7 +158,7 @@ class History:
 
 
 def combined(rows: Sequence[Sequence[float]]) -> Sequence[float]:
-    """Return one row for several: the mean or the greatest of each series, ignoring gaps."""
+    """Combine several rows into one: the mean or the greatest value of each series, ignoring gaps."""
     if len(rows) == 1:
         return rows[0]
     result = array("f")

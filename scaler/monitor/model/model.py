@@ -43,18 +43,18 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.vocabulary import SUCCESS
 
 SILENT_SECONDS = 3.0
-"""The silence after which viewers show that there is no news. State arrives each second."""
+"""The silence after which viewers show that there is no news. The scheduler sends its state each second."""
 TASKS_MOST = 10_000
 """The most single tasks that are kept; those that succeeded are dropped first."""
 RESTARTS_MOST = 100
 FAILURES_MOST = 1_000
 EVENTS_MOST = 1_000
 LINES_MOST, OUTPUTS_MOST = 500, 20
-"""The most output lines that are kept of a task, and the most tasks with lines."""
+"""The most output lines that are kept of a task, and the most tasks whose lines are kept."""
 
 MOVES_MOST = 1_000
 BUSY_SNAPSHOTS = 5
-"""The number of snapshots over which `busy_share` is the mean, because one says little of short tasks."""
+"""The number of snapshots of which `busy_share` is the mean. With short tasks, a single snapshot is inaccurate."""
 
 
 class News(NamedTuple):
@@ -103,13 +103,13 @@ class Model:
         self.sent: dict[str, int] = {}
         self.received: dict[str, int] = {}
         self.waiting: list[StateWaiting] = []
-        """All open tasks, grouped by what they request, and those that wait for inputs."""
+        """Groups of open tasks by what they request, and the group of tasks that wait for inputs."""
         self.clients: dict[bytes, StateClient] = {}
         self.agents: dict[bytes, StateAgent] = {}
         self.workers: list[WorkerView] = []
         self.processors: list[ProcessorView] = []
         self.functions: dict[bytes, StateFunction] = {}
-        """By short id; the empty id stands for all functions without an item of their own."""
+        """Functions by short id; the empty id stands for all functions without an item of their own."""
         self.graphs: dict[bytes, StateGraph] = {}
         self.objects: dict[bytes, StateObject] = {}
         self.jobs: dict[bytes, StateJob] = {}
@@ -119,7 +119,7 @@ class Model:
         self.tasks: dict[bytes, StateTask] = {}
         self.moves: dict[bytes, deque[StateMove]] = {}
         self.output: dict[bytes, deque[StateLine]] = {}
-        """By short id of a task that a viewer shows: the last lines that it has written."""
+        """The last lines that a task has written, by the task's short id; only for tasks that a viewer shows."""
         self.nodes: dict[bytes, dict[int, StateNode]] = {}
         self.heads: dict[str, StateHead] = {}
         """The last head of each topic, with `shown` and `total`."""
@@ -130,7 +130,7 @@ class Model:
         self._names: dict[bytes, str] = {}
 
     def _make_handlers(self) -> dict[type, Callable[[Batch[Any]], None]]:
-        """Return the handlers by item, for topics with changes."""
+        """Return the handlers by type of item, for topics that send changes."""
         return {
             StateFailure: self._on_failures,
             StateTask: self._on_tasks,
@@ -141,7 +141,9 @@ class Model:
         }
 
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
-        """Return the handlers by topic, for topics with complete snapshots: what is missing in one no longer exists."""
+        """Return the handlers by topic, for topics that send complete snapshots. A thing that is missing in one has
+        ended.
+        """
         return {
             "scheduler": self._update_scheduler,
             "clients": partial(self._update_things, "clients", "client"),
@@ -163,7 +165,7 @@ class Model:
         self.received_at, self.received_us = now, max(head.time_us, self.received_us)
         if news.missed:
             self.missed += news.missed
-            self._pages.pop(news.topic, None)  # its end is missing
+            self._pages.pop(news.topic, None)  # the rest of this snapshot was lost
         self.heads[news.topic] = head
         update = self._snapshots.get(news.topic)
         if update is not None:
@@ -282,7 +284,7 @@ class Model:
             _cut(self.tasks, TASKS_MOST)
 
     def _on_events(self, batch: Batch[StateEvent]) -> None:
-        """Add new events. Each message repeats the last ones."""
+        """Add new events. The scheduler repeats the last events in each message."""
         known = set(map(_event_key, self.events))
         self.events.extend(event for event in batch if _event_key(event) not in known)
 
@@ -322,7 +324,7 @@ class Model:
 
     @property
     def rates(self) -> Rates:
-        """Per second, since the last message but one."""
+        """Rates per second, between the last two messages with counters."""
         return self.meter.rates
 
     @property
@@ -350,7 +352,7 @@ class Model:
 
     @property
     def worker_count(self) -> int:
-        """The number of workers, even if their rows are unknown."""
+        """The number of workers, also before their rows have arrived."""
         return len(self.workers) or (self.scheduler.workers if self.scheduler else 0)
 
     @property

@@ -26,19 +26,19 @@ def never(waiting: Sequence[StateWaiting]) -> str:
 class RemainingWork:
     """An estimate of how long the open tasks will take.
 
-    Tasks with the same requests share the workers that can run them, and all tasks share all workers: the longest of
-    these times counts. Tasks that no worker can run are ignored, unless no others are open.
+    The tasks of a group share the workers that can run them, and all tasks share all workers. The estimate is the
+    longest of these times. Tasks that no worker can run are ignored, unless only such tasks are open.
     """
 
     def __init__(self) -> None:
         self._last: float | None = None
         self.seconds: float | None = None
-        """None while durations are unknown or the estimate jumps."""
+        """None while durations are unknown, or if the last two estimates differ by more than a factor of 2"""
         self.never = ""
-        """The tasks that no worker can run, if no others are open."""
+        """the tasks that no worker can run, if only such tasks are open"""
 
     def update(self, waiting: Sequence[StateWaiting], workers: int) -> None:
-        """Update the estimate from the open tasks of one moment, and the number of workers."""
+        """Update the estimate from a snapshot of the open tasks, and the number of workers."""
         able = [each for each in waiting if each.places]
         unknown = sum(each.unmeasured for each in able)
         known = sum(each.waiting + each.running for each in able) - unknown
@@ -60,8 +60,8 @@ class RemainingWork:
 
 
 def wanted_by_capabilities(waiting: Iterable[StateWaiting], target_seconds: float = TARGET_SECONDS) -> dict[str, int]:
-    """Return how many workers would finish the open tasks in this time, by what the tasks request, such as `gpu=1`;
-    empty if nothing. A worker with `gpu=1` runs one such task at a time.
+    """Return how many workers would finish the open tasks within `target_seconds`, by requested capabilities, such as
+    `gpu=1`; the empty text stands for tasks that request none. A worker with `gpu=1` runs one such task at a time.
 
     There is at most one worker for each task. A task of unknown duration counts as one that takes the whole time.
     """

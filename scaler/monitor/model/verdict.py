@@ -26,7 +26,7 @@ NO_NEWS, IDLE, NO_WORKERS, NOBODY, SCHEDULER, WORKERS, INPUTS, CLIENTS, TRIPS, S
     "starts",
     "values",
 )
-"""The words of verdicts. Another possible word is a request of tasks that wait for it, such as `gpu=1`."""
+"""The words of verdicts. If tasks wait for a capability, the word is their request instead, such as `gpu=1`."""
 _OVERLOAD_SECONDS = 5
 _OVERLOAD_CORES = 0.9
 _OVERLOAD_LAG_SECONDS = 0.05
@@ -39,9 +39,9 @@ class Verdict(NamedTuple):
 
     word: str
     sentence: str
-    """for people, with what to do; if tasks wait, the explanation of one of them"""
+    """the sentence for people, with what to do; if tasks wait, the explanation of one of them"""
     warning: str = ""
-    """tasks that can never run, apart from what limits the others: `40 need tpu=1: no worker has it`"""
+    """tasks that can never run, besides the limit of other tasks: `40 need tpu=1: no worker has it`"""
 
 
 def verdict(model: Model, now: float) -> Verdict:

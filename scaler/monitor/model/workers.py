@@ -1,4 +1,4 @@
-"""Workers as viewers show them: a row for each, made from the items of their agents, and which of them look stuck."""
+"""Workers as viewers show them: a row for each, made from the items of its agent, and which workers look stuck."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ProcessorView:
 
 
 def workers_of(agent: StateAgent, queue_size: int) -> Iterator[WorkerView]:
-    """Yield the workers of an agent; before its first report, those that its hello named."""
+    """Yield the workers of an agent; before its first report, the workers that its hello named."""
     names = agent.worker_names.split(",") if agent.worker_names else []
     rows = list(whole_rows(WORKER_ROW, agent.workers))
     for position in range(max(len(names), len(rows))):
@@ -121,7 +121,9 @@ def run_counts(durations: bytes) -> tuple[int, ...]:
 
 
 def percentile_us(durations: bytes, part: float) -> float | None:
-    """Return the duration below which `part` of all runs are, from the counts of a `StateFunction`; None if unknown."""
+    """Return the duration that `part` of all runs do not exceed, from the counts of a `StateFunction`; None if
+    unknown.
+    """
     counts = run_counts(durations)
     wanted = part * sum(counts)
     if not wanted:
@@ -143,7 +145,7 @@ class Stuck:
         self.reasons: dict[tuple[bytes, int], str] = {}
 
     def update(self, workers: Iterable[WorkerView], functions: Mapping[bytes, StateFunction], now: float) -> None:
-        """Apply a new snapshot. Call it once for each."""
+        """Apply a new snapshot. Each snapshot must be applied once."""
         quiet_since: dict[tuple[bytes, int], tuple[int, float]] = {}
         self.reasons = {}
         for worker in workers:

@@ -40,7 +40,7 @@ class Details:
 
 Text: TypeAlias = str | DetailLine
 Found: TypeAlias = tuple[str, Sequence[Text]] | None
-"""Title and lines; None if the thing is unknown."""
+"""Title and lines of details; None if the thing is unknown."""
 
 
 def topic_of(target: Target) -> str:
@@ -209,7 +209,7 @@ def _output_of(model: Model, key: Any) -> list[Text]:
 
 
 def _traceback_of(model: Model, key: Any, task: StateTask | None) -> list[Text]:
-    """Return the traceback of a failed task, or of the last failure of its kind: only that is kept."""
+    """Return the traceback of a failed task, or that of the last failure of its kind. Earlier ones are not kept."""
     failure = model.failure_of(task or StateTask(key))
     if failure is None:
         return []

@@ -51,7 +51,7 @@ class FrameInput:
 
 
 def silence_advice(endpoint: Endpoint, problem: str = "") -> list[str]:
-    """Return lines that say what to check."""
+    """Return the advice for a scheduler that does not answer, as lines."""
     if problem:
         return [problem]
     lines = [

@@ -16,7 +16,9 @@ RUNNING, SUCCESS, FAILED, CANCELED = "yellow", "green", "red", "magenta"
 """Styles: names of a terminal's attributes and colours, joined by `_`."""
 
 _GAP = 4
-"""Unchanged cells between two changes are written again, up to this number: that is shorter than a cursor movement."""
+"""Up to this number of unchanged cells between two changes are written again, because that is shorter than a cursor
+movement.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,10 +191,10 @@ _MOVES: dict[str, tuple[int, bool]] = {
     "KEY_HOME": (-_END, False),
     "KEY_END": (_END, False),
 }
-"""The number of rows or pages to move by, and whether it counts pages."""
+"""By key: how far to move the selection, and whether in pages instead of rows."""
 
 OF_ROWS = _ENTER | _MOVES.keys() | {"*"}
-"""Keys without effect if there are no rows."""
+"""Keys that do nothing while the table has no rows."""
 
 
 def _move(view: TopView, move: tuple[int, bool], shown: ScreenState) -> None:

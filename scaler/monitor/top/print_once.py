@@ -19,8 +19,9 @@ _ROWS_LEAST = 8
 
 
 def listen(subscriber: Subscriber, timeout: float) -> Model | None:
-    """Receive the stream until each kind of state and rates are known, a time-out, or a failure to connect. Return None
-    if no message arrived.
+    """Receive the stream until all kinds of state and the rates are known, a time-out, or a failure to connect.
+
+    Return None if no message arrived.
     """
     model = Model()
     ends_at = time.monotonic() + timeout

@@ -20,10 +20,10 @@ from scaler.monitor.top.view import HOSTS, OBJECTS, WORKERS, TopView
 
 TOPICS = ("scheduler", "clients", "workers", "functions", "failures", "events", "jobs")
 FRAME_SECONDS = 0.25
-"""The least time between two frames for messages; a key is answered at once."""
+"""The least time between two frames that messages cause. After a key, the frame is drawn at once."""
 _ROWS_BESIDE_TABLE, _ROWS_BESIDE_PAGE = 16, 3
 _EMPTY_READS_MOST = 20
-"""The number of reads without a key after which a readable keyboard counts as closed."""
+"""The number of reads without a key after which the keyboard counts as closed, although it is readable."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

@@ -1,4 +1,4 @@
-"""The tables of the views: their rows from the model, sorted and filtered; and how a table is drawn."""
+"""The tables of the views: rows from the model, sorted and filtered, and how a table is drawn."""
 
 from __future__ import annotations
 

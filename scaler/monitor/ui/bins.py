@@ -19,7 +19,7 @@ IDLE, SUCCESS, FAILED, CANCELED = range(4)
 WORKERS_MOST = 20_000
 _REWRITES_MOST = 30
 _UNITS = 50
-"""The resolution of the busy part of a second."""
+"""The number of parts of a second in which busy time is counted."""
 
 
 class _Lane:
@@ -166,7 +166,7 @@ class Bins:
         return "".join(busy), "".join(ends)
 
     def read_all(self, workers: int, start: int, step: int, count: int) -> str:
-        """Return how busy all workers were together: a character for each bin, in tenths."""
+        """Return how busy all workers were together: a character for each bin, which counts tenths."""
         text = []
         most = max(1, workers * _UNITS * step)
         for first in range(start, start + step * count, step):

@@ -32,8 +32,8 @@ class Browser:
     """One open page.
 
     Args:
-        socket: its open connection.
-        feed: the state that it shows.
+        socket: the connection of the page.
+        feed: the state that the page shows.
     """
 
     def __init__(self, socket: web.WebSocketResponse, feed: Feed) -> None:
@@ -83,7 +83,7 @@ class Browser:
             await self._socket.close(code=1008, message=b"not understood")
         except ConnectionError:
             return  # the page was closed
-        except Exception:  # close the page, which then reconnects; it would wait forever
+        except Exception:  # close the connection: the page would wait forever, and now reconnects
             logger.exception("a page cannot be made")
             await self._socket.close(code=1011, message=b"internal error, see the log of scaler_ui")
 

@@ -51,7 +51,7 @@ class FeedState:
         """also events of earlier runs"""
         self._last_event_us = 0
         self.number = 0
-        """the number of changes, to detect one"""
+        """the number of changes so far; tells whether the state has changed"""
         self.departed: dict[tuple[bytes, int], tuple[WorkerView, float]] = {}
         """workers that left, and when"""
         if store is not None:

@@ -92,20 +92,21 @@ class RequestFilter:
         self._names = {name.casefold() for name in ours} | self._proxies
 
     def is_for_us(self, host: str, origin: str | None) -> bool:
-        """Return whether a request was sent to a name of this server, and if by a page, by a page of this server.
+        """Return whether a request names this server as its host and, if a page sent it, the page is of this server.
 
-        This prevents DNS rebinding: a page may have a host name that leads here, but not the number of this server.
+        This prevents DNS rebinding: a foreign page may have a host name that resolves to this server, but not its IP
+        address as its host.
 
         Args:
-            host: the header of the request.
-            origin: the header of the request, if it has one.
+            host: the `Host` header of the request.
+            origin: the `Origin` header of the request, if it has one.
         """
         name = _name(f"//{host}")
         if not name or not (name in self._names or _is_number(name)):
             return False
         if origin is None:
             return True
-        # A proxy in front may ask under another name than the browser did.
+        # A proxy in front may use another host name than the browser.
         return origin.partition("://")[2].casefold() == host.casefold() or _name(origin) in self._proxies
 
     def knows(self, token: str | None) -> bool:

@@ -25,12 +25,12 @@ from scaler.settings.ui import UiConfig
 
 GOODBYE_SECONDS = 2.0
 SILENT_SECONDS = 10.0
-"""A connection without a complete first request is closed after this time, after twice this at the latest. aiohttp
-closes it between requests, after 75 s.
+"""A connection without a complete first request is closed after this time, or at the latest after twice this time.
+Between requests, the limit is that of aiohttp: 75 s.
 """
 ACCEPTING_TURNS = 3
-"""The turns of the loop after which aiohttp knows a connection that asyncio has accepted."""
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - names for it, not a wish
+"""The number of turns of the event loop after which aiohttp knows each connection that asyncio has accepted."""
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - to recognise such hosts
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PageSite:
     token: str
     token_file: Path
     url: str
-    """the URL, including the token"""
+    """the URL of the page, including the token"""
 
 
 def open_site(config: UiConfig) -> PageSite:
@@ -161,7 +161,7 @@ async def _close(runner: web.AppRunner, listener: socket.socket) -> None:
 
 
 async def _hang_up_on_silent(runner: web.AppRunner, answered: set[Any]) -> None:
-    """Close connections without a complete request, because each takes an open file.
+    """Close connections that have sent no complete request, because each connection takes an open file.
 
     `answered` holds the connections that have been answered; closed ones are removed from it.
     """

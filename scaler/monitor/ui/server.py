@@ -40,13 +40,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def make_app(
     feed: Feed, gate: RequestFilter, has_page: bool = True, has_failed: Callable[[], None] = lambda: None
 ) -> web.Application:
-    """Return the application, which runs the feed while it runs.
+    """Return the application of the server. The feed runs for as long as the application.
 
     Args:
         feed: the state to show.
         gate: decides about requests.
         has_page: whether to serve the page, or only its metrics.
-        has_failed: called when the feed ends by an error, which the end of the application raises.
+        has_failed: called when the feed ends with an error, which the end of the application raises.
     """
     app = web.Application(middlewares=[_guard], client_max_size=1024)
     app[FEED], app[GATE], app[BROWSERS] = feed, gate, Browsers()

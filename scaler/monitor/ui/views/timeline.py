@@ -65,7 +65,7 @@ def _bins(state: FeedState, key: tuple[bytes, int], start: int, step: int, last:
 
 
 def end_of(state: FeedState) -> int:
-    """Return the end of the known time. Bins end with the last work, the history continues."""
+    """Return the end of the known time. Bins end with the last run; the history continues without runs."""
     return max(state.bins.end, state.history.end if state.model.received_at is not None else 0)
 
 

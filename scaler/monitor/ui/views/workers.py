@@ -16,7 +16,7 @@ from scaler.monitor.units import natural
 TASKS_MOST = 50
 
 _COLUMNS = ("name", "cpu", "rss", "sent", "queued", "free", "suspended", "lag", "agent_cpu", "rss_free", "marks")
-"""In the order of the page; the memory of the agent is shown with its CPU time."""
+"""The columns in the order of the page. The memory of the agent is shown in the column of its CPU time."""
 _SENT_COLUMNS = [{"name": each, "title": BY_NAME[each].heading, "unit": BY_NAME[each].unit} for each in _COLUMNS]
 
 

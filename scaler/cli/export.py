@@ -292,8 +292,8 @@ def _summarize(target: ExportFile, counts: dict[str, int], values: PlainValues, 
     say(f"{target.path or 'standard output'}: {', '.join(parts)}", sys.stderr)
     if values.n_reprs:
         say(
-            f"{counted(values.n_reprs, 'value')} cannot be represented in JSON, and became the text of repr()",
+            f"{counted(values.n_reprs, 'value')} cannot be represented in JSON: written as the text of repr()",
             sys.stderr,
         )
     if values.n_not_finite:
-        say(f"{counted(values.n_not_finite, 'number')} (NaN, infinity) became null", sys.stderr)
+        say(f"{counted(values.n_not_finite, 'number')} (NaN, infinity) written as null", sys.stderr)

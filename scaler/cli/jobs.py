@@ -105,7 +105,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _row(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"it must be the number of a row, from 0 on, not {text!r}")
+        raise argparse.ArgumentTypeError(f"it must be a row number, 0 or greater, not {text!r}")
     return int(text)
 
 

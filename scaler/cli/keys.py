@@ -179,9 +179,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _rotate(arguments: argparse.Namespace) -> int:
     files = _folder(arguments).rotate()
-    say(
-        "the scheduler uses a new key from its next start; before that, give their owners these files, which know both:"
-    )
+    say("the scheduler uses the new key from its next start; before that, give their owners these files for both keys:")
     for file in files:
         say(f"  {file}")
     return 0

@@ -94,7 +94,7 @@ def _in_use(error: OSError, endpoint: Endpoint) -> AddressInUseError:
 
 
 def _longest_silence(config: SchedulerConfig) -> float:
-    """Return how many seconds any peer may be silent. Sessions decide that, not the socket."""
+    """Return the longest time-out of sessions, in seconds. The socket must not close a silent connection before."""
     return max(config.client_timeout_seconds, config.worker_timeout_seconds)
 
 
@@ -190,7 +190,7 @@ class SchedulerProcess:
         shell.watch(self._listener.descriptor, self._listener.expect)
         shell.loop.add_reader(self._listener.monitor_descriptor, lambda: self._connections_changed(edge))
         if lifeline is not None:
-            shell.watch(lifeline, lambda: self._stop("the parent process is gone"))
+            shell.watch(lifeline, lambda: self._stop("the parent process has ended"))
         shell.on_signals(lambda _name: self._log_snapshot(tree, edge), signal.SIGUSR1)
         shell.on_signals(self._stop, *_ending_signals(is_child=lifeline is not None))
         at = (config.event_loop, self.endpoint, self.monitor or "none")

@@ -434,7 +434,7 @@ def test_work_that_cannot_be_kept_is_refused_with_the_reason(client: Client) -> 
         client.job("nobody")
     done = client.start(double, rows(1), name="row numbers")
     for start in (-1, 2**63):
-        with pytest.raises(ValueError, match="start must be the number of a row, from 0 on, not"):
+        with pytest.raises(ValueError, match="start must be a row number, 0 or greater, not"):
             done.results(start)
     with pytest.raises(TypeError, match="unexpected keyword argument 'job'"):
         client.get({"a": 1}, ["a"], job="graph")  # type: ignore[call-overload]
@@ -811,7 +811,7 @@ def test_the_command_shows_waits_retries_cancels_and_forgets(tmp_path: Path) -> 
         assert run(address, "show", "sevens")[1].startswith("scaler_jobs: there is no job 'sevens'")
         assert run("list")[0] == run()[0] == 2
         assert "forget needs a scheduler: name its address" in run("--file", folder, "forget", "sevens")[1]
-        assert "number of a row, from 0 on, not '-1'" in run(address, "results", "sevens", "--start", "-1")[1]
+        assert "a row number, 0 or greater, not '-1'" in run(address, "results", "sevens", "--start", "-1")[1]
 
 
 def _without_ages(table: str) -> list[list[str]]:

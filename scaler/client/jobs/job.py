@@ -254,9 +254,9 @@ class Job:
         try:
             first = index(start)
         except TypeError:
-            raise TypeError(f"start must be the number of a row, from 0 on, not {shown(start)}") from None
+            raise TypeError(f"start must be a row number, 0 or greater, not {shown(start)}") from None
         if not 0 <= first < 2**63:
-            raise ValueError(f"start must be the number of a row, from 0 on, not {shown(start)}")
+            raise ValueError(f"start must be a row number, 0 or greater, not {shown(start)}")
         tolerant = return_exceptions or self._is_tolerant
         return (_chosen(value, error, tolerant) for _, value, error in self.read(first, b""))
 

@@ -88,7 +88,7 @@ def _with_work(model: Model) -> Verdict:
 def _with_idle_workers(waiting: StateWaiting | None, nodes: int, agents: Iterable[StateAgent]) -> Verdict:
     """Return why some workers are idle, with tasks that request nothing; `nodes` of graphs wait for inputs."""
     if nodes > (waiting.waiting if waiting is not None else 0):
-        return Verdict(INPUTS, "most tasks wait for the results of others")
+        return Verdict(INPUTS, "most tasks wait for the results of other tasks")
     if waiting is None or waiting.waits_for != vocabulary.NO_ROOM:
         return Verdict(CLIENTS, "workers are free and no task waits for one: the clients do not submit faster")
     if any(agent.held_workers for agent in agents):

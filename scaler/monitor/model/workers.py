@@ -172,7 +172,7 @@ def _reason(worker: WorkerView, function: StateFunction | None, quiet_seconds: f
     usual_us = percentile_us(function.durations, 0.95) if function else None
     usual = (usual_us or 0.0) / 1e6
     if usual_us is not None and seconds > max(STUCK_SECONDS, 10 * usual):
-        return f"its task has run for {seconds:.0f} s, 95 % of them take less than {usual:.1f} s"
+        return f"its task has run for {seconds:.0f} s; 95 % of the runs of its function take less than {usual:.1f} s"
     if seconds > usual and quiet_seconds >= QUIET_SECONDS:
         return f"its task has run for {seconds:.0f} s and used no processor time for {quiet_seconds:.0f} s"
     return ""

@@ -67,7 +67,7 @@ def _worker(model: Model, key: Any) -> Found:
     lines += [
         f"host      {worker.host}   engine {agent.engine or '-'}   Python {agent.python_version or '-'}",
         f"agent     process {agent.pid or '-'}, cpu {units.share(agent.cpu_permille)}, {_seen(worker)}",
-        f"tasks     {units.count(worker.sent)} sent, {units.count(worker.queued)} of them wait there",
+        f"tasks     {units.count(worker.sent)} sent, {units.count(worker.queued)} of them not started",
     ]
     if worker.is_busy:
         name = model.function_name(worker.function)

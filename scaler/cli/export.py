@@ -211,7 +211,7 @@ class ExportFile:
     def open(self) -> Iterator[TextIO]:
         """Open a file that gets its name when it is complete, and is removed otherwise."""
         if self.path is None:
-            with contextlib.suppress(AttributeError):  # what replaces the standard output in a program
+            with contextlib.suppress(AttributeError):  # a program may have replaced the standard output
                 sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="")  # type: ignore[union-attr]
             yield sys.stdout
             return
@@ -223,7 +223,7 @@ class ExportFile:
                 yield file
             part.replace(self.path)
         except TimeoutError:
-            raise  # of the scheduler
+            raise  # an error of the scheduler
         except OSError as error:
             raise ConfigError(f"{self.path} cannot be written: {error.strerror or error}") from None
         finally:

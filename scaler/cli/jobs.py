@@ -159,7 +159,7 @@ def main(argv: list[str] | None = None) -> None:
     except (ConfigError, ScalerError, TimeoutError) as error:
         fail("scaler_jobs", error)
     except BrokenPipeError:
-        raise  # to `ends_in_order`
+        raise  # handled by `ends_in_order`
     except OSError as error:
         fail("scaler_jobs", ": ".join(filter(None, (error.filename, error.strerror or str(error)))))
 

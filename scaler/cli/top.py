@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.stdout.flush()
         sys.exit(escaped(status, "\n") if isinstance(status, str) else status)
     except BrokenPipeError:
-        raise  # to `ends_in_order`
+        raise  # handled by `ends_in_order`
     except OSError as error:
         drop_output()
         fail("scaler_top", f"the output cannot be written: {error.strerror or error}")

@@ -85,7 +85,7 @@ def _run_cluster(report: Callable[[str, Any], None]) -> int:
 
     first_fork_server.fork(fork_server.import_client, fork_server.serve, int(sys.argv[2]))
     with no_collections():
-        from scaler.agent.agent import run_agent  # noqa: PLC0415 - as above
+        from scaler.agent.agent import run_agent  # noqa: PLC0415 - a child loads only what it is
         from scaler.executors.executor import PROCESSES  # noqa: PLC0415
         from scaler.settings import ClusterConfig  # noqa: PLC0415
 

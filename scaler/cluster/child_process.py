@@ -129,9 +129,7 @@ class RunningProcess:
         return os.getpid() != self._owner_pid
 
     def leave_to_parent(self) -> None:
-        """Close this forked process's copy of the lifeline, which would keep the child alive after the end of its
-        parent.
-        """
+        """Close this forked process's copy of the lifeline. With it, the child would outlive its parent."""
         self._hang_up()
 
     def restart(self, settings: str) -> None:

@@ -96,7 +96,7 @@ class Cluster(ChildProcess):
 
             check_gpus(self._config, os.environ)
         if self._config.spill_folder:
-            from scaler.store.opening import check_spill_folder  # noqa: PLC0415 - as above
+            from scaler.store.opening import check_spill_folder  # noqa: PLC0415 - few programs need it here
 
             check_spill_folder(self._config.spill_folder, self._config.spill_bytes)
         super().launch()

@@ -57,7 +57,7 @@ class _Part:
     def end(self) -> None:
         """End the thread in order. Idempotent.
 
-        A byte is sent to the thread. It would not notice that its lifeline is closed if a forked process had a copy.
+        It sends a byte, because a closed lifeline goes unnoticed while a forked process has a copy.
         """
         if self._ours.fileno() == -1:
             return

@@ -89,9 +89,7 @@ def _agent_cpu(worker: WorkerView) -> int | None:
 
 
 def _lag_us(worker: WorkerView) -> int | None:
-    """Return the lag of a worker; if its agent is silent for more than `SEEN_SECONDS`, at least the length of the
-    silence.
-    """
+    """Return the lag of a worker; at least the length of its agent's silence, if that exceeds `SEEN_SECONDS`."""
     seen_seconds = worker.seen_seconds
     return max(worker.agent.lag_us, round(1e6 * seen_seconds) if seen_seconds > SEEN_SECONDS else 0) or None
 
@@ -151,8 +149,9 @@ def in_order(rows: Iterable[ViewRow], sort: str, is_reversed: bool) -> list[View
 
 
 def matches(wanted: str, texts: Iterable[str]) -> bool:
-    """Return whether one of the texts contains `wanted`, ignoring case; if `wanted` starts with `!`, whether no text
-    does.
+    """Return whether one of the texts contains `wanted`, ignoring case.
+
+    If `wanted` starts with `!`, return whether no text contains the rest of it.
     """
     needle = wanted.removeprefix("!").casefold()
     return not needle or (needle in "\n".join(texts).casefold()) != wanted.startswith("!")

@@ -141,9 +141,7 @@ def _names(function: StateFunction) -> tuple[str, str]:
 
 
 def _buckets(counts: Iterable[int]) -> tuple[list[tuple[str, float]], int]:
-    """Return the buckets of a histogram (upper limits in seconds, and cumulative counts of runs) and the number of
-    runs.
-    """
+    """Return the buckets of a histogram (limits in seconds, cumulative counts of runs) and the number of runs."""
     below = 0
     buckets: list[tuple[str, float]] = []
     for number, amount in enumerate(counts):

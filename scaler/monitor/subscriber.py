@@ -165,9 +165,7 @@ class Subscriber:
         self._topics = wanted
 
     def fileno(self) -> int:
-        """Return the descriptor of the socket, which is readable when there may be messages. A reconnection changes
-        it.
-        """
+        """Return the descriptor of the socket, readable when there may be messages. A reconnection changes it."""
         return int(self._socket.getsockopt(zmq.FD))
 
     def receive(self) -> list[News]:

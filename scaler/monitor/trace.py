@@ -19,9 +19,7 @@ from scaler.wire.messages.monitor import StateGraph, StateNode, StateTask
 TASKS_MOST = 100_000
 GRAPHS_MOST = 50
 JITTER_US = 100_000
-"""The longest overlap of two runs that is only inaccurate: a run ends when its result arrives, and several results may
-arrive at once.
-"""
+"""The longest overlap of two runs that is corrected. It arises because several results may arrive at once."""
 TOPICS = frozenset({"tasks", "graphs"})
 RUNS, WAITS = 1, 2
 """The two groups of lanes, which the format calls processes."""

@@ -152,9 +152,7 @@ class Clusters:
             cluster.is_leaving = True
 
     def send_drains(self, workers: Iterable[WorkerView], now: float) -> None:
-        """Request the drain of draining clusters from the scheduler. Terminate the command of a cluster without
-        workers.
-        """
+        """Request the drain of draining clusters from the scheduler. Terminate the commands of lost clusters."""
         present = self._present(workers)
         for name, cluster in self._clusters.items():
             its_workers = present.get(name, ())

@@ -118,7 +118,7 @@ class Plan:
         self._sizes = {name: each.workers for name, each in idle.items()}
 
     def _left_over(self, now: float, spare: int) -> list[str]:
-        """Return the idle clusters that `spare` workers suffice to drain, those idle for longest first."""
+        """Return idle clusters with at most `spare` workers together, those idle for longest first."""
         drained = []
         for name, since in sorted(self._idle_since.items(), key=lambda item: item[1]):
             if now - since >= self._bounds.idle_seconds and self._sizes[name] <= spare:

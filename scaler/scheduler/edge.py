@@ -362,11 +362,9 @@ class SchedulerEdge:
         self.sent.add_message(header, frames)
 
     def _check_kept(self, peer: Peer) -> None:
-        """Drop the items that wait for a disconnected peer if they exceed the limit. Its session is reset when it
-        reconnects.
-        """
+        """Drop the items for a disconnected peer if they exceed the limit. Its session is reset when it reconnects."""
         if peer.is_invalid:
-            peer.invalidate()  # drop what was put since then
+            peer.invalidate()  # drop the items that were added since then
         elif peer.pipe.size_bytes() > self._kept_bytes:
             logger.warning("more than %d bytes wait for a disconnected peer: they are dropped", self._kept_bytes)
             peer.invalidate()
@@ -378,7 +376,7 @@ class SchedulerEdge:
                 self._send(connection, header, frames)
         except PeerGoneError:
             self.undeliverable += 1
-        except Exception:  # as above
+        except Exception:  # one peer must not affect the others
             logger.exception("the last items for %s cannot be encoded", connection.hex())
 
     def _send_to_stranger(self, parcel: Parcel) -> None:
@@ -401,9 +399,7 @@ class SchedulerEdge:
         self._outbox.put_to_stranger(connection, peer.outgoing, HelloRequest(reason))
 
     def _report_broken(self, until: float) -> None:
-        """Report connections that broke before `until`. All messages that arrived on them, such as a goodbye, were read
-        before.
-        """
+        """Report connections that broke before `until`. What arrived on them, such as a goodbye, has been read."""
         while self._broken:
             connection, (peer, since) = next(iter(self._broken.items()))
             if since > until:

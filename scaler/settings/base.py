@@ -20,9 +20,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _LOGGING = "logging_"
 
 IN_CODE = {"logging_paths": ("/dev/stderr",)}
-"""Defaults of processes that a program starts, where they differ from those of commands: standard output belongs to the
-program.
-"""
+"""Defaults of processes that a program starts, where they differ from commands: the program owns standard output."""
 
 # Descriptions that several tables share
 ADDRESS = "where the scheduler listens: tcp://host:port or ipc:///path"

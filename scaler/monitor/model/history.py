@@ -111,8 +111,7 @@ class History:
         return any(ring.begin and ring.begin * ring.step < at for ring in self.rings)
 
     def span(self, seconds: int, points: int, end: int | None = None) -> tuple[int, int, int]:
-        """Return (start, step, count) for a window. The step is the shortest that divides it into at most `points`
-        steps.
+        """Return (start, step, count) for a window. The step is the shortest that gives at most `points` steps.
 
         Args:
             seconds: the length of the window.

@@ -141,9 +141,7 @@ class Model:
         }
 
     def _make_snapshots(self) -> dict[str, Callable[[list[Any], float], None]]:
-        """Return the handlers by topic, for topics that send complete snapshots. A thing that is missing in one has
-        ended.
-        """
+        """Return the handlers by topic, for topics that send complete snapshots: a missing thing no longer exists."""
         return {
             "scheduler": self._update_scheduler,
             "clients": partial(self._update_things, "clients", "client"),

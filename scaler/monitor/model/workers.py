@@ -121,9 +121,7 @@ def run_counts(durations: bytes) -> tuple[int, ...]:
 
 
 def percentile_us(durations: bytes, part: float) -> float | None:
-    """Return the duration that `part` of all runs do not exceed, from the counts of a `StateFunction`; None if
-    unknown.
-    """
+    """Return the duration that `part` of the runs do not exceed, from the counts of a `StateFunction`, if known."""
     counts = run_counts(durations)
     wanted = part * sum(counts)
     if not wanted:

@@ -16,9 +16,7 @@ RUNNING, SUCCESS, FAILED, CANCELED = "yellow", "green", "red", "magenta"
 """Styles: names of a terminal's attributes and colours, joined by `_`."""
 
 _GAP = 4
-"""Up to this number of unchanged cells between two changes are written again, because that is shorter than a cursor
-movement.
-"""
+"""The most unchanged cells that are written between two changes, because that is shorter than a cursor movement."""
 
 
 @dataclass(frozen=True, slots=True)

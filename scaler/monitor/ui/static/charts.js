@@ -89,7 +89,7 @@ class Series {
     if (said.full) {
       this.start = said.start;
       this.step = said.step;
-      this.columns = structuredClone(said.columns); // two charts may take the same
+      this.columns = structuredClone(said.columns); // two charts may receive the same columns
     } else {
       const at = Math.round((said.start - this.start) / this.step);
       for (const [name, values] of Object.entries(said.columns)) {
@@ -189,7 +189,7 @@ export function timeChart({ label, lines, stacked, format, log = () => false, ta
     const first = lines[0] && series.columns[lines[0].name];
     if (!first) return;
     context.fillStyle = token("hair");
-    for (let i = Math.max(0, first.findIndex((value) => value !== null)); i < series.size; i++) { // before, nobody listened
+    for (let i = Math.max(0, first.findIndex((value) => value !== null)); i < series.size; i++) { // gaps before the first value are not marked
       if (first[i] === null) context.fillRect(x(i), high, Math.max(1, (x(i + 1) - x(i)) / 2), low - high);
     }
   }

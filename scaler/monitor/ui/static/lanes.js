@@ -35,7 +35,7 @@ export class Lanes {
     this.order = data.lanes.map((lane) => lane[0]);
     for (const [key, name, host, busy, ends] of data.lanes) {
       const lane = this.lanes.get(key) || { name, host, busy: "", ends: "" };
-      const kept = Math.max(0, lane.busy.length - (busy.length - data.count)); // what is said again replaces what was there
+      const kept = Math.max(0, lane.busy.length - (busy.length - data.count)); // bins that are sent again replace earlier ones
       lane.busy = (lane.busy.slice(0, kept) + busy).slice(-data.points);
       lane.ends = (lane.ends.slice(0, kept) + ends).slice(-data.points);
       this.lanes.set(key, lane);

@@ -64,9 +64,7 @@ def depths(nodes: Mapping[int, StateNode]) -> dict[int, int]:
 
 
 def _inputs(node: StateNode) -> tuple[int, ...]:
-    """Return the positions of the nodes on which a node depends. An incomplete number at the end of the row is
-    ignored.
-    """
+    """Return the positions of a node's dependencies. An incomplete number at the end of the row is ignored."""
     row = node.dependencies
     return positions(row[: len(row) // 4 * 4])
 

@@ -34,7 +34,7 @@ export default function stream(app) {
     pick(to);
   }
   element.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey) return; // a pinch of a touchpad is told as a wheel with Ctrl, too
+    if (!event.ctrlKey) return; // browsers also report a pinch on a touchpad as a wheel with Ctrl
     event.preventDefault();
     turned += event.deltaY;
     if (Math.abs(turned) < 40) return;

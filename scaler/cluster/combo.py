@@ -141,7 +141,7 @@ def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool
     """Return a cluster for one client, which logs only warnings; prints of its tasks go to standard error.
 
     Args:
-        settings: those of the client; others come from the environment and `scaler.toml`.
+        settings: the settings of the client; all other settings come from the environment and `scaler.toml`.
         logs_output: False if the client prints what its tasks write, so that the cluster does not.
     """
     arguments: dict[str, Any] = {
@@ -156,7 +156,7 @@ def start_local_cluster(settings: LocalSettings | None = None, logs_output: bool
                 arguments[name] = value
             else:
                 arguments.pop(name, None)  # each part reads it by itself
-    # Programs share the folder of jobs, each of which is open in one of them.
+    # Programs share the folder of jobs; each job is open in one program.
     return SchedulerClusterCombo(**{**arguments, "keep_shared": True, **(settings or {})})
 
 

@@ -37,7 +37,7 @@ def count(number: float | None, width: int = 99) -> str:
 def waits_for(reason: str, asks: str) -> str:
     """Return what tasks wait for in a few words: `a free worker`, or `gpu=1` if they request that."""
     if asks and reason == vocabulary.NOT_ABLE:
-        return f"{asks}: nobody"
+        return f"{asks}: no worker"
     return asks if asks and reason in (vocabulary.TAKEN, vocabulary.NO_ROOM) else _WAITS_FOR.get(reason, reason)
 
 

@@ -25,7 +25,8 @@ class OwnKeys:
     """The keys of one scheduler.
 
     Args:
-        config: names the addresses; a free port is chosen here if it may be any port, because keys are found by it.
+        config: names the addresses. For an address with any port, a free port is chosen here, because keys are found by
+            their port.
 
     Raises:
         ConfigError: if keys cannot be read or created, or other users have access to them.

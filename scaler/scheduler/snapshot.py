@@ -51,7 +51,7 @@ def _tasks(report: Report) -> str:
     if blocked:
         text += f", {blocked:,} of these wait for nested tasks"
     graphs = report.total("graph", "open_nodes") - report.total("graph", "running_nodes")
-    return f"{text}; {graphs:,} calls of {len(report.of('graph')):,} graphs wait for others" if graphs else text
+    return f"{text}; {graphs:,} calls of {len(report.of('graph')):,} graphs wait for other calls" if graphs else text
 
 
 def _workers(report: Report) -> str:

@@ -103,8 +103,8 @@ class SchedulerConfig(Settings):
     )
     load_balance_trigger_times: int = setting(
         2,
-        "how many checks in a row, 25 ms apart, must find idle workers while tasks wait at others before a round "
-        "of balancing",
+        "how many checks in a row, 25 ms apart, must find idle workers while tasks wait at other workers before a "
+        "round of balancing",
         "-lbt",
         "--load-balance-trigger-times",
         least=1,

@@ -131,7 +131,7 @@ def completes_from_outside(
 
 
 def takes_settings(*tables: Table) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Return a decorator for a constructor that passes its arguments to others, which complete them."""
+    """Return a decorator for a constructor that passes its arguments to other constructors, which complete them."""
 
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
         signature = _with_settings(init, *tables)

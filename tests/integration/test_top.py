@@ -311,7 +311,7 @@ def test_a_stopped_process_and_a_task_that_no_worker_can_take_are_named(tmp_path
             shown.press("*" + ENTER)
             shown.wait_for("* stuck? its process has been stopped")
             shown.press("2")
-            shown.wait_for("tpu=1: nobody")
+            shown.wait_for("tpu=1: no worker")
         finally:
             os.kill(pid, signal.SIGCONT)
         shown.press("q")

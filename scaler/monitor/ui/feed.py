@@ -115,7 +115,7 @@ class FeedState:
         }
 
     def _add_events(self, batch: Batch[StateEvent]) -> None:
-        """Add new events. The scheduler sends the last ones repeatedly."""
+        """Add new events. The scheduler repeats the last events in each message."""
         new = [event for event in batch if event.time_us > self._last_event_us]
         if not new:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 MAX_FAILURES_IS = " failed; max_failures is "
 
 LEAST_ENDED = 100
-"""Finished rows or tasks from which a fraction is judged; at the end it is always judged."""
+"""A fraction in `max_failures` applies from this number of finished rows or tasks on, and always at the end."""
 
 
 def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = False) -> bool:

@@ -71,7 +71,7 @@ class JobInUseError(ConfigError):
     """Error for a job, or a folder of jobs, that another program has open.
 
     Attributes:
-        holder: that program.
+        holder: the other program.
     """
 
     def __init__(self, reason: str, holder: Holder) -> None:
@@ -130,8 +130,10 @@ class JobFolder:
         return JobInUseError(f"{what}. Connect to it, end it, or choose another folder", holder)
 
     def _lock_all(self) -> int | None:
-        """Lock the folder against schedulers of this version, and of earlier ones, whose lock file is removed: it has
-        the place of the owner `lock`.
+        """Lock the folder against other schedulers. Return the descriptor, or None if one of them has it locked.
+
+        Earlier versions have another lock file, which is removed: it has the name that the folder of an owner `lock`
+        would have.
         """
         kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
         descriptor, earlier = take_lock(self.path / LOCK_OF_ALL, kind, self._holder), self.path / LOCK
@@ -161,7 +163,7 @@ class JobFolder:
         return self.path / check_job_name(owner) / check_job_name(name)
 
     def create(self, terms: JobTerms, program: str = "") -> JobRecord:
-        """Create a job, or open the job that another program has created meanwhile, with its own terms.
+        """Create a job. If another program has created it meanwhile, open that job, which keeps its own terms.
 
         Args:
             program: as for `open`.

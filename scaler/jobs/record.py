@@ -427,7 +427,7 @@ class JobRecord:
         if at_most_once:
             started = [row for row in self._started_rows() if row >= n_rows]
             if started:
-                raise RowsDiffer(started[0], f"row {started[0]} has started, and would be dropped{ONCE}")
+                raise RowsDiffer(started[0], f"row {started[0]} would be dropped after it has started{ONCE}")
         part = self._ranges.part_until(n_rows)
         self._results.drop(range(n_rows, self.rows))
         self._ranges.truncate(n_rows, part)
@@ -513,11 +513,13 @@ class JobRecord:
 
     @property
     def is_compared(self) -> bool:
-        """Whether another call than that of this version relies on its rows, which must not change again."""
+        """Whether a call other than the one that started this version relies on its rows, so that they must not change
+        again.
+        """
         return 0 < self.terms.version == int(self._facts.get("compared", 0))
 
     def note_compared(self) -> None:
-        """Record that another call than that of this version relies on its rows."""
+        """Record that a call other than the one that started this version relies on its rows."""
         self._facts.set("compared", self.terms.version)
 
     def note_request(self, token: bytes) -> None:

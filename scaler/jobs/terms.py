@@ -18,7 +18,7 @@ PAUSED = "paused"
 """The displayed state of an open job whose owner is locked out. Not stored in records."""
 
 BY_KEY, BY_FILE = "key", "ipc"
-"""Doors of a scheduler: a key on its list, or the permissions of a folder."""
+"""The ways for an owner to connect to a scheduler: with a key on its list, or by the permissions of a folder."""
 
 ENDED_WELL, FAILED = 1, 2
 """Values of `ended_rows` for a row; 0: the row has not ended."""
@@ -27,7 +27,7 @@ KEEP_SECONDS = 30 * 86400.0
 """How long a job is kept after its last change if its program does not specify it."""
 
 RAISED, NO_WORKER, DAMAGED = 1, 5, 7
-"""Some of `TaskStatus`: the function raised an exception; the row never reached a worker; its result is lost."""
+"""Values of `TaskStatus`: the function raised an exception; the row never reached a worker; its result is lost."""
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ class ValueFiles:
                 raise TypeError
             if len(whole) == sum(known):
                 return (whole,) if len(known) == 1 else tuple(take(memoryview(whole), 0, known))
-            why = f"it has {len(whole):,} bytes of {sum(known):,}"
+            why = f"it has {len(whole):,} bytes instead of {sum(known):,}"
         except OSError as error:
             if error.errno not in _GONE:
                 raise
@@ -123,7 +123,7 @@ class ValueFiles:
             if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0):
                 raise DamagedError("it is not a regular file of this user")
             if found.st_size != size:
-                raise DamagedError(f"it has {found.st_size:,} bytes of {size:,}")
+                raise DamagedError(f"it has {found.st_size:,} bytes instead of {size:,}")
             return file.readall()
 
     def why_damaged(self, name: str, sizes: bytes) -> str:

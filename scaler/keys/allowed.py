@@ -31,7 +31,7 @@ AMOUNT_MOST = 2**53
 
 
 def share_of(text: str) -> int:
-    """Return a share.
+    """Return the share that a text gives.
 
     Raises:
         ConfigError: if it is not a whole number in range.
@@ -43,10 +43,10 @@ def share_of(text: str) -> int:
 
 
 def amount_of(text: str) -> int:
-    """Return a number of tasks or bytes, which may be written as a size such as `20G` (`read_size`).
+    """Return the number of tasks or bytes that a text gives, which may be a size such as `20G` (`read_size`).
 
     Raises:
-        ConfigError: if it is not such a number, or is out of range.
+        ConfigError: if the text is not a number or size, or is out of range.
     """
     amount = read_size("it", text)
     if not 1 <= amount <= AMOUNT_MOST:

@@ -28,7 +28,7 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise ConfigError(f"{path} is a link, and keys are not read through links: name the file itself") from None
+            raise ConfigError(f"{path} is a link, which is not followed: name the file itself") from None
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     try:
         found = os.fstat(descriptor)

@@ -95,7 +95,7 @@ class ConversationState:
         self._times.unanswered_since = inf
 
     def started_waiting(self, now: float) -> None:
-        """Note that something waits now. Without this call, its time-out counts from the next `look`."""
+        """Note that something waits now. Without this call, the time-out counts from the next `look`."""
         if self._times.unanswered_since < inf:
             self._plan(now)
 

@@ -82,7 +82,11 @@ class Times:
         self.heartbeat_at = now + self._heartbeat_seconds
 
     def limit_heartbeat(self, dead_after_seconds: float) -> None:
-        """Fit enough heartbeats into the time after which the scheduler takes a silent peer for dead; 0: unknown."""
+        """Send heartbeats often enough that the scheduler never takes this peer for dead.
+
+        Args:
+            dead_after_seconds: the silence after which the scheduler takes a peer for dead; 0: unknown.
+        """
         often_enough = dead_after_seconds / HEARTBEATS_IN_TIMEOUT if dead_after_seconds else inf
         self._heartbeat_seconds = min(self._longest_heartbeat_seconds, often_enough)
 

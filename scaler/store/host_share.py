@@ -139,14 +139,17 @@ class HostShare:
             _make_private(file.parent)
             descriptor = new_locked(file)
         except OSError as error:
-            logger.warning("other clusters of this user do not see what this one stores: %s", error)
+            logger.warning(
+                "other clusters of this user do not see what this one stores, so they may store too much: %s",
+                error,
+            )
             return
         os.close(self._descriptor)
         self._descriptor = descriptor
 
 
 def _held(file: Path) -> StoredBytes:
-    """Return what another store holds. If its process has ended, return nothing and remove its file."""
+    """Return what another store holds. If its process has ended, return zero bytes and remove its file."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

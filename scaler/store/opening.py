@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 USUAL_FOLDER = "/var/tmp"  # noqa: S108 - a folder of mode 0700 is made in it; unlike /tmp it is on a disk
 
 REFRESHES = 256
-"""How often a store reads the reports of others while it fills its memory; a read takes some 20 us for each of them."""
+"""How often a store reads the reports of other stores while it fills its memory. One report takes about 20 us."""
 
 
 def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: int | None) -> ValueStore:
@@ -57,7 +57,7 @@ def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
     """Check that the folder of a setting can be used here.
 
     Raises:
-        ConfigError: if values are to be written there and cannot be.
+        ConfigError: if values would be spilled, and cannot be written there.
     """
     if folder and spill_bytes != 0 and (why_not := _why_not(Path(folder))):
         raise ConfigError(f"spill_folder: {why_not}")
@@ -76,5 +76,7 @@ def _share(refresh_bytes: int) -> HostShare:
     try:
         return HostShare(folder_of_user(), refresh_bytes)
     except OSError as error:
-        logger.warning("this cluster does not see what other clusters of this user store on this host: %s", error)
+        logger.warning(
+            "this cluster does not see what other clusters of this user store, so limits hold for each alone: %s", error
+        )
         return HostShare(None)

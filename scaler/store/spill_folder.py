@@ -258,7 +258,7 @@ class ValueWrite:
 
     Attributes:
         block: the value.
-        checksum: of the bytes written so far.
+        checksum: the checksum of the bytes written so far.
     """
 
     def __init__(self, folder: int, object_id: ObjectId, block: SharedBlock) -> None:

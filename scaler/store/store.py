@@ -44,12 +44,12 @@ class StoreGauges(NamedTuple):
     """The bytes and limits of a store.
 
     Attributes:
-        hot: shared memory that counts for it.
-        hot_most: limit for all stores of this user on this host.
-        cold: its values on disk.
-        cold_most: limit for all stores of this user on this host; 0: there is no disk.
-        spilled: written to disk since its start.
-        read: read back from disk since its start.
+        hot: bytes of shared memory that count for the store.
+        hot_most: the most bytes of shared memory for all stores of this user on this host.
+        cold: bytes that the store has on disk.
+        cold_most: the most bytes on disk for all stores of this user on this host; 0: there is no disk.
+        spilled: bytes written to disk since the start of the store.
+        read: bytes read back from disk since the start of the store.
     """
 
     hot: int = 0
@@ -81,7 +81,7 @@ class ValueStore:
     Args:
         share: adds up what all stores of this user hold here.
         hot_most: the most bytes of these stores in shared memory, together.
-        folder: for cold values; None: there is no disk.
+        folder: the folder for cold values; None: there is no disk.
         cold_most: the most bytes of these stores on disk, together.
         now: returns the time in seconds.
     """
@@ -107,7 +107,7 @@ class ValueStore:
         """bytes in each memory that this store or a reader uses"""
         self._held_bytes = 0
         self._given_back: deque[weakref.ref[Memory]] = deque()
-        """memory that was freed and still counts; its last reader may have ended in any thread"""
+        """freed memory that is still counted; the thread in which its last reader ended adds it"""
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
         self._writing: tuple[ObjectId, ValueWrite] | None = None
         self._dropped: deque[Memory] = deque()
@@ -161,7 +161,7 @@ class ValueStore:
                 self._add(object_id, self._slabs.put(frames))
                 return
             except OSError as error:  # fall back to a copy for each processor
-                logger.warning("no shared memory for an object: %s", error)
+                logger.warning("each processor copies an object, because there is no shared memory for it: %s", error)
         self._small[object_id] = [bytes(memoryview(frame)) for frame in frames]
 
     def take_block(self, object_id: ObjectId, block: SharedBlock) -> None:
@@ -174,7 +174,7 @@ class ValueStore:
         self._add(object_id, block)
 
     def take_foreign(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Store a value in the memory of another owner, which does not count here."""
+        """Add a value whose memory belongs to another owner, and does not count here."""
         self._hot[object_id] = block
 
     def frames(self, object_id: ObjectId) -> Frames:

@@ -77,7 +77,7 @@ def check_ipc_file(endpoint: Endpoint) -> None:
     if file is None or not file.exists():
         return
     if not file.is_socket():
-        text = f"cannot listen at {endpoint.address}: there is a file that is not a socket"
+        text = f"cannot listen at {endpoint.address}: its file is not a socket: remove it, or use another address"
         raise FileExistsError(errno.EEXIST, text)
     probe = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM)
     try:
@@ -92,7 +92,7 @@ def check_ipc_file(endpoint: Endpoint) -> None:
 _CREDENTIALS = struct.Struct("i2I")
 """Linux: process id, user id and group id of the process at the other end."""
 _XUCRED, _XUCRED_BYTES_MOST = struct.Struct("2I"), 88
-"""macOS and FreeBSD: the first fields of the same structure are its version and the user id."""
+"""macOS and FreeBSD: the version of the structure and the user id of the process at the other end."""
 _SOL_LOCAL, _LOCAL_PEERCRED = 0, getattr(unix, "LOCAL_PEERCRED", None)
 
 KNOWS_PEER_USERS = hasattr(unix, "SO_PEERCRED") or _LOCAL_PEERCRED is not None

@@ -99,7 +99,7 @@ if hasattr(os, "register_at_fork"):
 class IdleConnections:
     """Finds open connections that belong to no peer, so that they do not keep descriptors forever.
 
-    To the system, a connection that has sent nothing, or only garbage, looks like any other. This costs nothing per
+    For the system, a connection that has sent nothing, or only garbage, is like any other. The search costs nothing per
     message. A new connection never counts as idle at once.
     """
 

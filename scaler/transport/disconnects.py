@@ -1,4 +1,4 @@
-"""Cuts: learns from ZeroMQ which connections of a socket were lost, and which are new.
+"""Disconnects: learns from ZeroMQ which connections of a socket were lost, and which are new.
 
 Used by the sockets, only in the thread of the socket.
 """

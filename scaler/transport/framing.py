@@ -1,4 +1,4 @@
-"""Framing: messages to the bytes of a stream and back, wherever the stream is cut.
+"""Framing: messages to the bytes of a stream and back, in pieces of any size.
 
 Each direction of a connection begins with `GREETING`, except for the channels of processors. A message is the number of
 its frames, header included, the size of each, all as 4 bytes (little-endian), and the frames. Frames from
@@ -93,7 +93,7 @@ class ReceiveBuffer:
         self._area: Any = None
         """the memory of a large frame that is arriving"""
         self.room = _NOWHERE
-        """where to read the next bytes to, reported with `filled`; empty: pass them to `take`"""
+        """memory for the next received bytes: read into it and call `filled`; empty: pass the bytes to `take`"""
 
     def filled(self, n_bytes: int) -> list[Message]:
         """Note that the first `n_bytes` of `room` have been read. Return the messages that are complete now: one or

@@ -108,7 +108,7 @@ class Listener(Protocol):
         """Return the connections that may have been lost since the last call."""
 
     def forget(self, connection: Connection) -> None:
-        """Drop what is known of a lost connection to which nothing is sent."""
+        """Drop all data about a lost connection. Needed only if nothing is sent to it: a failed `send` does it too."""
 
     def look(self, resident_bytes: int) -> int:
         """Hang up on connections that send far more than is read. Return their number.

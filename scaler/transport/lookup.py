@@ -23,7 +23,7 @@ class Lookup:
 
     Args:
         endpoint: the address of a scheduler.
-        tell: called with each new value of `problem`, in the thread of the look-up.
+        report: called with each new value of `problem`, in the thread of the look-up.
     """
 
     def __init__(self, endpoint: Endpoint, report: Callable[[str], None] | None = None) -> None:

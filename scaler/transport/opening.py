@@ -59,7 +59,7 @@ def open_listening_transport(
         io_threads: the number of threads that move bytes, if the transport needs any.
         frame_bytes: a connection that starts a larger frame is closed.
         unread_bytes: a connection of which more waits to be read may be closed.
-        lock: the keys that peers need; None: all peers may connect.
+        admission_keys: the keys that peers need; None: all peers may connect.
     """
     if endpoint.scheme == IPC and ARE_SUPPORTED:
         return Streams(endpoint, frame_bytes, unread_bytes)

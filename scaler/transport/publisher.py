@@ -28,10 +28,10 @@ SUBSCRIPTION_BYTES_MOST = 256
 """A viewer that sends a larger message is disconnected."""
 
 HANDSHAKE_BYTES_MOST = 1024
-"""This limit applies instead if viewers need keys, whose handshake is longer."""
+"""The limit in place of `SUBSCRIPTION_BYTES_MOST` if viewers need keys, whose handshake is longer."""
 
 VIEWER_BYTES_MOST = 1024 * 1024
-"""A viewer on TCP that has sent more in all is disconnected: libzmq needs about 50 times as much for subscriptions."""
+"""The most bytes that a viewer on TCP may send in all: libzmq needs about 50 times as much for subscriptions."""
 
 _POLLIN, _EVENTS, _NOBLOCK = int(zmq.POLLIN), int(zmq.EVENTS), int(zmq.NOBLOCK)
 
@@ -41,7 +41,7 @@ class Publisher:
 
     Args:
         endpoint: an ipc or tcp address; None: a socket in a new folder that only this user can enter.
-        lock: the keys that viewers need; None: all viewers may connect.
+        admission_keys: the keys that viewers need; None: all viewers may connect.
 
     Raises:
         AddressInUseError: if another program listens there.

@@ -112,7 +112,7 @@ def _send(socket: zmq.Socket[bytes], header: bytes, frames: Sequence[Any]) -> No
 
 
 def _as_parts(frames: Sequence[Any]) -> Sequence[Any]:
-    """Return frames that can be sent. Checked before the first is sent, because a sent part cannot be taken back."""
+    """Return frames that can be sent. Checks all before the first is sent, because a sent part cannot be taken back."""
     return [frame if type(frame) is bytes else memoryview(frame) for frame in frames]
 
 
@@ -191,7 +191,7 @@ class RouterSocket:
         silence_seconds: a connection whose other end answers nothing for this time, not even the probes of the system,
             is closed a little later.
         unread_bytes: `look` closes a connection of which more waits, if the system reports how much arrived.
-        lock: the keys that peers need; None: all peers may connect.
+        admission_keys: the keys that peers need; None: all peers may connect.
     """
 
     def __init__(
@@ -396,7 +396,7 @@ class DealerSocket:
 
     @property
     def refusal(self) -> str:
-        """Why the listener is not trusted, as a sentence for people; empty if it is, or there is none yet."""
+        """Why the listener is not trusted, as a sentence for people; empty if it is trusted, or not connected yet."""
         return "" if self._check is None else self._check.refusal
 
     def receive(self) -> Message | None:

@@ -43,7 +43,7 @@ from scaler.transport.trust import why_not_trusted
 ARE_SUPPORTED = hasattr(select, "epoll") and hasattr(os, "eventfd")
 
 READ_BYTES = 256 * 1024
-"""About as much as the system buffers of a connection."""
+"""The size of the buffer for reading, about as much as the system buffers of a connection."""
 SYSTEM_BYTES = 1024 * 1024
 """The buffer of the system for one direction, unless its own limit is lower."""
 PIECES_MOST = 64
@@ -160,7 +160,7 @@ class StreamDialer:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint, self._path = endpoint, str(endpoint.file)
         self.refusal = ""
-        """why the listener is not trusted, as a sentence for people; empty if it is, or there is none yet"""
+        """why the listener is not trusted, as a sentence for people; empty if it is trusted, or not connected yet"""
         self._epoll = select.epoll()
         socket, buffer = unix.socket(unix.AF_UNIX, unix.SOCK_STREAM), memoryview(new_area(READ_BYTES))
         self._stream = _Stream(socket, self._epoll, buffer, FRAME_BYTES_MOST, inf)
@@ -324,7 +324,7 @@ class StreamListener:
         self.monitor_descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._streams: dict[Connection, _Stream] = {}
         self._connections: dict[int, Connection] = {}
-        """by descriptor"""
+        """the open connections, by descriptor"""
         self._next_number = 1
         self._messages: deque[tuple[Connection, bytes, list[memoryview]]] = deque()
         self._ready: list[tuple[int, int]] = []

@@ -75,7 +75,7 @@ class ListenerCheck:
         self.is_passed = False
         """whether the connection is up, and its listener is trusted"""
         self.refusal = ""
-        """why its listener is not trusted, as a sentence for people; empty if it is, or there is no connection yet"""
+        """why its listener is not trusted, as a sentence for people; empty if it is trusted, or not connected yet"""
 
     def open(self, descriptor: int) -> None:
         """Check a new connection, and shut it down if its listener is not trusted."""

@@ -4,7 +4,7 @@ Used by the scheduler's socket, on TCP and Linux, instead of a limit on unread m
 a message without an end. And if a peer that is held back has sent a PING and resets its connection, libzmq 4.3.5 aborts
 this process (`!_io_error`). So libzmq reads everything, and this module asks the system how much that was.
 
-Costs nothing while the process does not grow.
+The check costs nothing while the process does not grow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CALM_BYTES = 1024 * 1024
 FRAME_COST_BYTES = 96
 """The memory that libzmq needs for each frame, however short it is."""
 SHORT_BYTES, SHORT_HEAD_BYTES, LONG_HEAD_BYTES = 255, 2, 9
-"""The head of a frame takes two bytes on the network up to this size, and nine beyond."""
+"""A frame of at most this size has a head of 2 bytes on the network; a larger one has a head of 9 bytes."""
 
 _TCP_INFO = getattr(unix, "TCP_INFO", None)
 _RECEIVED_AT = 128
@@ -71,7 +71,7 @@ class Unread:
         self._most_bytes = most_bytes
         self._descriptors: set[int] = set()
         self.counts: dict[int, _Count] = {}
-        """by descriptor; while it is empty, callers need not report what they read"""
+        """the counts of connections, by descriptor; while it is empty, callers need not report what they read"""
         self._baseline_bytes = 0
         """the size of the process at its smallest, or when the last check ended"""
 

@@ -35,7 +35,7 @@ class _SharedContext:
             return self._context
 
     def leave(self, context: zmq.Context[zmq.Socket[bytes]]) -> bool:
-        """Return whether this is the shared context and others still use it."""
+        """Return whether this is the shared context and other sockets still use it."""
         with self._lock:
             if context is not self._context:
                 return False

@@ -40,7 +40,7 @@ class JobObjects:
         self._damage.mend(name)
 
     def drop(self, object_id: bytes) -> None:
-        """Delete an object after its replacement."""
+        """Delete an object that was replaced."""
         self._connection.execute("DELETE FROM objects WHERE id = ?", (object_id,))
         self._damage.mend(file_of(object_id))
 

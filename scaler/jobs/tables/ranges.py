@@ -62,7 +62,7 @@ class JobRanges:
         self.read()
 
     def read(self) -> None:
-        """Read all ranges from disk, without arguments. Raises `RecordError` if they are not counted by numbers."""
+        """Read all ranges from disk, without arguments. Raises `RecordError` if a count in them is invalid."""
         read = (
             "SELECT ranges.first, count, digest, coalesce(done, 0), coalesce(failed, 0), coalesce(duration_us, 0) "
             "FROM ranges LEFT JOIN counts ON ranges.first = counts.first ORDER BY ranges.first"
@@ -72,7 +72,7 @@ class JobRanges:
             known = RowRange(*row)
             counts = (known.first, known.n_rows, known.done, known.failed)
             if not all(type(each) is int and each >= 0 for each in counts) or type(known.duration_us) is not int:
-                raise RecordError(f"its range from row {known.first} on is not counted by numbers")
+                raise RecordError(f"the counts of its range from row {known.first} on are not numbers")
             self.by_first[known.first] = known
         self._firsts = list(self.by_first)
         self.rows = sum(each.n_rows for each in self.by_first.values())

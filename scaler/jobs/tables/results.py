@@ -51,7 +51,7 @@ class ResultLine(NamedTuple):
     sizes: bytes | None
     """the sizes of the frames; None: one frame, in the database"""
     sums: bytes
-    """a checksum for each row and, of several, one of the whole value; in the table that of one row is a number"""
+    """a checksum for each row; for several rows, also one of the whole value. On disk, a single checksum is a number"""
     value: bytes | None
     """the value, or the packed results of consecutive rows; None: the value is in a file"""
 
@@ -120,7 +120,7 @@ class Results:
         return n_added
 
     def _lines_of_rare(self, result: RowResult, above: int) -> list[tuple[Any, ...]]:
-        """Return the line of a result of several rows, several frames, or in a file; empty if the row has a line."""
+        """Return the line for several rows, for several frames, or for a file; empty if the row has a line already."""
         row, status, frames, n_rows, _ = result
         how = status | above
         if n_rows > 1:

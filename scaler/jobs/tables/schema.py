@@ -43,7 +43,7 @@ RESULTS = (
     "CREATE TABLE results (row INTEGER PRIMARY KEY, count INTEGER, how INTEGER, sizes BLOB, sums BLOB, value BLOB)",
     "CREATE INDEX files ON results (row) WHERE value IS NULL",
 )
-"""Separate, because this table is recreated when its pages are damaged."""
+"""The statements that create the table of results, which is recreated when its pages are damaged."""
 
 DAMAGED_TABLE = "damaged_"
 """Prefix of the names of tables of results that were damaged and are kept."""
@@ -54,7 +54,9 @@ refer to each other in circles would otherwise take steps without end.
 """
 
 READ_BYTES, READ_PER_BYTE, ROW_BYTES = 64 << 20, 16, 16
-"""Limit of the bytes read from a record, with the same parts. Each line of a table counts as `ROW_BYTES` more."""
+"""Limit of the bytes read from a record, with a fixed and a variable part like `STEPS`. Each line of a table counts as
+`ROW_BYTES` more.
+"""
 
 TOO_MUCH = (
     "reading its database takes more work than a database of its size can need, so it is damaged or forged: restore "
@@ -92,7 +94,7 @@ class RecordConnection(sqlite3.Connection):
         return row
 
     def explain(self, error: sqlite3.Error) -> Exception:
-        """Return an error, or the one for too many steps if it is the interruption by that limit."""
+        """Return an error; if it is an interruption by the limit of steps, return the `RecordError` that says so."""
         return error if length_hint(self._steps) else RecordError(TOO_MUCH)
 
 

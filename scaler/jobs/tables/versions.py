@@ -92,7 +92,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def _check_types(terms: JobTerms) -> None:
-    """Raise `TypeError` or `ValueError` if a value of terms has another type, or is a number without a size."""
+    """Raise `TypeError` or `ValueError` if a value of terms has another type, or is not a finite number."""
     for each in fields(terms):
         value = getattr(terms, each.name)
         if type(value) not in _KINDS[str(each.type)]:

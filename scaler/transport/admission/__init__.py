@@ -1,4 +1,4 @@
-"""Admission: who may connect over TCP: the authenticator of a listener, and the keys that a peer tries there.
+"""Admission: the authenticator of a listener on TCP, and the keyring with the keys that a peer tries there.
 
 Called by the sockets of ZeroMQ, and by the scheduler, whose key registry has the list. Key files and the permissions
 of roles are handled elsewhere.

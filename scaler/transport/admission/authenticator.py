@@ -1,6 +1,6 @@
 """Authenticator: accepts the peers of a listening socket by their keys. ZeroMQ asks it about each new connection.
 
-One for each context of ZeroMQ whose sockets have keys (ZAP, RFC 27). It belongs to the thread of these sockets, and
+Each context of ZeroMQ whose sockets have keys has one (ZAP, RFC 27). It belongs to the thread of these sockets, and
 never blocks. `AdmissionKeys.judge` decides which keys are valid.
 """
 
@@ -22,13 +22,12 @@ _send_part, _receive_part = zmq.backend.Socket.send, zmq.backend.Socket.recv
 
 @dataclass(frozen=True)
 class AdmissionKeys:
-    """The secret key of a listening socket, and the judgement of the keys of its peers.
+    """The secret key of a listening socket, and the functions that check the keys of its peers.
 
     Attributes:
         secret: the secret key of the scheduler.
         judge: returns the ZAP status code for a public key, given the address of its peer: 200 accepts it.
-        is_valid: returns whether a public key that was accepted is still valid. A connection may be older than its
-            first message.
+        is_valid: returns whether an accepted public key is still valid when the first message arrives.
     """
 
     secret: str = field(repr=False)
@@ -40,8 +39,8 @@ class Authenticator:
     """The authenticator of one context.
 
     Args:
-        guarded: the socket that accepts only peers with a key from now on; it does not listen yet.
-        lock: the keys of that socket.
+        socket: the socket that accepts only peers with a key from now on; it does not listen yet.
+        admission_keys: the keys of that socket.
     """
 
     def __init__(

@@ -22,12 +22,12 @@ codes because only those reach a peer.
 """
 
 SILENT_REFUSALS = 3
-"""A scheduler disconnects silently from a peer that took its key for another one. So does one that is just ending, but
-not this many times in a row.
+"""This many silent disconnections in a row count as a refusal. A scheduler disconnects silently from a peer that has a
+wrong public key of it; a scheduler that is ending does so too, but fewer times.
 """
 
 _FROM_SCHEDULER = 2
-"""From this weight on, a failure answers something that only the scheduler with the key in the file can read."""
+"""From this weight on, a failure proves that the scheduler with the key in the file has answered."""
 
 _WITH_KEYS, _WITHOUT_KEYS = "CURVE", "NULL"
 _MISMATCH = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
@@ -68,7 +68,7 @@ class Keyring:
         self._failed = 0
         """how many tries failed in a row"""
         self._best = (0, "")
-        """of these failures the most informative: its weight and its sentence"""
+        """the weight and the sentence of the most informative of these failures"""
         self.refusal = ""
         """why this peer cannot connect, as a sentence for people; empty as long as it may succeed"""
 

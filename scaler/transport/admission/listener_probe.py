@@ -1,4 +1,4 @@
-"""Greeting: asks the listener at an address whether it accepts peers without a key.
+"""Listener probe: asks the listener at an address whether it accepts peers without a key.
 
 Used by the keyring, after a handshake has failed. ZeroMQ itself may not learn that: a listener with another mechanism
 disconnects at once, often before its own greeting has left.
@@ -43,7 +43,7 @@ class ListenerProbe:
         """the last answer; empty if there was none yet"""
 
     def ask(self) -> None:
-        """Ask again, unless a request is running."""
+        """Start a request, unless one is running."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._find_out, name="scaler-greeting", daemon=True)
             self._thread.start()

@@ -1,7 +1,7 @@
 """UnauthenticatedPeers: the connections of which no message was read yet. Bounds what peers without a key can cost.
 
-One for each listening socket with keys. A peer is authenticated with its first message. ZeroMQ itself ends a handshake
-that takes too long. Costs nothing per message.
+Each listening socket with keys has one. A peer is authenticated with its first message. ZeroMQ itself ends a handshake
+that takes too long. The check costs nothing per message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from scaler.transport.unread import IS_SUPPORTED, received_bytes
 
 BYTES_MOST = 16 * 1024 * 1024
-"""More bytes than this are no handshake followed by a hello: those have 700 bytes, and 8 MiB at most."""
+"""A connection that sent more bytes is closed. A handshake and a hello have about 700 bytes, and at most 8 MiB."""
 FROM_ONE_ADDRESS_MOST = 1024
 """The most unauthenticated connections of one address; a host has one for each client and cluster."""
 
@@ -25,7 +25,7 @@ class UnauthenticatedPeers:
 
     def __init__(self) -> None:
         self._addresses: dict[int, str | None] = {}
-        """by descriptor, the newest last; None until the address is needed"""
+        """the address of each connection by descriptor, the newest last; None until it is needed"""
 
     def __len__(self) -> int:
         return len(self._addresses)
@@ -45,8 +45,8 @@ class UnauthenticatedPeers:
         """Return the connections that sent too much, and the newest ones of an address that has too many.
 
         Args:
-            has_authenticated: returns whether a message of a connection was read, perhaps before its start was
-                reported.
+            has_authenticated: returns whether a message of a connection was read, which may precede the report of its
+                start.
         """
         for descriptor in [each for each in self._addresses if has_authenticated(each)]:
             self.close(descriptor)

@@ -1,7 +1,7 @@
-"""Anatomy: what the pipe knows of an item without its class: its size, and which ids it makes and names.
+"""Anatomy: the size of an item, and the ids that it makes and names, without knowing its class.
 
-Derived from the annotations of the message classes, as the codec is. An item *makes* the id in its first id column: a
-task, an object, a graph. It *names* all its ids, also those in `object_ids`. Payloads are not read.
+Derived from the annotations of the message classes, as the codec is. Used by the pipe. An item *makes* the id in its
+first id column: a task, an object, a graph. It *names* all its ids, also those in `object_ids`. Payloads are not read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scaler.pickling.serialization import size_of
 from scaler.wire.codec.columns import column_kinds
 
 ITEM_BYTES = 64
-"""About how many bytes an item takes besides its content."""
+"""The approximate size of an item without its content, in bytes."""
 _OBJECT_IDS = "object_ids"
 
 
@@ -31,7 +31,7 @@ class Anatomy:
         self._object_ids = attrgetter(_OBJECT_IDS) if _OBJECT_IDS in kinds else None
 
     def size(self, item: Any) -> int:
-        """Return about how many bytes of a message the item takes."""
+        """Return approximately how many bytes the item takes in a message."""
         size = ITEM_BYTES
         for get in self._carried:
             size += len(get(item))

@@ -124,7 +124,7 @@ class _ItemCodec:
         read = reader._get_by_field  # noqa: SLF001 - see the module's docstring
         count = read(self._count)
         if not 0 < count <= most:
-            raise ProtocolError(f"a batch of {count} items; a message has batches of 1 to {MESSAGE_ITEMS} together")
+            raise ProtocolError(f"a batch has {count} items; a message has from 1 to {MESSAGE_ITEMS} in all")
         columns: list[Iterable[Any]] = []
         for _, _, schema, column, has_frames in self._fields:
             raw = read(schema)
@@ -221,7 +221,7 @@ def encode(
         counts: items written so far by class; this call adds its own (`Traffic.items`).
 
     Returns:
-        the header frame and the payload frames of each message: one, unless there are more than `MESSAGE_ITEMS`.
+        the header frame and the payload frames of each message. There is one message for up to `MESSAGE_ITEMS` items.
     """
     if len(items) <= MESSAGE_ITEMS:
         return [encode_message(direction, items, counts=counts)] if items else []
@@ -280,7 +280,7 @@ def _encode(
 
 
 def numbers(direction: Direction, header: bytes) -> tuple[int, int]:
-    """Return `number` and `heard` of a message, without reading the rest of it. `decode` does that.
+    """Return `number` and `heard` of a message, without decoding its items.
 
     Raises:
         ProtocolError: if the bytes are not a message.
@@ -297,7 +297,7 @@ def numbers(direction: Direction, header: bytes) -> tuple[int, int]:
 
 
 def with_heard(header: bytes, heard: int) -> bytes:
-    """Return the header of a message of this codec with another `heard`."""
+    """Return the header of an encoded message, with its `heard` replaced."""
     segments = int.from_bytes(header[:4], "little")
     place = _NUMBERS_AT + 4 * (segments + segments % 2)
     return header[: place + 8] + heard.to_bytes(8, "little") + header[place + 16 :]

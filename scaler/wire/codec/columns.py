@@ -21,7 +21,7 @@ from scaler.wire.codec.structs import RunOptions
 from scaler.wire.messages.columns import LINE, NAMES, OPTIONS, REASON, TRACEBACK, FixedRows, UpperLimit
 
 TEXT_CHARACTERS = NAME_CHARACTERS
-"""The most characters of a name or version, also of each in a list of names. Longer texts are cut when read."""
+"""The most characters of a name or version, and of each name in a list. Longer texts are cut when read."""
 REASON_CHARACTERS = 1024
 """The most characters of a sentence, which may contain names and versions. Longer ones are cut."""
 TRACEBACK_CHARACTERS = 4096
@@ -174,7 +174,7 @@ def _bounded_column(column: ColumnCodec, most: int) -> ColumnCodec:
     def read(data: bytes, count: int) -> Iterable[int]:
         values = tuple(column.read(data, count))
         if max(values) > most:
-            raise ProtocolError(f"the number {max(values):,}, which may be at most {most:,}")
+            raise ProtocolError(f"a number is {max(values):,}, and may be at most {most:,}")
         return values
 
     return column._replace(read=read)

@@ -1,4 +1,4 @@
-"""ItemKind: how a message class fits into stencils: which values have holes, and the shape of an item.
+"""ItemKind: the shape of the items of a message class, and the values for which their stencils have holes.
 
 Made by the codec from the annotations of the class; used by the tables of stencils. Values are not interpreted.
 """
@@ -62,7 +62,7 @@ class ItemKind:
 
 
 def tuple_getter(make: Callable[..., Callable[[Any], Any]], keys: Sequence[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return `make(*keys)`, changed to return a tuple for any number of keys."""
+    """Return `make(*keys)`, but as a function that always returns a tuple, also for one key or none."""
     if len(keys) > 1:
         return make(*keys)
     if not keys:

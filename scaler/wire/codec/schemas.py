@@ -26,7 +26,7 @@ def schema_directory() -> Path:
 
 
 def read(schema: Any, data: bytes) -> Any:
-    """Open a message. Each part can be read at most twice, because a malicious message could make reading endless."""
+    """Open a message. Each part can be read at most twice, so that a malicious message cannot make reading endless."""
     return schema.from_segments(_segments(data)[0], traversal_limit_in_words=len(data) // 4 + _SPARE_WORDS)
 
 
@@ -51,7 +51,7 @@ def _segments(data: bytes) -> tuple[list[bytes], int]:
     if more == 0:
         return [data[8 : 8 + 8 * size]], 8 + 8 * size
     if more >= len(data) // 4:
-        raise ProtocolError(f"a message of {len(data)} bytes with {more + 1} segments")
+        raise ProtocolError(f"a message of {len(data)} bytes cannot have {more + 1} segments")
     sizes = struct.unpack_from(f"<{more + 1}I", data, 4)
     start = (8 + 4 * more + 7) // 8 * 8
     segments = []
@@ -62,7 +62,7 @@ def _segments(data: bytes) -> tuple[list[bytes], int]:
 
 
 def check_working_directory() -> None:
-    """Raise an error that people understand if there is no working directory; the library would abort the process.
+    """Check that this process has a working directory. Without one, the Cap'n Proto library would abort the process.
 
     Raises:
         FileNotFoundError: if there is no working directory.
@@ -83,7 +83,7 @@ class _Schemas(dict[str, Any]):
 
 
 SCHEMAS = _Schemas()
-"""by the name of the file, without its suffix"""
+"""the loaded schemas, by file name without its suffix"""
 
 
 def load_schemas(*names: str) -> None:

@@ -34,14 +34,14 @@ _CHECKED_LENGTHS = (3, 64, 1000)
 
 
 class Hole(NamedTuple):
-    """The place of a value."""
+    """The place of a value in a message."""
 
     start: int
     end: int
     format: str
 
     def before(self, offset: int) -> Hole:
-        """Return the same hole, relative to an offset."""
+        """Return the same hole, counted from an offset."""
         return Hole(self.start - offset, self.end - offset, self.format)
 
 
@@ -76,7 +76,7 @@ class _Layout:
         return self.pack(*parts)
 
     def take(self, message: bytes, start: int = 0) -> tuple[Any, ...] | None:
-        """Return the values; None if the bytes around them differ."""
+        """Return the values in a message; None if the bytes around them differ from this layout."""
         parts = self.unpack_from(message, start)
         return parts[1::2] if parts[::2] == self.around else None
 
@@ -85,15 +85,14 @@ class _Takers:
     """Makes items from the values in a message.
 
     Args:
-        place_of: from a firm column to the position of its value among the found ones; other columns have their
-            defaults.
+        place_of: by firm column, the position of its value among the found values; other columns have their defaults.
         n_found: the number of values found.
     """
 
     def __init__(self, kinds: Sequence[ItemKind], place_of: dict[int, int], n_found: int) -> None:
         self._defaults = tuple(column.default for kind in kinds for column in kind.columns)
         self._takers: list[tuple[ItemKind, list[Callable[[Any], tuple[Any, ...]]]]] = []
-        """by batch: neighbours of one kind share one"""
+        """for each batch, its kind and a getter for each item; consecutive items of one kind share a batch"""
         self._limits: list[tuple[int, int]] = []
         self._checks: list[tuple[int, Callable[[Any], bool]]] = []
         n_values = n_columns = 0
@@ -134,7 +133,7 @@ class Stencil:
     Args:
         numbers: the places of the number of the message and of the acknowledged number; may be empty.
         holes: the places of the present values, in order.
-        present: the positions of these among all values.
+        present: for each hole, the position of its value among all values.
     """
 
     def __init__(
@@ -297,7 +296,7 @@ class Cutter:
     def _holes(
         self, kinds: Sequence[ItemKind], values: list[Any], plain: bytes, present: Sequence[int]
     ) -> list[Hole] | None:
-        """Return the places of these values; None if one cannot be found, or two overlap."""
+        """Return the places of the values at the positions `present`; None if one cannot be found, or two overlap."""
         columns = _firm_columns(kinds)
         holes: list[Hole] = []
         for index in present:
@@ -310,7 +309,7 @@ class Cutter:
         return None if overlap else holes
 
     def _probe(self, kinds: Sequence[ItemKind], values: list[Any], changed: int | None = None) -> bytes:
-        """Return a message of the same shape; the value `changed` differs from all others in all its bytes."""
+        """Return a message of the same shape; each byte of the value `changed` differs from those of other values."""
         probes = [
             _probe(column, value, 0xFE if index == changed else 0x01) if value else column.default
             for index, (column, value) in enumerate(zip(_firm_columns(kinds), values, strict=True))
@@ -327,14 +326,19 @@ def _firm_columns(kinds: Sequence[ItemKind]) -> list[ColumnKind]:
 
 
 def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None:
-    """Return the values of the items; None if some are bytes of another type, which only the codec can write."""
+    """Return the values of the items; None if one is neither `bytes` nor `int`, which only the codec can write."""
     values = [value for kind, item in zip(kinds, items, strict=True) for value in kind.values(item)]
     return values if all(isinstance(value, (bytes, int)) for value in values) else None
 
 
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
-    """Return the words before `start` that depend on the length of the value there, which is 1, 2 and 9 bytes; None if
-    other bytes depend on it too.
+    """Return the words before `start` that depend on the length of the value there; None if other bytes depend on it
+    too.
+
+    Args:
+        plain: a message in which the value has 1 byte.
+        longer: the message with 2 bytes.
+        wider: the message with 9 bytes.
     """
     end = start + 8
     if longer[start + 8 :] != plain[end:] or wider[start + 16 :] != plain[end:]:

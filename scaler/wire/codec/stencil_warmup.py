@@ -1,7 +1,7 @@
 """Stencil warm-up: cuts the stencils of the most frequent messages before the first of them is sent.
 
-Cutting one takes half a millisecond. The fork server does it for all processors, scheduler and agent soon after their
-start. Other messages still work; they are slower until some have been seen.
+Cutting one takes half a millisecond. The fork server cuts them for all processors; the scheduler and the agent cut
+theirs soon after they start. Messages of other shapes are slower until some of the shape have been seen.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _RESULTS = tuple([_result(worker)] for worker in _ZERO_OR_NOT)
 
 
 def _waits(worker: int) -> Iterator[Sequence[Any]]:
-    """Iterate over the messages of an agent about a task that waits for other tasks."""
+    """Yield the messages of an agent about a task that waits for other tasks."""
     blocked, unblocked = RunBlocked(_TASK, worker, 1), RunUnblocked(_TASK, worker, 1)
     yield from ([blocked], [unblocked], [blocked, unblocked], [_result(worker), unblocked])
 

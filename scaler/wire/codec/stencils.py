@@ -3,7 +3,7 @@
 With one task at a time, each message holds an item or two. Writing or reading it through the schema costs more than
 all other work on it. Messages of one **shape** (the same kinds of items, the same lengths, zeros in the same fields)
 have the same bytes except for the values. So after some messages of a shape, a stencil is cut for it (`stencil.py`).
-Neighbours of one kind make one batch of columns, so they have a stencil only if their shapes are equal.
+Consecutive items of one kind make one batch of columns: such a message has a stencil only if their shapes are equal.
 
 The length of arguments and results differs in almost every message. So a second table has the shapes without their
 length. Its stencils take about a microsecond more, and are used if none of the first table fits. A length that is very
@@ -26,7 +26,7 @@ from scaler.wire.codec.stencil import Cutter, Hole, Stencil, StretchStencil, Wri
 ITEMS_MOST = 4
 """The most items of a message with a stencil."""
 SEEN_BEFORE_CUT = 8
-"""The number of messages of a shape, for each item in it, before a stencil is cut. That costs as much as about ten
+"""The number of messages of a shape, for each item in it, before a stencil is cut. Cutting costs as much as about ten
 messages without a stencil for each item, so only repeated shapes get one.
 """
 SEEN_BEFORE_CUT_TWICE = 128
@@ -34,7 +34,7 @@ SEEN_BEFORE_CUT_TWICE = 128
 SHAPES_MOST = 1024
 """The most shapes that are remembered for one direction; when there are more, all are forgotten."""
 CANDIDATES_MOST = 16
-"""The most stencils for messages of one size, and of any size: each that does not fit costs a comparison."""
+"""The most stencils for one message size, and for any length: each that does not fit costs a comparison."""
 
 
 class _Seen:
@@ -44,9 +44,9 @@ class _Seen:
 
     def __init__(self) -> None:
         self.count = 0
-        """how many such messages there were; negative if no stencil can be cut"""
+        """the number of messages of the shape; negative if no stencil can be cut"""
         self.stretch: StretchStencil | None = None
-        """the stencil for any length"""
+        """the stencil that fits the shape with any length"""
 
 
 class Stencils:
@@ -64,13 +64,11 @@ class Stencils:
         self._cutter = Cutter(write, numbers)
         self._by_shape: dict[Shape, Stencil | _Seen] = {}
         self._by_stretch: dict[Shape, StretchStencil | int] = {}
-        """by the shape without the length of its value of any length: the stencil, or the count of such messages, which
-        is negative if no stencil can be cut
-        """
+        """by shape without its variable length: the stencil, or the number of messages; negative if none can be cut"""
         self._by_size: dict[int, list[Stencil]] = {}
         self._of_any_size: list[StretchStencil] = []
         self._stretched: dict[int, int] = {}
-        """by message size: how many messages such a stencil has read since one was cut for that size"""
+        """by message size: the number of messages read by stencils for any length since one was cut for this size"""
 
     def write(self, items: Sequence[Any], number: int = 0, heard: int = 0) -> bytes | None:
         """Return the message of `items`; None if there is no stencil for it."""
@@ -130,7 +128,7 @@ class Stencils:
                 self._count_shape(shaped[1], items, self._by_shape.get(shaped[1]))
 
     def prepare(self, items: Sequence[Any]) -> None:
-        """Cut the stencil for a message of such items now."""
+        """Cut the stencil for a message with these items now."""
         for _ in range(SEEN_BEFORE_CUT * len(items)):
             self.write(items)
 
@@ -207,7 +205,7 @@ class Stencils:
 
 
 def _stretches(kinds: Sequence[ItemKind], shape: Shape) -> list[tuple[int, int]]:
-    """Return the present values of any length: the position of each in the shape, and among all values."""
+    """Return two positions for each present value of any length: in the shape, and among all values."""
     found, n_before = [], 0
     for number, kind in enumerate(kinds, 1):
         if kind.stretch is not None:

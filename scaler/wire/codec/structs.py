@@ -31,13 +31,13 @@ class TaskFailure(NamedTuple):
     bases: tuple[str, ...] = ()
     """the names of the base classes of its class"""
     task_id: bytes = b""
-    """the task that raised it; may be one that the task of the result needs; empty: unknown"""
+    """the task that raised it: that of the result, or one that it depends on; empty: unknown"""
     place: bytes = b""
     """facts about the process that raised it, which follow the message; empty: unknown"""
 
     @property
     def short(self) -> str:
-        """Type and message, cut, as monitors show them."""
+        """The type and the message, shortened, as monitors show them."""
         return f"{self.type_name}: {self.text}".encode()[:SHORT_BYTES].decode(errors="ignore")
 
     def encode(self) -> bytes:
@@ -79,15 +79,15 @@ class RunOptions(NamedTuple):
     capabilities: tuple[tuple[str, int], ...] = ()
     """the resources that the worker must have, and the amount of each that the task takes"""
     was_submitted: bool = False
-    """an earlier scheduler had the task, and may have started or even ended it: it continues only as a run that an
-    agent has
+    """whether an earlier scheduler had the task, where it may have started or ended. Then it is not started again: it
+    continues only as a run that an agent has
     """
     retry_on: tuple[str, ...] = ()
     """names of exception classes, as in `TaskFailure`; derived classes count too"""
     retry_delay_ms: int = 0
     """the wait before the first retry; it doubles with each further one"""
     no_worker_timeout_ms: int = 0
-    """fail the task after this time without a connected worker that could take it; 0: it waits"""
+    """fail the task after this time without a connected worker that could take it; 0: no limit"""
     devices: tuple[int, ...] = ()
     """the numbers of the GPUs of the task; set by an agent for its processors"""
     worker: str = ""

@@ -1,7 +1,7 @@
 """Accounts in messages: the number of a root client among those of its owner, and the tag of that owner.
 
-Used by the scheduler, where both parts together are one integer, and by the queues of agents. A tag depends only on the
-name of an owner, so the runs of agents name their owner to another scheduler too.
+Used by the scheduler, which joins both parts in one integer, and by the queues of agents. A tag depends only on the
+name of an owner, so the owners of runs are the same at another scheduler.
 """
 
 from __future__ import annotations

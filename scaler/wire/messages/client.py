@@ -1,4 +1,4 @@
-"""Messages between a client and the scheduler. As `protocol/client.capnp`."""
+"""Messages between a client and the scheduler, as in `protocol/client.capnp`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class GoodbyeKind(IntEnum):
 
 
 class InputKnowledge(IntEnum):
-    """The state of the input of a graph at the client."""
+    """The state of an input of a graph, as its client knows it."""
 
     AWAITED = 0
     """its task is open"""
@@ -62,7 +62,7 @@ class JobVerb(IntEnum):
     """The kinds of requests about a job."""
 
     OPEN = 0
-    """find or create the job with the terms in the body; `amount`: the bits of `JobOpenFlags`; with any of them `first`
+    """find or create the job with the terms in the body; `amount`: the bits of `JobOpenFlags`; if one is set, `first`
     is the revision that the client has compared
     """
     ROWS = 1
@@ -112,7 +112,7 @@ class JobVerb(IntEnum):
 
 
 AT_END, VERSIONS = 1, 2
-"""Values of the `amount` of `SHOW`: return the state when the job has ended; with its versions."""
+"""Values of the `amount` of `SHOW`: answer when the job has ended; add the number of ended rows of each version."""
 
 
 class JobOpenFlags(IntFlag):
@@ -171,13 +171,13 @@ class ClientHello:
     client_id: Id
     """random, known only to the client and the scheduler: a client resumes its session with it on a new connection"""
     agent_token: Id = NO_ID
-    """of a client inside a task: the token of the agent's hello, which proves where the client runs; it ends with its
-    processor
+    """of a client inside a task: the token of the agent's hello, which proves where the client runs; the token ends
+    with the processor
     """
     processor: U32 = 0
     """of a client inside a task: the number of its processor, which the agent never reuses"""
     resumes: U8 = 0
-    """`RESUMING` to resume its session; `RETURNING`; 0 for a new client"""
+    """`RESUMING` or `RETURNING`; 0 for a new client"""
     heard: U64 = 0
     """to resume: the highest number received from the scheduler"""
     account: U32 = 0
@@ -311,7 +311,7 @@ class ClientHeartbeat:
     """The client is alive."""
 
     sent_ns: U64
-    """the sender's own clock, echoed"""
+    """the sender's clock, which the echo repeats"""
     has_unsaid: U8 = 0
     """1: some open work has not been sent, because it waits for the window"""
 
@@ -345,7 +345,7 @@ class ExplainRequest:
     position: U32 = 0
     """of a node: its position in the graph"""
     wanted: U8 = 0
-    """1: the client waits for the result; if its worker is paused, it is the next task to start"""
+    """1: the client waits for the result; if the worker of the task is paused, it starts this task next"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -358,7 +358,7 @@ class ExplainResponse:
     waits_for: Text
     """one of the words of `scaler.actors.insight.explanations`"""
     sentence: Reason
-    """the same for people, with advice"""
+    """what the task waits for, as a sentence for people, with advice"""
     worker: Text = ""
     """the worker that has it, or ran it last"""
     tries: U32 = 0
@@ -378,14 +378,14 @@ class ClientDisconnect:
 
 @travels(SCHEDULER_TO_CLIENT)
 class ClientShutdownResponse:
-    """Whether the scheduler will shut down as asked."""
+    """Whether the scheduler will shut down as requested."""
 
     accepted: U8
     reason: Reason
 
 
 WORKERS, OBJECTS = 1, 2
-"""The details that an `InfoRequest` asks for: each worker, or the objects of its client."""
+"""The details that an `InfoRequest` can request: each worker, or the objects of its client."""
 
 
 @travels(CLIENT_TO_SCHEDULER)
@@ -407,7 +407,7 @@ class InfoRequest:
 
 @travels(SCHEDULER_TO_CLIENT)
 class InfoResponse:
-    """The answer to an `InfoRequest`. A detailed one follows all `WorkerDetails` or `ObjectDetails`."""
+    """The answer to an `InfoRequest`, sent after all `WorkerDetails` or `ObjectDetails`."""
 
     number: U32
     workers: U32
@@ -419,7 +419,7 @@ class InfoResponse:
     waiting_tasks: U32
     """the number of tasks that wait at the scheduler for a worker"""
     refused: Text = ""
-    """why the scheduler did not do what the request wants of agents; empty if it did"""
+    """why the scheduler refused what the request asks of agents; empty if it did it"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -466,7 +466,7 @@ class OutputRequest:
     task_id: TaskIdColumn
     """`NO_ID`: all tasks"""
     report: U8 = 0
-    """whether only the latest progress report of the task is wanted, which is not among its lines"""
+    """whether only the latest progress report of the task is requested, which is not among its lines"""
 
 
 @travels(SCHEDULER_TO_CLIENT)
@@ -499,7 +499,7 @@ class OutputResponse:
 
 @travels(CLIENT_TO_SCHEDULER)
 class JobRequest:
-    """A request about a job. Resent in a new session, it does nothing twice."""
+    """A request about a job. If it is resent in a new session, it takes effect only once."""
 
     number: U32
     """chosen by the client, and repeated in the answer"""

@@ -10,7 +10,7 @@ from scaler.pickling.serialization import Frames
 NEEDED_MOST = 65_536
 """The most objects that a task needs, and the most nodes that a node depends on."""
 ROWS_BYTES_MOST = 64 * 1024 * 1024
-"""the most bytes of rows without a limit of their own"""
+"""the most bytes of a column of rows whose number has no other limit"""
 
 
 ROWS_MOST = 4096
@@ -18,7 +18,7 @@ ROWS_MOST = 4096
 
 
 class UpperLimit(NamedTuple):
-    """The greatest accepted number of things for each of which the receiver may need memory."""
+    """The greatest accepted number in a column, where a greater one could make the receiver use too much memory."""
 
     most: int
 

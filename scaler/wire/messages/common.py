@@ -1,4 +1,7 @@
-"""Messages of several parties: hellos and replies, objects, and the status of tasks. As `protocol/common.capnp`."""
+"""Messages that several kinds of peers use: hellos and replies, objects, and the status of tasks.
+
+`protocol/common.capnp` describes the same structs.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ class TaskStatus(IntEnum):
     INTERNAL_ERROR = 8
     """the scheduler failed to handle it, or its worker gave it up; the payload explains why"""
     TIMED_OUT = 9
-    """it took longer than its worker allows; the first line of the payload is that sentence, the rest the traceback"""
+    """it took longer than its worker allows; the payload is a sentence about that, and then the traceback"""
     OUT_OF_MEMORY = 10
     """as `PROCESSOR_DIED`: the kernel killed the process for lack of memory"""
 
@@ -85,7 +88,7 @@ class RunState(IntEnum):
     QUEUED = 1
     RUNS = 2
     WAITS = 3
-    """for other tasks"""
+    """it waits for other tasks"""
     NO_ROOM = 4
     """it has not started, because its worker is paused for lack of memory for results"""
 
@@ -138,7 +141,7 @@ class HelloReply:
     window_tasks: U32 = 0
     """the most open tasks of a client; 0: no limit"""
     window_bytes: U64 = 0
-    """the most bytes of their arguments; 0: no limit"""
+    """the most bytes of the arguments of a client's open tasks; 0: no limit"""
     account: U32 = 0
     """to a client outside of tasks: the number of its account"""
     value_bytes: U64 = 0
@@ -149,7 +152,7 @@ class HelloReply:
 
 @travels(SCHEDULER_TO_CLIENT, SCHEDULER_TO_AGENT)
 class HelloRequest:
-    """Send a hello on a new connection: the scheduler does not know this one."""
+    """Send a hello on a new connection: the scheduler does not know this connection."""
 
     reason: Reason
 
@@ -159,17 +162,16 @@ class Chunk:
     """A part of a message that is too large to travel in one piece. Used by `scaler.wire.session.pipe` only."""
 
     transfer: U32
-    """the number of that message among those that travel in parts"""
+    """the number of the large message among those that travel in parts"""
     sizes: SizeRow
     """in the first part: the bytes of each frame, the header first, as a row of UInt64; otherwise empty"""
     frames: FrameColumn
-    """bytes of these frames, one after the other"""
+    """bytes of the frames of the large message, one after the other"""
 
 
 NOT_FOUND, FOUND, LOST = 0, 1, 2
-"""Whether an object is stored. `LOST` means that it was lost with its host: a peer that has the call that made it may
-submit that again. For the id of a graph, a value that its open nodes need was lost: the whole graph must be
-resubmitted.
+"""Whether an object is stored. `LOST` means that it was lost with its host: a peer may submit the call that made it
+again. For the id of a graph, a value that its open nodes need was lost: the whole graph must be resubmitted.
 """
 
 
@@ -219,9 +221,9 @@ class ObjectPart:
     sizes: SizeRow
     """in the first part: the bytes of each frame of the object, as a row of UInt64"""
     frames: FrameColumn
-    """its bytes"""
+    """the bytes of the part"""
     reason: Text = ""
-    """why the object is not here; empty if it is"""
+    """why the sender does not have the object; empty if it does"""
 
 
 @travels(CLIENT_TO_SCHEDULER, SCHEDULER_TO_AGENT, AGENT_TO_PROCESSOR)

@@ -1,4 +1,4 @@
-"""Messages from the scheduler to monitors. As `protocol/monitor.capnp`, which explains each field.
+"""Messages from the scheduler to monitors, as in `protocol/monitor.capnp`, which explains each field.
 
 All text is short, and contains nothing of arguments or results. A short id is the `public_id` of an id.
 """
@@ -26,9 +26,9 @@ BIN_ROW = struct.Struct("<IIIIII8s")
 success, failed, canceled, other; short id of the function that kept it busy longest.
 """
 FUNCTION_ROW = struct.Struct("<8sIIIIIQ32I")
-"""The work of an agent on the tasks of a function since the previous row: its short id, tasks that are here now, number
-of ended runs: success, failed, canceled, other; microseconds of those that succeeded or failed, and their histogram
-(`StateFunction.durations`). Not on the stream: the scheduler adds the rows up.
+"""The work of an agent on the tasks of a function since the previous row: its short id, tasks that the agent has now,
+number of ended runs: success, failed, canceled, other; microseconds of those that succeeded or failed, and their
+histogram (`StateFunction.durations`). Not on the stream: the scheduler adds the rows up.
 """
 DURATIONS = struct.Struct("<32I")
 """A histogram of the durations of a function's runs, see `StateFunction.durations`."""
@@ -94,7 +94,7 @@ class StateCount:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateWaiting:
-    """Tasks that ask for the same resources, and what the waiting ones wait for. Topic scheduler."""
+    """Tasks that request the same resources, and what the waiting ones wait for. Topic scheduler."""
 
     asks: Text = ""
     waits_for: Text = ""
@@ -291,7 +291,7 @@ class StateNode:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateObject:
-    """A stored object, the largest first. Topic objects."""
+    """A stored object; larger ones are sent first. Topic objects."""
 
     object: Bytes = b""
     name: Text = ""

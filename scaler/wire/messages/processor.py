@@ -1,4 +1,4 @@
-"""Messages between an agent and a processor, besides tasks, results and objects. As `protocol/processor.capnp`."""
+"""Messages between an agent and a processor, besides tasks, results and objects, as in `protocol/processor.capnp`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class EngineDown:
     """The host of an engine has lost the engine, or cannot reach it."""
 
     is_final: U8
-    """1: this host does not try again and ends; if none was ever ready, so does the node"""
+    """1: this host gives up and ends; if no host of the engine was ever ready, the node ends too"""
     reason: Reason
 
 

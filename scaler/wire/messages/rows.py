@@ -2,8 +2,8 @@
 
 A **row** is one call of a map. A task with `rows` has that many, with consecutive ids: 8 bytes of the map, and the
 number of the row. Its payload is a table of lengths and a block for each row, so that blocks can be cut out without
-reading them. Its frames are those of its rows; each row has the same number. An event of a single row makes each row of
-the range a task of its own, everywhere: a **split**.
+reading them. Its frames are those of its rows; each row has the same number. When something happens to a single row,
+each row of the range becomes a task of its own at all processes: a **split**.
 
 Used by clients, scheduler, agents and processors. Blocks are not read here.
 """
@@ -32,7 +32,9 @@ _SHORT_US = 1_000
 """The expected run time below which a range need not shrink towards the end of a map."""
 
 _TAIL = 32
-"""A range has at most one in this many of the remaining rows, so that all workers finish a map at the same time."""
+"""The least number of ranges of the remaining rows, unless these are fast: all workers then finish at about the same
+time.
+"""
 
 _LEAST_MEAN_US = 0.5
 
@@ -51,7 +53,7 @@ Result = TypeVar("Result", RunResult, TaskResult)
 
 
 class RowsError(ValueError):
-    """These bytes do not encode the given number of rows."""
+    """Error for bytes that do not encode the given number of rows."""
 
 
 def pack(blocks: Sequence[bytes]) -> bytes:
@@ -66,10 +68,10 @@ def lengths(payload: bytes, rows: int) -> tuple[int, ...]:
         RowsError: if the payload does not have this number of rows.
     """
     if not 0 < rows <= ROWS_MOST or len(payload) < 4 * rows:
-        raise RowsError(f"{len(payload):,} bytes are not {rows:,} rows")
+        raise RowsError(f"a range of {rows:,} rows cannot have {len(payload):,} bytes")
     sizes = struct.unpack_from(f"<{rows}I", payload)
     if 4 * rows + sum(sizes) != len(payload):
-        raise RowsError(f"the lengths of {rows:,} rows are not those of their {len(payload):,} bytes")
+        raise RowsError(f"the lengths of {rows:,} rows do not add up to their {len(payload):,} bytes")
     return sizes
 
 

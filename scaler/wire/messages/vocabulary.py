@@ -58,13 +58,17 @@ _NEEDED = re.compile(rb"the task ([0-9a-f]{32}), which it needs, has failed: ")
 
 
 def failed_input_reason(task_id: bytes, sentence: bytes) -> bytes:
-    """Return the sentence about a task that depends on a failed one. A sentence about a further task is kept."""
+    """Return the sentence about a task that depends on a failed one. A sentence that names a failed task already is
+    kept.
+    """
     if _NEEDED.match(sentence):
         return sentence
     return f"the task {task_id.hex()}, which it needs, has failed: ".encode() + sentence
 
 
 def split_failed_input(sentence: bytes) -> tuple[bytes, bytes]:
-    """Split such a sentence into the failed task, empty if it names none, and the sentence about that task."""
+    """Return the failed task that a sentence of `failed_input_reason` names, and the sentence about it. Empty: it names
+    none.
+    """
     found = _NEEDED.match(sentence)
     return (bytes.fromhex(found[1].decode()), sentence[found.end() :]) if found else (b"", sentence)

@@ -1,4 +1,4 @@
-"""Messages between an agent and the scheduler. As `protocol/worker.capnp`."""
+"""Messages between an agent and the scheduler, as in `protocol/worker.capnp`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ RANDOM_HASHES = 1
 """The `text_hash` of workers whose user has asked for random hash seeds."""
 
 HELD_MOST = 250_000
-"""The most runs that a hello names. At another scheduler, tasks of further runs start again."""
+"""The most runs that a hello names. Another scheduler starts the tasks of further runs again."""
 
 HeldColumn = Annotated[bytes, "bytes", FixedRows(HELD_RUN.size, HELD_MOST)]
 HELD_OWNER = struct.Struct("<Q")
-"""The owner of such a run."""
+"""The tag of the owner of a run."""
 HeldOwnersColumn = Annotated[bytes, "bytes", FixedRows(HELD_OWNER.size, HELD_MOST)]
 
 
@@ -68,7 +68,7 @@ class WorkerHello:
     agent_token: Id = NO_ID
     """random, known to the agent, its processors and the scheduler; proves where clients inside tasks run"""
     resumes: U8 = 0
-    """`RESUMING` to resume its session; `RETURNING`; 0 for a new agent"""
+    """`RESUMING` or `RETURNING`; 0 for a new agent"""
     heard: U64 = 0
     """to resume: the highest number received from the scheduler"""
     agents: U32 = 0
@@ -116,7 +116,7 @@ class RunTask:
     function_id: ObjectIdColumn
     payload: Bytes
     object_ids: Annotated[bytes, "bytes", FixedRows.of(ID_BYTES)]
-    """includes one for each place where a large result of a graph is an argument"""
+    """as in `Task`; the id of a large result of a graph is in it once for each argument that it is"""
     priority: I32 = 0
     """as in `Task`"""
     name: Text = ""
@@ -190,7 +190,7 @@ class RunResult:
     failure: Reason = ""
     """of a failed run: type and message, cut, for monitors; written by the processor, so it is not trusted"""
     location: Bytes = b""
-    """the location of the result, instead of the frames: the agent keeps it until a delete"""
+    """the location of the result, instead of the frames: the agent keeps it until a request to delete it"""
     rows: RowCount = 0
     """as in the task: this many of its rows have ended, from the one with this id on; if they succeeded, the payload
     has a block for each
@@ -275,7 +275,7 @@ class WorkerHeartbeatEcho:
 
 @travels(AGENT_TO_SCHEDULER)
 class ProcessorGone:
-    """A processor and the clients inside have ended. Sent again on each new connection, for the latest ones."""
+    """A processor and the clients in it have ended. Resent on each new connection for the latest processors."""
 
     processor: U32
 

@@ -61,7 +61,7 @@ class DialledSession:
         """Return an unnumbered message with a hello, completed with `dial` and, if the session may resume, its state.
 
         Args:
-            said: fields that differ from hello to hello.
+            last_sent: fields of the hello whose values change from one hello to the next.
         """
         self._dials += 1
         last_sent["dial"] = self._dials

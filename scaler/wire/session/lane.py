@@ -27,7 +27,7 @@ LARGE_BYTES = 64 * 1024
 """A larger item travels in chunks, unless a chunk may be more than four times as large."""
 
 _LAST = frozenset((ClientResting, DisconnectRequest))
-"""these items follow all items that were put before"""
+"""classes of items that must leave after all items that were put before them"""
 
 
 class _Waiting:
@@ -56,9 +56,9 @@ class BulkLane:
         self.queue: deque[_Waiting] = deque()
         """items that have not left completely; a public field because it is checked often"""
         self._made: dict[bytes, deque[_Waiting]] = {}
-        """the items of the lane that make an id"""
+        """the items that make an id, by this id"""
         self._uses: Counter[bytes] = Counter()
-        """how many items of the lane name an id that they do not make"""
+        """how many items of the lane name an id that another item makes"""
         self._departure: OutgoingTransfer | StreamedTransfer | None = None
         self._n_departures = 0
         self._waiting_bytes = 0
@@ -121,7 +121,8 @@ class BulkLane:
         """Remove a cancelled task, and the objects that were made for it alone.
 
         Returns:
-            whether that was possible: not if the task or such an object has left in part. Then the cancel must follow.
+            whether that was possible: not if the task or such an object has left in part. Then the cancel must follow
+            them.
         """
         makers = self._made.get(cancel.task_id, ())
         task = next((waiting for waiting in makers if type(waiting.item) is Task), None)

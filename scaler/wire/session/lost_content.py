@@ -1,7 +1,7 @@
 """Lost content: replaces an item whose header arrived, but for whose content there was no memory.
 
-Used by the pipe, for items that one agent, client or task can do without. A value that is too large then ends its own
-task with an error, and not the session that brought it. Lost content never becomes a success.
+Used by the pipe, for items whose loss concerns only one agent, client or task. A value that is too large then ends its
+own task with an error, and not the session that brought it. Lost content never becomes a success.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ Unwritable: TypeAlias = tuple[Any, Exception]
 WINDOW_LEAST_BYTES = ACKNOWLEDGED_BYTES = 256 * 1024
 """A side acknowledges after receiving this many bytes, so no window may be smaller."""
 CHUNKS_IN_WINDOW = 16
-"""A peer counts as silent until a whole message has arrived, so messages over a network are small."""
+"""The least number of chunks in a window. Chunks are small, because a peer counts as silent until one has arrived."""
 FAST_WINDOWS = 16
 """How many windows of small items may be unacknowledged; further items wait and leave in larger messages."""
 _FIRST_SLICE = 512
@@ -105,11 +105,11 @@ class Pipe:
         self._kept: deque[tuple[int, bytes, Sequence[Any], Sequence[Any], int, bool]] = deque()
         """unacknowledged messages: number, header, frames, items, size, and whether it is of the bulk lane"""
         self._fast_bytes = self._bulk_bytes = 0
-        """unacknowledged bytes, by lane"""
+        """the unacknowledged bytes of small items and of the bulk lane"""
         self._written: list[Message] = []
         """messages encoded before an item that cannot be encoded"""
         self._slice = _FIRST_SLICE
-        """how many items a message of about the best size holds"""
+        """how many items make a message of about the best size"""
         self.last_sent = 0
         """the number of the last message sent"""
         self.heard = 0
@@ -139,7 +139,10 @@ class Pipe:
 
     @property
     def is_acknowledgement_due(self) -> bool:
-        """Whether enough was received since the last message was sent. A message without items is enough."""
+        """Whether an acknowledgement must be sent, even without items: `ACKNOWLEDGED_BYTES` have been received since
+        the last
+        message was sent.
+        """
         return self._unanswered_bytes >= ACKNOWLEDGED_BYTES
 
     @property
@@ -190,7 +193,7 @@ class Pipe:
         return dropped
 
     def unnumbered(self, items: Sequence[Any]) -> Message:
-        """Return a message that is neither numbered nor kept: a hello, a heartbeat, or without items an
+        """Return a message that is neither numbered nor kept: a hello, a heartbeat; without items it is an
         acknowledgement.
         """
         self._unanswered_bytes = 0

@@ -2,8 +2,8 @@
 
 The object store makes a stream for each value and a `StreamedFrames` for each reader; the bulk lane of the reader's
 pipe takes the bytes as its window opens. A part is requested when a reader is near it, and dropped when no reader is,
-so memory does not grow with the value. Hosts read together: a late one waits until the others have the whole value. One
-that falls behind may wait until the first has it, because each host with a copy sends it to the others.
+so memory does not grow with the value. Hosts read together: a late host waits until the others have the whole value. A
+host that falls behind may wait until the first one has it, because each host with a copy sends it to the others.
 
 A reader has at most `AHEAD` parts in memory, and hosts never make a source send the whole value twice.
 """
@@ -30,7 +30,7 @@ _SIZE_BYTES = 8
 AHEAD = 4
 """How many parts are requested ahead of a reader."""
 REPEATED_MOST = 0.5
-"""The part of a value that may be requested again for hosts that fell behind, until they wait for the first."""
+"""The fraction of a value that is requested again for hosts that fell behind. After that, they wait for the first."""
 
 
 class ValueStream:
@@ -86,8 +86,8 @@ class ValueStream:
         return self._parts.get(offset)
 
     def _may_ask(self, reader: StreamedFrames, offset: int) -> bool:
-        """Return whether a part may be requested; not the whole value again for a host that fell behind: another will
-        have it.
+        """Return whether a reader may request a part. A host that fell far behind may not: it waits for another host's
+        copy.
         """
         if reader.host is None or offset >= self._ends:
             return True
@@ -109,7 +109,7 @@ class ValueStream:
         self.wake()
 
     def leave(self, gone: Iterable[StreamedFrames]) -> None:
-        """Remove readers. A reader behind them may be the first now."""
+        """Remove readers, and let the other readers look for their next parts."""
         self.readers.difference_update(gone)
         self.wake()
 

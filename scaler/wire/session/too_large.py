@@ -30,7 +30,7 @@ def crash_advice(times: int) -> str:
 
 
 def without_result(result: RunResult, error: ObjectTooLargeError) -> RunResult:
-    """Return the failed result that is sent instead of a result, with this error."""
+    """Return `result` as a failure with this error, to be sent instead."""
     name = class_name(ObjectTooLargeError)
     failure = TaskFailure(name, str(error), f"{name}: {error}\n", pickle.dumps(error), (class_name(ScalerError),))
     failure = failure._replace(task_id=result.task_id)

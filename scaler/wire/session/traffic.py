@@ -1,6 +1,6 @@
 """Traffic: counts items by message name, messages and bytes in one direction of a socket.
 
-Used by the edges of scheduler and agent, for reports: once for each message and each batch, not for each item.
+Used by the edges of scheduler and agent, for reports. Each message and each batch is counted, but not each item.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self.items: defaultdict[type, int] = defaultdict(int)
-        """by class of the item; `encode` counts the items that it writes"""
+        """the number of items by class; `encode` counts the items that it writes"""
         self.n_messages = 0
         self.n_bytes = 0
 

@@ -93,7 +93,7 @@ class StreamedTransfer:
         self.left_bytes = len(header) + frames.stream.n_bytes
 
     def next(self, most_bytes: int) -> Chunk | None:
-        """Return the next chunk, of at most `most_bytes` after the first one; None if no more has arrived yet."""
+        """Return the next chunk, of at most `most_bytes` after the first one; None if no further bytes have arrived."""
         if self._header:
             header, self._header = self._header, b""
             sizes = struct.pack(f"<{1 + len(self._frames)}Q", len(header), *self._frames.stream.sizes)

@@ -55,7 +55,7 @@ def test_a_missing_or_short_file_is_damage_and_a_failed_open_is_not(
     files = ValueFiles(tmp_path)
     sizes, _ = files.place("row-1", (LARGE, b"x"))
     (tmp_path / "row-1").write_bytes(b"short")
-    with pytest.raises(DamagedError, match="it has 5 bytes of 65,537"):
+    with pytest.raises(DamagedError, match="it has 5 bytes instead of 65,537"):
         files.take("row-1", sizes, None)
     (tmp_path / "row-1").unlink()
     with pytest.raises(DamagedError, match="No such file"):

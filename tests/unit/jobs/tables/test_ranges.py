@@ -167,7 +167,7 @@ def test_an_at_most_once_row_never_runs_again_with_other_arguments(record: JobRe
     assert [(each.row, each.n_rows, each.status) for each in found] == [(0, 2, 0), (2, 1, NO_WORKER)]
     assert replace(record, 0, [b"a", b"b", b"y"], once=True) == [2]
     record.begin()
-    with pytest.raises(RowsDiffer, match="row 1 has started, and would be dropped"):
+    with pytest.raises(RowsDiffer, match="row 1 would be dropped after it has started"):
         record.truncate(1, at_most_once=True)
     record.truncate(2, at_most_once=True)
     record.commit()

@@ -112,10 +112,8 @@ class JobWriter:
                         record.begin()
                         begun.append(record)
                     value = order()
-                except (
-                    sqlite3.Error,
-                    OSError,
-                ) as failed:  # the disk failed: the whole group of this job is rolled back
+                except (sqlite3.Error, OSError) as failed:
+                    # The disk failed: the whole group of this job is rolled back.
                     error = failed
                     if record is not None:
                         broken[record] = failed

@@ -180,7 +180,7 @@ def _new_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: Endpoint) -> 
     socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # also report the second viewer of a topic
     socket.setsockopt(zmq.MAXMSGSIZE, SUBSCRIPTION_BYTES_MOST)
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-    give_up_after(socket, 0)  # without heartbeats of ZeroMQ, see there
+    give_up_after(socket, 0)  # in place of heartbeats of ZeroMQ, see `GIVEN_UP_AFTER_MS`
     socket.setsockopt(zmq.IPV6, endpoint.is_ipv6)
     socket.setsockopt_string(zmq.ZAP_DOMAIN, "scaler")  # refuses peers of ZMTP 1 and 2
     return socket

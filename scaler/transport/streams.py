@@ -235,7 +235,7 @@ class StreamDialer:
         os.eventfd_write(self.monitor_descriptor, 1)
 
     def send(self, header: bytes, frames: Sequence[Any]) -> None:
-        if not self._stream.cannot_send:  # `was_cut` reports it
+        if not self._stream.cannot_send:  # `was_cut` reports the loss
             self._stream.send(header, frames)
 
     def was_cut(self) -> bool:
@@ -334,7 +334,7 @@ class StreamListener:
         self._lost: list[Connection] = []
         self._idle: set[Connection] = set()
 
-    # In
+    # Receiving
 
     def expect(self) -> None:
         self._is_expected = True
@@ -392,7 +392,7 @@ class StreamListener:
         self._lost.append(connection)
         os.eventfd_write(self.monitor_descriptor, 1)
 
-    # Out
+    # Sending
 
     def send(self, connection: Connection, header: bytes, frames: Sequence[Any]) -> None:
         stream = self._streams.get(connection)
@@ -405,7 +405,7 @@ class StreamListener:
             stream.hang_up()
             raise PeerGoneError(errno.EAGAIN, "the other end does not read")
 
-    # Ends
+    # Ends of connections
 
     def lost(self) -> list[Connection]:
         _was_signalled(self.monitor_descriptor)

@@ -32,9 +32,8 @@ class UnauthenticatedPeers:
 
     def open(self, descriptor: int) -> None:
         """Add a new connection."""
-        self.close(
-            descriptor
-        )  # the end of an old connection may be reported after the start of a new one with its descriptor
+        # The end of an old connection may be reported after the start of a new one with its descriptor.
+        self.close(descriptor)
         self._addresses[descriptor] = None
 
     def close(self, descriptor: int) -> None:

@@ -183,5 +183,5 @@ def _read(data: bytes) -> RunOptions:
             tuple(options.seed),
             options.seedSpawns,
         )
-    except Exception as error:  # as above
+    except Exception as error:  # of any type: a peer can send anything
         raise ProtocolError(f"not the options of a task: {first_line(error)}") from error

@@ -14,8 +14,8 @@ Reason = NewType("Reason", str)
 """What a task waits for, in a word or two."""
 
 NO_WORKER = Reason("no worker")  # no worker is connected
-NOT_ABLE = Reason("no worker can take it")  # no worker has the resources that it asks for
-TAKEN = Reason("taken")  # other tasks use the resources that it asks for
+NOT_ABLE = Reason("no worker can take it")  # no worker has the resources that it requests
+TAKEN = Reason("taken")  # other tasks use the resources that it requests
 NO_ROOM = Reason("no room")  # all workers that could take it have full queues
 TURN = Reason("turn")  # nothing: it is about to be assigned
 INPUTS = Reason("inputs")  # a node of a graph: the results of other nodes

@@ -335,8 +335,9 @@ class JobFolder:
         Jobs that a scheduler finds at its start stay until the next look: programs that use one may be about to
         reconnect.
 
-        Returns: the places and summaries of examined jobs, without a summary if they are gone; and whether there are
-        more.
+        Returns:
+            the places and summaries of examined jobs, without a summary if the job is gone; whether there are more to
+            examine.
         """
         found: list[tuple[Path, JobSummary | None]] = []
         ends_at = time.monotonic() + REMOVAL_SECONDS

@@ -2,8 +2,8 @@
 
     ~/.scaler/HOST_PORT/{scheduler.key, allowed, client.json, worker.json, monitor.json, admin.json}
 
-Used by schedulers, by their peers, and by the command `scaler_keys`. A file that others can read is an error, and is
-not treated as missing.
+Used by schedulers, by their peers, and by the command `scaler_keys`. A file that other users can read is an error, and
+is not treated as missing.
 """
 
 from __future__ import annotations

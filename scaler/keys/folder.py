@@ -42,7 +42,7 @@ class KeyFolder:
         path: the folder.
 
     Raises:
-        ConfigError: if it is not a folder of keys, or others can enter it.
+        ConfigError: if it is not a folder of keys, or other users can enter it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +60,7 @@ class KeyFolder:
             addresses: where the scheduler listens, as its peers reach it.
 
         Raises:
-            ConfigError: if the folder has keys already, or others can enter it.
+            ConfigError: if the folder has keys already, or other users can enter it.
             OSError: if it cannot be written.
         """
         make_private_folder(path)
@@ -83,7 +83,7 @@ class KeyFolder:
         """Return the existing keys, or make them, and whether they are new.
 
         Raises:
-            ConfigError: if others can enter the folder, or it is damaged.
+            ConfigError: if other users can enter the folder, or it is damaged.
             OSError: if it cannot be written.
         """
         if not (path / SCHEDULER_KEY).exists():
@@ -105,7 +105,7 @@ class KeyFolder:
         """Add addresses at which the scheduler listens now to all key files. File-system errors are ignored.
 
         Raises:
-            ConfigError: if a file cannot be read, or others have access to it.
+            ConfigError: if a file cannot be read, or other users have access to it.
         """
         with contextlib.suppress(OSError), _locked(self.path):
             known, pairs = self._read()
@@ -120,7 +120,7 @@ class KeyFolder:
         """Return the keys of the scheduler. The last one is the newest; the others stay valid until its next start.
 
         Raises:
-            ConfigError: if the file cannot be read, or others have access to it.
+            ConfigError: if the file cannot be read, or other users have access to it.
         """
         return [KeyPair(*pair) for pair in self._read()[1]]
 
@@ -135,7 +135,7 @@ class KeyFolder:
         """Return the list of accepted keys.
 
         Raises:
-            ConfigError: if it cannot be read, others have access to it, or a line in it is invalid.
+            ConfigError: if it cannot be read, other users have access to it, or a line in it is invalid.
         """
         try:
             return AllowedKeys.parse(read_private(self.list_path))
@@ -187,7 +187,7 @@ class KeyFolder:
         handed over again before that start.
 
         Raises:
-            ConfigError: if a file cannot be read, or others have access to it.
+            ConfigError: if a file cannot be read, or other users have access to it.
             OSError: if the folder cannot be written.
         """
         with _locked(self.path):

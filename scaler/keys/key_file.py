@@ -71,7 +71,7 @@ class KeyFile:
         """Return the key in a file.
 
         Raises:
-            ConfigError: if it cannot be read, others have access to it, or it is not a key file.
+            ConfigError: if it cannot be read, other users have access to it, or it is not a key file.
         """
         try:
             values: Any = json.loads(read_private(path, KEY_FILE_BYTES_MOST))

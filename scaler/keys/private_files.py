@@ -21,8 +21,8 @@ def read_private(path: Path, bytes_most: int = BYTES_MOST) -> str:
     """Return the text of a file that belongs to this user or root, and that no other user may read or write.
 
     Raises:
-        ConfigError: if it is a link, not a regular file, too large, unreadable, or others have access; it says what to
-            do.
+        ConfigError: if it is a link, not a regular file, too large, unreadable, or other users have access; it says
+            what to do.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -84,7 +84,7 @@ def make_private_folder(path: Path, what: str = "folder of keys") -> None:
         what: the purpose of the folder, for errors.
 
     Raises:
-        ConfigError: if others can enter it, or it belongs to another user.
+        ConfigError: if other users can enter it, or it belongs to another user.
         OSError: if it cannot be made.
     """
     with contextlib.suppress(FileExistsError):

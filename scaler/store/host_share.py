@@ -64,7 +64,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def new_locked(file: Path) -> int:
-    """Create a file that is locked by this process as soon as others can see it. Return its descriptor.
+    """Create a file that is locked by this process as soon as other processes can see it. Return its descriptor.
 
     Raises:
         OSError: if the file cannot be created.

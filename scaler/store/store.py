@@ -79,7 +79,7 @@ class ValueStore:
     """The values of one agent.
 
     Args:
-        share: adds up what all stores of this user hold here.
+        share: adds up what all stores of this user hold on this host.
         hot_most: the most bytes of these stores in shared memory, together.
         folder: the folder for cold values; None: there is no disk.
         cold_most: the most bytes of these stores on disk, together.

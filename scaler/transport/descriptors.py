@@ -1,7 +1,7 @@
 """Descriptors: the file descriptor of each connection of a socket, and which connections are idle.
 
-Used by the sockets, which learn from the system which descriptors were closed. A descriptor is closed only here if no
-other part of this process has it.
+Used by the sockets, which learn from ZeroMQ which descriptors were closed. A forked process closes a descriptor only if
+it still belongs to the same connection.
 """
 
 from __future__ import annotations

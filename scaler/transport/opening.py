@@ -28,7 +28,7 @@ def open_transport(endpoint: Endpoint, role: str = CLIENT, io_threads: int = 1) 
         io_threads: the number of threads that move bytes, if the transport needs any.
 
     Raises:
-        ConfigError: if a key file cannot be read, or others have access to it.
+        ConfigError: if a key file cannot be read, or other users have access to it.
     """
     if endpoint.scheme == IPC and ARE_SUPPORTED:
         return Streams(endpoint, FRAME_BYTES_MOST, UNREAD_BYTES_MOST)

@@ -131,7 +131,7 @@ def _remove_abandoned_folders(parent: Path) -> None:
 
 def _is_abandoned(folder: Path) -> bool:
     """Return whether no process needs this folder. Processes of a container that shares the file system are not visible
-    here, but a socket at which one listens is.
+    here, but a socket at which one of them listens is.
     """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

@@ -359,8 +359,8 @@ class DealerSocket:
 
     It sends no heartbeats of ZeroMQ: how long a scheduler may be silent is not decided here.
 
-    At an ipc address in a folder that others can write, it makes one connection, and messages wait until the listener
-    has passed the check. A missing listener counts as a lost connection.
+    At an ipc address in a folder that other users can write, it makes one connection, and messages wait until the
+    listener has passed the check. A missing listener counts as a lost connection.
 
     Args:
         keyring: the keys to try; None: connections to that address need none.

@@ -115,7 +115,7 @@ class _Stream:
             self._epoll.modify(socket, _IN | _OUT if unsent else _IN)
 
     def read(self) -> list[Message]:
-        """Read once, and the rest of a partial frame. Return the messages that are complete now."""
+        """Read once, and the rest of a frame that has arrived in part. Return the messages that are complete now."""
         inflow = self._inflow
         messages: list[Message] = []
         try:

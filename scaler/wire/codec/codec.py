@@ -201,7 +201,7 @@ def prepare(direction: Direction, items: Sequence[Any] = ()) -> None:
 
 
 def check_item(direction: Direction, item: Any) -> None:
-    """Raise if an item cannot be encoded, alone or in a message with others.
+    """Raise if an item cannot be encoded, alone or in a message with other items.
 
     Raises:
         TypeError: if a field has the wrong type.

@@ -332,8 +332,8 @@ def _values(kinds: Sequence[ItemKind], items: Sequence[Any]) -> list[Any] | None
 
 
 def _words(plain: bytes, longer: bytes, wider: bytes, start: int) -> list[_Word] | None:
-    """Return the words before `start` that depend on the length of the value there; None if other bytes depend on it
-    too.
+    """Return the words before `start` that depend on the length of the value there; None if any other byte depends on
+    it.
 
     Args:
         plain: a message in which the value has 1 byte.

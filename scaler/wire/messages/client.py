@@ -327,7 +327,7 @@ class ClientHeartbeatEcho:
 
 @travels(CLIENT_TO_SCHEDULER)
 class ClientResting:
-    """The task of this client only waits, and the client sent everything else before this."""
+    """The task of this client only waits, and the client sent all its other items before this one."""
 
     wait: U32
     """the number of the wait, which its agent knows too"""
@@ -433,7 +433,7 @@ class WorkerDetails:
     tasks: U32
     """the number of its tasks: running, blocked or queued"""
     blocked_tasks: U32
-    """how many of these wait for nested tasks"""
+    """how many of its tasks wait for nested tasks"""
     python_version: Text
     package_version: Text
     capabilities: Text
@@ -494,7 +494,7 @@ class OutputResponse:
     number: U32
     """the number of the request"""
     dropped: U32
-    """the number of its lines left out, including those before the first stored one"""
+    """the number of lines of the task left out, including those before the first stored one"""
 
 
 @travels(CLIENT_TO_SCHEDULER)

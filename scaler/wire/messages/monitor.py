@@ -200,7 +200,7 @@ class StateFailure:
 
 @travels(SCHEDULER_TO_MONITOR)
 class StateTask:
-    """The present state of one task. Topics tasks (a sample) and task/ID (that one)."""
+    """The present state of one task. Topics tasks (a sample) and task/ID (only the task with this id)."""
 
     task: Bytes = b""
     name: Text = ""

@@ -32,9 +32,7 @@ _SHORT_US = 1_000
 """The expected run time below which a range need not shrink towards the end of a map."""
 
 _TAIL = 32
-"""The least number of ranges of the remaining rows, unless these are fast: all workers then finish at about the same
-time.
-"""
+"""The least number of ranges of the remaining rows, unless these are fast: so all workers finish at a similar time."""
 
 _LEAST_MEAN_US = 0.5
 

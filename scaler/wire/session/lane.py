@@ -121,8 +121,7 @@ class BulkLane:
         """Remove a cancelled task, and the objects that were made for it alone.
 
         Returns:
-            whether that was possible: not if the task or such an object has left in part. Then the cancel must follow
-            them.
+            whether that was possible: not if the task or such an object has left in part. Then the cancel must be sent.
         """
         makers = self._made.get(cancel.task_id, ())
         task = next((waiting for waiting in makers if type(waiting.item) is Task), None)

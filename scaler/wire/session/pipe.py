@@ -140,8 +140,7 @@ class Pipe:
     @property
     def is_acknowledgement_due(self) -> bool:
         """Whether an acknowledgement must be sent, even without items: `ACKNOWLEDGED_BYTES` have been received since
-        the last
-        message was sent.
+        the last message was sent.
         """
         return self._unanswered_bytes >= ACKNOWLEDGED_BYTES
 
@@ -154,7 +153,7 @@ class Pipe:
     def take(self) -> list[Message]:
         """Return the messages that may leave now. They are kept until they are acknowledged.
 
-        If there are none and an acknowledgement is due, this is a message without items.
+        If no item may leave and an acknowledgement is due, return one message without items.
 
         Raises any of `UNWRITABLE` for an item that cannot be encoded; call `drop_unwritable` to continue.
         """

@@ -76,7 +76,7 @@ class ValueStream:
             reader.wake()
 
     def next_for(self, reader: StreamedFrames) -> memoryview | None:
-        """Return the part that a reader needs next, or None if it is not here. Request the parts ahead of it."""
+        """Return the part that a reader needs next, or None if it has not arrived. Request the parts ahead of it."""
         offset = reader.part
         for each in range(offset, min(offset + AHEAD * PART_BYTES, self.n_bytes), PART_BYTES):
             if each not in self._parts and each not in self._asked and self._may_ask(reader, each):

@@ -19,7 +19,7 @@ from scaler.settings import SchedulerConfig
 
 
 class Options(Protocol):
-    """The options of a task that its actor uses."""
+    """The part of a task's options that the scheduler uses."""
 
     @property
     def at_most_once(self) -> bool: ...
@@ -96,7 +96,7 @@ class Services:
     jobs: ActorRef | None
     """the keeper of jobs; None: this scheduler keeps no jobs"""
     owner: str
-    """the owner of jobs whose client has no owner"""
+    """the name for owners without a name: jobs of unnamed connections belong to it"""
     read_options: Callable[[bytes], Options]
     """decodes the options of a task"""
     paused_since: Callable[[float], float]

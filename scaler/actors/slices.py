@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 @message
 class NextSlice:
-    """actor -> itself, by a timer of no delay: continue with the long work."""
+    """actor -> itself, by a timer without delay: continue with the long work."""
 
 
 class Slices:
@@ -48,8 +48,8 @@ class Slices:
         return not self._work and steps <= SLICE_STEPS
 
     def add(self, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do a step with each item, after all other work. The items are requested one by one; the first slice runs
-        now.
+        """Do a step with each item, after all earlier work. `items` is consumed lazily. Without earlier work, the first
+        slice runs now.
         """
         self._work.append(map(step, items))
         if len(self._work) == 1:

@@ -8,12 +8,12 @@
     |-- outputs          restarted with its table
     |-- job keeper       if jobs are kept; restarted from their records
     |   `-- job              not restarted: the next request opens it again
-    |       `-- task             as that of a client
+    |       `-- task             not restarted: reported as failed
     `-- acceptor         restarted with the directory of peers
         |-- client session   not restarted: its client sends a new hello
         |   `-- task             not restarted: reported as failed
         `-- agent session    not restarted: its agent sends a new hello
-            `-- worker proxy     with its session
+            `-- worker proxy     ends with its session
 
 The monitor, if there is one, has a supervisor of its own, which restarts it without a limit.
 
@@ -63,7 +63,7 @@ def _was_never_paused(_since: float) -> float:
 
 
 def _message_limit(value_bytes: Callable[[], int]) -> float:
-    """Return the limit of the kept bytes of a large message: a quarter above the size limit of a value."""
+    """Return the size of a message above which only its header is kept: a quarter more than the limit of a value."""
     return value_bytes() * 5 // 4 or inf
 
 
@@ -216,7 +216,7 @@ class SchedulerTree:
 
     @property
     def acceptor(self) -> ActorRef:
-        """The address for hellos."""
+        """The address of the acceptor, to which the edge sends hellos."""
         return self.supervisor.children[ACCEPTOR]
 
     @property
@@ -225,8 +225,8 @@ class SchedulerTree:
         return self.supervisor.children.get(JOBS)
 
     def report(self) -> Report:
-        """Request counts from all actors. The report is complete when the dispatcher has run, because they answer
-        before all other work. Actors that are being restarted are missing.
+        """Request counts from all actors except those that are being restarted. They answer before all other work, so
+        the report is complete after the next run of the dispatcher.
         """
         report = Report()
         for part in self.supervisor.children.values():

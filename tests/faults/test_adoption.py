@@ -162,7 +162,7 @@ def test_runs_of_an_agent_away_for_longer_than_its_time_out_continue(tmp_path: P
             future = client.submit(task, cluster.folder, "a")
             cluster.wait_for("a")
             proxy.swallow()
-            first.wait_for("is gone")
+            first.wait_for("is lost: it was silent")
             proxy.pass_on()
             proxy.reset()
             cluster.open_gate()

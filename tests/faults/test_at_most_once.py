@@ -179,7 +179,7 @@ def test_tasks_that_only_waited_while_their_client_was_away_for_too_long_run(tmp
             assert program.stdout.readline() == "submitted\n"
             wait_for(tmp_path / "0")
             program.send_signal(signal.SIGSTOP)
-            running.wait_for("is gone")
+            running.wait_for("is lost: it was silent")
             Path(tmp_path, "go").touch()
             program.send_signal(signal.SIGCONT)
             assert program.communicate(timeout=60)[0] == "Counter({'NoneType': 39, 'TaskNotFoundError': 1})\n"

@@ -126,7 +126,7 @@ def test_large_results_of_an_agent_that_was_stopped_for_too_long_are_right(tmp_p
                 futures = [client.submit(noted, str(tmp_path), number, 2_000_000, 0.02) for number in range(40)]
                 wait_until(lambda: len(list(tmp_path.iterdir())) > 8, "they run", pause_seconds=0.001)
                 agent.signal(signal.SIGSTOP)
-                wait_until(lambda: "is gone" in running.output, "it was silent for too long")
+                wait_until(lambda: "is lost: it was silent" in running.output, "it was silent for too long")
                 agent.signal(signal.SIGCONT)
                 assert all(future.result(60) == bytes([n]) * 2_000_000 for n, future in enumerate(futures))
                 client.wait_for_workers(3, 60)

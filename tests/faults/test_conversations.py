@@ -42,7 +42,7 @@ def test_short_time_outs_hold_though_heartbeats_are_rarer(tmp_path: Path) -> Non
         Client(address, heartbeat_interval_seconds=4) as client,
     ):
         assert client.submit(noted, str(mark), 3.4).result(30) == str(mark)
-        assert "is gone" not in running.output
+        assert "is lost: it was silent" not in running.output
     assert len(starts(mark)) == 1
 
 
@@ -61,7 +61,7 @@ def test_connections_that_are_cut_again_and_again_cost_nothing(tmp_path: Path) -
             wait_until(lambda begun=10 * number + 5: len(list(tmp_path.glob("*.ended"))) >= begun, "tasks end")
             proxy.reset()
         assert [future.result(30) for future in futures] == [str(mark) for mark in marks]
-        assert "is gone" not in running.output
+        assert "is lost: it was silent" not in running.output
         wait_until(lambda: agent.output.count("down: the connection was lost") == 2, "the agent has said so")
     assert [len(starts(mark)) for mark in marks] == [1] * len(marks)
 
@@ -93,7 +93,7 @@ def test_a_silence_that_is_shorter_than_the_time_out_costs_nothing(tmp_path: Pat
             proxy.pass_on()
         assert [future.result(60) for future in ended] == [str(mark) for mark in during]
         assert still_runs.result(60) == str(after)
-        assert "is gone" not in running.output
+        assert "is lost: it was silent" not in running.output
     assert [len(starts(mark)) for mark in (*during, after)] == [1] * 6
 
 
@@ -133,7 +133,7 @@ def test_work_of_a_silent_cluster_moves_after_the_time_out_and_not_later(tmp_pat
             wait_until(lambda: len(starts(mark)) == 2, "it runs elsewhere")
             assert 1.0 < starts(mark)[1] - silent_at < 30.0  # a busy machine is slow
             future.cancel()
-        running.wait_for("is gone")
+        running.wait_for("is lost: it was silent")
         proxy.pass_on()
 
 
@@ -160,5 +160,5 @@ def test_peers_paused_for_less_than_the_time_out_continue(tmp_path: Path) -> Non
         client.send_signal(signal.SIGCONT)
         agent.signal(signal.SIGCONT)
         assert client.communicate(timeout=30)[0].decode().strip() == str(mark)
-        assert "is gone" not in running.output
+        assert "is lost: it was silent" not in running.output
     assert len(starts(mark)) == 1

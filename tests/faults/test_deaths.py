@@ -318,7 +318,7 @@ def test_a_stopped_scheduler_takes_no_peer_for_lost(tmp_path: Path) -> None:
             future.result(30)
         lines = "".join(running.lines)  # a cluster that ends may be silent for longer, on a busy machine
     assert mark.read_text() == "xx", "no task began anew"
-    assert "is gone" not in lines
+    assert "is lost: it was silent" not in lines
 
 
 AWAY = """
@@ -348,7 +348,7 @@ def test_a_client_that_was_away_for_too_long_gets_its_task_run_again_while_the_o
             assert program.stdout.readline() == "submitted\n"
             wait_until(mark.exists, "it runs")
             program.send_signal(signal.SIGSTOP)
-            running.wait_for("is gone")
+            running.wait_for("is lost: it was silent")
             program.send_signal(signal.SIGCONT)
             assert program.communicate(timeout=60)[0] == "again\n"
         finally:

@@ -73,7 +73,7 @@ def test_no_task_stops_or_runs_twice(program: str, tmp_path: Path) -> None:
     times = {"SCALER_CLIENT_TIMEOUT_SECONDS": "2", "SCALER_WORKER_TIMEOUT_SECONDS": "2"}
     done = run_python("-c", HEAD + program, notes, folder=tmp_path, **times)
     assert done.returncode == 0, done.stderr
-    assert "is gone" not in done.stderr
+    assert "is lost: it was silent" not in done.stderr
     assert Counter(notes.read_text().split()) == Counter(map(str, range(20)))
 
 
@@ -106,4 +106,4 @@ def test_another_program_at_the_address_of_a_local_cluster_has_the_usual_time_ou
     times = {"SCALER_CLIENT_TIMEOUT_SECONDS": "3"}
     done = run_python("-c", HEAD + OTHER_PROGRAM, "", folder=tmp_path, **times)
     assert done.returncode == 0, done.stderr
-    assert "is gone" in done.stderr
+    assert "is lost: it was silent" in done.stderr

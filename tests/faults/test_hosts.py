@@ -215,7 +215,7 @@ def test_the_tasks_of_a_host_that_stays_away_run_on_others_and_it_works_again_wh
     hosts.start("-wt", "3")
     hosts.wait(lambda: each_host_has_work(hosts), "each worker has a task")
     hosts.cut(lost)
-    hosts.scheduler.wait_for(" is gone")
+    hosts.scheduler.wait_for(" is lost: it was silent")
     hosts.open_gate("first")
     hosts.wait(lambda: len(hosts.said("result")) == TASKS, "all results are there")
     assert len(hosts.noted("begun-first")) == TASKS + WORKERS

@@ -165,7 +165,7 @@ def test_javascript_client_and_worker_survive_disconnects_and_scheduler_restarts
                 to_worker.reset()
                 to_client.reset()
             wait_until(lambda: len(storm.lines) >= 100, "results come")
-            assert "is gone" not in first.output
+            assert "is lost: it was silent" not in first.output
             first.signal(signal.SIGKILL)
             first.end()
             with scheduler(address):

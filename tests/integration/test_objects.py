@@ -258,7 +258,7 @@ def test_an_object_deleted_while_a_node_is_disconnected_is_deleted_there_after_r
         running.wait_for("to reconnect")
         del deleted
         if not comes_back_in_time:
-            running.wait_for("is gone")
+            running.wait_for("is lost: it was silent")
         relay.mend()
         wait_until(lambda: blocks_of(cluster.pid) == before + 1, "one of the two is deleted")
         received = relay.bytes_to_agent

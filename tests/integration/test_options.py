@@ -59,7 +59,7 @@ def test_client_timeout_frees_the_worker_of_a_client_that_hangs(tmp_path: Path) 
             hanging.send_signal(signal.SIGSTOP)
             with Client(address) as client:
                 assert client.submit(pow, 2, 3).result(30) == 8
-            running.wait_for("is gone")
+            running.wait_for("is lost: it was silent")
         finally:
             hanging.kill()
             hanging.wait()
@@ -77,7 +77,7 @@ def test_worker_timeout_moves_the_tasks_of_an_agent_that_hangs(tmp_path: Path) -
         first.signal(signal.SIGSTOP)
         with command("cluster", address, "-n", "1", "-hi", "0.2"):
             pid = future.result(60)
-        running.wait_for("is gone")
+        running.wait_for("is lost: it was silent")
         assert len(list(tmp_path.iterdir())) == 2
         assert (tmp_path / str(pid)).exists()
         first.signal(signal.SIGCONT)
@@ -91,7 +91,7 @@ def test_heartbeats_are_sent_as_often_as_asked_for_or_as_the_scheduler_needs_the
         Client(address) as client,
     ):
         assert client.submit(time.sleep, 4.5).result(30) is None
-        assert "is gone" not in running.output
+        assert "is lost: it was silent" not in running.output
 
 
 def test_crash_limit() -> None:

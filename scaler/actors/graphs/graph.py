@@ -317,7 +317,7 @@ class GraphActor(Actor):
         for task_id, (position, task) in self._running.items():
             if task is failed.child:
                 del self._running[task_id]
-                sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
+                sentence = f"the scheduler failed while it handled this task: {failed.error!r}".encode()
                 self._fail(position, TaskStatus.INTERNAL_ERROR, sentence)
                 self._end_if_over()
                 return
@@ -395,7 +395,7 @@ class GraphActor(Actor):
         self.on_stop()
         for _, task in self._running.values():
             task.send(_CANCEL)
-        sentence = b"the scheduler failed at the graph of this task"
+        sentence = b"the scheduler failed while it handled the graph of this task"
         self._values.release_all()
         for node in self._nodes:
             if node.status is None and node.wanted:

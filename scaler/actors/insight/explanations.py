@@ -112,14 +112,14 @@ def queue_reason(found: Capacity) -> tuple[Reason, str]:
     if found.missing:
         return NOT_ABLE, f"no worker can take it: {found.missing}"
     if found.asked and not (found.has_free and found.with_room):
-        taken = "is taken by other tasks" if not found.has_free else "is at workers that have no room"
+        taken = "and other tasks use all of it" if not found.has_free else "but where it is free, all workers are full"
         have = "the worker has" if found.able == 1 else f"{found.able:,} workers have"
         return NO_ROOM if found.has_free else TAKEN, (
-            f"it asks for {found.asked}; {have} that, and all of it {taken}; it starts when some of these have ended, "
-            "and earlier with more such workers"
+            f"it asks for {found.asked}; {have} that, {taken}; it starts when other tasks have ended, and "
+            "earlier with more such workers"
         )
     if found.with_room:
-        return TURN, "a worker has room for it, and receives it in a moment"
+        return TURN, "a worker has a free place, and receives it in a moment"
     are = "the one worker is" if found.workers == 1 else f"all {found.workers:,} workers are"
     if found.held:
         and_are = "and is" if found.workers == 1 else f"and {found.held:,} of them {'is' if found.held == 1 else 'are'}"
@@ -147,7 +147,7 @@ NODE_REASON = INPUTS, "it needs results of other nodes of its graph that are not
 _OWN: dict[State, tuple[Reason, str]] = {
     RETURNING: (
         LAST_SCHEDULER,
-        "its client had another scheduler before, and a worker may already have it: this is decided in a few seconds",
+        "its client had another scheduler before, and a worker may already run it; this is known in a few seconds",
     ),
     LEAVING: (
         LAST_SCHEDULER,

@@ -23,7 +23,7 @@ RESULT_HEAD = struct.Struct("<QIBI")
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
-    """Return what is known of a job."""
+    """Return an answer with the state of a job."""
     return JobResponse(request.number, JobAnswerKind.KNOWN, 0, 0, json.dumps(info).encode())
 
 
@@ -33,7 +33,7 @@ def refused(request: JobRequest, reason: str, status: JobAnswerKind = JobAnswerK
 
 
 def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, Any] | None = None) -> JobResponse:
-    """Return an acknowledgement, or an answer with frames or facts."""
+    """Return an answer with frames or facts; without either, it acknowledges the request."""
     body = json.dumps(facts or {}).encode()
     return JobResponse(request.number, JobAnswerKind.KNOWN, request.first, 0, body, "", tuple(frames))
 
@@ -44,22 +44,22 @@ def waits(request: JobRequest, reason: str) -> JobResponse:
 
 
 def conflict(request: JobRequest, row: int, reason: str) -> JobResponse:
-    """Return that a row differs from the stored one."""
+    """Return the refusal of a row that differs from the stored one."""
     return JobResponse(request.number, JobAnswerKind.CONFLICT, row, 0, b"", reason[:1000])
 
 
 def changed(request: JobRequest, reason: str) -> JobResponse:
-    """Return that the job has another revision than the one that the client has compared."""
+    """Return the refusal of a change that the client based on an earlier revision of the job."""
     return JobResponse(request.number, JobAnswerKind.CHANGED, 0, 0, b"", reason[:1000])
 
 
 def results_of(request: JobRequest, results: Sequence[RowResult], first: int) -> JobResponse:
-    """Return the outcomes of rows; an answer without rows means that no further rows end."""
+    """Return an answer with the results of rows. Without rows, it says that no further rows will end."""
     return _rows(request, first, results)
 
 
 def failures_of(request: JobRequest, found: Sequence[tuple[RowResult, RowArguments]]) -> JobResponse:
-    """Return failed rows: the frame of each failure, and the block of its arguments."""
+    """Return an answer with failed rows: for each, the frame of the failure and the block of its arguments."""
     each = (RowResult(result.row, result.status, (*result.frames, row.payload)) for result, row in found)
     return _rows(request, request.first, each)
 

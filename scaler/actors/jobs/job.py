@@ -5,7 +5,7 @@ writer. Sends to these and, through the outbox, to clients. No connection owns i
 each row is a task, whose id is the prefix of the version of the job and the number of the row. So a new scheduler
 submits the same rows, and adopts the runs of them that agents hold. Runs of an earlier version are never adopted.
 
-Memory follows the disk: a result or a state is adopted, and announced, once the job writer has it on disk.
+A result or a state takes effect in memory, and is announced, only after the job writer has written it to disk.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ SUBMITTED_AT_ONCE = 256
 """Limit of the tasks that are made in one turn."""
 
 FIRST_ROWS, FIRST_PER_WORKER = 64, 8
-"""Limit of submitted rows while the duration of a row is unknown: a fixed part, and a part for each worker."""
+"""Limits of submitted rows while the duration of a row is unknown: `FIRST_ROWS`, plus `FIRST_PER_WORKER` for each
+worker.
+"""
 
 WRITE_SECONDS = 0.05
 """Pause between two writes of results: writing a few results costs as much as writing many."""
@@ -67,7 +69,7 @@ GROUP_BYTES = 1024 * 1024
 """Size at which a group of results is full; `--keep-bytes` may be exceeded by one group."""
 
 TRY_AGAIN_SECONDS = 2.0
-"""Pause before a failed disk is tried again."""
+"""Pause before a failed write to the disk is tried again."""
 
 PROGRAM_SECONDS = 10.0
 """Time for programs to reconnect after a start of the scheduler, before a job without a program is reported as idle."""
@@ -81,7 +83,7 @@ INCONSISTENT = (
 """Why a job without open rows stops instead of being done."""
 
 REST_SECONDS = 20.0
-"""Time for which a job that cannot run stays in memory, with its file open, without a request; at most twice that."""
+"""A job that cannot run leaves memory, and closes its file, after one to two such intervals without a request."""
 
 
 class JobActor(Actor):
@@ -301,7 +303,8 @@ class JobActor(Actor):
             self.order(lambda: self._record.rows_of(first), partial(self._loaded, first))
 
     def _room_in_quota(self) -> int:
-        """Return how many rows the quota of the owner allows to submit. At 0, the job waits for its turn.
+        """Return how many rows may be submitted within the quota of the owner. If the result is 0, the job waits for
+        its turn.
 
         Rows that agents hold do not wait. They are the first open ones, since rows are submitted in order.
         """
@@ -554,10 +557,11 @@ class JobActor(Actor):
     # Its end
 
     def move(self, state: str, reason: str, is_so: Callable[[], bool] = lambda: True) -> None:
-        """Change the state on disk, then in memory; announced once it is durable. A failed write is tried again.
+        """Change the state on disk, then in memory, and announce it. A failed write is tried again.
 
         Args:
-            is_so: called by the job writer after all earlier orders: whether the reason still holds.
+            is_so: returns whether the reason for the change still holds. The job writer calls it after all earlier
+                orders.
         """
         if self._is_moving or self._requests.is_closing:
             return
@@ -585,7 +589,7 @@ class JobActor(Actor):
         return self._state.is_sealed and not self._state.rows.n_open
 
     def enter(self, state: str, reason: str) -> None:
-        """Adopt the state that is on disk."""
+        """Set the state in memory to the state on disk."""
         job_state = self._state
         is_change, job_state.state, job_state.reason = state != job_state.state, state, reason
         self._show_on_screens()
@@ -612,15 +616,13 @@ class JobActor(Actor):
 
     @handles(OwnersChanged)
     def _owners_changed(self, _news: OwnersChanged) -> None:
-        """Pause if the owner is locked out now, and resume if the owner no longer is."""
+        """Pause if the owner has been locked out, and resume if the lockout has ended."""
         job_state, lockout = self._state, self._catalog.lockout(self._state.terms)
         if lockout == job_state.lockout:
             return
         job_state.lockout = lockout
         if job_state.is_open:
-            logger.warning(
-                "the job %s %s", job_state.terms.name, f"pauses: {lockout.reason}" if lockout else "continues"
-            )
+            logger.warning("the job %s %s", job_state.terms.name, f"pauses: {lockout.reason}" if lockout else "resumes")
             if lockout is not None:
                 self.end_tasks(waiting=lockout.is_expiry)
         self._show_on_screens()
@@ -640,11 +642,13 @@ class JobActor(Actor):
         return bool(self._results or self._is_writing)
 
     def has_started(self) -> bool:
-        """Return whether a worker has had a row under this scheduler."""
+        """Return whether this scheduler has assigned a row to a worker."""
         return self._context.has_started
 
     def is_settling(self) -> bool:
-        """Return whether rows submitted before the job ended may still fail: a retry would miss them."""
+        """Return whether rows that were submitted before the job ended may still fail. A retry of the failed rows would
+        miss them.
+        """
         is_ending = not self._state.is_open or self._state.lockout is not None
         return is_ending and bool(self._tasks or self._results or self._is_writing)
 

@@ -36,15 +36,15 @@ from scaler.wire.messages.client import JobAnswerKind, JobResponse, JobVerb
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 20.0
-"""Interval between two looks for expired jobs."""
+"""Interval between two searches for expired jobs."""
 
 FIRST_LOOK_SECONDS = 1.0
-"""The time from the first request about jobs of a shared folder to the first look."""
+"""The time from the first request about jobs of a shared folder to the first search for expired jobs."""
 
 REQUESTS_MOST = 4096
 """Limit of the unanswered requests of a session; further ones are refused, and as many refusals end the session."""
 LISTS_MOST = 16
-"""Limit of the waiting requests of a session for lists of jobs, each of which takes as long as reading all jobs."""
+"""Limit of the waiting requests of a session for lists of jobs. To make one list, all jobs are read."""
 
 Opened: TypeAlias = "tuple[JobRecord, JobState]"
 Looked: TypeAlias = "tuple[list[tuple[Path, JobSummary | None]], bool]"
@@ -69,7 +69,7 @@ class JobKeeper(Actor):
         self._excess: Counter[ActorRef] = Counter()
         """the number of refused excess requests of each session"""
         self._next_look: Timer | None = None
-        """the timer of the next look for expired jobs; None before the first request about jobs of a shared folder"""
+        """the timer of the next search for expired jobs; None before the first request about jobs of a shared folder"""
 
     def on_start(self) -> None:
         if not self._catalog.is_shared:
@@ -77,7 +77,7 @@ class JobKeeper(Actor):
 
     @handles(CheckExpiry)
     def _look_for_expired(self, _look: CheckExpiry) -> None:
-        """Remove expired jobs. The first look also finds the jobs that must run."""
+        """Remove expired jobs. The first search also finds the jobs that must run."""
         if self._next_look is None or self._catalog.is_shared:
             self._order(self._catalog.folder.note_jobs, _nothing)
         self._look()
@@ -131,7 +131,7 @@ class JobKeeper(Actor):
             return
         if opened is None:
             reason = self._why_closed(place, is_new, error)
-            logger.warning("the job in %s: %s", place, reason)
+            logger.warning("%s: %s", place, reason)
             for asked in waiting:
                 self._reply(asked, refused(asked.request, reason))
             return
@@ -189,7 +189,9 @@ class JobKeeper(Actor):
             )
 
     def _handle(self, asked: RequestJob, *, is_read: bool = True) -> None:
-        """Answer or forward a request. `is_read`: whether all requests handled now only read."""
+        """Answer or forward a request. `is_read`: False if a request handled together with this one does more than
+        read.
+        """
         request = asked.request
         if request.verb == JobVerb.LIST:
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)
@@ -347,7 +349,7 @@ def _of_another(folder: Path, other: str, asked: RequestJob) -> str:
 
 
 def _named(program: str) -> str:
-    """Return the name of a program without its user and host, which are those of its folder."""
+    """Return the name of a program without user and host, which are the same for all programs of a folder."""
     return program.rpartition(", ")[0] or program
 
 

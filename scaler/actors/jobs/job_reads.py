@@ -69,7 +69,7 @@ class JobReads:
         """requests that change nothing: they are answered even while another program has the job open"""
 
     def renew(self, record: JobRecord, job_state: JobState) -> None:
-        """Continue with the record as another program has written it."""
+        """Replace the record and the state by the ones that another program has written."""
         self._record, self._state = record, job_state
 
     def note(self, rows: Iterable[int]) -> None:
@@ -244,7 +244,7 @@ def _arguments_of(record: JobRecord, row: int) -> RowArguments:
 
 
 def _without_gaps(results: list[RowResult], first: int) -> list[RowResult]:
-    """Return the results from row `first` up to the first row without a result, which is to run again."""
+    """Return the results from row `first` up to the first row that has no result, because it runs again."""
     for at, each in enumerate(results):
         if each.row != first:
             return results[:at]

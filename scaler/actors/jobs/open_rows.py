@@ -53,7 +53,7 @@ class OpenRows:
         self._cursor = 0
         """the index of the range to load next"""
         self._loaded: tuple[int, Arguments, int] | None = None
-        """the range being submitted: its first row, its arguments, and the number of rows passed"""
+        """the range being submitted: its first row, its arguments, and how many of its rows `take` has passed"""
 
     @classmethod
     def of(cls, record: JobRecord) -> OpenRows:
@@ -62,7 +62,7 @@ class OpenRows:
         return cls(record.ranges.values(), {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part})
 
     def ended_since(self, before: OpenRows) -> Iterator[int]:
-        """Yield the rows that have ended here, and had not ended in an earlier instance for the same job."""
+        """Yield the rows that have ended since `before`, which is an earlier state of the same job."""
         known = {first: at for at, first in enumerate(before._firsts)}
         for at, first in enumerate(self._firsts):
             now, then = self._ended_at(at), before._ended_at(known[first]) if first in known else b""

@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.5
 """Interval at which the record is read again while a request waits."""
 
 IDLE_SECONDS = 30.0
-"""Time for which the record stays open without a request; at most twice that."""
+"""The record is closed after one to two such intervals without a request."""
 
 ENDING_SECONDS = 3.0
 """The longest wait for the lock to be taken or released. After the other program ends, its scheduler, a process of its
@@ -44,7 +44,7 @@ def needs_program(job_state: JobState) -> bool:
 
 
 class LeftJobError(Exception):
-    """The job can only be read, because the lock is left to its program."""
+    """A program that only reads may not lock this job: the lock is left to the job's own program."""
 
 
 class JobFreeError(Exception):
@@ -71,17 +71,18 @@ class JobView:
     """set, as is `_state`, when the record is first opened"""
     _answer: JobResponse
     _is_left = False
-    """whether no program had the job open at the latest request"""
+    """whether no program had the job open at the last request"""
 
     def answer(self, asked: RequestJob, now: float) -> JobResponse:
-        """Return the answer to a request, or that it waits.
+        """Return the answer to a request, or a response of the kind `WAITS` if the request has to wait.
 
         Args:
-            now: the seconds of the clock of actors.
+            now: the time of the actors' clock, in seconds.
 
         Raises:
-            JobFreeError: if no other program has the job open. Two kinds of jobs are still read then: one in the folder
-                of a scheduler, which may be starting again, and a map without its program, which may return.
+            JobFreeError: if no other program has the job open. Requests that only read are answered all the same in two
+                cases: the job is in the folder of a scheduler, which may be starting again, or it is a map, whose
+                program may return.
             Exception: one of `UNREADABLE`, if the job cannot be read.
         """
         request, used = asked.request, self._folder.in_use_error(self._place)
@@ -109,7 +110,9 @@ class JobView:
             record.rest()
 
     def _is_ending(self, used: JobInUseError | None, now: float) -> bool:
-        """Return whether the other program is about to release the job, or its next scheduler to open it."""
+        """Return whether the job is about to be released by the other program, or opened by that program's next
+        scheduler.
+        """
         holder = self._folder.last_holder(self._place) if used is None else used.holder
         if used is not None:
             self._program = holder.name
@@ -121,7 +124,7 @@ class JobView:
         return now - self._ending_since <= ENDING_SECONDS
 
     def _renewed(self) -> tuple[JobRecord, JobReads]:
-        """Return the record as it is at this moment, until `JobRecord.rest` is called."""
+        """Return the present state of the record. It does not change until `JobRecord.rest` is called."""
         former = self._record
         if former is not None and former.renew():
             return former, self._reading
@@ -142,7 +145,7 @@ class JobView:
         return record, self._reading
 
     def _run(self, request: JobRequest, steps: Steps | None) -> None:
-        """Run the steps of an answer, and their orders, in this thread."""
+        """Run the steps of an answer, with the orders that they yield, in this thread."""
         value: Any = None
         while steps is not None:
             try:
@@ -176,7 +179,7 @@ class JobView:
 
 
 def _stay(_asked: RequestJob) -> None:
-    """Leave a request without an answer: the job reader asks again."""
+    """Keep the request: the job reader repeats unanswered requests."""
 
 
 class JobReader(Actor):
@@ -205,7 +208,9 @@ class JobReader(Actor):
         self._ask(asked)
 
     def _ask(self, asked: RequestJob, reported: str = "") -> None:
-        """Order the answer to a request. `reported`: the reason for waiting that was last sent to its client."""
+        """Have the job writer's thread answer a request. `reported`: the reason for waiting that was last sent to its
+        client.
+        """
         then = partial(self._answered, asked, reported)
         self._catalog.order(self.actor_ref, None, partial(self._view.answer, asked, self.now()), then)
 
@@ -225,7 +230,7 @@ class JobReader(Actor):
                 self._outbox.put(asked.peer, answer)
 
     def _look(self) -> None:
-        """Answer the pending requests if more is on disk."""
+        """Try again to answer the pending requests."""
         waiting, self._waiting = self._waiting, []
         for asked, reported in waiting:
             self._ask(asked, reported)

@@ -50,7 +50,9 @@ class JobResults:
     def take(
         self, task_id: TaskId, frames: Frames, function_id: ObjectId, duration_us: int
     ) -> tuple[Frames | None, str]:
-        """Return the frames of a result, or why it is lost; neither if its agent must send them first."""
+        """Return the frames of a result, or the reason why it is lost. Return neither while its agent has yet to send
+        them.
+        """
         if type(frames) is LostFrames:
             return None, frames.reason
         if type(frames) is not LocatedFrames:

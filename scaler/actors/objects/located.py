@@ -1,8 +1,8 @@
 """Located frames: a placeholder for a large result that stays at its agent: its location and its size.
 
 Made by agent sessions, passed on like any frames, and kept by the object store. The agent keeps the value while
-anything in this process refers to them; then the session deletes it there. So a result that is dropped anywhere on its
-way leaves nothing behind.
+anything in this process refers to the placeholder. Then the session has the agent delete the value. So a result that is
+dropped anywhere in the scheduler leaves nothing behind at the agent.
 """
 
 from __future__ import annotations

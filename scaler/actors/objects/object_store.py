@@ -9,10 +9,10 @@ hosts with a copy. Copies of functions stay there for the retention time, becaus
 same id. (docs/howto/objects.md is the user's view.)
 
 Of a large result, or a large object of a client on this host, the store has only the location and the keeper: the
-session of the client or agent with the bytes. Readers that can open the location get that. For other readers the store
-requests the bytes from the keeper and forwards them: from an agent in parts, as fast as they are read. If the agent is
-lost, a host with a copy becomes the keeper. Without a copy the object is lost. Its owner, the graphs that need it, and
-later readers are notified.
+session of the client or agent with the bytes. Readers that can open the location receive the location. For other
+readers the store requests the bytes from the keeper and forwards them: from an agent in parts, as fast as they are
+read. If the agent is lost, a host with a copy becomes the keeper. Without a copy the object is lost. Its owner, the
+graphs that need it, and later readers are notified.
 
 Clients may read the objects whose ids they know. Only the client that stored an object, or submitted the task whose
 result it is, may change it. A value of another client with the same id is kept separately, for that client alone.
@@ -68,7 +68,9 @@ LATE_SECONDS = 2.5
 """How long a new scheduler waits for the owners of objects to return before it reports objects as not found."""
 
 LOST_MOST = 1024
-"""How many lost results are remembered, for requests that crossed the report of the loss."""
+"""How many lost results are remembered. A request that was sent before the loss was reported gets the reason from
+here.
+"""
 
 
 class ObjectStore(Actor):
@@ -247,7 +249,9 @@ class ObjectStore(Actor):
 
     @handles(HostHasAll)
     def _host_has_all(self, has: HostHasAll) -> None:
-        """Let a host that has the whole value supply it. Readers that waited for the end of the stream are next."""
+        """Add a host that has the whole value to the sources of its stream, and serve the readers that waited for the
+        end of the stream.
+        """
         stored = self._objects.get(has.object_id)
         if stored is None or stored.stream is None:
             return
@@ -261,7 +265,7 @@ class ObjectStore(Actor):
             self._lose(object_id, stored, left.host, left.reason)
 
     def _lose(self, object_id: ObjectId, stored: StoredObject, host: ActorRef, reason: str) -> None:
-        """Handle that the keeper of an object has lost it: choose another host with a copy, or report the loss."""
+        """Handle the loss of an object by its keeper: choose another host with a copy, or report the loss."""
         other = self._copies.remove(object_id, host)
         self._table.put(object_id, stored, (), source=other)
         if other is not None:
@@ -291,7 +295,9 @@ class ObjectStore(Actor):
                 del recently_lost[next(iter(recently_lost))]
 
     def _answer_waiting(self, object_id: ObjectId, stored: StoredObject, frames: Frames) -> None:
-        """Answer the pending requests for an object. Without frames, its bytes follow as a stream, or it is lost."""
+        """Answer the pending requests for an object: with `frames`, or without them with a stream of its bytes or with
+        its loss.
+        """
         waiting, stored.waiting = stored.waiting, {}
         for peer, fetch in waiting.items():
             if stored.stream is None or frames:
@@ -369,7 +375,7 @@ class ObjectStore(Actor):
                 self._used_by_graph(object_id, use.graph)
 
     def _used_by_graph(self, object_id: ObjectId, graph: ActorRef) -> None:
-        """Remember a graph that uses an object, and report a loss to it, also one that has happened already."""
+        """Remember a graph that uses an object, to report its loss. If the object is lost already, report that now."""
         self._table.graphs.setdefault(object_id, {})[graph] = None
         stored = self._objects.get(object_id)
         if stored is None or stored.lost:
@@ -447,7 +453,7 @@ class ObjectStore(Actor):
 
     @handles(OwnerResubmits)
     def _owner_says_again(self, news: OwnerResubmits) -> None:
-        """Wait for the objects of a client that has returned: tasks of other clients may arrive before them."""
+        """Wait for the objects of a returned client, because tasks of other clients that need them may arrive first."""
         self._table.pending.owners.add(news.owner)
 
     @handles(OwnerResubmitted)
@@ -546,9 +552,11 @@ def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
 
 
 def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
-    """Return whether a new value replaces the stored one: a function does, since its id is its hash, and a result.
+    """Return whether a new value replaces the stored one. A function does, since its id is its hash, and so does a
+    result.
 
-    A task is refused if its id is in use. So another client's object with the id of a result came later.
+    A task is refused if its id is in use. So if another client has an object with the id of a result, that client
+    stored it later than the task was submitted.
     """
     if stored.is_function or store.is_function:
         return store.is_function > stored.is_function

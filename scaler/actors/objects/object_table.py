@@ -75,7 +75,9 @@ class StoredObject:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
     def reset_host(self, host: ActorRef) -> bool:
-        """Drop requests of and to a host that was lost or has reconnected. Return whether the pending ones are next."""
+        """Drop requests of and to a host that was lost or has reconnected. Return whether to answer the pending
+        requests now.
+        """
         stream = self.stream
         if stream is None or self.source is None:
             return False
@@ -147,7 +149,7 @@ class ObjectTable:
         self.functions: dict[ObjectId, StoredObject] = {}
         self.pending = PendingRequests()
         self.recently_lost: dict[ObjectId, str] = {}
-        """the results that were lost last, and why: a request may cross the report of the loss"""
+        """the results that were lost last, with the reasons; see `LOST_MOST`"""
         self.size_bytes = 0
         """bytes of all objects, and of the arguments of open tasks"""
         self.shared_bytes = 0

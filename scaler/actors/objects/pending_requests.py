@@ -16,7 +16,7 @@ class PendingRequests:
     """Requests for objects that may still be resubmitted.
 
     Attributes:
-        owners: clients that have not resubmitted all objects; None is in it while further clients may return.
+        owners: clients that have not resubmitted all objects. None stands for clients that have not returned yet.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class PendingRequests:
         self._asked: dict[ObjectId, list[FetchObject]] = {}
 
     def has_to_wait(self, fetch: FetchObject) -> bool:
-        """Keep a request of an agent for an object that may still be resubmitted. Return whether it is kept."""
+        """Keep a request of an agent for an object that may still be resubmitted. Return whether it was kept."""
         is_early = fetch.host is not None and bool(self.owners)
         if is_early:
             self._asked.setdefault(fetch.object_id, []).append(fetch)
@@ -35,7 +35,9 @@ class PendingRequests:
         return self._asked.pop(object_id, [])
 
     def owner_resubmitted(self, owner: ClientId | None) -> list[FetchObject]:
-        """Note that an owner has resubmitted all. After the last owner, return all requests: none can be answered."""
+        """Remove an owner that has resubmitted all objects. After the last owner, return all requests: their objects
+        are missing.
+        """
         self.owners.discard(owner)
         asked = self._asked
         if not self.owners:

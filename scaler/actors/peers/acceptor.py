@@ -74,7 +74,7 @@ RESETS_WITHIN_SECONDS = 60.0
 """A session that has lasted longer has made progress, so earlier unreadable messages no longer count."""
 
 MOST_WORKERS = 65_535
-"""The number of a worker has 16 bits on the wire."""
+"""The most workers of an agent: their numbers have 16 bits on the wire."""
 
 REFUSALS_REMEMBERED = 1024
 """How many refused peers are remembered, with the reason."""
@@ -277,8 +277,9 @@ class Acceptor(Actor):
     def _window(self, owner: Owner) -> tuple[int, int]:
         """Return how many open tasks and bytes a client may have: the least of three bounds.
 
-        They are its own bound, its part of the bound of all, and the quota of its owner. Of a quota of bytes it gets a
-        part, because a value cannot wait in the session as tasks do.
+        The bounds are the limit of one client, this client's part of the limit of all clients, and the quota of its
+        owner. A quota of bytes is divided among the owner's clients, because values, unlike tasks, cannot be held in
+        the session.
         """
         config, count = self._config, len(self._directory.peers)
         terms, clients = owner.terms, max(1, owner.clients)
@@ -289,7 +290,7 @@ class Acceptor(Actor):
         )
 
     def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
-        """Refuse a peer whose key does not permit this, or that is incompatible with the scheduler or the other peers.
+        """Refuse a peer whose key does not permit its hello, or that is incompatible with the scheduler or other peers.
 
         Returns: whether it was refused.
         """
@@ -316,7 +317,8 @@ class Acceptor(Actor):
         )
 
     def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
-        """Return why the Python of a peer does not fit the connected workers; empty if it does, or without workers.
+        """Return why the Python of a peer does not fit the connected workers. Empty if it fits, or if no worker is
+        connected.
 
         Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash.
         """
@@ -340,7 +342,7 @@ class Acceptor(Actor):
     def _refuse(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, reason: str) -> None:
         identity = identity_of(arrived.hello, self._owner_of(arrived).name)
         if self._refusals.pop(identity.peer_id, "") != reason:  # else it retries, and the log has this
-            logger.warning("refused: %s", reason)
+            logger.warning("a peer is refused: %s", reason)
             owner, name = identity.owner, identity.label or ",".join(identity.worker_names[:1])
             key = "" if arrived.permit is None else arrived.permit.public[:KEY_SHOWN]
             self._services.audit("refused", owner, owner=owner, key=key, name=name, why=reason)
@@ -361,7 +363,7 @@ class Acceptor(Actor):
             self._hello_error = repr(error)
             logger.error("a hello cannot be handled: %r", error, exc_info=error)
         outgoing = SCHEDULER_TO_AGENT if type(arrived) is AgentArrived else SCHEDULER_TO_CLIENT
-        reason = f"the scheduler failed at your hello: {error!r}"
+        reason = f"the scheduler failed while it handled your hello: {error!r}"
         reply = HelloReply(0, reason, self._scheduler_id, PROTOCOL_VERSION, self._package_version)
         self._outbox.put_to_stranger(arrived.connection, outgoing, reply)
 
@@ -389,7 +391,9 @@ class Acceptor(Actor):
     def _session_failed(self, failed: ChildFailed) -> None:
         peer = self._directory.of_session(failed.child)
         if peer is not None:
-            self._outbox.put_unnumbered(peer, HelloRequest(f"the scheduler failed at your session: {failed.error!r}"))
+            self._outbox.put_unnumbered(
+                peer, HelloRequest(f"the scheduler failed while it handled your session: {failed.error!r}")
+            )
             self._directory.remove(peer)
 
     @handles(BalancerRestarted)

@@ -22,7 +22,7 @@ class _Numbers:
         self._next = 0
         """numbers below are taken, or in `_closed`"""
         self._closed: list[int] = []
-        """a heap"""
+        """a heap of the numbers that were freed"""
 
     def take(self, last: int | None) -> int:
         """Take a number: the former one of a client if it is free, else the lowest."""

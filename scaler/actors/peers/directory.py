@@ -26,7 +26,7 @@ SPENT_REMEMBERED = 16_384
 """How many former connections of peers are remembered."""
 
 BACK_SECONDS = 2.5
-"""How long agents that have not returned to a new scheduler are counted: as long as their runs are waited for."""
+"""How long agents that have not returned to a new scheduler are counted. Tasks wait as long for their runs."""
 
 MARK_SECONDS = 1.0
 """The shortest time between two marks."""
@@ -136,7 +136,7 @@ class Directory:
             self._expected = max(agents, self._expected[0]), now + BACK_SECONDS
 
     def agents_to_announce(self, now: float) -> int:
-        """Return how many agents are here or expected. The next scheduler waits for that many."""
+        """Return how many agents have a session here or are expected. The next scheduler waits for that many."""
         expected, until = self._expected
         return max(len(self.agents_by_token), expected if now < until else 0)
 
@@ -151,7 +151,7 @@ class Directory:
         self._count(peer, 1)
 
     def disconnect(self, peer: Peer) -> None:
-        """Remove the connection of a peer, if it has one. Items put for it wait for the next connection."""
+        """Remove the connection of a peer, if it has one. Its unsent items wait for the next connection."""
         connection = peer.connection
         if connection == NO_CONNECTION:
             return
@@ -179,7 +179,7 @@ class Directory:
         self._count(peer, change)
 
     def remove(self, peer: Peer) -> None:
-        """Forget a peer whose session has ended. Items put before still leave. Idempotent."""
+        """Forget a peer whose session has ended. Its unsent items are still sent. Idempotent."""
         if self._by_session.pop(peer.session, None) is None:
             return
         self._outbox.close(peer)

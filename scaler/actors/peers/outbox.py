@@ -77,7 +77,7 @@ class Outbox:
         parcel.items.append(item)
 
     def close(self, peer: Peer) -> None:
-        """Send what was put for a peer whose session has ended, on its current connection."""
+        """Send the remaining items of a peer whose session has ended, on its current connection."""
         if peer.connection != NO_CONNECTION:
             self.closing.append((peer, peer.connection))
 

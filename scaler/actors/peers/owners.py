@@ -41,9 +41,9 @@ class Owner:
 
     Attributes:
         clients: how many of its root clients have a session.
-        tasks: how many open tasks of these may run; a graph counts with all its nodes.
+        tasks: how many open tasks may run; a graph counts with all its nodes.
         held: how many further tasks are held because of the quota.
-        n_bytes: of stored values, results that are not dropped, and arguments of open tasks.
+        n_bytes: bytes of stored values, of results that are not dropped, and of arguments of open tasks.
     """
 
     __slots__ = ("_terms", "_waiting", "clients", "held", "n_bytes", "name", "tag", "tasks")
@@ -61,7 +61,7 @@ class Owner:
 
     @property
     def share(self) -> int:
-        """How many of its tasks are placed in one turn."""
+        """How many turns its accounts have in one turn of the owner."""
         return self._terms.share
 
     @property

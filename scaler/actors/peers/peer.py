@@ -175,7 +175,7 @@ class Peer:
         """whether its session cannot resume: some of it was dropped, or could not be read"""
 
     def _left_late(self, items: Sequence[Any]) -> None:
-        """Report to the session which orders have left after smaller items that were put later."""
+        """Report to the session the orders that were sent after smaller items that were put later."""
         orders = Batch[RunTask](item for item in items if type(item) is RunTask)
         if orders:
             self.session.send(orders)
@@ -193,7 +193,7 @@ class Peer:
         Args:
             heard: the highest number that the peer has received.
 
-        Returns: whether that is possible.
+        Returns: False if the session cannot resume.
         """
         if self.is_invalid:
             return False

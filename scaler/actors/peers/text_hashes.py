@@ -23,7 +23,7 @@ class TextHashes:
         self._by_agent: dict[bytes, int] = {}
 
     def add(self, hello: WorkerHello) -> None:
-        """Store the hash of an agent. Warn if it is new and other agents have another one."""
+        """Store the hash of an agent. Warn if it differs from the hashes of all other agents."""
         number = hello.text_hash
         if not number:
             return

@@ -86,7 +86,7 @@ class Admission:
 
 
 def refusal(most: int, waiting: int, workers: int, was_admitted: bool = False) -> str:
-    """Return why a task is refused, and what to do about it.
+    """Return why a task is refused, and what the user can do.
 
     Args:
         most: how many tasks may wait.

@@ -1,11 +1,12 @@
-"""ConstrainedQueue: waiting tasks that ask for resources, and which of them can be assigned now. Ranges are never here.
+"""ConstrainedQueue: waiting tasks that ask for resources, and which of them can be assigned now.
 
 Tasks with equal requests form one resource class with a queue of its own. A class is considered only while some node
 may fit it. So a task that no node can take blocks no other task. Each step takes constant time for any number of tasks,
 clients and nodes; it grows with the number of classes, which is bounded. A node that did not fit a class is rechecked
 only after a worker or an amount was freed there.
 
-Tasks without requests wait elsewhere. `ClassTurns` alternates between both, so neither delays the other.
+Tasks without requests, and all ranges, wait in another queue. `ClassTurns` alternates between both, so neither delays
+the other.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CLASSES_MOST = 1000
 GROUPS_MOST = 32
 """The most groups that viewers see individually."""
 OTHERS = "others"
-"""The name of the sum of all other groups."""
+"""The name of a group that sums up all groups that are not shown."""
 
 
 class ResourceClass:
@@ -249,9 +250,11 @@ class ConstrainedQueue:
     # For viewers and clients
 
     def groups(self, plain: ResourceGroup) -> list[ResourceGroup]:
-        """Return the open tasks by requested resources: `plain` first, which ask for nothing, then the largest groups.
+        """Return the open tasks by requested resources. `plain`, the tasks without requests, is first; the largest
+        groups follow.
 
-        Beyond `GROUPS_MOST`, the last two sum up the rest: those that some worker could take, and the others.
+        Groups beyond `GROUPS_MOST` are summed up in the last two: one of tasks that some worker could take, one of the
+        other tasks.
         """
         classes: dict[Amounts, list[ResourceClass]] = {}
         running: Counter[Amounts] = Counter()
@@ -303,7 +306,7 @@ class ConstrainedQueue:
         )
 
     def capacity(self, needs: Needs) -> Capacity:
-        """Return what a task with these needs waits for."""
+        """Return the figures that explain what a task with these needs waits for."""
         return self._capacity(needs, self._nodes.able(needs))
 
     def _capacity(self, needs: Needs, able: list[NodeResources]) -> Capacity:
@@ -320,7 +323,7 @@ class ConstrainedQueue:
         called = [name.removeprefix(CALL) for name, _ in needs.amounts if name.startswith(CALL)]
         if called:
             return (
-                f"it asks for {needs}, and no connected worker serves the function {called[0]} by name with all "
+                f"it asks for {needs}, and no connected worker serves the function {called[0]} by name and has all "
                 f"of that; start one with scaler_cluster ADDRESS --functions {called[0]}=MODULE:FUNCTION, or one in "
                 "another language"
             )

@@ -58,7 +58,7 @@ class _Holding:
     def __init__(self, owner: Owner) -> None:
         self.owner = owner
         self.ring: OrderedDict[int, None] = OrderedDict()
-        """the next one first"""
+        """the accounts in the order of their turns"""
         self.left = owner.share
         """how many turns its accounts still have in this turn of the owner"""
 
@@ -79,14 +79,16 @@ class FairShare:
         """by account; a queue may be empty only if it is the only one"""
         self._holdings: dict[int, _Holding] = {}
         self._ring: OrderedDict[Owner, _Holding] = OrderedDict()
-        """by owner, the next one first"""
+        """the owners with waiting tasks, in the order of their turns"""
         self._spare: list[InOrder] = []
         self._turn_of = -1
         """the account in the middle of its turn; -1 if there is none"""
         self._left_us = 0.0
-        """the rest of that turn"""
+        """the expected work that is left in the turn of `_turn_of`"""
         self._before: tuple[int, float, int] | None = None
-        """these two and the owner's turns left, before the last yielded task; None if that task took no turn"""
+        """for `put_back`: `_turn_of`, `_left_us` and the owner's turns left before the last yielded task; None if that
+        task took no turn
+        """
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -103,7 +105,7 @@ class FairShare:
         return (account for holding in self._ring.values() for account in holding.ring)
 
     def put(self, tasks: Iterable[TaskReady]) -> None:
-        """Add tasks. A task that reports again waits only once."""
+        """Add tasks. A task that is waiting already is replaced."""
         for account, row in groupby(tasks, self._account_of):
             queue = self._queues.get(account)
             if queue is None:

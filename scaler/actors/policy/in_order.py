@@ -53,7 +53,7 @@ class InOrder:
         return (ready for row in self._rows() for ready in row.values())
 
     def put(self, tasks: Iterable[TaskReady]) -> None:
-        """Add tasks. A task that reports again waits only once."""
+        """Add tasks. A task that is waiting already is replaced."""
         levels = self._levels
         for ready in tasks:
             spec = ready.spec
@@ -85,7 +85,7 @@ class InOrder:
         return found if found is None else self._left(found)
 
     def _left(self, ready: TaskReady) -> TaskReady:
-        """Count a task that was removed, and return it."""
+        """Subtract a removed task from the count of rows, and return it."""
         if self.further_rows and ready.spec.rows:
             self.further_rows -= ready.spec.rows - 1
         return ready
@@ -114,7 +114,7 @@ class InOrder:
         return -inf if first is None else first.spec.priority
 
     def _first_row(self) -> Row:
-        """Return the row with the first task; an empty one if none waits."""
+        """Return the row of the queue that has the first task; an empty row if no task waits."""
         level = self._levels.first()
         return level.ahead or level.new
 

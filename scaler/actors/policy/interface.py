@@ -28,7 +28,7 @@ class ResourceGroup(NamedTuple):
     known_us: Callable[[ObjectId], float]
     """returns the duration of a function's tasks; 0 if unknown"""
     last_function: ObjectId | None
-    """the function of the task that arrived last, taken for those that run"""
+    """the function of the task that arrived last; running tasks of the group are assumed to have this function"""
 
 
 @dataclass(slots=True)
@@ -42,9 +42,9 @@ class Decisions:
     recalled: dict[ActorRef, int] = field(default_factory=dict)
     """number of tasks to recall, by worker"""
     look_at: float | None = None
-    """the latest time of the next decision; None: when something happens"""
+    """the time at which to ask again, at the latest; None: only after a change"""
     split: list[TaskReady] = field(default_factory=list)
-    """ranges that are too long: each row is to report ready as a task of its own, and goes first"""
+    """ranges that are too long: each of their rows reports ready as a task of its own, ahead of new tasks"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ class Needs(NamedTuple):
     """The requests of a task."""
 
     amounts: Amounts = ()
-    """with the amount 0, the name is enough"""
+    """a node fits if it has each name with at least this amount; 0: any amount"""
     patience_ms: int = 0
-    """the task fails if no connected worker could have taken it for this long; 0: it waits"""
+    """the task fails after this time without a connected worker that could take it; 0: it waits without limit"""
     worker: str = ""
     """the name of the only worker that may run it; empty: any worker"""
 

@@ -1,7 +1,9 @@
 """Placement: the scheduler's policy: each task goes to the worker with the fewest tasks.
 
-`fair_share` chooses the next task. This module has durations, capacities, refusals and recalls. The balancer turns mail
-into these calls, and asks for decisions after all mail of a turn. No actors, no clock: the time is a parameter.
+`fair_share` chooses the next task. This module has durations, capacities, refusals and recalls. The balancer calls its
+methods for messages of tasks and workers, and asks for decisions after all mail of a turn. No actors, no clock: the
+time
+is a parameter.
 """
 
 from __future__ import annotations
@@ -33,10 +35,12 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 FUNCTIONS_REMEMBERED = 1024
-"""The most functions with known durations: the latest ones."""
+"""The most functions with known durations: those measured last."""
 
 RANGE_MOST_US = 20_000
-"""A range of more expected work is split before it is assigned: its client misjudged the function or its turn."""
+"""A range of more expected work than this is split before it is assigned. Clients make shorter ranges unless they
+misjudge the duration of a function.
+"""
 
 
 def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owner_of_all) -> Placement:
@@ -104,7 +108,7 @@ class Placement:
         self._loads.pause_at(host, workers)
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
-        """Withdraw a task. Return whether it waited."""
+        """Remove a task from the queue. Return whether it waited."""
         if self._admission is not None:
             self._admission.remove(task, account)
         return self._remove(task, priority, account)
@@ -256,7 +260,7 @@ class Placement:
         loads, call_loads, turns = self._loads, self._call_loads, self._turns
         classes = self._constrained.open_classes()
         is_open = True
-        """whether no range blocks the tasks behind it"""
+        """False once a range has to wait or to be split: it blocks the tasks without requests behind it"""
         while classes and ((is_open and loads.with_room) or call_loads.with_room):
             has_room = is_open and loads.with_room > 0
             if not has_room and not (
@@ -288,7 +292,9 @@ class Placement:
     def _assign(
         self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
     ) -> bool:
-        """Assign tasks without requests (one if `is_one`) while possible. Return whether no range blocks the others."""
+        """Assign tasks without requests (one if `is_one`) while possible. Return False if a range has to wait or to be
+        split: it blocks the tasks behind it.
+        """
         loads = self._loads
         take = loads.take
         function_id: ObjectId | None = None
@@ -334,7 +340,7 @@ class Placement:
         return [(ready, sentence(was_admitted=not has_just_come)) for ready, has_just_come in surplus]
 
     def capacity(self, needs: Needs | None) -> Capacity:
-        """Return what a task with these needs waits for."""
+        """Return the figures that explain what a task with these needs waits for."""
         loads = self._loads
         return (
             Capacity(len(loads), loads.with_room, loads.tasks, held=loads.paused_workers)

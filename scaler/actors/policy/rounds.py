@@ -13,7 +13,7 @@ from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
 
 LOOK_SECONDS = 0.025
-"""Interval between imbalance checks: half of WORK_AHEAD, enough for most workers to make progress."""
+"""Interval between imbalance checks: half of `WORK_AHEAD_US`, in which most workers end a task."""
 
 EARLY_SECONDS = 1e-6
 """A timer may fire this much early, because the sum of two times is rounded."""
@@ -32,12 +32,12 @@ class Rounds:
         self._looks = 0
         """how many checks in a row found an imbalance"""
         self._seen: dict[ActorRef, int] = {}
-        """the counts at the first of these checks"""
+        """the number of ended tasks by worker at the first of these checks"""
         self._last_seen: dict[ActorRef, int] = {}
-        """the counts at the last check for stuck workers"""
+        """the number of ended tasks by worker at the last check for stuck workers"""
         self._next_round = 0.0
         self.look_at: float | None = None
-        """the time of the next check; None: when something happens"""
+        """the time of the next check; None: only after a change"""
 
     def has_to_look(self, loads: WorkerLoads) -> bool:
         """Return whether there is a new imbalance to check."""

@@ -20,8 +20,8 @@ and some 10 ms under full load. Prefetched tasks cannot move to another worker a
 def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
     """Return how many tasks to recall from each worker if some worker is idle; else zeros.
 
-    The work is levelled: no worker keeps two tasks more than another one gets. A worker that seems stuck in a long task
-    keeps only that task.
+    The work is levelled: once the recalled tasks are assigned again, the numbers of tasks of two workers differ by at
+    most one. A worker that seems stuck in a long task keeps only that task.
 
     Args:
         loads: for each worker, how many tasks it has, and whether it is stuck.
@@ -64,7 +64,7 @@ class WorkerLoads:
         """the workers of each host"""
         self._levels: list[dict[ActorRef, _Load]] = [{}]
         self._lowest = 0
-        """all lower levels are empty"""
+        """the index of the lowest level that may have workers"""
         self.with_room = 0
         """how many workers have capacity: those in all levels"""
         self.tasks = 0
@@ -229,7 +229,9 @@ class WorkerLoads:
         return self._mark_recalling(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
 
     def unblock(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
-        """Return how many tasks to recall from stuck workers: all that wait there. Otherwise like `level`."""
+        """Return how many tasks to recall from stuck workers: all but the running one. These workers get no tasks until
+        one of theirs has ended.
+        """
         loads = self._workers.items()
         return self._mark_recalling(
             {w: load.tasks - 1 for w, load in loads if load.tasks and ended.get(w) == load.ended}

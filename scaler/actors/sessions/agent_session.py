@@ -447,7 +447,7 @@ class AgentSession(Session):
 
     @handles(ChildFailed)
     def _worker_failed(self, failed: ChildFailed) -> None:
-        reason = f"the scheduler failed at one of your workers: {failed.error!r}"
+        reason = f"the scheduler failed while it handled one of your workers: {failed.error!r}"
         self._outbox.put_unnumbered(self._peer, HelloRequest(reason))
         self._depart(FAILED, reason)
 

@@ -470,7 +470,7 @@ class ClientSession(Session):
         if graph_id is not None:  # it has reported the failed tasks itself
             self._graphs.end(graph_id, failed.child)
         elif task_id is not None:
-            sentence = f"the scheduler failed at this task: {failed.error!r}".encode()
+            sentence = f"the scheduler failed while it handled this task: {failed.error!r}".encode()
             rows = self._tasks.ranges.get(task_id, 0)
             self._done(TaskResult(task_id, TaskStatus.INTERNAL_ERROR, sentence, 0, b"", rows))
 

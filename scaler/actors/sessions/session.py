@@ -151,7 +151,7 @@ class Session(Actor):
         elif self._peer.is_in_parent and self._peer.connection:
             self._check_silence_in(self._timeout_seconds, check.departure)  # code there may hold the GIL
         else:
-            logger.log(self._level(), "%s is gone", self._title)
+            logger.log(self._level(), "%s is lost: it was silent or disconnected for too long", self._title)
             self._notify_lost()
             self._depart(check.departure, "")
 
@@ -164,7 +164,7 @@ class Session(Actor):
     def _message_refused(self, refused: MessageRefused) -> None:
         """Answer the peer. End the session of a peer that sends many such messages."""
         self._n_refused += 1
-        error, reason = refused.error, f"the scheduler failed at this request: {refused.error!r}"
+        error, reason = refused.error, f"the scheduler failed while it handled this request: {refused.error!r}"
         if self._n_refused == 1:
             logger.error("a message of %s cannot be handled: %r", self._title, error, exc_info=error)
         for answer in answers_to(refused.message, reason):

@@ -4,10 +4,10 @@ Written to by agent sessions (held runs), worker proxies (runs lost with their a
 (nodes that will request theirs), and sessions and jobs with held tasks. Sends offers to tasks, which decide whether to
 adopt, and cancels runs that no task has claimed in time.
 
-A client resubmits its tasks to a new scheduler while agents may still run them. Such a task asks here before it waits
-for a worker. The answer is delayed while agents are still to return: until as many have come as the last scheduler had,
-or for `HOLD_SECONDS`. A task that lost its run with its agent is remembered, too: it may adopt the run if the agent
-returns before the task has started elsewhere. The table outlives the actor.
+A client resubmits its tasks to a new scheduler while agents may still run them. A resubmitted task requests its run
+here before it waits for a worker. The answer is delayed while agents may still return: until as many have returned as
+the last scheduler had, or for `HOLD_SECONDS`. A task that lost its run with its agent is remembered, too: it may adopt
+the run if the agent returns before the task has started elsewhere. The table outlives the actor.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NOT_HELD = NotHeld()
 
 
 class AdoptionTable:
-    """Runs without a task, and tasks that may have a run. Each dict is in the order of its times."""
+    """Runs without a task, and tasks that may have a run. Each dict is ordered by time."""
 
     def __init__(self) -> None:
         self.began = math.inf
@@ -65,11 +65,11 @@ class AdoptionTable:
         self.patient: dict[ActorRef, None] = {}
         """tasks that wait as long as an agent may return: an ordered set"""
         self.asked: dict[RunKey, tuple[ActorRef, float]] = {}
-        """held tasks: who requests their runs, and since when"""
+        """held tasks: the session that requests the run of each, and since when"""
         self.prefixes: dict[RunKey, ActorRef] = {}
-        """who requests the runs of all tasks whose ids have a prefix: jobs"""
+        """jobs that request the runs of all tasks whose ids have a prefix"""
         self.promised: dict[RunKey, ActorRef] = {}
-        """runs in `held`, and the session or job to which each was reported, whose task will request it"""
+        """runs in `held` that were reported to a session or job, which will start the task of each"""
         self.offered: deque[tuple[float, ActorRef]] = deque()
         """tasks to which a run was offered, and the time when the offer expires"""
         self.agents_back = 0
@@ -226,7 +226,7 @@ class Adoption(Actor):
         self._slices.go_on()
 
     def _look_later(self) -> None:
-        """Do what is due, and set the timer for the next time."""
+        """Send the answers that are due, forget old runs and tasks, and set the timer."""
         table, now = self._table, self.now()
         if table.impatient and self._is_time(patient=False):
             self._send_not_held(table.impatient)

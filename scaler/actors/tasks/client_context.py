@@ -23,7 +23,7 @@ OpenRows: TypeAlias = Callable[["ClientContext", Task, CurrentRun], Sequence[Act
 
 
 class ClientContext:
-    """The collaborators of a client's tasks, the settings, their account, and so their owner.
+    """The actors, settings, account and owner that the tasks of one client share.
 
     Args:
         label: of the client.
@@ -83,9 +83,11 @@ class ClientContext:
         """when the scheduler received the graph"""
 
     def split(self, spec: Task, current_run: CurrentRun = (None, 0)) -> Sequence[ActorRef]:
-        """Replace a waiting or assigned range by one task for each row. Return these; empty if the client has left.
+        """Replace a waiting or assigned range by one task for each row. Return the new tasks; empty if the client has
+        left.
 
-        A direct call, not a message, because client session and worker proxy must always agree on which tasks exist.
+        This is a direct call, not a message, because client session and worker proxy must always agree on which tasks
+        exist.
         """
         return self.open_rows(self, spec, current_run)
 

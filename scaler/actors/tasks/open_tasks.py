@@ -15,10 +15,10 @@ Key = TypeVar("Key")
 
 
 class OpenTasks(Generic[Key]):
-    """Tasks by key. A range has the key of its first row.
+    """Open tasks by key. The key of a range is that of its first row.
 
     Args:
-        owner: whose tasks they are.
+        owner: the owner of the tasks.
     """
 
     __slots__ = ("_owner", "_tasks", "ranges")

@@ -25,10 +25,12 @@ STARTED = {
     STOPPED: TaskStatus.WORKER_DIED,
     UNKNOWN: TaskStatus.NOT_FOUND,
 }
-"""Events after which a task that may run more than once is retried, with the status of a task that may not."""
+"""Events after which the function may have started. A task that may start only once then fails with this status; other
+tasks may run again.
+"""
 
 NOT_RETRIED = "; it may have been started, and it is not run again because of its option at_most_once"
-"""Appended to the reason why such a task fails."""
+"""Appended to the reason why a task fails that may start only once."""
 
 
 def retry_reason(options: Options, result: RunResult, retries: int) -> str:

@@ -82,7 +82,7 @@ class TaskActor(Actor):
     _adopted = -1
 
     _is_unstarted = False
-    """whether it was submitted before, and is known here as not started"""
+    """whether it was submitted before, and this scheduler knows that it did not start"""
 
     _only_waited = False
     """whether it was cancelled while it waited, and not assigned since"""
@@ -238,7 +238,7 @@ class TaskActor(Actor):
 
     @handles(RangeTooLong)
     def _too_long(self, news: RangeTooLong) -> None:
-        """Split the range, but handle messages first that were sent before the client session knew of the rows."""
+        """Split the range. The task ends after it has handled the messages that were sent before the split."""
         if news.attempt == self._attempt and self._state is states.READY:
             rows = self._context.split(self._spec)
             if rows:  # else its client has left, and cancels it
@@ -246,7 +246,9 @@ class TaskActor(Actor):
 
     @handles(TaskSplit)
     def _split(self, split: TaskSplit) -> None:
-        """End in favour of the rows. Messages received before the split apply to them."""
+        """End, since each row is a task of its own now. Pass a cancellation that arrived before the split on to the
+        rows.
+        """
         if self._state in (states.CANCELING, states.WITHDRAWING):
             for row in split.rows:
                 row.send(CancelTask())
@@ -329,7 +331,9 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _enter_returning(self) -> None:
-        """Request the offered run, or ask whether there is one. Without an adoption, a former run is lost."""
+        """Request the offered run, or ask the adoption for one. Without an adoption actor, no earlier run can be
+        found.
+        """
         context, spec, offer = self._context, self._spec, self._offer
         if offer is not None:
             offer.worker.send(AdoptRun(self.actor_ref, spec, offer.attempt, context.account, self._needs()))

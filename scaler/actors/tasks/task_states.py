@@ -197,6 +197,6 @@ def next_state(state: State, event: Event) -> State | None:
 
 
 def check_ignored(state: State, event: Event) -> None:
-    """Raise `IllegalTaskTransitionError` unless an event that changes nothing in `state` is to be ignored there."""
+    """Raise `IllegalTaskTransitionError` unless `event`, which changes nothing in `state`, is in `IGNORED`."""
     if (state, event) not in IGNORED:
         raise IllegalTaskTransitionError(f"a task that is {state} cannot be {event}")

@@ -268,4 +268,4 @@ def test_the_explanation_of_a_task_says_that_its_resources_are_taken(simulation:
     task_ids = client.submit(2)
     answer = ask(simulation, client, task_ids[1])
     assert answer.waits_for == TAKEN
-    assert "it asks for gpu=2; 3 workers have that, and all of it is taken by other tasks" in answer.sentence
+    assert "it asks for gpu=2; 3 workers have that, and other tasks use all of it" in answer.sentence

@@ -271,7 +271,7 @@ def test_a_failed_worker_proxy_ends_its_session_and_the_agent_starts_a_new_one()
     simulation.run()
     simulation.fail(simulation.proxies()[0].actor_ref)
     simulation.run()
-    assert "the scheduler failed at one of your workers" in agent.said(HelloRequest)[0].reason
+    assert "the scheduler failed while it handled one of your workers" in agent.said(HelloRequest)[0].reason
     assert len(agent.queued) == 2
     simulation.advance(100.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 4

@@ -134,7 +134,7 @@ def test_a_program_that_ends_before_its_hello_is_answered_is_not_logged_as_lost(
     working.die()
     simulation.advance(10.0)
     simulation.check_empty()
-    assert [message.endswith("is gone") for message in caplog.messages] == [False, True]
+    assert ["is lost: it was silent" in message for message in caplog.messages] == [False, True]
 
 
 def test_a_client_that_does_not_reconnect_is_forgotten_with_its_tasks_and_objects(simulation: Simulation) -> None:
@@ -305,7 +305,7 @@ def test_a_failed_client_session_makes_its_client_repeat_its_hello_and_resubmit_
     simulation.run()
     simulation.fail(simulation.sessions(ClientSession)[0].actor_ref)
     simulation.run()
-    assert "the scheduler failed at your session" in client.said(HelloRequest)[0].reason
+    assert "the scheduler failed while it handled your session" in client.said(HelloRequest)[0].reason
     simulation.advance(100.0)
     assert client.statuses() == [TaskStatus.SUCCESS] * 2
     assert client.surplus == []

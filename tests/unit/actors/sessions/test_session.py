@@ -293,7 +293,9 @@ def test_a_hello_that_cannot_be_handled_is_refused_and_later_ones_are_accepted(
         peers = [getattr(simulation, role)() for _ in range(20)]
         simulation.run()
     for peer in peers:
-        assert peer.said(HelloReply)[-1].reason.startswith("the scheduler failed at your hello: OverflowError(")
+        assert peer.said(HelloReply)[-1].reason.startswith(
+            "the scheduler failed while it handled your hello: OverflowError("
+        )
     assert len([each for each in caplog.records if each.exc_info is not None]) == 1, "it is logged once"
     assert simulation.tree.directory.peers == {}
     assert simulation.client().said(HelloReply)[-1].accepted

@@ -68,7 +68,7 @@ class Census(Actor):
         self._outbox = outbox
         self._balancer = balancer
         self._asked: list[tuple[Peer, InfoRequest]] = []
-        """the requests of this turn"""
+        """the requests that arrived in this turn"""
         self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
         """requests that wait for workers, by peer and number"""
         self._unacknowledged: dict[Peer, deque[tuple[PeerPipe, int]]] = {}

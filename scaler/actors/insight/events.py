@@ -180,7 +180,9 @@ class ObjectGone:
 
 
 class Events:
-    """The channel to the listener. Senders check `listener` or `followed`, and create no event if it is None."""
+    """The channel to the listener. Senders create an event only if `listener` is set, and for usual moves only if
+    `followed` is.
+    """
 
     __slots__ = ("ended", "followed", "listener", "of_graphs", "of_objects")
 

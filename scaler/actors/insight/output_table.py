@@ -47,7 +47,7 @@ class TaskOutputRecord:
 
     def __init__(self, account: int, name: str, short_id: bytes) -> None:
         self.account = account
-        """of the client that receives it"""
+        """the account of the client that receives it"""
         self.name = name
         self.short_id = short_id
         self.lines: deque[KeptLine] = deque()

@@ -1,7 +1,7 @@
 """RecentRuns: the workers of the most recently ended tasks.
 
-Worker proxies write to it, client sessions read it for the story of a task that has ended. A range of rows counts as
-one task. Both operations take constant time.
+Worker proxies write to it. Client sessions read it to explain a task that has ended. A range of rows counts as one
+task. Both operations take constant time.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class OutputReader:
         self.peer = peer
         self.pipe = peer.pipe
         self.number: int | None = None
-        """of the request for a stream of all lines; None without a stream"""
+        """the number of its request for a stream of all lines; None without a stream"""
         self.dropped = 0
         """the number of lines that its stream has omitted since its last sent line"""
         self.unheard: deque[tuple[int, int]] = deque()

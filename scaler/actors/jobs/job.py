@@ -341,7 +341,7 @@ class JobActor(Actor):
         self._has_turn = True
         self._continue(ContinueJob())
         self._has_turn = False
-        self._context.owner.wake()  # other waiting jobs and sessions, if there is still room
+        self._context.owner.wake()  # other waiting jobs and sessions, if the quota has capacity left
 
     @handles(ValueRefused)
     def _value_refused(self, refused: ValueRefused) -> None:

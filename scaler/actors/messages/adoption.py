@@ -97,7 +97,7 @@ class AdoptRun:
 
 @message
 class RunAdopted:
-    """worker proxy -> task: the task has its attempt back, which continues here."""
+    """worker proxy -> task: the attempt belongs to the task again, and continues at this worker."""
 
     worker: ActorRef
     attempt: int
@@ -105,8 +105,8 @@ class RunAdopted:
 
 @message
 class NotHeld:
-    """adoption or worker proxy -> task: no known agent has a run of the task. To client sessions and jobs: nor of their
-    other tasks.
+    """adoption or worker proxy -> task: no known agent has a run of the task. To client sessions and jobs: no agent has
+    runs of their tasks that were not reported.
     """
 
 

@@ -27,7 +27,7 @@ class SubscriptionsChanged:
 
 @message
 class Tick:
-    """monitor -> itself, by timer."""
+    """monitor -> itself, by timer: publish the due topics."""
 
     number: int
 

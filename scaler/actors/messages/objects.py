@@ -64,8 +64,8 @@ class ObjectCame:
 
 @message
 class RequestPart:
-    """object store -> agent session: request the part at `offset` of a value from the agent: of the result at
-    `location`, or without a location of a copy.
+    """object store -> agent session: request the part at `offset` of a value from the agent. `location`: of the result;
+    empty for a copy.
     """
 
     object_id: ObjectId
@@ -160,8 +160,8 @@ class FetchObject:
 
 @message
 class CopyKept:
-    """agent session -> object store: a reconnected agent has a copy of this. `is_early`: it had another scheduler, so
-    the client of the object may not be here yet.
+    """agent session -> object store: a reconnected agent has a copy of this object. `is_early`: the agent had another
+    scheduler, so the client of the object may not have returned yet.
     """
 
     object_id: ObjectId
@@ -208,8 +208,8 @@ class OwnerResubmits:
 
 @message
 class OwnerResubmitted:
-    """client session -> object store: this client has submitted all its objects again. None, to itself: absent clients
-    are late.
+    """client session -> object store: this client has submitted all its objects again. With None, object store ->
+    itself, by timer: do not wait for further clients.
     """
 
     owner: ClientId | None

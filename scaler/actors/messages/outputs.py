@@ -26,8 +26,10 @@ class RunsPrinted:
 
 @message
 class OutputRequested:
-    """client session -> outputs: a client requests the output of tasks. It may see those of `accounts`; None: all. It
-    may stream those of the account `stream_of`; None: it is inside a task, and may not.
+    """client session -> outputs: a client requests the output of tasks.
+
+    `accounts`: the accounts whose output it may see; None: all. `stream_of`: the account whose output it may stream;
+    None for a client inside a task, which may not stream.
     """
 
     peer: Peer

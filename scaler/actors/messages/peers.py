@@ -164,8 +164,9 @@ class OpenWorker:
 
 @message
 class StopWorker:
-    """agent session -> worker proxy: the agent is gone. `was_lost`: unexpectedly, so running tasks are suspect.
-    `values`: large ones on their way, which may have ended it: then only tasks with these are.
+    """agent session -> worker proxy: the agent has left or is lost. `was_lost`: it is lost, so running tasks are
+    suspect. `values`: large values that were being sent to it. If there are any, they are suspect instead, with the
+    tasks that need them.
     """
 
     was_lost: bool

@@ -17,9 +17,11 @@ from scaler.wire.messages.client import GraphInput, Task, TaskResult
 
 @message
 class TaskReady:
-    """task -> balancer: the task can run. `goes_first`: ahead of new tasks, as a retry or the next node of a running
-    graph. `near_worker`: on the host of most of its data. `account`: whose share it uses. `is_new`: it may be refused.
-    `context`: to split a range where it runs, and to request the start of a held task. `needs`: besides a free worker.
+    """task -> balancer: the task can run.
+
+    `goes_first`: ahead of new tasks, as a retry or the next node of a running graph. `near_worker`: a worker on the
+    host of most of its data. `account`: whose share it uses. `is_new`: it may be refused. `context`: to split a range
+    where it runs, and to request the start of a held task. `needs`: the resources that it asks for.
     """
 
     task: ActorRef
@@ -156,7 +158,7 @@ class TaskSplit:
 
 @message
 class CancelTask:
-    """client session or graph -> task: never run, or stop. `waiting`: only if the task has not started."""
+    """client session or graph -> task: do not start, or stop the run. `waiting`: only if the task has not started."""
 
     waiting: bool = False
 
@@ -384,7 +386,9 @@ class WorkerJoined:
 
 @message
 class WorkerLeft:
-    """worker proxy -> balancer: the worker no longer takes tasks. Answered, since an assignment may be on its way."""
+    """worker proxy -> balancer: the worker no longer takes tasks. The balancer confirms it with `WorkerForgotten`,
+    because an assignment may be on its way.
+    """
 
     worker: ActorRef
 
@@ -423,9 +427,7 @@ class LoadFreed:
 
 @message
 class AmountsChanged:
-    """worker proxy -> balancer: the number of tasks that use these resources has changed. Assignments are counted
-    already.
-    """
+    """worker proxy -> balancer: the number of tasks that use these resources has changed, other than by assignments."""
 
     worker: ActorRef
     changes: tuple[tuple[Needs, int], ...]
@@ -453,7 +455,7 @@ class RecallTasks:
 
 @message
 class TasksRecalled:
-    """worker proxy -> balancer: `count` tasks of these functions were returned, of the expected work as it was
+    """worker proxy -> balancer: `count` tasks of these functions were returned; `expected_us` is subtracted, as it was
     counted.
     """
 
@@ -476,7 +478,8 @@ class LoadResumed:
 class BalancerRestarted:
     """balancer -> acceptor -> sessions -> tasks and worker proxies: report waiting tasks and free workers again.
 
-    Only attempts before this number: later ones were reported to the new balancer, and may be assigned already.
+    Tasks ignore it if their attempt is later than `attempt`: those were reported to the new balancer, and may be
+    assigned already.
     """
 
     attempt: int

@@ -65,7 +65,7 @@ class Sources:
 
 
 class Board(Protocol):
-    """The place where the monitor publishes items."""
+    """The place where the monitor publishes items. An error at a viewer never raises here."""
 
     @property
     def about(self) -> About: ...

@@ -1,7 +1,7 @@
 """FunctionTotals: the topic `functions`: ended, running and waiting tasks of each function.
 
-Agents report ended and running tasks, one row for each function of which they have or ended a task. The balancer
-counts the waiting ones. The monitor passes all reports to it.
+Agents report ended and running tasks, one row for each function with such tasks. The balancer counts the waiting tasks.
+The monitor passes all reports to it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,9 @@ def _short_id(packed: bytes) -> bytes:
 
 
 def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:
-    """Extrapolate a sample of (count, mean duration) to all tasks. Return their microseconds, and the unmeasured."""
+    """Extrapolate a sample of (count, mean duration) to all tasks. Return the microseconds of the measured tasks, and
+    the number of the other tasks.
+    """
     known = sum(count for count, mean_us in means_us if mean_us)
     if not known:
         return 0, tasks

@@ -62,10 +62,12 @@ SOON_SECONDS = 0.05
 """How soon after a new subscription its topics are published, without waiting for the tick."""
 
 WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
-"""How often an agent reports, and the most reports per second of all agents together; many agents report less often."""
+"""An agent reports every `WATCH_SECONDS`, or less often if all agents together would send more than `AGENTS_PER_SECOND`
+reports per second.
+"""
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""The most runs that are read of one round of reports, and the least per agent."""
+"""The most runs that are read of one report: `RUNS_SEEN` divided by the number of agents, but at least `RUNS_LEAST`."""
 
 SEEN_MILLISECONDS = 200
 """A run younger than this is not shown: it will have ended before a viewer looks."""
@@ -244,7 +246,7 @@ class Monitor(Actor):
             self._observe_runs(state.runs, seen.identity.worker_names)
 
     def _observe_runs(self, packed: bytes, worker_names: Sequence[str]) -> None:
-        """Store the runs of an agent's report. They come oldest first; of many agents only a few runs each are read."""
+        """Store the oldest runs of an agent's report. The more agents report, the fewer runs of each are read."""
         now_us = self._board.time_us()
         most = max(RUNS_LEAST, RUNS_SEEN // max(1, len(self._asked)))
         for task_id, worker, _flags, milliseconds, function in islice(RUN_ROW.iter_unpack(packed), most):
@@ -286,7 +288,7 @@ class Monitor(Actor):
 
     @handles(ObjectStored, ObjectFilled, ObjectGone)
     def _object_changed(self, _event: Any) -> None:
-        """Ignored: the object table is read at each tick."""
+        """Ignore the change: the object table is read at each tick."""
 
 
 def _some(items: Sequence[Any], total: int) -> Shown:

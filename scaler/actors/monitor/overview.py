@@ -99,7 +99,7 @@ def _label(peer: Any) -> str:
 
 def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[StateClient], int]:
     """Return the items of the topic `clients`, and how many clients there are."""
-    # Each `scaler_scale` first: others see by this list which of them are gone.
+    # All `scaler_scale` programs come first: each checks in this list whether the other ones are connected.
     clients = sorted(
         (
             (_label(peer).startswith(SCALES), backlog.open[client_id], client_id, peer)

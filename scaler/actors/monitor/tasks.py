@@ -27,7 +27,7 @@ from scaler.wire.messages.rows import RowsError, results_of, row_ids
 from scaler.wire.messages.worker import RunResult
 
 KEPT_MOST = 5000
-"""The most tasks that are remembered; the one without news for the longest time is dropped first."""
+"""The most tasks that are remembered. The task that has not changed for the longest time is dropped first."""
 
 SHOWN_MOST = 500
 """The most tasks that are published at once; tasks that did not succeed are preferred."""
@@ -223,7 +223,9 @@ class SampledTasks:
     # Published
 
     def items(self, is_first: bool) -> tuple[list[StateTask], int]:
-        """Return tasks that have changed (or the latest, if `is_first`), and how many have."""
+        """Return the tasks that have changed since the last call (all if `is_first`), at most `SHOWN_MOST`, and how
+        many there are.
+        """
         task_ids = list(self._records if is_first else self._changed)
         self._changed.clear()
         records = [self._records[task_id] for task_id in task_ids]
@@ -232,7 +234,7 @@ class SampledTasks:
         return [self._item(record) for record in records[-SHOWN_MOST:]], len(task_ids)
 
     def of_task(self, short_id: bytes, is_first: bool) -> list[StateTask | StateMove]:
-        """Return the news of a watched task, or all that is known if `is_first`."""
+        """Return a watched task and its new moves; nothing if it has not changed, unless `is_first`."""
         task_id = self._asked.get(short_id)
         record = None if task_id is None else self._records.get(task_id)
         moves = self._moves.pop(short_id, [])
@@ -273,13 +275,13 @@ def rows_of(moved: TaskMoved) -> Iterator[TaskMoved]:
     result = moved.result
     results: Sequence[RunResult | None] = [result] * moved.spec.rows
     if result is not None and result.rows == moved.spec.rows:
-        with suppress(RowsError):  # the client reports that
+        with suppress(RowsError):  # the client reports invalid results
             results = results_of(result)
     for row, ended in zip(row_ids(moved.spec.task_id, moved.spec.rows), results, strict=True):
         spec, state = replace(moved.spec, task_id=row, rows=0, payload=b""), moved.state
         if ended is not None and ended.status == TaskStatus.FAILED:
             state = shown_state(FAILED, ended.status)
-        elif ended is not None and ended.failure:  # that of another row
+        elif ended is not None and ended.failure:  # the failure of another row
             ended = replace(ended, failure="")  # noqa: PLW2901
         yield replace(moved, spec=spec, state=state, result=ended)
 

@@ -26,7 +26,7 @@ class Topic:
     needs_balancer: bool = False
     """whether it needs the balancer's counts of waiting tasks"""
     needs_functions: bool = False
-    """whether it needs these counts by function"""
+    """whether it needs the balancer's counts of waiting tasks by function"""
     needs_clients: bool = False
     """whether it needs the client sessions' counts of open tasks"""
 

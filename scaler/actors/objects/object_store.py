@@ -144,7 +144,7 @@ class ObjectStore(Actor):
         if store.frames is stored.lease:
             return
         self._table.put(store.object_id, stored, store.frames)
-        if stored.source is not None:  # its maker is not sent its own value: the parts would have to come from there
+        if stored.source is not None:  # the agent that made the value needs no copy, and would have to send it itself
             stored.waiting = {peer: fetch for peer, fetch in stored.waiting.items() if fetch.host is not stored.source}
         if stored.frames:
             self._answer_waiting(store.object_id, stored, stored.frames)

@@ -182,7 +182,7 @@ class Acceptor(Actor):
             return
         self._directory.reconnect(peer, arrived.connection)
         peer.last_received_at = self.now()  # its time-out may expire in this turn
-        # A peer that has not received the reply that started this session means an earlier session.
+        # A peer that missed the reply that started this session requests to resume an earlier session.
         is_the_same = hello.resumes == RESUMING and hello.begun in (0, peer.begun)
         is_resumed = is_the_same and peer.resume(hello.heard)
         # Unacknowledged results are resent: the peer resubmits their tasks, which must not run again.
@@ -260,7 +260,7 @@ class Acceptor(Actor):
             config.rows_per_task if is_client and config.rows_per_task > 1 else 0,
         )
         self._outbox.put_unnumbered(peer, HelloReply(*last_sent))
-        if not is_client:  # it tells the next scheduler how many there were, even if this one is killed now
+        if not is_client:  # the agent reports the number to the next scheduler, even if this one is killed now
             self._send_agent_count(peer)
 
     def _notify_former(self, session: ActorRef) -> None:
@@ -341,7 +341,7 @@ class Acceptor(Actor):
 
     def _refuse(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, reason: str) -> None:
         identity = identity_of(arrived.hello, self._owner_of(arrived).name)
-        if self._refusals.pop(identity.peer_id, "") != reason:  # else it retries, and the log has this
+        if self._refusals.pop(identity.peer_id, "") != reason:  # else the peer retries, and this is logged already
             logger.warning("a peer is refused: %s", reason)
             owner, name = identity.owner, identity.label or ",".join(identity.worker_names[:1])
             key = "" if arrived.permit is None else arrived.permit.public[:KEY_SHOWN]
@@ -359,7 +359,7 @@ class Acceptor(Actor):
     def _hello_failed(self, refused: MessageRefused) -> None:
         """Refuse a hello that could not be handled."""
         arrived, error = refused.message, refused.error
-        if repr(error) != self._hello_error:  # else the log has this
+        if repr(error) != self._hello_error:  # else this is logged already
             self._hello_error = repr(error)
             logger.error("a hello cannot be handled: %r", error, exc_info=error)
         outgoing = SCHEDULER_TO_AGENT if type(arrived) is AgentArrived else SCHEDULER_TO_CLIENT

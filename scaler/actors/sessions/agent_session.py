@@ -200,7 +200,7 @@ class AgentSession(Session):
 
     @handles(_OpenMore)
     def _open_more(self, _more: _OpenMore) -> None:
-        """Start the next workers. Without a connection they could take no tasks."""
+        """Start more workers, unless the agent is disconnected or draining."""
         if self._is_draining or not self._peer.connection:
             return
         known = len(self._workers)
@@ -239,7 +239,9 @@ class AgentSession(Session):
         self._news_of_runs(results)
 
     def _with_values(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Return the results with placeholders for frames at the agent, without results that the agent has resent."""
+        """Return the results with a placeholder for each value that stays at the agent. Results that the agent has
+        resent are left out.
+        """
         new = (result for result in results if not (result.location and self._is_here(result)))
         return Batch[RunResult](self._located(result) if result.location else result for result in new)
 
@@ -373,7 +375,7 @@ class AgentSession(Session):
         self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_paused))
 
     def _report_changed(self, known: int) -> None:
-        """Report to the listener which workers take tasks, and which are new to it: those from `known`."""
+        """Report to the listener which workers take tasks, and the workers from number `known` on, which are new."""
         listener = self._services.events.listener
         if listener is not None:
             names, workers = self._names[known : len(self._workers)], tuple(self._workers[known:])

@@ -23,10 +23,10 @@ from scaler.wire.messages.columns import Batch
 from scaler.wire.messages.common import TaskStatus
 
 REFUSED_MOST = 1024
-"""The most refused graphs that are remembered, with the reason: the last ones."""
+"""The most refused graphs that are remembered, each with the reason. The oldest are forgotten first."""
 
 WITHOUT_NODES_MOST = 65_536
-"""The most graphs that a client may announce without a node of any. Nodes follow at once, or behind large values."""
+"""The most announced graphs of a client of which no node has arrived. Nodes follow at once, or behind large values."""
 
 
 class ClientGraphs:
@@ -46,7 +46,7 @@ class ClientGraphs:
         """number of nodes by graph"""
         self._refused: OrderedDict[GraphId, tuple[TaskStatus, str]] = OrderedDict()
         self._without_nodes: set[GraphId] = set()
-        """announced graphs without a node so far"""
+        """announced graphs of which no node has arrived"""
 
     def __len__(self) -> int:
         return len(self._graphs)
@@ -145,7 +145,7 @@ class ClientGraphs:
             self._refused.popitem(last=False)
 
     def _refuse(self, nodes: Sequence[GraphNode]) -> None:
-        """Refuse nodes of a graph that has failed here, was over the quota, or was never announced."""
+        """Refuse nodes of a graph that has failed here, exceeded the quota, or was never announced."""
         unknown = TaskStatus.NOT_FOUND, "the scheduler does not know the graph of this task"
         for node in nodes:
             if node.wanted:

@@ -1,7 +1,7 @@
 """ClientObjects: what one client has stored, requests, and may read.
 
-Owned by the client session. The objects themselves are in the object store. It reads the frames of functions, to check
-that the id is their hash, and no others.
+Owned by the client session. The objects themselves are in the object store. Of their frames, only those of functions
+are read, to check that the id is their hash.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class ClientObjects:
 
     Args:
         session: of the client.
-        payer: against whose quota its objects count. For a client in a task it changes.
+        payer: the owner against whose quota the client's objects count. For a client in a task it changes with the
+            task.
         reads_all: whether it may read objects of all owners: clients in tasks may, since they work for several owners.
     """
 

@@ -1,6 +1,7 @@
 """ClientQuestions: explains what the tasks of one client wait for, to that client, its graphs, and admins.
 
-Owned by the client session. It answers for held tasks, and forwards questions about other tasks to these.
+Owned by the client session. It answers questions about held tasks, and forwards questions about other tasks to the
+actors of those tasks.
 """
 
 from __future__ import annotations

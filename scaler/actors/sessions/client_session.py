@@ -3,7 +3,7 @@
 Written to by the edge (batches from the client), the acceptor (the client has reconnected), its tasks, its graphs and
 the object store. Sends to these, the acceptor and, through the outbox, to the client. It supervises its tasks and
 graphs: one that fails inside the scheduler is reported as failed, without other effects. If a graph needs the result of
-another graph or of a task, the session passes it on (`AwaitedTasks`). Objects are in the object store.
+another graph or of a task, the session passes the result on (`AwaitedTasks`). Objects are in the object store.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ _NO_JOBS = (
 )
 
 SEARCHED_MOST = 20_000
-"""The most open tasks that are searched for one that a viewer watches. Other tasks are found with their next move."""
+"""The most open tasks that are searched for a task that a viewer watches. The monitor learns of other tasks when their
+state changes.
+"""
 
 
 class ClientSession(Session):
@@ -367,7 +369,7 @@ class ClientSession(Session):
         self._awaited.tell(known.source, known.done)
 
     def _request_result(self, task_id: TaskId) -> None:
-        """Request a result from the client, to which it was sent already."""
+        """Request the bytes of a result from the client, which has received it already."""
         self._put(ObjectRequest(ObjectId(task_id), 1))
 
     # Its objects
@@ -422,7 +424,7 @@ class ClientSession(Session):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Ignored: only clients inside tasks can be stopped while they wait."""
+        """Ignore the report: only clients inside tasks can be stopped while they wait."""
 
     @handles(Batch[InfoRequest])
     def _request_info(self, batch: Batch[InfoRequest]) -> None:

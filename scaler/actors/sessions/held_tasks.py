@@ -41,7 +41,9 @@ class HeldTasks:
         return task_id in self.tasks
 
     def admit(self, batch: Sequence[Task], open_tasks: Container[TaskId], session: ActorRef) -> Sequence[Task]:
-        """Return the tasks that may start, and hold the others until the session is notified."""
+        """Return the tasks that may start, and hold the other tasks. The session is notified when the quota has
+        capacity again.
+        """
         new = [spec for spec in batch if spec.task_id not in open_tasks and spec.task_id not in self.tasks]
         room = 0 if self.tasks or self.awaits_agents else self._owner.room()
         for spec in new[room:]:
@@ -52,11 +54,11 @@ class HeldTasks:
         return new[:room]
 
     def take_started(self, task_ids: Iterable[TaskId]) -> list[Task]:
-        """Remove and return those of the tasks that are held: agents have runs of them."""
+        """Remove and return the held tasks among `task_ids`: agents already run them."""
         return [spec for task_id in task_ids if (spec := self.drop(task_id)) is not None]
 
     def take(self, session: ActorRef) -> list[Task]:
-        """Remove and return tasks that may start now; other waiting sessions get a part of the quota."""
+        """Remove and return tasks that may start now. If other sessions wait, they keep a part of the quota."""
         count = min(len(self.tasks), self._owner.room_for_one())
         self._owner.held -= count
         taken = [self.tasks.popitem(last=False)[1] for _ in range(count)]

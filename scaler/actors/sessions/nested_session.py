@@ -7,8 +7,8 @@ its tasks are cancelled: nested tasks end with the process of their parent.
 Its tasks name the account of their root client, so a recursion has the share of one client. Code in a task could name
 another account; it could also do anything else to a worker.
 
-It reports to the agent when the process only waits and may be stopped, and when it must continue because an item for
-the client is about to be sent.
+The session reports to the agent when the process only waits, and may be stopped. It reports again when the process must
+continue, because an item for the client is about to be sent.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NestedSession(ClientSession):
         self._contexts: dict[int, ClientContext] = {}
         """by account, since the process runs tasks of several clients"""
 
-    def _payer(self, peer: Peer) -> Owner:  # noqa: ARG002 - that of a cluster, which does not pay
+    def _payer(self, peer: Peer) -> Owner:  # noqa: ARG002 - the peer has the owner of the cluster
         """Return an owner without a quota: the parents of these tasks are counted, and wait for them."""
         return Owner(NOBODY)
 
@@ -95,7 +95,9 @@ class NestedSession(ClientSession):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Report that the client only waits, unless an item for it is pending: then it will report again."""
+        """Report to the agent that the client only waits. If an item for the client is pending, do nothing: the client
+        reports again.
+        """
         if self._outbox.notify_of_next(self._peer, batch[-1].heard):
             self._wait = batch[-1].wait
             self._tell_agent(has_news=False)

@@ -44,8 +44,8 @@ REFUSED_MOST = 10
 """A session ends after this many messages that shared actors could not handle."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
-"""A timer that is later than the first number shows that the process may have been stopped. Messages that arrived
-meanwhile may need the second number to get through the socket.
+"""A timer that fires more than `LATE_SECONDS` late shows that the process may have been stopped. Messages that arrived
+meanwhile may need `LATE_MAIL_SECONDS` to get through the socket.
 """
 
 
@@ -149,7 +149,9 @@ class Session(Actor):
         elif left_seconds < -LATE_SECONDS and not check.is_again:
             self._silence_timer = self.schedule(LATE_MAIL_SECONDS, CheckSilence(check.departure, is_again=True))
         elif self._peer.is_in_parent and self._peer.connection:
-            self._check_silence_in(self._timeout_seconds, check.departure)  # code there may hold the GIL
+            self._check_silence_in(
+                self._timeout_seconds, check.departure
+            )  # code in the parent process may hold the GIL
         else:
             logger.log(self._level(), "%s is lost: it was silent or disconnected for too long", self._title)
             self._notify_lost()

@@ -21,7 +21,9 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 
 TASKS_BEYOND_WINDOW = 2
-"""How many windows of open tasks a client may have before more are refused: it may count some as ended already."""
+"""How many windows of open tasks a client may have before further tasks are refused. More than one, because the client
+may already count tasks as ended that are open here.
+"""
 
 
 class TaskBounds:
@@ -84,7 +86,7 @@ class TaskBounds:
         self._services.outbox.put(self._peer, refusal)
 
     def _split_ranges(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Split ranges that are known in part, or longer than the bound. Refuse invalid ones."""
+        """Split ranges that are longer than the bound, or of which some rows are known. Refuse invalid ranges."""
         split_batch: list[Task] = []
         rows_most = 1 if self._owner.has_quota or self._held else self._rows_most
         for spec in batch:

@@ -119,7 +119,7 @@ class TaskActor(Actor):
 
     def on_start(self) -> None:
         spec, context = self._spec, self._context
-        if self._was_in_range:  # the range has done all this, but not reported it for the row
+        if self._was_in_range:  # the range has done the rest, and reports nothing about single rows
             if context.events.followed is not None:
                 self._report_if_followed(SUBMITTED)
             if self._worker is None:
@@ -173,7 +173,7 @@ class TaskActor(Actor):
     def _failure(self, event: Event, result: RunResult) -> tuple[Event, RunResult]:
         """Return the event of a run that has not succeeded, and the result that the client gets."""
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
-            return states.STOPPED, result  # only the last scheduler had them: the task did not start
+            return states.STOPPED, result  # only the last scheduler had the objects: the task did not start
         if event in STARTED and self._must_not_run_again():
             status = TaskStatus(result.status) if event is states.CRASHED else STARTED[event]
             return states.GIVEN_UP, self._given_up(result.payload.decode("utf-8", "replace"), status)
@@ -211,7 +211,7 @@ class TaskActor(Actor):
         if lost.was_running:
             self._suspect = lost.attempt
             event = states.LOST_TOO_OFTEN if self._count_crash() else states.LOST
-        elif self._lost_in_transit >= TRIES_MOST:  # it may be the cause
+        elif self._lost_in_transit >= TRIES_MOST:  # the task may be the cause
             event = states.LOST_TOO_OFTEN
             were_lost = f"{TRIES_MOST} agents in a row were lost"
             sentence += f": {were_lost} while it, or a value for it, was being sent to them"

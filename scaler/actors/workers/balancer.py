@@ -6,9 +6,9 @@ proxies. It runs last: it asks for decisions once per turn, after all mail of al
 Recalled tasks wait here like retries. A task that only one worker may run is assigned to it regardless of its capacity;
 the policy only counts it.
 
-When it fails, it loses everything. All tasks and workers report again, and the new balancer measures durations again.
-Earlier reports of tasks in its mailbox are dropped. An assignment sent just before may reach its worker after the task
-has reported "ready" again. Then the task stops the older run: it may start twice, but ends once.
+When the balancer fails, it loses everything. All tasks and workers report again, and the new balancer measures
+durations again. Earlier reports of tasks in its mailbox are dropped. An assignment sent just before may reach its
+worker after the task has reported "ready" again. Then the task stops the older run: it may start twice, but ends once.
 """
 
 from __future__ import annotations

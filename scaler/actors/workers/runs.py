@@ -104,7 +104,7 @@ class RunRecord:
         end. Otherwise the balancer would send the task here again at once, in a loop
         """
         self.released = self.released_us = 0
-        """the places and the work that are free for other tasks while it is blocked"""
+        """the places and the work that it does not take while it is blocked"""
         self.canceled = False
         """whether the worker was told to stop it; repeated when the agent reconnects, because the order may be lost"""
         self.context: Any = None

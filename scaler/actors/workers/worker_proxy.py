@@ -238,7 +238,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunTask])
     def _left_late(self, orders: Batch[RunTask]) -> None:
-        """Move the runs of large orders, which have just been sent, behind those of all smaller orders."""
+        """Move runs whose large orders have just been sent behind the runs of smaller orders, which were sent first."""
         for order in orders:
             for task_id in row_ids(order.task_id, order.rows):  # one id if it was not split
                 run = self._runs.get(task_id)
@@ -311,7 +311,9 @@ class WorkerProxy(Actor):
             self._report_allocations([result.task_id for result in results])
 
     def _is_whole(self, run: RunRecord, result: RunResult, row_results: list[RunResult]) -> bool:
-        """Return whether a range has ended. If some rows may be retried, split it and add results to `row_results`."""
+        """Return True if a range has ended as a whole. If some rows may be retried, split it and add their results to
+        `row_results`.
+        """
         rows = retried(run, result)
         if rows:
             self._split(run)
@@ -360,7 +362,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunSplit])
     def _rows_split(self, batch: Batch[RunSplit]) -> None:
-        """Split a range after an event of one row. Rows without a client are cancelled one by one."""
+        """Split a range of which one row needs separate handling. If its client has left, cancel each row."""
         for news in batch:
             run = self._runs.get(news.task_id)
             if run is not None and run.attempt == news.attempt and run.spec.rows:
@@ -379,7 +381,7 @@ class WorkerProxy(Actor):
         return rows
 
     def _split_all(self) -> None:
-        """Split all ranges, because hellos and losses of agents are about single tasks."""
+        """Split all ranges, because hellos and reports of losses name single tasks."""
         for run in [run for run in self._runs.values() if run.spec.rows]:
             self._split(run)
 
@@ -447,7 +449,7 @@ class WorkerProxy(Actor):
 
     @handles(AdoptRun)
     def _adopt(self, adopt: AdoptRun) -> None:
-        """Give an orphaned run to its task."""
+        """Assign an orphaned run to its task."""
         task, spec, attempt = adopt.task, adopt.spec, adopt.attempt
         is_here = self._phase is not WorkerPhase.END and spec.task_id not in self._runs
         orphan = self._orphans.claim(spec.task_id, attempt) if is_here else None
@@ -505,8 +507,9 @@ class WorkerProxy(Actor):
     def _resumed(self, resumed: Resumed) -> None:
         """Take tasks again, since the agent has reconnected.
 
-        If its session was reset, send orders again that are not in `held`, and cancel runs that should not be there.
-        `held` has runs of this worker, and runs whose results the agent resends. Blocked runs are reported again.
+        If its session was reset, resend the orders that are missing in `held`, and cancel unknown runs that are in it.
+        `held` has the runs of this worker, and runs whose results the agent resends. The agent reports blocked runs
+        again.
         """
         if resumed.connection_number != self._peer.connection_number:
             return  # it has reconnected once more

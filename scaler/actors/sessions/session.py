@@ -151,7 +151,7 @@ class Session(Actor):
         elif self._peer.is_in_parent and self._peer.connection:
             self._check_silence_in(
                 self._timeout_seconds, check.departure
-            )  # code in the parent process may hold the GIL
+            )  # the parent process may hold the GIL
         else:
             logger.log(self._level(), "%s is lost: it was silent or disconnected for too long", self._title)
             self._notify_lost()

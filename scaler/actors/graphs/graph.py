@@ -241,7 +241,9 @@ class GraphActor(Actor):
             return
         options = self._spec.options
         if options and self._context.read_options(options).at_most_once:
-            sentence = f"a result that it needs was lost: {lost.reason}; it is not made again because of its option "
+            sentence = (
+                f"a result that it needs was lost: {lost.reason}; its task is not run again because of its option "
+            )
             self._give_up(TaskStatus.MISSING_OBJECTS, f"{sentence}at_most_once".encode())
         else:
             self._lost = lost.reason

@@ -294,7 +294,7 @@ class JobRequests:
                     record.note_compared()
                 return record.terms, self._run_again(flags & JobOpenFlags.RETRY)
 
-            job_state.terms, reopened = yield run, "its failed rows cannot be opened"
+            job_state.terms, reopened = yield run, "its failed rows cannot be reopened"
             self._note_program(asked, needs_run=True)
             self._has_reopened(*reopened)
 
@@ -388,7 +388,7 @@ class JobRequests:
 
         def add() -> tuple[int, int, int] | None:
             if call in refused_calls:
-                raise RowsDiffer(request.first, "rows before these differ")
+                raise RowsDiffer(request.first, "earlier rows of this call differ from the stored rows")
             if request.first > record.rows:
                 return None
             try:
@@ -539,7 +539,7 @@ class JobRequests:
         has_same_rows = bool(flags & JobOpenFlags.SAME_ROWS)
         self.is_closing = True
         once = job_state.is_at_most_once and not flags & JobOpenFlags.DROP
-        sentence = b"it had started when another version of the job was made, and has the option at_most_once"
+        sentence = b"the row had started in an earlier version of the job, and is not run again because of its option at_most_once"
 
         def change() -> int:
             if not has_same_rows:  # else the client has compared no rows

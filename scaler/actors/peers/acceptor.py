@@ -82,7 +82,7 @@ REFUSALS_REMEMBERED = 1024
 
 def _too_many_workers(hello: ClientHello | WorkerHello) -> str:
     is_so = isinstance(hello, WorkerHello) and len(names_of(hello)) > MOST_WORKERS
-    return f"an agent has at most {MOST_WORKERS} workers" if is_so else ""
+    return f"an agent may have at most {MOST_WORKERS} workers: start several clusters instead" if is_so else ""
 
 
 class Acceptor(Actor):

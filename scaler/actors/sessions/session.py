@@ -149,9 +149,7 @@ class Session(Actor):
         elif left_seconds < -LATE_SECONDS and not check.is_again:
             self._silence_timer = self.schedule(LATE_MAIL_SECONDS, CheckSilence(check.departure, is_again=True))
         elif self._peer.is_in_parent and self._peer.connection:
-            self._check_silence_in(
-                self._timeout_seconds, check.departure
-            )  # the parent process may hold the GIL
+            self._check_silence_in(self._timeout_seconds, check.departure)  # the parent process may hold the GIL
         else:
             logger.log(self._level(), "%s is lost: it was silent or disconnected for too long", self._title)
             self._notify_lost()

@@ -197,7 +197,7 @@ class Balancer(Actor):
         for ready, name in pinned.values():
             worker = self._by_name.get(name)
             if worker is None:
-                sentence = f"the task was refused: it is for the worker {name} alone, which no longer takes tasks"
+                sentence = f"the task was refused: only worker {name} may run it, and no longer takes tasks"
                 ready.task.send(TaskRefused(ready.attempt, sentence))
             else:
                 self._policy.resumed(worker, 1, 0)

@@ -33,7 +33,7 @@ from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 WAITING_MOST = 64
 """Limit of the requests of one client that wait for workers; further ones are answered once."""
 UNACKNOWLEDGED_MOST = 1
-"""Limit of the unacknowledged descriptions of all workers for one client: a small request has such a large answer."""
+"""Limit of the unacknowledged descriptions of all workers for one client: a small request gets a large answer."""
 DEFERRED_MOST = 1024
 """Limit of the deferred requests of one client; the oldest ones are dropped."""
 LOOK_SECONDS = 0.5

@@ -199,7 +199,7 @@ class JobActor(Actor):
         self._catalog.order(self.actor_ref, None if alone else record, obey, receive)
 
     def _lose(self, damaged: list[RowResult]) -> None:
-        """Count rows with damaged results as failed; run them again at once if a map needs them."""
+        """Run rows with damaged results again if a map waits for them. Otherwise count them as failed."""
         job_state, rows = self._state, [each.row for each in damaged]
         what = f"the results of {len(rows)} rows on disk are damaged or missing; the first is row {rows[0]}"
         logger.error("the job %s: %s", job_state.terms.name, what)
@@ -653,7 +653,7 @@ class JobActor(Actor):
         return is_ending and bool(self._tasks or self._results or self._is_writing)
 
     def reopen(self, rows: list[int], n_done: int = 0) -> None:
-        """Run ended rows again. `n_done`: how many of them had succeeded."""
+        """Mark ended rows as open, so that they run again. `n_done`: how many of them had succeeded."""
         self._state.reopen(rows, n_done)
         self._submitted.reopened.update(rows)
 

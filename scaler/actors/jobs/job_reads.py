@@ -59,7 +59,7 @@ class JobReads:
         self.parked: list[RequestJob] = []
         """pending requests"""
         self.to_run_again: set[int] = set()
-        """rows that run again because their results on disk are damaged; earlier results of them are not returned"""
+        """rows that run again because their results on disk are damaged; these results are not returned"""
         self._log = array("Q")
         """rows in the order in which their results were written to disk"""
         self.log_id = random_id().hex()
@@ -134,7 +134,7 @@ class JobReads:
         return job_state.is_open and (not job_state.is_sealed or row < job_state.rows.rows)
 
     def _valid(self, results: list[RowResult]) -> list[RowResult]:
-        """Return the results without those of rows that run again because of damage on disk."""
+        """Return the results except those of rows in `to_run_again`."""
         again = self.to_run_again
         return [each for each in results if each.row not in again] if again else results
 

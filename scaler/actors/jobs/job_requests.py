@@ -539,7 +539,7 @@ class JobRequests:
         has_same_rows = bool(flags & JobOpenFlags.SAME_ROWS)
         self.is_closing = True
         once = job_state.is_at_most_once and not flags & JobOpenFlags.DROP
-        sentence = b"the row had started in an earlier version of the job, and is not run again because of its option at_most_once"
+        sentence = b"it had started in an earlier version of the job, and its option at_most_once forbids another run"
 
         def change() -> int:
             if not has_same_rows:  # else the client has compared no rows

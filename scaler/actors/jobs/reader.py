@@ -39,7 +39,7 @@ own, holds the lock for a moment. If only that scheduler was killed, the next on
 
 
 def needs_program(job_state: JobState) -> bool:
-    """Return whether the job is a map that runs only while its program does. Reading such a job does not lock it."""
+    """Return whether the job is a map that runs only while its program does. It is read without locking it."""
     return job_state.is_open and job_state.is_sealed and job_state.terms.is_attended
 
 

@@ -50,8 +50,8 @@ class SupplyObject:
 
 @message
 class ObjectCame:
-    """agent session -> object store: the agent has sent this object, or does not have it. `stays`: the agent leaves
-    soon, so these frames are the only ones.
+    """agent session -> object store: the agent has sent this object, or does not have it. `stays`: the store keeps the
+    frames, because the agent leaves soon.
     """
 
     object_id: ObjectId

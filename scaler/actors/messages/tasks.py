@@ -171,7 +171,7 @@ class RetryDue:
 @message
 class TaskDone:
     """task -> client session or graph: the task has ended. `worker`: the sender of the result. A client session
-    receives the `TaskResult` alone unless there are frames.
+    receives only the `TaskResult` if there are no frames.
     """
 
     result: TaskResult

@@ -47,7 +47,7 @@ class Names:
         return self._table.function_name(function_id)
 
     def short(self, secret: bytes) -> bytes:
-        """Return the short id of an id. It is cached, because the same functions and clients recur."""
+        """Return the short id of an id. Results are cached, because the same functions and clients recur."""
         known = self._short.get(secret)
         if known is None:
             if len(self._short) >= SHORT_MOST:

@@ -88,7 +88,7 @@ class StoredObject:
         return not stream.is_under_way()
 
     def is_awaited_by(self, host: ActorRef) -> bool:
-        """Return whether a host has requested the bytes, and not all of them have left for it."""
+        """Return whether a host has requested the bytes, and has not been sent all of them."""
         readers = () if self.stream is None else self.stream.readers
         return any(each.host is host for each in (*self.waiting.values(), *readers))
 

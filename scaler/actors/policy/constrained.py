@@ -55,12 +55,12 @@ class ResourceClass:
         self.able = 0
         """how many nodes could take its tasks if all their resources were free"""
         self.unable_since = math.inf
-        """since when tasks have waited without such a node"""
+        """since when tasks have waited while no node could take them"""
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
         """hosts that may fit now, the most recently used last; all other hosts do not fit"""
 
     def remove_one(self, ready: TaskReady) -> None:
-        """Count that one of its tasks no longer waits."""
+        """Subtract one of its tasks, which no longer waits, from the counts."""
         functions, function_id = self.functions, ready.spec.function_id
         functions[function_id] -= 1
         if not functions[function_id]:

@@ -78,7 +78,7 @@ class NodeResources:
         return all(total.get(name, -1) >= amount for name, amount in needs.amounts)
 
     def places(self, needs: Needs) -> int:
-        """Return how many such tasks it can run at a time."""
+        """Return how many tasks with these needs it can run at a time."""
         return min([len(self._taken), *(self.total[name] // amount for name, amount in needs.amounts if amount)])
 
     def workers(self) -> Iterable[ActorRef]:
@@ -138,7 +138,7 @@ class Nodes:
         return self._nodes.keys()
 
     def able(self, needs: Needs) -> list[NodeResources]:
-        """Return the nodes that could take such a task if all their resources were free."""
+        """Return the nodes that could take a task with these needs if all their resources were free."""
         return [node for node in self._nodes.values() if node.could_take(needs)]
 
     def most(self) -> Mapping[str, int]:

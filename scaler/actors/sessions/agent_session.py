@@ -150,7 +150,7 @@ class AgentSession(Session):
         """the proxies that were started; further ones start soon, or when they are opened"""
         self._opening: Timer | None = None
         self._slices = Slices(self)
-        """messages for all workers; a later message for one of them waits behind these"""
+        """messages for all workers; later messages for single workers wait behind them"""
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside its processors"""
         self._values: dict[ObjectId, weakref.ref[LocatedFrames]] = {}

@@ -255,7 +255,7 @@ class ClientSession(Session):
 
     @handles(CancelForAdmin)
     def _cancel_as_admin(self, request: CancelForAdmin) -> None:
-        """Cancel those of the named tasks that are open here, on behalf of an admin."""
+        """Cancel the open tasks among the named ones, on behalf of an admin."""
         found: dict[TaskId, TaskCancel] = {}
         task_ids, ranges = [*self._tasks, *self._held], dict(self._tasks.ranges)
 

@@ -100,8 +100,9 @@ class RunRecord:
         self.expected_us = expected_us
         """the work that the balancer counts for it until it ends"""
         self.counted = 1
-        """how many places it (or each of its rows) takes: 1, plus 1 for each later attempt assigned here before its
-        end. Otherwise the balancer would send the task here again at once, in a loop
+        """how many places it (or each of its rows) takes: 1, plus 1 for each later attempt of the task that the
+        balancer assigns here before this run ends. Without the additional places, the balancer would assign the task
+        here again at once, in a loop
         """
         self.released = self.released_us = 0
         """the places and the work that it does not take while it is blocked"""

@@ -439,7 +439,7 @@ class WorkerProxy(Actor):
             self._report_allocations([ready.spec.task_id for ready in takes])
 
     def _report_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
-        """Report changes of the taken resources to the balancer, for these tasks, or for all if None."""
+        """Report to the balancer how the resources taken by these tasks have changed; None: by all tasks."""
         changes = self._allocations.changes(self._runs, task_ids)
         was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
         if changes or was_unsure is not self._is_unsure:

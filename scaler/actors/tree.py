@@ -124,7 +124,6 @@ class SchedulerTree:
         self.supervisor = self._supervisor(lambda actors: Acceptor(services(actors), *accept), _jobs(catalog, services))
         dispatcher.spawn(self.supervisor)
         self.monitor: ActorRef | None = None
-        """the address of the monitor, if there is one"""
         if board is not None:
             self._add_monitor(dispatcher, board, scheduler_id)
 

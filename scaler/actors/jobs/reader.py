@@ -230,7 +230,6 @@ class JobReader(Actor):
                 self._outbox.put(asked.peer, answer)
 
     def _look(self) -> None:
-        """Try again to answer the pending requests."""
         waiting, self._waiting = self._waiting, []
         for asked, reported in waiting:
             self._ask(asked, reported)

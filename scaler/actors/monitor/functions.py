@@ -126,7 +126,7 @@ class FunctionTotals:
         return of_waiting[0] + of_running[0], of_waiting[1] + of_running[1]
 
     def _mean_us(self, short_id: bytes) -> int:
-        """Return the mean duration of a function's runs; 0 if none was measured."""
+        """Return the mean run time of a function; 0 if none was measured."""
         total = self._totals.get(short_id)
         measured = 0 if total is None else total.counts[0] + total.counts[1]
         return 0 if total is None or not measured else min(_UINT32_MOST, round(total.counts[4] / measured))

@@ -357,7 +357,6 @@ class Acceptor(Actor):
 
     @handles(MessageRefused)
     def _hello_failed(self, refused: MessageRefused) -> None:
-        """Refuse a hello that could not be handled."""
         arrived, error = refused.message, refused.error
         if repr(error) != self._hello_error:  # else this is logged already
             self._hello_error = repr(error)

@@ -52,7 +52,6 @@ class Capacity:
     """The figures about workers that explain why a task waits."""
 
     workers: int
-    """number of workers"""
     with_room: int
     """how many workers accept tasks now, among those on hosts where the requested resources are free"""
     tasks: int

@@ -73,7 +73,7 @@ class Placement:
         self._rounds_of_calls: Rounds = Rounds(config)
         self._admission: Admission | None = Admission() if self._waiting_most >= 0 else None
         self._functions: Counter[ObjectId] | None = None
-        """number of tasks in the queue by function; None if no viewer needs it"""
+        """number of waiting tasks by function; None unless a viewer needs it"""
 
     def _reset_workers(self) -> None:
         self._loads: WorkerLoads = WorkerLoads()

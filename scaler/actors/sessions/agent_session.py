@@ -139,7 +139,6 @@ class AgentSession(Session):
         self._n_open = len(identity.worker_names)
         """number of workers that take tasks: the first ones"""
         self._n_paused = 0
-        """number of paused workers"""
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
         self._to_start: deque[list[HeldRun]] = deque()
@@ -367,7 +366,6 @@ class AgentSession(Session):
 
     @handles(Batch[WorkersPaused])
     def _workers_paused(self, batch: Batch[WorkersPaused]) -> None:
-        """Set the number of paused workers."""
         self._n_paused = batch[-1].held
         self._report_paused()
 

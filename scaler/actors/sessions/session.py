@@ -181,7 +181,6 @@ class Session(Actor):
         self.stop_now()
 
     def _audit(self, event: str, why: str = "") -> None:
-        """Write a record to the audit log."""
         identity, permit = self._identity, self._peer.permit
         name, number = identity.label or ",".join(identity.worker_names[:1]), public_id(identity.peer_id).hex()
         key = "" if permit is None else permit.public[:KEY_SHOWN]

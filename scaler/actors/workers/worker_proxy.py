@@ -449,7 +449,6 @@ class WorkerProxy(Actor):
 
     @handles(AdoptRun)
     def _adopt(self, adopt: AdoptRun) -> None:
-        """Assign an orphaned run to its task."""
         task, spec, attempt = adopt.task, adopt.spec, adopt.attempt
         is_here = self._phase is not WorkerPhase.END and spec.task_id not in self._runs
         orphan = self._orphans.claim(spec.task_id, attempt) if is_here else None

@@ -1,7 +1,6 @@
 """Caller: the calls that a client and a client with options have in common.
 
-`Client.options` returns a `ClientWithOptions`, which is cheap to create. Any thread of the user may call. `submit`
-takes no keyword argument that the user's function may take.
+`Client.options` returns a `ClientWithOptions`, which is cheap to create. Any thread of the user may call its methods.
 """
 
 from __future__ import annotations
@@ -257,7 +256,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
                 "30d" or "1y" (365 days), or "ever". None leaves it as it is: 30 days for a new job. Only with `job`.
 
         Raises:
-            JobConflictError: if the job of this name has other work.
+            JobConflictError: if the job of this name has another function, other rows or other options.
             JobError: if the scheduler cannot keep the job.
             TooManyFailuresError: if more tasks have failed than the option `max_failures` allows.
             TypeError: if `fn` is not callable, or an item is neither a tuple nor a list, or `fn` does not take it.
@@ -314,7 +313,7 @@ class Caller(TakesOptions["ClientWithOptions"]):
                 rows and runs all others.
 
         Raises:
-            JobConflictError: if the job of this name has other work.
+            JobConflictError: if the job of this name has another function, other rows or other options.
             JobError: if the scheduler cannot keep the job.
             ConfigError: if an argument is out of range or not a valid name; it is a `ValueError`.
             TypeError, SerializeObjectError: as `map`.

@@ -359,7 +359,8 @@ def _task_id(task: ScalerFuture[Any] | bytes) -> TaskId:
 def _connector(address: str) -> Callable[[], object]:
     """Return a function that connects this process to the scheduler at `address`, before a nested task needs it.
 
-    It uses the settings that `Client()` has here. Settings and transport are loaded now, once for all forked processes.
+    It uses the settings of a `Client()` in this process. Settings and transport are loaded now, once for all forked
+    processes.
     """
     try:
         config = gather(ClientConfig, {"address": address})

@@ -118,7 +118,8 @@ class Core(CallMaker[LinkThread, ScalerFuture[Any]]):
     def _repeated(self, items: Iterable[Sequence[Any]]) -> RepeatedValues | None:
         """Return the values to send once for several items; None if that is unsafe.
 
-        Iterables may reuse one buffer, except lists and tuples. Custom serializers may write equal values differently.
+        It is unsafe for iterables other than lists and tuples, which may reuse one buffer, and for custom serializers,
+        which may write equal values differently.
         """
         if (type(items) is list or type(items) is tuple) and type(self.serializer) is DefaultSerializer:
             return RepeatedValues(items, self.send_object, self.packer.pack_values)

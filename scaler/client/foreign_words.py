@@ -156,7 +156,7 @@ def keyword_hint(name: str, own: Iterable[str], options: Iterable[str] = (), cal
 
     Args:
         own: the keyword arguments of the call.
-        options: the names of options that the task may have there.
+        options: the names of the task options that apply to the call.
         call: the method that the user calls, such as `submit`.
     """
     if name in _KEYWORDS:

@@ -61,11 +61,11 @@ __tracebackhide__ = is_error_of_task
 T = TypeVar("T")
 
 _UNREAD_VALUE: Any = None
-"""the result of the base class: the value itself is read when `result` is called"""
+"""the result for the base class; the value itself is read when `result` is called"""
 
 CANCEL_ATTEMPTS = 3
-"""How often `cancel_waiting` sends its request. An answer may overtake the end of the task. A task that was prefetched
-by a processor is returned, or starts, some milliseconds later.
+"""How often `cancel_waiting` sends its request. One attempt may be too few: an answer may overtake the end of the task,
+and a prefetched task is returned, or starts, some milliseconds later.
 """
 
 _NO_CALLBACKS: Any = ()
@@ -157,8 +157,8 @@ _INTERNAL = frozenset(
 class ScalerFuture(Future[T], ResultArgument):
     """The result or the exception of a task: a `concurrent.futures.Future` that can also be awaited.
 
-    A large result (more than 16 KiB) stays on the host of its worker until it is read. If it is lost before, the task
-    runs again.
+    A large result (more than 16 KiB) stays on the host of its worker until it is read. If the result is lost before it
+    is read, the task runs again.
 
     Attributes:
         task_id: the id of the task, 16 bytes.

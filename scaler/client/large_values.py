@@ -1,7 +1,7 @@
 """LargeValues: which large results of a map are fetched now, and which wait until earlier ones are read.
 
 Used by the streams of both clients: a slow reader would otherwise hold a whole window of large results in the memory of
-the program. Any thread may call. It neither waits nor fetches. `ResultFetch` is one large result on its way.
+the program. Any thread may call. It neither waits nor fetches. `ResultFetch` fetches one large result.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class LargeValues(Generic[K]):
 
 
 class ResultFetch(Future[Frames]):
-    """A large result on its way. If it is lost, its task runs again, and may end in another way.
+    """The fetch of a large result. If the result is lost, its task runs again, and may end in another way.
 
     Attributes:
-        refusal: the result of that run if it has no value.
+        refusal: the result of the repeated task if it has no value.
     """
 
     def __init__(self, link: ResultFetcher) -> None:

@@ -41,7 +41,7 @@ _PATHS = {"keep": "folder for jobs", "key_file": "file that scaler_keys has crea
 _lock = threading.RLock()
 """guards the shared links; reentrant, because a garbage collection may end a link at any point"""
 _ended: set[str] = set()
-"""addresses of schedulers of this process that have ended; a task that still runs cannot connect there"""
+"""addresses of schedulers of this process that have ended; a task that still runs cannot connect to them"""
 _shared_links: dict[tuple[str, Seconds, int], tuple[LinkThread, weakref.finalize[..., Any]]] = {}
 """links of clients that were unpickled here, with finalizers; clients that differ only in the serializer share one"""
 
@@ -162,7 +162,7 @@ def new_link(
     Args:
         key_file: the path of the key file; None: the one found for the address.
         name: the name of the program on screens and in logs; empty: its script and process id.
-        trust_users: uids of the users who may listen there besides this user and root.
+        trust_users: uids of the users who may run the scheduler besides this user and root.
 
     Raises:
         ConfigError: if the address is not valid, or a key cannot be read.

@@ -236,8 +236,8 @@ class MapRun:
         """Pass rows to the link's thread, which sends whole ranges.
 
         Args:
-            refers: whether a row refers to objects. A new queue starts then: the link's thread stores the objects
-                before it takes this queue, and maybe after it takes an earlier one.
+            refers: whether a row refers to objects. Then a new queue starts, because the link's thread may take an
+                earlier queue before it stores the objects.
         """
         if refers:
             self._drawn, self._is_drawing = DrawnRows(first), False

@@ -19,7 +19,7 @@ _with_cluster: weakref.WeakKeyDictionary[object, weakref.finalize[..., Any]] = w
 
 def note(client: object, finalizer: weakref.finalize[..., Any]) -> None:
     """Register a client with a local cluster. After this cell, warn of older clients that only the notebook's outputs
-    keep.
+    keep alive.
 
     Running the cell `client = Client()` again replaces the client. The old client ends, because nothing refers to it,
     unless the notebook has displayed it: then its list of outputs keeps it alive. `finalizer` is called when the client

@@ -1,7 +1,7 @@
 """ObjectReference: the user's handle of an object that `Client.send_object` sent.
 
-Created by the client; read by the client when the reference is an argument of a task, or in a container there: the task
-gets the object. `as_is` passes the reference itself. The scheduler stores the object as long as the reference lives or
+Created by the client. If a reference is an argument of a task, or in a container among the arguments, the task gets the
+object. `as_is` passes the reference itself. The scheduler stores the object as long as the reference lives or
 a task uses it, and no longer than the client. References cannot be pickled: only their ids are sent.
 """
 

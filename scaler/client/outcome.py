@@ -114,7 +114,7 @@ def _name_of_needed(failed: bytes, name: str, keys: Keys) -> str:
 
 
 def error_key(task_id: bytes, keys: Keys) -> bytes:
-    """Return the key of a task's error. All tasks of a graph have the same one."""
+    """Return the key of a task's error. All tasks of a graph have the same key."""
     return task_id[:PREFIX_BYTES] if keys else task_id
 
 

@@ -1,8 +1,8 @@
 """OpenRanges: which open tasks of a client are ranges, and how they are split into single tasks.
 
-Used by the open work, with its table of tasks and its window. A range ends as one, or the scheduler has split it. The
-first result that covers fewer rows than the range shows the split, and each row becomes a task here as well. Another
-scheduler gets single tasks.
+Used by the open work, with its table of tasks and its window. A range ends with one result, unless the scheduler splits
+it. The first result that covers fewer rows than the range shows the split, and each row becomes a task here as well. To
+another scheduler, rows are resubmitted as single tasks.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Description(NamedTuple):
         calls: function and arguments of each call.
         numbers: key -> number of the call, in the order of the numbers.
         counts: for each call, the number of arguments that are results of other calls.
-        dependencies: the numbers of those calls, call after call; with repetitions.
+        dependencies: the numbers of the calls that each call needs, one call after the other; with repetitions.
         wanted: the wanted keys, in their order.
         in_lists: the key of each call with a list argument that holds a key of the graph -> the position of the first
             such argument, from 1, and that key. Keys in lists are not replaced by their values.

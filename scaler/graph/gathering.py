@@ -20,8 +20,8 @@ class GatheringCall:
     """The callable that the worker runs: puts the arguments together, and calls a function with them.
 
     Args:
-        function: of the user.
-        name: its name for people.
+        function: the function of the user.
+        name: the name of the function for people.
     """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
@@ -38,8 +38,8 @@ class SeparatedArguments(NamedTuple):
     """The arguments of a call, separated from their containers.
 
     Attributes:
-        positional: placeholders, and containers with placeholders.
-        keywords: the same, by name.
+        positional: the positional arguments: placeholders, and containers with placeholders.
+        keywords: the keyword arguments, in the same form, by name.
         arguments: the values for the placeholders.
         labels: the place of each value, for errors.
     """
@@ -145,5 +145,5 @@ _CONTAINERS = _ROWS | {dict}
 
 
 def identity(value: Any) -> Any:
-    """Return `value`. The call of a wanted node that is a stored object, because the client does not have its value."""
+    """Return `value`. Such a call fetches a wanted stored object, whose value the client does not have."""
     return value

@@ -21,7 +21,7 @@ from scaler.graph.description import Description
 Order: TypeAlias = Callable[[list[int], list[int], list[int]], list[int]]
 
 BACK_END_VARIABLE = "SCALER_GRAPH_BACKEND"
-"""The environment variable that chooses: `auto`, `python` or `graphblas`."""
+"""The environment variable that chooses the back-end: `auto`, `python` or `graphblas`."""
 
 IMPORT_PAYS_NODES = 3_000_000
 """With `auto`, the fewest calls for which python-graphblas saves more than the second that its import takes."""

@@ -15,7 +15,7 @@ def order(counts: list[int], dependencies: list[int], wanted: list[int]) -> list
 
     Args:
         counts: the number of dependencies of each node.
-        dependencies: of all nodes, node after node; with repetitions.
+        dependencies: the dependencies of all nodes, one node after the other; with repetitions.
         wanted: nodes whose results are wanted.
 
     Raises:

@@ -1,6 +1,7 @@
 """Integrations: Scaler behind the interfaces of other libraries, such as joblib and dask.
 
-Users import one of its modules by name; the rest of Scaler imports none. No module here imports the library of another.
+Users import one of its modules by name; the rest of Scaler imports none. Each of them imports only the library that it
+serves.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ NAME = "scaler"
 
 
 class _SubmittingClient(Protocol):
-    """A client."""
+    """A client, or a client with options."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> ScalerFuture[Any]: ...
 
@@ -94,7 +94,7 @@ class ScalerBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[mis
         return future
 
     apply_async = submit
-    """its name before joblib 1.5"""
+    """the name of `submit` before joblib 1.5"""
 
     def retrieve_result_callback(self, out: ScalerFuture[Any]) -> Any:
         """Return the result of a batch, or raise its exception."""
@@ -117,7 +117,7 @@ _initialized: set[bytes] = set()
 def joblib_batch(
     batch: Callable[[], Any], call: bytes = b"", initializer: Callable[..., Any] | None = None, *initargs: Any
 ) -> Any:
-    """Run a batch, which is an argument and not the function, because its values belong to one task."""
+    """Run a batch. It is an argument and not the function, because its values belong to one task."""
     register()  # for a parallel call in the batch that names the back-end
     if initializer is not None and call not in _initialized:
         initializer(*initargs)

@@ -49,10 +49,10 @@ class PackedArguments(NamedTuple):
 
     Attributes:
         block: all arguments; objects by their ids.
-        frames: of the values that are too large for the block and travel with the call.
+        frames: the frames of values that are too large for the block and travel with the call.
         object_ids: the ids of the objects, concatenated.
-        objects: made for this call, to be sent before it.
-        references: to objects that the user sent before; the call keeps them alive.
+        objects: the objects made for this call, to be sent before it.
+        references: the references to objects that the user sent before; the call keeps them alive.
     """
 
     block: bytes
@@ -111,7 +111,7 @@ class ArgumentPacker:
 
     Args:
         serializer: turns arguments into bytes.
-        address: of the scheduler that runs the tasks.
+        address: the address of the scheduler that runs the tasks.
         freeze: copies large values.
         limit: the limit on the size of a value; None: unlimited.
     """
@@ -180,10 +180,11 @@ class ArgumentPacker:
         """Return arguments that include futures, serialised, and the label and the input of each future. Raises as
         `pack`.
 
-        In the block, a task's result is represented by the position of its input, in the order of the first mentions.
+        In the block, a future is represented by the number of its input. Inputs are numbered in the order in which they
+        first occur.
 
         Args:
-            link: of the client that submits.
+            link: the link of the client that submits.
             labels: the names of the arguments in errors; by default their numbers or keywords.
         """
         positions: dict[TaskId, int] = {}

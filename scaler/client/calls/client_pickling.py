@@ -1,8 +1,8 @@
 """Client pickling: a client is pickled as its settings, and becomes a client of the process that unpickles it.
 
-Called by the client; decides which address is pickled and which one it means. A scheduler may have one address for
-users and another for workers. So a client in a task of its own scheduler carries no address, and uses that of the
-scheduler that runs the task.
+Called by the client. Decides which address is pickled, and which address the unpickled client uses. A scheduler may
+have one address for users and another for workers. So a client in a task of its own scheduler carries no address, and
+uses that of the scheduler that runs the task.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ClientSettings(NamedTuple):
     timeout_seconds: float
     heartbeat_interval_seconds: float
     serializer: bytes
-    """pickled; empty for the default serializer"""
+    """the pickled serializer; empty for the default one"""
 
     def resolved(self) -> ClientSettings:
         """Return the settings with the address that they mean in this process.

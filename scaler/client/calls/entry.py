@@ -81,9 +81,9 @@ class GraphEntry:
     Args:
         spec: announces the graph.
         nodes: all needed nodes, each after its dependencies.
-        functions: of its nodes.
-        objects: made for it.
-        references: kept alive by it.
+        functions: the functions of its nodes.
+        objects: the objects made for it.
+        references: the references that it keeps alive.
         inputs: the results of other tasks that it needs: its first nodes, in this order.
         keys: the keys of its nodes in the user's graph, by the indexes in their ids.
     """
@@ -130,7 +130,7 @@ class GraphEntry:
 
         Args:
             index: the position of the node in `nodes`; this graph has no inputs.
-            graph_id: of the new graph.
+            graph_id: the id of the new graph.
         """
         direct = set(positions(self.nodes[index].dependencies))
         needed, nodes = set(direct), list[GraphNode]()
@@ -155,7 +155,9 @@ class GraphEntry:
         )
 
     def nodes_to_send(self) -> Sequence[GraphNode]:
-        """Return the nodes: those with a result are no longer wanted, and only dependencies of wanted nodes run."""
+        """Return the nodes for a submission. Nodes with a result are no longer wanted, and only dependencies of wanted
+        nodes run.
+        """
         sinks = self.sinks
         if all(node.task_id in sinks for node in self.nodes if node.wanted):
             return self.nodes

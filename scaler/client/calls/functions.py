@@ -199,7 +199,7 @@ class Function:
         future.
 
         Args:
-            link: of the client that submits.
+            link: the link of the client that submits.
             labels: the names of the arguments in errors; by default their numbers or keywords.
 
         Raises:
@@ -383,7 +383,7 @@ class ClientFunctions:
     """The functions of one client. Safe to use from several threads.
 
     Args:
-        endpoint: of the scheduler whose tasks run them.
+        endpoint: the endpoint of the scheduler whose tasks run them.
         packer: packs their arguments.
         shipped: the modules that travel with them.
     """

@@ -177,7 +177,9 @@ class _GraphPacker:
         return block, frames, object_ids, needed
 
     def _value(self, argument: Any, free_bytes: int = CARRIED_BYTES) -> PackedArguments:
-        """Return data of the graph, packed once, or a literal, of which `free_bytes` may travel with its call."""
+        """Return an argument, packed; data of the graph only once. Of a literal, `free_bytes` may travel with its
+        call.
+        """
         if not isinstance(argument, str):
             return self._counted(self._packer.pack((argument,), {}, free_bytes))
         packed = self._data.get(argument)

@@ -57,7 +57,7 @@ class Hints:
         """Log a warning if a function was pickled several times with the same large values.
 
         Args:
-            size_bytes: of the pickle, without the modules that travel with it.
+            size_bytes: the size of the pickle, without the modules that travel with it.
             content: the hash of the pickle.
         """
         pickled = self._pickled

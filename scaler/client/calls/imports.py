@@ -26,7 +26,7 @@ class RequiredModules:
     """The installed modules that the functions of a client need.
 
     Args:
-        endpoint: of its scheduler.
+        endpoint: the endpoint of its scheduler.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -1,4 +1,4 @@
-"""Inputs: futures as arguments: results of tasks that other tasks need, and that stay with the cluster.
+"""Inputs: futures as arguments, whose results stay with the cluster and go to the tasks that need them.
 
 A call with futures among its arguments is sent as a graph of one node; each future is an input of that graph. Made by
 the thread that submits; the link's thread records how the task ends. Values are never read.
@@ -22,10 +22,10 @@ class Input:
     """The result of a task as an argument of other tasks.
 
     Attributes:
-        task_id: of the task.
-        name: of the task.
+        task_id: the id of the task.
+        name: the name of the task.
         arguments: the labels of the task's own future arguments, and their inputs; empty once the task has succeeded.
-        result: how it ended, as reported by the scheduler; None: it is open, or failed in another way.
+        result: the end of the task as reported by the scheduler; None: it is open, or failed in another way.
         make_error: makes its error if it failed in another way.
         users: the graphs that need it; some may have ended.
     """
@@ -66,8 +66,8 @@ class Input:
         """Return the input as a message item.
 
         Args:
-            graph_id: of the graph that needs it.
-            position: of the input in that graph.
+            graph_id: the id of the graph that needs it.
+            position: the position of the input in that graph.
             result: how the task has ended; None: it is open.
             source: graph and position of its task, if that is a node of an open graph.
         """
@@ -83,8 +83,8 @@ class KeysWithHints(dict[int, str]):
     """The keys of a graph in which some nodes have a hint for their errors.
 
     Args:
-        keys: by the indexes in the ids of the nodes.
-        hints: by the keys of the nodes.
+        keys: the keys by the indexes in the ids of the nodes.
+        hints: the hints by the keys of the nodes.
     """
 
     def __init__(self, keys: Mapping[int, str] | Iterable[tuple[int, str]], hints: Mapping[str, str]) -> None:
@@ -99,8 +99,8 @@ Keys: TypeAlias = Sequence[str] | Mapping[int, str]
 class ResultArgument:
     """The interface of a future that can be an argument.
 
-    Not an abstract base class: `isinstance` is called for each argument of each call, and takes several times as long
-    for those.
+    It is no abstract base class: `isinstance` is called for each argument of each call, and takes several times as long
+    for an abstract base class.
     """
 
     __slots__ = ()
@@ -156,7 +156,7 @@ def blamed(name: str, arguments: Sequence[tuple[str, Input]]) -> str:
     """Return the task's name for its error: if an input failed, the name of the task that failed first.
 
     Args:
-        name: of the task.
+        name: the name of the task.
         arguments: the labels of its future arguments, and their inputs.
     """
     found = _failed(arguments)

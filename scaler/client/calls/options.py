@@ -44,7 +44,7 @@ class TaskOptions:
             priority run first. Nested tasks run before all tasks of less depth, and have the priority of their parent
             by default.
         profiling: whether to measure time and memory of the tasks, for `ScalerFuture.profiling_info`.
-        retries: the most times to run a task again that raised an exception or exceeded its timeout; 0 by default.
+        retries: the most retries of a task that raised an exception or exceeded its timeout; 0 by default.
         retry_on: the exception class, or a tuple of classes, after which a task is retried, including subclasses;
             `Exception` by default.
         retry_delay: seconds before the first retry, 0.1 by default; doubled for each further retry, up to 60.
@@ -324,7 +324,7 @@ class TakesOptions(ABC, Generic[WithOptions]):
             name: the name of the tasks, in messages and logs.
             priority: an integer; pending tasks of the same owner with a greater priority run first. 0 by default.
             profiling: whether to measure time and memory of the tasks.
-            retries: the most times to run a task again that raised an exception or exceeded its timeout.
+            retries: the most retries of a task that raised an exception or exceeded its timeout.
             retry_on: the exceptions after which a task is retried; `Exception` by default.
             retry_delay: seconds before the first retry, doubled for each further one; 0.1 by default.
             timeout: the longest run of a task, in seconds; then it ends with `TimeoutError`.

@@ -24,7 +24,7 @@ class RepeatedValues:
     """Packs the arguments of the calls of one map.
 
     Args:
-        items: of the map.
+        items: the items of the map.
         send: sends an object without a name, and returns a reference of the given class.
         pack: packs arguments, some of which may be references.
     """

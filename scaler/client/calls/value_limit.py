@@ -19,7 +19,7 @@ class ValueLimit:
     """The most bytes of one value.
 
     Args:
-        address: of the scheduler.
+        address: the address of the scheduler.
     """
 
     def __init__(self, address: str) -> None:

@@ -26,7 +26,7 @@ class Dashboard:
 
     Args:
         owner: the client.
-        endpoint: of its scheduler.
+        endpoint: the endpoint of its scheduler.
 
     Raises:
         ConfigError: if other processes cannot connect to the scheduler.

@@ -37,7 +37,7 @@ class SchedulerInfo:
     Attributes:
         address: where the scheduler listens.
         workers: the number of connected workers.
-        clusters: the number of agents that these belong to.
+        clusters: the number of clusters that these workers belong to.
         clients: the number of connected clients, including those inside tasks.
         waiting_tasks: the number of tasks of all clients that wait at the scheduler for a worker.
     """
@@ -55,11 +55,11 @@ class WorkerInfo:
 
     Attributes:
         name: its name.
-        cluster: a number; within one answer, the workers of one `scaler_cluster` have the same one.
+        cluster: a number that the workers of one `scaler_cluster` share; it is valid within one answer.
         tasks: the number of its tasks: running, blocked, and queued.
         blocked_tasks: how many of these wait for tasks that they have submitted.
-        python_version: of its processes, such as "3.12.1".
-        version: of scaler.
+        python_version: the Python version of its processes, such as "3.12.1".
+        version: the version of scaler.
         capabilities: the resources of its node that tasks may require, with their amounts.
     """
 
@@ -236,7 +236,7 @@ def _read_object(sent: SentObject) -> ObjectInfo:
 
 
 def names_of(workers: list[WorkerInfo]) -> list[str]:
-    """Return the names of workers that are to be addressed by name.
+    """Return the names of workers, to address each of them by its name.
 
     Raises:
         ConfigError: if two workers have the same name.

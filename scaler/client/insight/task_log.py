@@ -32,7 +32,7 @@ class LogLine:
     Attributes:
         time: when it was written, by the clock of the worker's host.
         stream: `stdout`, `stderr` or `logging`.
-        worker: where the task ran.
+        worker: the name of the worker that ran the task.
         task: the name of the task.
         text: the line, without its end.
         dropped: the number of lines left out before this one.
@@ -114,8 +114,8 @@ class TaskProgress:
     Attributes:
         fraction: how much of it is done, from 0 to 1.
         text: the reported description.
-        time: of the report, by the clock of the worker's host.
-        worker: where it ran.
+        time: the time of the report, by the clock of the worker's host.
+        worker: the name of the worker that sent the report.
     """
 
     fraction: float

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from scaler.client.rerun.failed_call import FailedCall
 
 Seen: TypeAlias = "defaultdict[int, int]"
-"""The rows that were read: a bit for each, in words of 64. Sparse, because the numbers are those of a peer."""
+"""A bit for each row that was read, in words of 64. A dictionary, because the row numbers come from the scheduler,
+which may send any.
+"""
 
 READ_ROWS = 4096
 """The most results in one request."""
@@ -119,14 +121,14 @@ class FailedRow:
         `breakpoint()` and a debugger stop in it. Return its value, or raise its exception with the real traceback.
 
         Function, arguments and objects are read from the record of the job. The record keeps the failure: `Job.retry`
-        runs the row on a worker again. All else is as in `ScalerFuture.rerun`.
+        runs the row on a worker again. Otherwise it works as `ScalerFuture.rerun` does.
 
         Args:
             again: whether a row with the option `at_most_once` may run a second time.
 
         Raises:
             RerunError: if the row must not run again, or a part of its call is damaged or missing.
-            JobConflictError: if the job has other work by now: look it up again.
+            JobConflictError: if another call has changed the job since the handle was made: get a new handle.
             JobError: if the job no longer exists.
             DeserializeObjectError: if the function or an argument cannot be read here.
             BaseException: the exception of the function.
@@ -168,7 +170,7 @@ class Job:
         self.leave: Callable[[], None] = _nothing
         """ends the use of the job by the call that opened it"""
         self.deadline: float | None = None
-        """the deadline of that call, in seconds of the monotonic clock; None: no deadline"""
+        """the deadline of the call that opened the job, in seconds of the monotonic clock; None: no deadline"""
         self.replace_function: Callable[[Info, bytes, Callable[..., Any]], None] = _without_functions
         """replaces the function of a job"""
 
@@ -239,8 +241,8 @@ class Job:
 
         Args:
             start: the number of the first row to return, from 0.
-            return_exceptions: whether to yield the exception of a failed row instead of raising it. Always so if the
-                job has the option `max_failures`.
+            return_exceptions: whether to yield the exception of a failed row instead of raising it; always true for a
+                job with the option `max_failures`.
 
         Raises:
             BaseException: the exception of the first failed row, unless exceptions are yielded.
@@ -313,11 +315,12 @@ class Job:
 
         Args:
             fn: a corrected function for all failed and open rows, for which running rows start again; done rows keep
-                their results. Iterators made before raise `JobConflictError`. None: the function of the job.
+                their results. Existing iterators over results then raise `JobConflictError`. None: the function of the
+                job.
 
         Raises:
-            JobError: if `at_most_once` forbids to run any failed row again, or the job no longer exists. With `fn` also
-                if another program uses the job, or has not submitted all rows.
+            JobError: if `at_most_once` forbids to run any failed row again, the job no longer exists, or, with `fn`,
+                another program uses the job or has not submitted all rows.
             JobConflictError: if another call has changed the job, or another minor version of Python made it.
             TypeError, SerializeObjectError: if `fn` is not a function that `Client.map` takes.
         """
@@ -354,7 +357,7 @@ class Job:
         return self._read_state(ask(self._link, self._ask(JobVerb.SHOW)))
 
     def sent_wait(self) -> JobQuestion:
-        """Return an open request for the end of the job."""
+        """Return an open request that is answered when the job ends."""
         if self._end_question is None or self._end_question.done():
             self._end_question = self._sent(self._ask(JobVerb.SHOW, amount=AT_END))
         return self._end_question

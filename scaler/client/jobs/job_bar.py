@@ -22,11 +22,11 @@ ASK_SECONDS = 0.5
 
 
 class JobBar:
-    """A progress bar of the rows of a job: a context manager, which draws it for the last time.
+    """A progress bar of the rows of a job. The end of its `with` block draws it for the last time.
 
     Args:
         info: the state of the job; the bar requests later ones while it is drawn.
-        ask: sends a request for its state.
+        ask: sends a request for the state of the job.
         concern: returns why no scheduler answers; empty if one does.
     """
 

@@ -158,7 +158,7 @@ class Opening:
         """Create or find the job. Return when all its rows are on disk.
 
         Raises:
-            JobConflictError: if the job of this name has other work.
+            JobConflictError: if the job of this name has another function, other rows or other options.
             JobError: if the scheduler cannot keep the job. TypeError, SerializeObjectError: if a row cannot be
             serialised.
             TimeoutError: if the deadline passes.

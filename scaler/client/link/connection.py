@@ -1,7 +1,7 @@
 """ClientConnection: the current socket of a client, if any, and its session: items in, batches out.
 
-Used by the link, by one thread at a time. A new socket replaces a lost connection, and the session resumes on it or a
-new one starts. The meaning of items is unknown here.
+Used by the link, by one thread at a time. When a connection is lost, a new socket replaces it. Then the session
+resumes, or a new session starts. Items are not interpreted here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class ClientConnection:
         """the previous socket, if it was silent: closing it would look to the scheduler like the end of this client"""
         self._is_closed_by_peer = False
         self.is_drained = True
-        """whether no message can have arrived since the last read; sending resets it, since it clears the signal"""
+        """whether nothing has arrived since a read found no message; a send resets it, because it clears the signal of
+        the socket
+        """
         self._poller = self._new_poller()
 
     @property

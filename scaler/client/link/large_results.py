@@ -127,12 +127,12 @@ class UnreadResult:
 
     @property
     def requested_by(self) -> ResultReceiver | None:
-        """The last receiver that requested the result since its loss. Weak, since a failed one's error holds frames."""
+        """The last receiver that requested the result since its loss. Weak, because its error may hold frames."""
         return None if self._requested_by is None else self._requested_by()
 
     @property
     def outcome(self) -> TaskResult | None:
-        """The end of its repeated task, unless that is a large result."""
+        """The result of the resubmitted task; None if it has not arrived, or is large."""
         return self._outcome
 
     def ask(self, receiver: ResultReceiver) -> None:
@@ -239,7 +239,7 @@ class UnreadResults(dict[ObjectId, UnreadResult]):
             unread.state = ResultState.UNCERTAIN
 
     def mark_lost(self, in_transit: Container[ObjectId]) -> None:
-        """Mark all uncertain results as lost, which counts only against those in transit: they may have caused it."""
+        """Mark all uncertain results as lost. Count the loss only for results in transit, which may have caused it."""
         for unread in self.in_state(ResultState.UNCERTAIN):
             unread.state, unread.why = ResultState.LOST, SCHEDULER_ENDED
             unread.times_lost += unread.object_id in in_transit
@@ -310,7 +310,8 @@ class LargeResults:
         """Resubmit the calls of lost results.
 
         Args:
-            with_open_graphs: whether all open graphs are resubmitted too; if not, their results wait for their end.
+            with_open_graphs: whether all open graphs are resubmitted too; if not, a result of an open graph waits for
+                the end of the graph.
         """
         graphs: dict[GraphId, GraphEntry] = {}
         for unread in lost:
@@ -427,7 +428,7 @@ class LargeResults:
             return self._calls.resubmit_graph(GraphId(response.object_id), response.reason)
         if unread.is_at_scheduler:
             unread.state, unread.times_lost = ResultState.LOST, unread.times_lost + 1
-            unread.why = f"{response.reason} (told at {time.strftime('%H:%M:%S')})"
+            unread.why = f"{response.reason} (reported at {time.strftime('%H:%M:%S')})"
             if self._defer_requests([unread]):
                 self._resubmit([unread])
         return True
@@ -453,7 +454,7 @@ class LargeResults:
         return isinstance(call, GraphEntry) and call in self._calls.graphs and not is_at_most_once(call.spec.options)
 
     def _defer_requests(self, lost: Iterable[UnreadResult]) -> list[UnreadResult]:
-        """Take the requests for results that must be made first. Return these results."""
+        """Let the requests for lost results wait until these are made again. Return the requested results."""
         asked = [unread for unread in lost if unread.object_id in self.requests]
         for unread in asked:
             unread.ask(self.requests.pop(unread.object_id))

@@ -54,8 +54,8 @@ class Request:
 
 
 WANTED_SECONDS, WANTED_SECONDS_MOST = 0.25, 4.0
-"""The first and the longest interval between two reports that a result is waited for; each is twice the last one. The
-reports matter only where memory and disk for values are full.
+"""The first and the longest interval between two reports that a result is waited for; each interval is twice the one
+before it. The reports matter only where memory and disk for values are full.
 """
 
 
@@ -163,12 +163,12 @@ class ClientLink:
         self._put(Request(partial(self._work.jobs.add, question, question.item), question))
 
     def attend_job(self, name: str) -> None:
-        """Keep a job running until `leave_job` is called as often. Raises as `check_job_name`."""
+        """Keep a job running until `leave_job` has been called once for each call. Raises as `check_job_name`."""
         check_job_name(name)
         self._put(partial(self._work.attended.update, (name,)))
 
     def leave_job(self, name: str) -> None:
-        """Withdraw one `attend_job` call. The last one is reported to the scheduler, without waiting for an answer."""
+        """Undo one `attend_job` call. The scheduler is notified of the last one, without waiting for an answer."""
         self._put(partial(self._work.leave_job, name))
 
     def shut_down(self) -> Future[None]:

@@ -57,7 +57,7 @@ FUNCTIONS_BYTES_MOST = 256 * 1024 * 1024
 
 
 class KeptFunctions(dict[ObjectId, ObjectInstruction]):
-    """The functions to send again, by id. A dictionary for speed; only its own methods change it."""
+    """The functions to resend, by id. A dictionary for speed; only its own methods change it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,9 +115,9 @@ class Refusals:
         """Return a function that makes the error of a call, or None if all its values may be sent.
 
         Args:
-            made: its function, and the objects made for it.
-            object_ids: the ids of all objects that it needs.
-            carried: the frames of arguments that travel with it, or with each of its nodes.
+            made: the function of the call, and the objects made for the call.
+            object_ids: the ids of all objects that the call needs.
+            carried: the frames of arguments that travel with the call, or with each of its nodes.
         """
         for instruction in made:
             make_error = self._known.get(instruction.object_id) or self.of_value(as_sent(instruction))

@@ -58,7 +58,7 @@ from scaler.wire.messages.common import InstructionKind, ObjectInstruction, Obje
 
 
 class Lane(Protocol):
-    """The part of the pipe that a question about a task reads."""
+    """The interface of the pipe that shows how many bytes are sent before an item."""
 
     def bytes_before(self, item: ExplainRequest) -> int: ...
 
@@ -128,7 +128,9 @@ class OpenWork:
         return len(self._tasks) + len(self.graphs) + (ranges.n_rows if ranges else 0)
 
     def count_wanted(self) -> int:
-        """Return the number of open tasks with futures of the user. Maps do not count: they report own errors."""
+        """Return the number of open tasks with futures of the user. Maps do not count: they report their errors
+        themselves.
+        """
         sinks = chain((entry[1] for entry in self._tasks.values()), *(graph.sinks.values() for graph in self.graphs))
         return sum(isinstance(sink, ResultArgument) and sink.item_of is None for sink in sinks)
 
@@ -434,7 +436,7 @@ class OpenWork:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
     def on_graph_ended(self) -> None:
-        """Retry what waits for a graph, which has ended or whose claims are answered."""
+        """Resume what waited for a graph that has ended, or whose claims are answered: results and answers."""
         self.large.resubmit_waiting()
         self._dependents.answer_again()
 

@@ -90,7 +90,7 @@ class ClientProtocol:
 
     Args:
         hello: the first item of each connection.
-        connection: to the current scheduler.
+        connection: the connection to the current scheduler.
         patience: the time limits of the conversation.
         work: the open work; its `out` is to be sent.
     """
@@ -366,8 +366,8 @@ class ClientProtocol:
         return count > 0
 
     def _on_garbage(self, error: ProtocolError) -> None:
-        """Handle bytes that are not a message of a scheduler. Before a later welcome, another program sent them;
-        otherwise they may have held any answer.
+        """Handle bytes that are not a message of a scheduler. If a scheduler accepted an earlier connection and none
+        has accepted this one, another program sent them. Otherwise they may have held any answer.
         """
         is_stranger = not self.is_accepted and self._conversation.scheduler_id != NO_ID
         self._handle_event(states.UNREADABLE, f"received bytes that are not a message of a scheduler: {error}")
@@ -457,8 +457,8 @@ def make_hello(client_id: ClientId, nest: TaskContext, label: str = "", name: st
 
     Args:
         nest: the context of the task that the client is in, if it is a task of this scheduler.
-        label: of a client that runs no tasks, shown before the label of this process. The Python versions of client and
-            workers may differ then.
+        label: a label for a client that runs no tasks, shown before the label of this process. With it, the Python
+            versions of client and workers may differ.
         name: the name of the program, shown to people; if empty, its script and process id.
     """
     versions = (PROTOCOL_VERSION, __version__, platform.python_version(), "" if label else cloudpickle.__version__)

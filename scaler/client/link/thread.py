@@ -70,7 +70,9 @@ class LinkThread(ClientLink):
         self._ending: MakeError | None = None
         self._is_forked = False
         self._turn = threading.Lock()
-        """held by the thread that may touch socket and tables: the link's while it is awake, or a submitting one"""
+        """held by the thread that may touch socket and tables: the link's thread while it is awake, or one that
+        submits
+        """
         self._housekeeping_at = math.inf
         """when the housekeeping after a single result is due"""
         self._was_interrupted = False
@@ -105,7 +107,9 @@ class LinkThread(ClientLink):
         self._put(entry)
 
     def submit_rows(self, take: Callable[[], Iterable[Entry]], sink: Sink) -> None:
-        """Submit the tasks that `take` returns in the thread that has the turn. Inside a task, they end with it."""
+        """Submit the tasks that `take` returns. The thread that has the turn calls it. Inside a task, they end with
+        that task.
+        """
         self.check_open()
         if self.is_nested:
             task_context.current.submitted(_NO_TASK, lambda _task_id: self.abandon(sink))
@@ -124,7 +128,9 @@ class LinkThread(ClientLink):
         self._put(Request(partial(self._work.add_graph, graph), graph))
 
     def _is_needed(self) -> bool:
-        """Return whether anything is open or queued. The order matters: the thread takes items while awake."""
+        """Return whether anything is open or queued. The flag is read first: while awake, the thread takes queued
+        items.
+        """
         return not self._inbox.is_asleep or self._work.is_waiting()
 
     def _try_send(self, add: Callable[[T], None], what: T) -> bool:

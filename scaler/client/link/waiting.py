@@ -31,7 +31,7 @@ _COMMAND = re.compile(
     r"start (?:one|workers) with scaler_cluster ADDRESS"
     r"(?: --capabilities ([^;]+)| --functions ([^=]+)=MODULE:FUNCTION, or one in another language)?"
 )
-"""a scheduler's advice; the scheduler does not know whether a client started its workers"""
+"""the command in a scheduler's advice, which does not apply if this client started the workers"""
 
 
 def advised(sentence: str, address: str) -> str:
@@ -132,7 +132,7 @@ class TaskQuestions:
 
     Args:
         work: the client's open work.
-        endpoint: of the scheduler, which does not know the address that the client uses.
+        endpoint: the endpoint of the scheduler. Its address is put into the scheduler's advice.
         no_scheduler: returns a sentence for when no scheduler answers.
     """
 

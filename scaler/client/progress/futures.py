@@ -29,8 +29,8 @@ def progress(futures: Iterable[F], *, timeout: float | None = None) -> list[F]:
 
     On a terminal the display is one line on standard error, in a notebook an output of the cell. If tqdm is installed,
     both are its bar. In a file or a pipe it is a line every ten seconds, and one at the end. It shows how many futures
-    have ended and failed, how fast, how long the rest will take, and why none progresses, if so. Failed futures raise
-    nothing here.
+    have ended and failed, the rate, the remaining time, and the reason if no task progresses. Exceptions of futures are
+    not raised here.
 
     Args:
         futures: the futures to watch.

@@ -57,11 +57,11 @@ class FailedFuture(Protocol):
 
 @dataclass
 class PreparedCall:
-    """A failed call, some of whose values are on their way here.
+    """A failed call, some of whose values are being fetched or computed again.
 
     Attributes:
         call: the call; its objects are complete when all arrivals are taken.
-        arrivals: the values on their way and their descriptions, by the ids of their objects.
+        arrivals: the awaited values and their descriptions, by the ids of their objects.
     """
 
     call: FailedCall
@@ -202,7 +202,7 @@ def _called(
 def _objects_of(
     node: Task | GraphNode, objects: Iterable[ObjectInstruction], references: Iterable[ObjectReference], label: str
 ) -> dict[bytes, Frames]:
-    """Return the frames of the objects among the arguments of a call, also for references.
+    """Return the frames of the objects among the arguments of a call, including those of references.
 
     Raises:
         RerunError: if an object is lost.

@@ -33,8 +33,9 @@ def read_row(link: ClientLink, job: str, work: bytes, row: int, *, again: bool) 
         again: whether a row with the option `at_most_once` may run a second time.
 
     Raises:
-        RerunError: if the row must not run again, or a part of its call is lost. JobConflictError, JobError: if the job
-        has other work by now, or no longer exists.
+        RerunError: if the row must not run again, or a part of its call is lost.
+        JobConflictError: if another call has changed the job since the handle was made.
+        JobError: if the job no longer exists.
     """
     return _Row(link, job, work, row).read(again=again)
 

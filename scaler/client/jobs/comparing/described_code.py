@@ -93,7 +93,7 @@ def _read(code: types.CodeType) -> _Read:
 
 
 def _path(instructions: list[dis.Instruction], index: int) -> tuple[str, ...]:
-    """Return the global that an instruction reads, and the attributes that those after it read from it or set."""
+    """Return the global that an instruction reads, and the attributes that the next instructions read or set."""
     path = [instructions[index].argval]
     for each in instructions[index + 1 :]:
         if each.opname not in _ATTRIBUTES:
@@ -163,7 +163,7 @@ def _held(function: types.FunctionType) -> Iterator[Any]:
 
 
 def _value_of(path: tuple[str, ...], known: dict[str, Any]) -> Any:
-    """Return the value that a path leads to through modules. If it is a module, code may read anything of it."""
+    """Return the value at the end of a path through modules. If it is a module, code may read any attribute of it."""
     value = known.get(path[0])
     for name in path[1:]:
         value = vars(value).get(name) if isinstance(value, types.ModuleType) else None
@@ -181,7 +181,7 @@ def _package(names: dict[str, Any]) -> str:
 def _global(
     name: str, value: Any, used: set[str], scope: Scope, seen: set[str], sources: Collection[str]
 ) -> Iterator[CodePart]:
-    """Iterate over the parts of a global; submodules of `sources` may be loaded or not, and are left out."""
+    """Iterate over the parts of a global. Leave out submodules in `sources`, because they may be loaded or not."""
     if not isinstance(value, types.ModuleType):
         kind = "class" if isinstance(value, type) else "function" if isinstance(value, _FUNCTIONS) else "global"
         yield CodePart(f"{kind} {name}", value)

@@ -91,7 +91,7 @@ class ModuleSources:
     def _targets(self, name: str, names: tuple[str, ...], package: str) -> Iterator[str]:
         """Iterate over the modules that an import executes, except packages that the importing module is in.
 
-        These packages are executed before; they count only if the import takes a name of their own.
+        These packages have been executed before. They count only if the import takes a name that they define.
         """
         submodules = [each for each in (f"{name}.{inner}" for inner in names) if self._find(each) is not None]
         yield from submodules
@@ -217,6 +217,6 @@ def _imports(node: ast.AST) -> Iterator[Import]:
 
 
 def imports_named(values: Collection[Any]) -> list[Import]:
-    """Return the imports of the modules that texts among values name."""
+    """Return an import for each `str` among `values` that may be the name of a module."""
     texts = [each for each in values if type(each) is str]
     return [Import(each) for each in texts if all(map(str.isidentifier, each.lstrip(".").split(".")))]

@@ -70,7 +70,7 @@ class TaskFuture(Future[T]):
 class ClientExecutor(Executor):
     """Runs functions on the workers of a client. `shutdown` does not disconnect the client.
 
-    At most `max_workers` tasks are submitted to the cluster at once; the others wait in this process. As with the
+    At most `max_workers` tasks are submitted to the cluster at once; further tasks wait in this process. As with the
     executors of the standard library, a future can be cancelled until its task starts.
 
     Args:

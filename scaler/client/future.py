@@ -271,7 +271,7 @@ class ScalerFuture(Future[T], ResultArgument):
         self._link.check_process()
         if not super().cancel():
             return False
-        self.needs = ()  # the failure of another task is not the reason
+        self.needs = ()  # the reason is not the failure of another task
         self._link.cancel(self.task_id)  # the link's thread wakes waiters for several futures
         return True
 
@@ -378,7 +378,7 @@ class ScalerFuture(Future[T], ResultArgument):
             if self._done_callbacks is _NO_CALLBACKS:
                 self._done_callbacks = []
         if task_context.current.task and not self.done():
-            # What waits for the callback is unknown: an event loop, or a queue that it fills.
+            # It is unknown what the callback wakes, such as an event loop or a reader of a queue.
             end_of_wait = task_context.current.expect(self._link)
             super().add_done_callback(lambda _future: end_of_wait())
         super().add_done_callback(partial(_call_outside, self._link, fn))

@@ -80,7 +80,7 @@ def check_client(
         raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
     local = options if n_workers is None else {"n_workers": n_workers, **options}
     _check_local(address, local, processes)
-    if local and processes:  # in a task they do nothing; here the next call would fail
+    if local and processes:  # ignored in a task; elsewhere the next call would fail
         task_context.current.check_prepared()
     return local
 
@@ -246,7 +246,7 @@ def shared_link(address: str, seconds: Seconds) -> LinkThread:
             _forget_closed_links()
             trust_users = configured_values(ClientConfig, ("trust_users",)).get("trust_users", ())
             link = new_link(address, seconds, trust_users=trust_users)
-            end = finalize_with(link, link)  # at the end of the program: it lives as long
+            end = finalize_with(link, link)  # ends with the program
             _shared_links[key] = link, end
         return link
 

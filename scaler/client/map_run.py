@@ -300,7 +300,7 @@ class MapRun:
         Raises:
             BaseException: the error of the first task that failed, or of the map.
         """
-        self._is_urgent = False  # what is urgent arrived before this
+        self._is_urgent = False  # urgent results have arrived, and are read now
         arrived, serializer, put = self._arrived, self._serializer, self._put
         total_us = count = 0
         for _ in range(len(arrived)):

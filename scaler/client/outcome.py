@@ -282,7 +282,7 @@ def _with_line(frame: re.Match[str]) -> str:
 
 
 def _line_of(file: str, number: int, function: str) -> str:
-    if file == _COMMAND:  # Python 3.13 has it in linecache, too; but so are texts of `exec` called
+    if file == _COMMAND:  # `exec` uses the same name, so linecache of Python 3.13 may be wrong
         source = _command()
         if any(code.co_name == function and number in _lines_of(code) for code in _codes_of(source)):
             return source.splitlines()[number - 1]

@@ -54,7 +54,7 @@ def _inverted(counts: list[int], dependencies: list[int]) -> tuple[list[int], li
     for dependency in dependencies:
         uses[dependency] += 1
     ends = list(accumulate(uses))
-    firsts = ends[:]  # each falls with every consumer that is stored
+    firsts = ends[:]  # decreases with each stored consumer
     consumers = [0] * len(dependencies)
     edge = len(dependencies)
     for node in range(len(counts) - 1, -1, -1):

@@ -73,7 +73,7 @@ Freeze: TypeAlias = Callable[[Frames], Sequence[Any]]
 
 
 def shared(frames: Frames) -> Sequence[Any]:
-    """Return a copy of `frames`: in shared memory if they are large and there is room."""
+    """Return a copy of `frames`, in shared memory if they are large and it has room for them."""
     if size_of(frames) >= SHARE_LEAST_BYTES:
         try:
             return SharedFrames(frames)

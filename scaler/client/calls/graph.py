@@ -61,7 +61,7 @@ def pack_graph(
     description = read(graph, keys)
     numbered = list(zip(description.numbers, description.calls, strict=True))
     calls = [numbered[number] for number in order(description)]
-    # The client lacks the value of a stored object, so a call fetches it: the last one, since others see it as data.
+    # A call fetches a wanted stored object, whose value the client does not have. Other nodes see the object as data.
     calls += [(key, (identity, graph[key])) for key in description.wanted if isinstance(graph[key], ObjectReference)]
     return _GraphPacker(graph, functions, packer, terms).pack(calls, description)
 
@@ -134,7 +134,7 @@ class _GraphPacker:
             try:
                 if not (isinstance(argument, str) and argument in self._positions):
                     self._value(argument)
-            except SerializeObjectError as again:  # each is packed alone, so each is the first one
+            except SerializeObjectError as again:  # packed alone, each is argument 1
                 text = str(again).removeprefix("argument 1: ")
                 if isinstance(argument, str):
                     return SerializeObjectError(f"the node {argument!r}, which the node {key!r} needs: {text}")

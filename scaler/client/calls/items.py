@@ -75,7 +75,7 @@ def not_of_map(method: Callable[..., Any], unknown: Iterable[str]) -> TypeError:
     call, own = method.__name__, inspect.signature(method).parameters
     for name in unknown:
         ours = keyword_hint(name, own, OPTIONS, call)
-        if name == "name":  # of `map`; `start` takes it
+        if name == "name":  # an unknown keyword of `map`; `start` has it
             ours += ", and the name of a job is job="
         same = f"; for the function: client.{call}(functools.partial(fn, {name}=...), ...)"
         return TypeError(f"{call} got an unexpected keyword argument {name!r}{ours or same}")

@@ -1,7 +1,7 @@
 """RepeatedValues: sends large values that several calls of one map share once for all of them.
 
 Used by maps over a list or a tuple, which keep their values alive, so identity tells values apart. All calls get a
-value as it was when the first of them was made. A task may change its array, so each gets a private mapping.
+value as it was when the first of these calls was made. Each task maps an array privately, because it may change it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RepeatedValues:
             try:
                 reference = self._send(value, None, reference_class)
             except ObjectTooLargeError:
-                return value  # packed as any other value, it has an error that names the argument
+                return value  # packing it as any other value raises an error that names the argument
             self._sent_bytes += reference.size
         self._kept[key] = reference
         return reference

@@ -106,7 +106,9 @@ class StaleModules:
         return bool(new)
 
     def _found_late(self) -> dict[str, Version]:
-        """Watch modules that were loaded here after tasks that need them. Return those edited in between."""
+        """Watch modules that only now are loaded here, after tasks needed them. Return those edited since the first
+        task.
+        """
         count = len(sys.modules)
         if self._late_of == count:
             return {}

@@ -124,7 +124,7 @@ class ClientConnection:
         has_arrived = socket.descriptor in ready
         was_cut = self._is_closed_by_peer or (socket.monitor_descriptor in ready and socket.was_cut())
         if has_arrived:
-            socket.expect()  # the next `receive` need not look
+            socket.expect()  # so the next `receive` need not check for a message
         if has_arrived or was_cut:
             self.is_drained = False
         return has_arrived, was_cut

@@ -346,7 +346,7 @@ class LargeResults:
         """Return a large result that a task needs; None if it is unknown. A lost one is resubmitted if possible."""
         unread = self.unread.get(object_id)
         if unread is not None and unread.state is ResultState.UNCERTAIN:
-            unread.state = ResultState.LOST  # to ask the scheduler would take as long as most tasks
+            unread.state = ResultState.LOST  # asking the scheduler would take as long as most tasks
         if unread is not None and unread.state in (ResultState.LOST, ResultState.CANCELED):
             lost = self._with_its_graph(unread)
             self._defer_requests(lost)  # a request in transit would be answered for the lost result
@@ -461,7 +461,7 @@ class LargeResults:
         return asked
 
     def on_other_scheduler(self) -> None:
-        """Resubmit the calls of large results that are requested, and claim the others. Graphs resubmit all their
+        """Resubmit the calls of requested large results, and claim all other large results. A graph resubmits all its
         results.
 
         If an agent still has a resubmitted result, its task does not run.

@@ -168,7 +168,7 @@ class ClientLink:
         self._put(partial(self._work.attended.update, (name,)))
 
     def leave_job(self, name: str) -> None:
-        """Undo one `attend_job` call. The scheduler is notified of the last one, without waiting for an answer."""
+        """Undo one `attend_job` call. After the last one, notify the scheduler, without waiting for an answer."""
         self._put(partial(self._work.leave_job, name))
 
     def shut_down(self) -> Future[None]:

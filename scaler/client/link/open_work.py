@@ -436,7 +436,7 @@ class OpenWork:
         return replace(result, payload=self.advised(result.payload.decode(errors="replace")).encode())
 
     def on_graph_ended(self) -> None:
-        """Resume what waited for a graph that has ended, or whose claims are answered: results and answers."""
+        """Resubmit results, and answer requests, that waited for a graph. It has ended, or its claims are answered."""
         self.large.resubmit_waiting()
         self._dependents.answer_again()
 

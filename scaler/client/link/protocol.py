@@ -173,7 +173,7 @@ class ClientProtocol:
         """Close the connection for good."""
         self._connection.end(GOODBYE_SECONDS if self.is_accepted else 0)
         self.is_accepted = False
-        self._outputs.fail(CancelledError)  # whatever the error, they receive no lines
+        self._outputs.fail(CancelledError)  # the error does not matter: the requests receive no lines
 
     def _handle_event(self, event: Event, reason: str = "") -> None:
         action = self._conversation.happened(event, time.monotonic())
@@ -262,7 +262,7 @@ class ClientProtocol:
         try:
             unwritable = self._connection.flush()
         except ProtocolError as error:
-            self._handle_event(states.UNREADABLE, f"its items cannot be written: {error}")
+            self._handle_event(states.UNREADABLE, f"items for it cannot be written: {error}")
             what = "the client could not write its messages"
             check = "the memory of this machine, and that no argument changes while it is sent"
             self._on_unreadable(
@@ -339,7 +339,7 @@ class ClientProtocol:
             is_certain = self._connection.is_refused_by_scheduler
             self._refused(self._connection.refusal, is_certain=is_certain, is_locked_out=True)
         elif was_cut:
-            self._handle_event(states.CUT, "it was cut")
+            self._handle_event(states.CUT, "the connection was cut")
 
     def _refused(self, reason: str, *, is_certain: bool, is_locked_out: bool = False) -> None:
         action = self._conversation.refused(is_certain, time.monotonic())

@@ -82,7 +82,7 @@ class PreparedCall:
         """Add a value that has arrived.
 
         Args:
-            error: why it will not arrive; None if it has.
+            error: the reason why it will not arrive; None if it has arrived.
 
         Raises:
             RerunError: if there is no value.

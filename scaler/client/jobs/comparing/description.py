@@ -194,7 +194,7 @@ class Descriptions:
                 if len(parts) >= PARTS_MOST and not frame.shape.is_set:
                     frame.flush()
                     parts = frame.parts
-        except BaseException as error:  # the iterator of any class
+        except BaseException as error:  # the iterator of a class may raise anything
             if is_interruption(error):
                 raise
             frame.trouble = frame.trouble or _named(frame.value)
@@ -221,7 +221,7 @@ class Descriptions:
         kind, context = type(part), frame.context
         try:
             shape = self._classes.handler_of(kind)(part, self._scope)
-        except BaseException as error:  # the code of any class
+        except BaseException as error:  # the code of a class may raise anything
             if is_interruption(error):
                 raise
             shape = Shape(("not compared", class_name(kind)), (), trouble=_named(part))
@@ -271,14 +271,14 @@ def _read_back(value: Any) -> Any:
     buffers: list[Any] = []
     try:
         return pickle.loads(dumps(value, buffer_callback=buffers.append), buffers=buffers)
-    except BaseException as error:  # the code of any class
+    except BaseException as error:  # the code of a class may raise anything
         if is_interruption(error):
             raise
         return value
 
 
 def _named(value: Any) -> str:
-    if value is None:  # of a row: only a class that cannot be hashed fails there
+    if value is None:  # it describes a row, which fails only for a class that cannot be hashed
         return "a value of a class without a hash"
     name = class_name(type(value))
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

@@ -156,7 +156,7 @@ def _spec(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
     for finder in [*sys.meta_path]:
         try:
             spec = finder.find_spec(name, folders)
-        except BaseException as error:  # the code of any finder
+        except BaseException as error:  # a finder may raise anything
             if is_interruption(error):
                 raise
             continue
@@ -173,8 +173,8 @@ def _module(name: str, file: Any, loader: Any, folders: Sequence[str] | None) ->
     except OSError:
         pass
     try:
-        return _Module(bytes(loader.get_data(file)), folders)  # of an archive
-    except BaseException as error:  # the code of any loader
+        return _Module(bytes(loader.get_data(file)), folders)  # such as a file in an archive
+    except BaseException as error:  # a loader may raise anything
         if is_interruption(error):
             raise
         return None

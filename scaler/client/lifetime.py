@@ -80,7 +80,7 @@ def check_client(
         raise ConfigError("dashboard=True needs a scheduler in a process of its own: leave processes=False out")
     local = options if n_workers is None else {"n_workers": n_workers, **options}
     _check_local(address, local, processes)
-    if local and processes:  # ignored in a task; elsewhere the next call would fail
+    if local and processes:  # ignored in a task; in an initializer the next call would fail
         task_context.current.check_prepared()
     return local
 

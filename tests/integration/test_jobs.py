@@ -161,7 +161,7 @@ def test_a_job_name_identifies_one_function_and_its_rows(client: Client) -> None
     client.map(double, rows(10), job="one work")
     with pytest.raises(JobConflictError, match=r"row 0 was called with \(0\), and is called with \(1\)"):
         client.map(double, [(x + 1,) for x in range(10)], job="one work")
-    with pytest.raises(JobConflictError, match="it has more rows now than its earlier 10"):
+    with pytest.raises(JobConflictError, match="it has more rows now, and had 10"):
         client.map(double, rows(11), job="one work")
     with pytest.raises(JobConflictError, match=r"its function was .*double', and is now .*fails_at_sevens"):
         client.map(fails_at_sevens, rows(10), job="one work")

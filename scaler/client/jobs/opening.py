@@ -250,7 +250,7 @@ class Opening:
                 return n_rows, None
         following = list(islice(rows, 1))
         if following and info["sealed"]:
-            self._begin_version(f"it has more rows now than its earlier {n_rows:,}")
+            self._begin_version(f"it has more rows now, and had {n_rows:,}")
         return n_rows, chain(following, rows) if following else None
 
     def _other_work(self) -> list[str]:
@@ -311,7 +311,7 @@ class Opening:
         }
         ways.pop(but_for, None)
         return JobConflictError(
-            f"there is a job {self._work.name!r} with other work: {difference}. Take another name; or "
+            f"the job {self._work.name!r} exists, and this call differs from it: {difference}. Take another name; or "
             f"{'; or '.join(ways.values())}"
         )
 

@@ -1,7 +1,7 @@
 """The client's side, in the user's process: futures, calls and the link to the scheduler.
 
-Users hold a `client`; it prepares `calls`, passes them to the `link`, and a `future` gets the result. `aio` is the same
-for asyncio. Clients and futures of threads may be used by any thread. Actors and the code of tasks are elsewhere.
+Users hold a `client`; it prepares `calls`, passes them to the `link`, and a `future` gets the result. `aio` has the
+client for asyncio. A `Client` and its futures may be used in any thread. Actors and the code of tasks are elsewhere.
 """
 
 from scaler.client.calls.options import TaskOptions

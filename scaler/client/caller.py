@@ -136,8 +136,8 @@ class Caller(TakesOptions["ClientWithOptions"]):
     def restart_workers(self) -> None:
         """Replace the processes of all workers, to get rid of imported modules, caches and leaks.
 
-        Tasks that a process has already end in the old process. Tasks submitted after this returns run in new ones. A
-        process stays while tasks submitted by its tasks are open. Workers whose engine has no processes of its own
+        An old process finishes the tasks that it has received. Tasks submitted after this returns run in new processes.
+        A process stays while tasks submitted by its tasks are open. Workers whose engine has no processes of its own
         ignore this (docs/howto/worker-processes.md).
 
         Raises:

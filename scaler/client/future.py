@@ -401,7 +401,7 @@ class ScalerFuture(Future[T], ResultArgument):
 
     @property
     def concern(self) -> str:
-        """Why the tasks of its client make no progress, as a sentence; empty if nothing is known to be wrong."""
+        """The reason why the tasks of its client make no progress, as a sentence; empty if none is known."""
         return self._link.concern
 
     def settle(self, value: Any) -> None:

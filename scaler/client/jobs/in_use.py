@@ -41,7 +41,7 @@ class JobsInUse:
             return self._calls[name]
 
     def leave(self, name: str) -> None:
-        """Uncount a call that used a job."""
+        """Stop counting a call that used a job."""
         with self._lock:
             self._calls[name] -= 1
             if self._calls[name] <= 0:

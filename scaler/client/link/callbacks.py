@@ -1,7 +1,7 @@
 """Callbacks: runs the callbacks of futures in a thread of their own.
 
-Futures fill it in the link's thread, and the link ends it. A callback is user code: it may compute for a minute, wait
-for another task, or raise. Neither the client nor the next callback is affected.
+Futures queue callbacks in the link's thread, and the link ends the queue. A callback is user code: it may compute for a
+minute, wait for another task, or raise. Neither the client nor the next callback is affected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects: functions, arguments and values of `send_object`: how each is sent, kept for the next scheduler, or refused.
+"""Objects: how functions, arguments and values of `send_object` are sent, kept for the next scheduler, or refused.
 
 Used by the open work, which fails the calls that need a refused value.
 """

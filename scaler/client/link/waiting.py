@@ -1,4 +1,4 @@
-"""Waiting: why a client waits: advice about missing schedulers, questions about tasks, and a watch of the oldest task.
+"""Waiting: advice about missing schedulers, questions why tasks wait, and a watch of the oldest task.
 
 Used by the protocol, and by every wait for an answer of a scheduler. The client itself answers what it knows: that no
 scheduler answers, or that the scheduler does not have the task yet.

@@ -60,14 +60,14 @@ class Progress:
         self._next_at = self._started + self._display.pause_seconds
 
     def update(self, done: int, failed: int = 0) -> None:
-        """Draw, if it is time."""
+        """Show these numbers, if it is time to redraw."""
         now = self._clock()
         if now >= self._next_at:
             self._next_at = now + self._display.pause_seconds
             self._display.show(self._summary(done, failed, now, self._rate(now, done)))
 
     def finish(self, done: int, failed: int = 0) -> None:
-        """Draw for the last time."""
+        """Show the final numbers."""
         if self.total is None:
             self.total = done
         now = self._clock()

@@ -1,4 +1,3 @@
-"""Serializers, under the paths of programs that were written for Scaler 1.x.
-
-Only such programs import them. The classes are in `scaler.client` and `scaler.pickling`.
+"""Serializers, under the paths from which programs for Scaler 1.x import them. The classes are in `scaler.client` and
+`scaler.pickling`.
 """

@@ -59,10 +59,10 @@ class Client(Caller):
 
     Args:
         address: where the scheduler listens: tcp://host:port or ipc:///path. None means, inside a task, the scheduler
-            that runs the task; elsewhere the environment variable SCALER_ADDRESS or the address in `scaler.toml`;
-            without either, the address in the file of `key_file`; else a local cluster with one worker per core, which
-            ends with the client. The path of a key file, such as `Client("alice.json")`, stands for the first address
-            in the file and for `key_file`.
+            that runs the task. Elsewhere it means the first of these that is set: the environment variable
+            SCALER_ADDRESS, the address in `scaler.toml`, the address in the file of `key_file`. If none is set, it
+            means a local cluster with one worker per core, which ends with the client. The path of a key file, such as
+            `Client("alice.json")`, stands for the first address in the file and for `key_file`.
         profiling: whether to measure time and memory of each task, for ScalerFuture.profiling_info. The argument
             `profiling` of `submit` overrides it.
         timeout_seconds: how long open work waits for a missing scheduler before it fails with TimeoutError.

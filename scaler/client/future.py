@@ -127,7 +127,7 @@ class _Waiters(list[Any]):
 
 
 class _EndWaiter(threading.Event):
-    """An event that is set by an answer, or by the end of a future as a waiter of `concurrent.futures`.
+    """An event that is set by an answer to a request or, as a waiter of `concurrent.futures`, by the end of a future.
 
     The link's thread sets it, because users may wait for it in the thread for callbacks.
     """

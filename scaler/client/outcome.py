@@ -325,9 +325,9 @@ class ProfilingInfo:
     cpu_time_us: int
     """CPU time of all threads of the process, in microseconds, without processes that the task started"""
     peak_memory: int
-    """the greatest rise of the resident set above its size before the call, in bytes; on Linux measured by the kernel,
-    elsewhere sampled every few milliseconds; exact to a few hundred KiB. Memory that Python reuses for small objects of
-    earlier tasks does not count
+    """the greatest rise of the resident set above its size before the call, in bytes, exact to a few hundred KiB. On
+    Linux the kernel measures it; elsewhere it is sampled every few milliseconds. Memory that Python reuses for small
+    objects of earlier tasks does not count.
     """
 
     @property

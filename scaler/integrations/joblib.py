@@ -28,8 +28,6 @@ NAME = "scaler"
 
 
 class _SubmittingClient(Protocol):
-    """A client, or a client with options."""
-
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> ScalerFuture[Any]: ...
 
     def wait_for_workers(self, n_workers: int = 1) -> SchedulerInfo: ...

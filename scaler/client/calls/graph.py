@@ -67,8 +67,6 @@ def pack_graph(
 
 
 class _GraphPacker:
-    """Packs one graph."""
-
     def __init__(
         self, graph: Mapping[str, Any], functions: ClientFunctions, packer: ArgumentPacker, terms: Terms
     ) -> None:

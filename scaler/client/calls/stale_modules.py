@@ -86,8 +86,8 @@ class StaleModules:
     def _watch(self, files: dict[str, str]) -> dict[str, Version]:
         """Watch modules, and return their versions; for watched modules, only new versions.
 
-        The versions come first: another thread that looks meanwhile would take a module without a version for an edited
-        one.
+        Versions are stored before files, because another thread would take a file without a version for an edited
+        module.
         """
         found = self._versions.find_new(files)
         self._versions.accept(found)

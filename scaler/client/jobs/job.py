@@ -172,7 +172,6 @@ class Job:
         self.deadline: float | None = None
         """the deadline of the call that opened the job, in seconds of the monotonic clock; None: no deadline"""
         self.replace_function: Callable[[Info, bytes, Callable[..., Any]], None] = _without_functions
-        """replaces the function of a job"""
 
     def _read_work(self, info: Info) -> None:
         self.function = str(info["function"])

@@ -250,8 +250,9 @@ class LinkThread(ClientLink):
     def _fall_asleep(self) -> float:
         """Do all pending work, and release the turn. Return the seconds until more is due.
 
-        A single result has woken a user's thread, which waits for the interpreter's lock until this one sleeps. So
-        housekeeping waits, even the empty read: the next direct submit reads the socket's state too.
+        After a single result, a user's thread has been woken and waits for the interpreter's lock until this thread
+        sleeps. So housekeeping is postponed, even the empty read, because the next direct submit reads the socket's
+        state too.
         """
         inbox = self._inbox
         seconds = 0.0

@@ -112,7 +112,7 @@ class _Frame:
         self.n_parts = 0
         """the number of parts hashed, including those of uncached parts"""
         self.position = self.low = len(context.order)
-        """the position of the value in its context, and the first position there that it refers to"""
+        """the position of the value in its context, and the first position in the context that it refers to"""
         self.is_pure = True
         """whether neither the value nor a part of it belongs to a cycle"""
         self.trouble = shape.trouble

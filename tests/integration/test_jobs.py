@@ -379,9 +379,9 @@ def test_start_and_map_take_the_name_of_the_job_in_the_same_way(client: Client) 
     for both_or_none in ({"job": "a", "name": "b"}, {}):
         with pytest.raises(TypeError, match=r"job=.*name="):
             client.start(double, rows(3), **both_or_none)
-    with pytest.raises(TypeError, match="on_change='keep' is for a map with a name: give it one with job="):
+    with pytest.raises(TypeError, match="on_change='keep' has no effect on a map without job=: name a job with job="):
         client.map(double, rows(3), on_change="keep")
-    with pytest.raises(TypeError, match="on_change='restart' is for a map with a name"):
+    with pytest.raises(TypeError, match="on_change='restart' has no effect on a map without job="):
         client.map_unordered(double, rows(3), on_change="restart")
     for call in (client.map, client.map_unordered, client.start, client.submit):
         with pytest.raises(TypeError, match="write job="):
@@ -502,7 +502,7 @@ def test_the_last_keep_for_of_a_job_counts_and_calls_without_one_leave_it(client
     assert keep_seconds(folder, "kept detached") == 2**40
     with pytest.raises(ConfigError, match=r'keep_for must be seconds, or a text such as "12h", "30d", "1y" or "ever"'):
         client.map(double, rows(3), job="kept", keep_for="for ever")
-    with pytest.raises(TypeError, match="keep_for='1y' is for a map with a name"):
+    with pytest.raises(TypeError, match="keep_for='1y' has no effect on a map without job="):
         client.map_unordered(double, rows(3), keep_for="1y")
 
 
@@ -601,7 +601,7 @@ def test_jobs_can_be_awaited(folder: Path) -> None:
             assert await job.failures() == []
             await client.map(double, rows(3), job="kept", keep_for="1y")
             assert keep_seconds(folder.with_name("awaited"), "kept") == 365 * 86400
-            with pytest.raises(TypeError, match="keep_for=1 is for a map with a name"):
+            with pytest.raises(TypeError, match="keep_for=1 has no effect on a map without job="):
                 await client.map(double, rows(3), keep_for=1)
 
     asyncio.run(main())

@@ -18,14 +18,16 @@ def job_of_map(job: str | None, on_change: OnChange | None, keep_for: float | st
     """Check the `job`, `on_change` and `keep_for` arguments of a map. Return `on_change`, "raise" by default.
 
     Raises:
-        TypeError: if `job` is not a `str`, or one of the others is given without `job`.
+        TypeError: if `job` is not a `str`, or `on_change` or `keep_for` is given without `job`.
         ConfigError: if `job` is not a valid name.
     """
     if job is not None:
         check_job_name(job)
     for name, value in ("on_change", on_change), ("keep_for", keep_for):
         if job is None and value is not None:
-            raise TypeError(f"{name}={shown(value)} is for a map with a name: give it one with job=, or leave it out")
+            raise TypeError(
+                f"{name}={shown(value)} has no effect on a map without job=: name a job with job=, or leave {name} out"
+            )
     return "raise" if on_change is None else on_change
 
 

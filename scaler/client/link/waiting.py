@@ -90,7 +90,7 @@ class ConnectionAdvice:
             return self._lookup.problem
         endpoint = self.endpoint
         if endpoint.address in starters.own_clusters:
-            return "this client has started it, and its log says why it does not answer; make a new client"
+            return "this client has started the scheduler, whose log says why it does not answer; make a new client"
         if listens(endpoint):
             return (
                 "something listens there that does not answer as a scheduler does: check the port, and the log of the "

@@ -24,9 +24,9 @@ def test_start_needs_exactly_one_job_name_that_is_a_str(job: str | None, name: s
 
 def test_on_change_and_keep_for_need_a_job() -> None:
     assert (job_of_map(None, None), job_of_map("a", None), job_of_map("a", "keep", 1)) == ("raise", "raise", "keep")
-    with pytest.raises(TypeError, match="on_change='raise' is for a map with a name: give it one with job="):
+    with pytest.raises(TypeError, match="on_change='raise' has no effect on a map without job=: name a job with job="):
         job_of_map(None, "raise")
-    with pytest.raises(TypeError, match="keep_for='1y' is for a map with a name: give it one with job="):
+    with pytest.raises(TypeError, match="keep_for='1y' has no effect on a map without job=: name a job with job="):
         job_of_map(None, None, "1y")
 
 

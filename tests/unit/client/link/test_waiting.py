@@ -216,7 +216,7 @@ def test_advice_is_about_the_cluster_of_this_client(
     assert advised(sentence, "tcp://here:1").startswith(here)
     monkeypatch.setattr(starters, "own_clusters", {"tcp://here:1": object()})
     assert advised(sentence, "tcp://here:1") == own
-    assert "this client has started it" in what_to_check("tcp://here:1")
+    assert "this client has started the scheduler" in what_to_check("tcp://here:1")
 
 
 def test_the_explanation_of_a_node_is_requested_by_graph_and_position(scene: Scene) -> None:

@@ -169,9 +169,9 @@ class JobError(ScalerError):
 
 
 class JobConflictError(JobError):
-    """The job of this name has other work than the call; the message shows the difference.
+    """The job of this name has another function, other rows or other options than the call.
 
-    Use another name; or `on_change="keep"`, which keeps the results of rows whose arguments are the same; or
+    The message shows the difference. Use another name; or `on_change="keep"`, which keeps the results of rows whose arguments are the same; or
     `on_change="restart"`, which drops all results.
     """
 

@@ -216,8 +216,8 @@ class JobFolder:
             program: the program for which it is opened, shown to other programs that find it locked.
 
         Raises:
-            JobInUseError: if another program has the job open. RecordError, sqlite3.Error, OSError: if the job cannot
-            be read.
+            JobInUseError: if another program has the job open.
+            RecordError, sqlite3.Error, OSError: if the job cannot be read.
         """
         self._enter()
         check_folder(place)

@@ -138,7 +138,7 @@ def open_publisher(
         wanted: the address in the settings; None: the usual one.
         usual: where viewers expect it; None: there is no stream, since all viewers would be in this process.
         say: called with a sentence if the stream is at another address.
-        lock: checks the keys of viewers on TCP; None: all programs may connect.
+        admission_keys: checks the keys of viewers on TCP; None: all programs may connect.
 
     Raises:
         OSError: if the wanted address cannot be bound; the message says why.

@@ -28,7 +28,7 @@ def no_lockout(_owner: str) -> Lockout | None:
 
 
 class JobCatalog:
-    """The folder of jobs and its clerk.
+    """The folder of jobs and its writer.
 
     Args:
         post: sends a message to an actor, from any thread.
@@ -81,7 +81,7 @@ class JobCatalog:
         order: Callable[[], Any],
         then: Callable[[Any, BaseException | None], None],
     ) -> None:
-        """Have an order obeyed by the clerk, and go on with its answer as the actor."""
+        """Send an order to the job writer, and handle its answer in the actor."""
         post = self._post
         self._writer.order(record, order, lambda value, error: post(actor, OrderDone(then, value, error)))
 

@@ -1,7 +1,7 @@
 """JobRequests: answers requests about one job.
 
 Owned by the job, which passes on what the job keeper delivers. A request that cannot be answered yet waits in
-`JobReads`. Each change is one order for the clerk; memory and the answer follow when it is on disk.
+`JobReads`. Each change is one order for the job writer; memory and the answer follow when it is on disk.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RequestedJob(Protocol):
     def order(
         self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, alone: bool = False
     ) -> None:
-        """Have the clerk obey an order, and continue with its answer. `alone`: outside of a transaction."""
+        """Send an order to the job writer, and continue with its answer. `alone`: outside of a transaction."""
 
     def continue_soon(self) -> None:
         """Submit further rows, and have results written."""
@@ -118,7 +118,7 @@ class JobRequests:
 
     Args:
         job: carries out what they ask for.
-        record: only the clerk touches it.
+        record: only the job writer uses it.
         read_options: reads the options of a task.
     """
 
@@ -137,7 +137,7 @@ class JobRequests:
         """by the sessions of their clients"""
         self.reading = JobReads(record, job_state, self._reply, self._park, self._info)
         self._refused_calls: set[bytes] = set()
-        """tokens of calls whose rows were refused, by the clerk or here"""
+        """tokens of calls whose rows were refused, by the job writer or here"""
         self._deferred: list[RequestJob] = []
         """requests that arrived while the record was being closed; the job keeper answers them if closing succeeds"""
         self._reported_idle = ""
@@ -201,7 +201,7 @@ class JobRequests:
         return f"{terms.program or 'another program'} has changed the job {terms.name!r}: look it up again"
 
     def _run_steps(self, asked: RequestJob, steps: Steps, value: Any = None) -> None:
-        """Continue until the next order for the clerk, or to the end."""
+        """Continue until the next order for the job writer, or to the end."""
         try:
             order, failing = steps.send(value)
         except StopIteration:
@@ -307,12 +307,12 @@ class JobRequests:
         self._reply(asked, info_of(asked.request, {**self._info(), **more}))
 
     def _check_revision(self, revision: int) -> None:
-        """Raise `RowsDiffer` unless rows and terms are those that a client has compared. Called by the clerk."""
+        """Raise `JobRevisionError` unless rows and terms are those that a client has compared. Called by the job writer."""
         if self._record.revision != revision:
             raise JobRevisionError(CHANGED)
 
     def _check_may_replace(self, revision: int) -> None:
-        """Raise `JobRevisionError` if known rows must not change: another call relies on them. Called by the clerk."""
+        """Raise `JobRevisionError` if known rows must not change: another call relies on them. Called by the job writer."""
         self._check_revision(revision)
         if self._record.is_compared:
             raise JobRevisionError(CHANGED)
@@ -334,7 +334,7 @@ class JobRequests:
         return f"{n_failed} cannot run again: the option at_most_once forbids it for rows that may have started"
 
     def _run_again(self, failed_too: int) -> tuple[list[int], str, str]:
-        """Reopen failed rows, and a job that was cancelled or has stopped. Called by the clerk."""
+        """Reopen failed rows, and a job that was cancelled or has stopped. Called by the job writer."""
         record = self._record
         if record.lost:
             record.forget_lost()  # its program has been told
@@ -345,7 +345,7 @@ class JobRequests:
         return rows, record.state, record.reason
 
     def _reopen_failed(self) -> list[int]:
-        """Reopen failed rows; with `at_most_once` only those that never reached a worker. Called by the clerk."""
+        """Reopen failed rows; with `at_most_once` only those that never reached a worker. Called by the job writer."""
         return self._record.reopen_failed(TaskStatus.NO_WORKER if self._state.is_at_most_once else None)
 
     def _has_reopened(self, rows: list[int], state: str, reason: str) -> None:

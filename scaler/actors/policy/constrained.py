@@ -334,7 +334,9 @@ class ConstrainedQueue:
         there = tuple((name, most[name]) for name, _ in lacking if name in most)
         asks = f"it asks for {needs}, and no worker is on a machine with "
         found = f"the most on one machine: {in_words(there)}" if there else "no machine has any"
-        what = in_words(lacking) if lacking else "all of that"
+        what = in_words(lacking)
+        if not lacking:
+            found, what = "each is on some machine, and no machine has all", "all of that"
         hint = ",".join(f"{name}={amount}" for name, amount in needs.amounts if amount) or "NAME"
         return f"{asks}{what} ({found}); start one with scaler_cluster ADDRESS --capabilities {hint}"
 

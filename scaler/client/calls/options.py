@@ -52,9 +52,9 @@ class TaskOptions:
             `task_timeout_seconds`, applies too: the shorter one counts.
         at_most_once: whether a task is never started twice. A task that may have started and was lost with its worker
             process, worker or scheduler then fails with a `ScalerError` instead of running again.
-        capabilities: the amount of each capability that a task takes while it runs, such as `{"gpu": 1, "memory":
-            "8G"}`. It runs on machines with these amounts free; an amount of 0 only requires the capability. A `str` is
-            a whole number followed by K, M, G or T.
+        capabilities: the amount of each capability that a task takes while it runs, such as
+            `{"gpu": 1, "memory": "8G"}`. It runs on machines with these amounts free; an amount of 0 only requires the
+            capability. A `str` is a whole number followed by K, M, G or T.
         memory: the amount of the capability `memory` that a task takes, such as "8G". It runs on a machine where that
             much of its configured amount is free.
         no_worker_timeout: seconds after which a pending task fails with `NoWorkerError` if in that time no connected

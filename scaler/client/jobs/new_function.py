@@ -33,7 +33,8 @@ def replace_function(core: CallMaker[Any, Any], name: str, info: Info, work: byt
 
     Raises:
         JobConflictError: if another call uses or has changed the job, or another version of Python made it.
-        JobError: if the job cannot be changed. TypeError, SerializeObjectError: as for `Client.map`.
+        JobError: if the job cannot be changed.
+        TypeError, SerializeObjectError: as for `Client.map`.
     """
     link = core.link
     link.check_open()

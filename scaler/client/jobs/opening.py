@@ -159,8 +159,8 @@ class Opening:
 
         Raises:
             JobConflictError: if the job of this name has another function, other rows or other options.
-            JobError: if the scheduler cannot keep the job. TypeError, SerializeObjectError: if a row cannot be
-            serialised.
+            JobError: if the scheduler cannot keep the job.
+            TypeError, SerializeObjectError: if a row cannot be serialised.
             TimeoutError: if the deadline passes.
         """
         self._info = self._ask_open()

@@ -48,8 +48,8 @@ class LinkThread(ClientLink):
     Args:
         timeout_seconds: how long open work waits for a missing scheduler.
         heartbeat_seconds: the time between two heartbeats.
-        silence_seconds: how long a scheduler may be silent before a new connection is tried. label, name: see
-        `ClientLink`.
+        silence_seconds: how long a scheduler may be silent before a new connection is tried.
+        label, name: see `ClientLink`.
     """
 
     _put: Callable[[Entry | Command], None]

@@ -23,7 +23,7 @@ def report_differences(label: str, remote: ProcessFacts | None, function: Any, n
 
     Args:
         label: the name of the task in the text.
-        there: facts about the other process; None if they are unknown.
+        remote: facts about the other process; None if they are unknown.
         function: the function; None if it cannot be read here.
         notes: further differences, as sentences.
     """

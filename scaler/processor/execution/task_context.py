@@ -64,7 +64,7 @@ class ProcessorTaskContext(TaskContext):
 
     Args:
         words: the progress page; the first word is the number of the executed task, the fifth one its start.
-        say: sends items to the agent, after all results.
+        send: sends items to the agent, after all results.
         await_permission: returns when the agent permits the task with this number to resume. Called by the main thread.
         is_hard: whether the process is stopped while the main thread waits.
         thread: the thread that runs the tasks, here always called the main thread; None: the main thread of the

@@ -45,7 +45,7 @@ def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _
     """Import modules in the process that forks all others.
 
     Args:
-        begin: called before each import with the number of the module, from 1 on.
+        announce: called before each import with the number of the module, from 1 on.
 
     Returns: the name of a random generator that is a global of an imported module, of which each forked process has a
     copy; empty if there is none.

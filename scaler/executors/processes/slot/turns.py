@@ -63,8 +63,8 @@ class SlotTurns:
     Args:
         processors: the processors of the slot.
         queue: its tasks.
-        answers: reports blocked runs to the scheduler. reserve, cancellation, recall, suspension: the parts of the slot
-        that a blocked task concerns.
+        answers: reports blocked runs to the scheduler.
+        reserve, cancellation, recall, suspension: the parts of the slot that a blocked task concerns.
         end: ends runs that a processor holds.
         most: how many tasks may be blocked at once; one more is ended.
     """

@@ -75,7 +75,8 @@ def test_a_value_is_dropped_only_by_its_current_location() -> None:
     assert [result.location for result in values.results()] == [new]
     assert values.drop(ONE, new)
     assert (values.ids(), values.results(), ONE in values) == ([], [], False)
-    assert not store.make_room()
+    while store.make_room():  # in slices, which are short on a busy machine
+        pass
     with pytest.raises(OSError, match=r"gone|No such file"):
         frames_at(new)
 

@@ -197,7 +197,9 @@ def _abilities(executor: Executor, config: ClusterConfig) -> dict[str, bool]:
 
 
 def _text_hash(config: ClusterConfig) -> int:
-    """Return the hash of a fixed text where the tasks run, for the hello."""
+    """Return the hash of a fixed text in the processes that run tasks, for the hello; 0 for engines that are not
+    local.
+    """
     if config.engine not in LOCAL_ENGINES:
         return 0
     return RANDOM_HASHES if hash_seed.is_random() else max(RANDOM_HASHES + 1, hash_seed.text_hash())
@@ -232,7 +234,7 @@ def _obey_signals(shell: Shell, edge: AgentEdge, link: ActorRef, drain_seconds: 
 
 
 def _log_snapshot(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
-    """Log a snapshot. The link adds its figures in the turn that follows a signal."""
+    """Log a snapshot, after the link has added its counts."""
     report = Report()
     link.notify(ReportLinkStatistics(report))
     counts = shell.dispatcher.statistics() | {"unreadable_messages": edge.undecodable}
@@ -240,7 +242,11 @@ def _log_snapshot(shell: Shell, edge: AgentEdge, link: ActorRef) -> None:
 
 
 def snapshot(report: Report, endpoint: Endpoint, received: Traffic, sent: Traffic, counts: dict[str, int]) -> str:
-    """Return a page about what the agent does. `counts` are figures of the process, shown last and unchanged."""
+    """Return a page about what the agent does.
+
+    Args:
+        counts: further counts of the process, shown in the last line.
+    """
     ((state, link),) = report.of("link")
     workers = report.of("worker")
     busy = sum(worker["tasks"] > 0 for _, worker in workers)

@@ -1,8 +1,8 @@
 """ConnectionManager: the agent's successive connections to its scheduler, from the first hello to the goodbye.
 
-A part of the link, which passes on what arrives (batches, `LinkLost`). It does what its `ConversationState` decides,
-which is the same for clients (`scaler/peer`). It sends nothing but the hello before the welcome. Messages other than
-hellos, heartbeats and goodbyes belong to the link (`link.py`).
+A part of the link, which passes on what arrives (batches, `LinkLost`). A `ConversationState` decides when it connects,
+sends a hello or gives up; clients use the same one (`scaler/peer`). It sends nothing but the hello before the welcome.
+Messages other than hellos, heartbeats and goodbyes belong to the link (`link.py`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 _SENDING = (states.UP, states.AWAY, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
-"""The largest value that the field can hold. A process that was stopped for 90 minutes may receive an older echo."""
+"""The largest round trip that a heartbeat can report: 71 minutes. A stopped process may receive an older echo."""
 
 
 @message
@@ -62,7 +62,7 @@ class ConnectionDue:
 
 @message
 class AbsenceDue:
-    """Time to log that there is no scheduler, if that is still so."""
+    """Time to log that there is no scheduler, unless one has answered since."""
 
     since: float
     """when the scheduler was lost"""
@@ -73,12 +73,12 @@ LOG_EVERY_SECONDS = 30.0
 
 
 class ConnectionManager:
-    """The agent's hellos, heartbeats and goodbyes, without tasks and objects.
+    """The part of a link that sends hellos, heartbeats and goodbyes.
 
     Args:
         session_state: what the agent has, to be sent on each new connection.
         end: called once with the exit code when the agent must end.
-        link: the actor that this is a part of.
+        link: the actor of which this is a part.
 
     Attributes:
         conversation: the state of the conversation with the scheduler.
@@ -287,7 +287,7 @@ class ConnectionManager:
             self._schedule(LOG_AFTER_SECONDS, AbsenceDue(self._absent_since))
 
     def _absence_due(self, due: AbsenceDue) -> None:
-        """Log that there is no scheduler, if that is still so. A wrong address looks like a late scheduler."""
+        """Log that there is no scheduler, unless one has answered. A wrong address looks like a late scheduler."""
         if due.since != self._absent_since:
             return
         self._schedule(LOG_EVERY_SECONDS, due)
@@ -347,7 +347,7 @@ class ConnectionManager:
             self._refused(reply.reason)
 
     def _refused(self, reason: str) -> None:
-        """Retry after a refusal: another scheduler, or workers with another Python version, may remove the reason."""
+        """Log a refusal and retry: another scheduler, or workers with another Python version, may change the answer."""
         if reason != self._refused_because:
             self._refused_because = reason
             logger.error(
@@ -365,7 +365,7 @@ class ConnectionManager:
                 self.round_trip_us = min(max(0, round_trip_us), ROUND_TRIP_US_MOST)
 
     def is_up(self) -> bool:
-        """Record that the scheduler is alive, and return whether its item is allowed in this state.
+        """Record that the scheduler is alive. Return whether a received item may be handled in the present state.
 
         An item that arrived before its connection was lost counts as received, so it must not be dropped.
         """
@@ -375,7 +375,7 @@ class ConnectionManager:
         return self.conversation.state in (states.AWAY, states.GREETING) and self.conversation.scheduler_id != NO_ID
 
     def send(self, items: Sequence[Any]) -> None:
-        """Send items on this connection or the next one. A new session starts with its initial items instead."""
+        """Send items on this connection, or on the next one if the session resumes. After a goodbye they are dropped."""
         if self.conversation.state in _SENDING:
             self._edge.send(items)
 

@@ -1,9 +1,10 @@
 """AgentEdge: the agent's socket and session. It belongs to the shell's thread; the link decides when to open a new one.
 
-The shell calls `receive` and `flush`. The edge sends received items to the link as batches, and reports acknowledged
-items when these are handled: no handler waits for acknowledgements. Items of the link leave once per turn of the shell.
-Without a connection they wait, since the session may resume. If bytes cannot be decoded, the edge closes the connection
-and reports that to the link. It holds no state of the protocol, and bytes from outside never raise.
+The shell calls `receive` and `flush`. The edge sends received items to the link as batches. It reports acknowledged
+items to the link when these batches are handled, so that no handler waits for acknowledgements. Items of the link leave
+once per
+turn of the shell. Without a connection they wait, since the session may resume. If bytes cannot be decoded, the edge
+closes the connection and reports that to the link, and raises nothing. It holds no state of the protocol.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class _OpenConnection:
     is_up: bool = False
     """whether the link has resumed or started the session after the reply to its hello"""
     is_drained: bool = False
-    """whether no message can be waiting; a send clears it, because it consumes the readiness of the descriptor"""
+    """whether all messages were read; a send clears it, because it may consume the readiness of the descriptor"""
     is_calm: bool = False
     """whether messages arrive one by one: then polling for another one costs as much as reading it"""
 
@@ -66,7 +67,7 @@ class AgentEdge:
         self._aside: Dialer | None = None
         """the previous connection, if it was silent: closing it would look like the end of this agent"""
         self._ready: list[Message] = []
-        """messages that leave on this connection before those of the pipe"""
+        """messages that leave on this connection before the items of the session"""
         self._acknowledged: list[Any] = []
         """items that the scheduler has acknowledged, not yet reported to the link"""
         self.received = Traffic()
@@ -79,7 +80,7 @@ class AgentEdge:
     # For the link
 
     def connect(self, link: ActorRef) -> None:
-        """Open a new connection with a new identity; what arrives goes to `link`."""
+        """Open a new connection with a new identity. `link` receives its messages."""
         self.hang_up()
         socket = self._transport.dial()
         self._open = connection = _OpenConnection(socket, link)
@@ -156,7 +157,9 @@ class AgentEdge:
             connection.link.send(LinkLost(refusal or "the connection was lost", bool(refusal), by_scheduler))
 
     def _spoil(self, connection: _OpenConnection, error: Exception) -> None:
-        """Give up the session. The next hello names the tasks that are here; the scheduler sends the others again."""
+        """Give up the session. The next hello names the tasks that this agent has; the scheduler sends all other tasks
+        again.
+        """
         self.session.spoil()
         self.hang_up()
         connection.link.send(LinkUnreadable(str(error)))

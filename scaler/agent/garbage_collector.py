@@ -26,7 +26,7 @@ class GarbageCollector(Actor):
 
     Args:
         interval_seconds: the time between two collections.
-        trim_above_bytes: an agent with more memory than this returns what it does not use to the system.
+        trim_above_bytes: an agent with more memory than this returns unused memory to the system.
     """
 
     def __init__(self, workers: tuple[ActorRef, ...], interval_seconds: float, trim_above_bytes: int) -> None:

@@ -61,7 +61,7 @@ class Ledger:
         self._scheduler = scheduler
         self._values = values
         self.value_bytes = NO_LIMIT
-        """the most bytes of one result that the scheduler takes"""
+        """the most bytes of one result that the scheduler accepts"""
         self._deaths: dict[tuple[TaskId, int], int] = {}
         """for each kept result: how many successive schedulers ended while it was being sent to them"""
         self._open: dict[TaskId, RunTask] = {}
@@ -82,8 +82,10 @@ class Ledger:
     # For a hello and a welcome
 
     def held(self) -> bytes:
-        """Return the open runs and kept results for a hello, at most `HELD_MOST`. Add runs with stored values, for
-        another scheduler, unless a newer attempt may replace that value.
+        """Return the open runs and kept results for a hello, at most `HELD_MOST`.
+
+        It also names the runs whose values are stored, for a scheduler that does not know them, unless a newer attempt
+        is open.
         """
         runs: list[RunTask | RunResult] = [*self._open.values(), *self._kept.values(), *self._values_held()]
         return b"".join(HELD_RUN.pack(run.task_id, run.attempt, run.worker) for run in runs[:HELD_MOST])
@@ -99,8 +101,8 @@ class Ledger:
         return [result for result in self._with_values() if result.task_id not in self._open]
 
     def results(self) -> list[RunResult]:
-        """Return the results that may not have arrived, in order, and then those with stored values, for another
-        scheduler. Results that are too large for the scheduler become failures.
+        """Return the results that may not have arrived, in order, and then the results whose values are stored, for a
+        scheduler that does not know them. Results that are too large for the scheduler become failures.
         """
         for run, result in self._kept.items():
             if self._is_too_large(result):
@@ -264,8 +266,9 @@ class Ledger:
     def missed(
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
-        """Sort runs that their worker did not have. Return cancels to send again, since the worker has the task now,
-        and open runs that are lost.
+        """Return which of the runs that their worker did not have are still open: cancels to send once more, because
+        the
+        worker has the task by now, and lost runs.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []
@@ -352,7 +355,7 @@ class Ledger:
                         forget_owner((task_id, item.attempt), None)
 
     def without_result(self, cancels: Sequence[RunCancel]) -> list[RunCancel]:
-        """Return the cancels that no sent or pending result answers."""
+        """Return the cancels of runs that have neither a kept result nor a stored value."""
         values = self._values
         return [
             cancel
@@ -362,7 +365,7 @@ class Ledger:
         ]
 
     def large_result(self, object_id: ObjectId) -> Frames:
-        """Return the frames of the kept result with this id; empty if it is not here."""
+        """Return the frames of the kept result with this id; empty if there is none."""
         for result in reversed(self._kept.values()):
             if result.frames and ObjectId(result.task_id) == object_id:
                 return result.frames

@@ -108,7 +108,7 @@ class AgentLink(Actor):
 
     Args:
         end: called once with the exit code when the agent must end.
-        capabilities: those of the node, in the form of the hello.
+        capabilities: the resources of the node, as text for the hello.
         can_report_runs: whether the workers answer `ReportRuns`.
         n_open: how many workers take tasks at first, counted from the first one; None: all, always.
         can_restart: whether the workers obey `RestartProcesses`.
@@ -279,7 +279,7 @@ class AgentLink(Actor):
 
     @handles(RunsNotHere)
     def _runs_missing(self, news: RunsNotHere) -> None:
-        """Answer for runs that are still open. The outcome of the others was reported before."""
+        """Answer for runs that a worker did not have and that are still open. All other runs were answered before."""
         again, lost = self._ledger.missed(news.runs)
         for cancel in again:
             self._workers[cancel.worker].send(Batch[RunCancel]([cancel]))
@@ -431,7 +431,7 @@ class AgentLink(Actor):
         self._objects.send(instructions)
 
     def _keep_result(self, object_id: ObjectId) -> None:
-        """Let the cache keep a result that is still here. Otherwise a worker that needs it will fetch it."""
+        """Let the cache keep a result, if the ledger still has it. Otherwise workers that need it fetch it."""
         frames = self._ledger.large_result(object_id)
         if frames:
             self._objects.send(KeepObject(object_id, frames))

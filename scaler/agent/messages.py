@@ -29,7 +29,7 @@ class LinkLost:
     is_locked_out: bool = False
     """whether the scheduler refuses every key of this agent; `reason` explains why"""
     by_scheduler: bool = False
-    """whether that is certainly the answer of the scheduler, and not of another program at its address"""
+    """whether the refusal certainly comes from the scheduler, and not from another program at its address"""
 
 
 @message
@@ -95,8 +95,8 @@ class ValuesKept:
 
 @message
 class HandOverValues:
-    """Link to object cache: the node leaves. Send some of the values that only it has to the scheduler, and then return
-    `then`; if no such value is left, return `at_last`.
+    """Link to object cache: the node leaves. Send some of the values that only it has, and then send `then` back to the
+    link. If no such value is left, send `at_last` back.
     """
 
     then: Any
@@ -119,7 +119,7 @@ class PartsSupplied:
 
 @message
 class KeepObject:
-    """Link to object cache: tasks will need this result, which is still here."""
+    """Link to object cache: keep this result, which tasks will need."""
 
     object_id: ObjectId
     frames: Frames

@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 GONE = "its host no longer has it"
 LOOK_SECONDS = 1.0
-"""How often the cache checks its readers while too much is in memory and all of it is read."""
+"""The pause between two attempts to free memory while the store exceeds its budget and can free nothing."""
 HAND_OVER_BYTES = 8 * 1024 * 1024
 """How much a node that leaves hands over in one batch, unless a single value is larger."""
 SUPPLIED_SECONDS = 5.0

@@ -51,7 +51,7 @@ class PausedWorkers:
         self._wanted = ObjectId(NO_ID)
         """the last result that was admitted because a client waits for it"""
         self._stalls_at, self._stall_seconds = math.inf, STALL_SECONDS
-        """when paused workers resume unless memory is freed before, and the length of the next such wait"""
+        """when each paused worker starts one more task unless memory is freed before; and the length of such a wait"""
 
     def pause(self, workers: Iterable[int], now: float) -> None:
         """Pause workers."""

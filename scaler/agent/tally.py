@@ -15,7 +15,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult, RunTask
 
 BUCKETS = 32
-"""The size of a histogram: bucket n counts the runs shorter than 2**n microseconds that are in no bucket before."""
+"""The number of buckets of a histogram. Bucket n counts the runs from 2**(n-1) to below 2**n microseconds."""
 
 _US, _FIRST_BUCKET = 4, 5
 _OUTCOMES = tuple(
@@ -64,7 +64,7 @@ class Tally:
                 self._reported_of_ended[task.worker] += self._reported.pop((task.task_id, task.attempt), 0)
 
     def take(self, running: Iterable[tuple[RunTask, int]] = ()) -> tuple[dict[int, Bin], dict[ObjectId, list[int]]]:
-        """Remove and return the counts, by worker and by function: four outcomes, microseconds, and the buckets.
+        """Remove and return the counts by worker and by function: runs by outcome, microseconds, and the histogram.
 
         Args:
             running: the runs that have not ended, each with its microseconds so far.

@@ -1,8 +1,8 @@
 """NodeValues: the large results of a node's tasks, kept in its store until the scheduler deletes them.
 
 The ledger adds results and sends their locations, again to each new scheduler. The object cache serves and drops them.
-Both meet only here, and no value is read here. A large value stays in the block in which it arrived. A value outside a
-block, or with a block beyond the limit of open files, is not taken, and is sent instead.
+Ledger and cache share nothing else, and no value is read here. A large value stays in the block in which it arrived.
+A value without a block is sent to the scheduler instead, as is a block beyond the limit of open files.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ class NodeValues:
         """returns what the store holds, for viewers"""
 
     def take(self, result: RunResult, account: int) -> RunResult:
-        """Store the frames of a result, in place of an earlier one of its task, and return the result with their
-        location. Return it unchanged if they cannot be stored, or if a copy or a result of another account has this id.
+        """Store the frames of a result, in place of an earlier result of its task. Return the result with their
+        location.
+
+        Return it unchanged if they cannot be stored, or if a copy or a result of another account has this id.
 
         Args:
             account: the account of its task.
 
         Raises:
-            ObjectTooLargeError: if there can never be room for the frames here.
+            ObjectTooLargeError: if the store can never have room for the frames.
         """
         object_id, frames = ObjectId(result.task_id), result.frames
         if object_id in self._store and self._accounts.get(object_id) != account:
@@ -88,7 +90,7 @@ class NodeValues:
         return object_id in self._results
 
     def _are_used_by(self, task: RunTask) -> bool:
-        """Return whether a task needs stored values; its end may free some."""
+        """Return whether a task needs stored values, some of which may be freed when it ends."""
         return any(ObjectId(packed) in self._results for packed in split_ids(task.object_ids))
 
     def is_result_of(self, object_id: ObjectId, attempt: int) -> bool:
@@ -96,7 +98,7 @@ class NodeValues:
         return object_id in self._results and self._results[object_id].attempt == attempt
 
     def is_at(self, object_id: ObjectId, location: bytes) -> bool:
-        """Return whether the stored value has this location, so that it is not a newer one."""
+        """Return whether the stored value has this location. A newer value has another one."""
         return object_id in self._results and self._results[object_id].location == location
 
     def drop(self, object_id: ObjectId, location: bytes) -> bool:

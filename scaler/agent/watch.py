@@ -47,7 +47,7 @@ FUNCTIONS_MOST = 1000
 """The most functions in one report: those with the longest total time."""
 
 REPORT_SECONDS = 30.0
-"""A task that has reported no progress for this time may be stuck."""
+"""How long a progress report counts as recent. A task without a recent one may be stuck."""
 
 _UINT32_MOST, _UINT16_MOST = 2**32 - 1, 2**16 - 1
 
@@ -120,7 +120,7 @@ class AgentWatch:
         """0: no reports are requested"""
 
     def request(self, interval_ms: int, parts: int) -> None:
-        """Change the interval and the parts of the reports; an interval of 0 ends them."""
+        """Change the interval and the parts of the reports. An interval of 0 ends the reports."""
         self.number += 1
         self.interval_seconds = max(LEAST_SECONDS, interval_ms / 1000) if interval_ms else 0.0
         self._parts = WatchedPart(parts & int(~WatchedPart(0)))
@@ -135,7 +135,7 @@ class AgentWatch:
         return bool(self._workers)
 
     def look(self) -> WorkersView:
-        """Request the workers' runs. They have answered when mail that is sent now arrives."""
+        """Ask the workers for their runs. Mail that the link sends to itself afterwards arrives after their answers."""
         view = WorkersView()
         for worker in self._workers:
             worker.notify(ReportRuns(view))
@@ -315,7 +315,7 @@ def _run_rows(view: WorkersView, short: _ShortIds) -> bytes:
 
 @message
 class RunStatusDue:
-    """Link to itself: the workers have answered; without a view, they cannot."""
+    """Link to itself: the workers have added their runs to `view`; None: they cannot report runs."""
 
     questions: Iterable[RunQuestion]
     view: WorkersView | None
@@ -324,7 +324,7 @@ class RunStatusDue:
 def run_statuses(
     questions: Iterable[RunQuestion], view: WorkersView | None, ledger: Ledger, held: Container[int] = ()
 ) -> Iterator[RunStatus]:
-    """Yield where these runs are. Runs that are not open are left out: their results are under way.
+    """Yield the states of these runs. Runs that are not open are left out, because their results are under way.
 
     Args:
         view: what the workers execute; None: they cannot report it.

@@ -1,4 +1,4 @@
-"""Answers: reports to the link, from the workers of all executors, runs that do not end by a result of their own.
+"""Answers: the reports about runs that the workers of all executors send to the link, except results of functions.
 
 The caller ensures that a run is answered once, and only after it has ended.
 """
@@ -75,7 +75,9 @@ class Answers:
         self._link.send(_UNBLOCKED([RunUnblocked(task.task_id, task.worker, task.attempt)]))
 
     def lines(self, lines: Iterable[tuple[TaskOutput, RunTask | None]]) -> None:
-        """Report printed lines. None instead of a task: it already has its result, and the line is dropped."""
+        """Report printed lines. Lines with None instead of a task are dropped, because their task already has its
+        result.
+        """
         batch = _OUTPUT(
             RunOutput(task.task_id, task.worker, task.attempt, line.stream, line.time_us, line.dropped, line.text)
             for line, task in lines

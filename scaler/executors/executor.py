@@ -75,10 +75,10 @@ ENTRY_POINTS = "scaler.engines"
 
 PROCESSES = "processes"
 FUTURES = "futures"
-"""The engine of a text that names a factory instead of an engine: `module:factory`."""
+"""The engine that is used if the text of the setting names a factory, as `module:factory`, and no engine."""
 
 LOCAL_ENGINES = (PROCESSES, "inline")
-"""The engines whose tasks run in the agent's process or in forks of it, and so hash texts as it does."""
+"""The engines whose tasks run in the agent's process or in forks of it, and so have its hashes of texts."""
 
 LINK, OBJECTS = "link", "objects"
 """The names of the agent's own actors among the peers of an executor's children."""
@@ -141,7 +141,7 @@ class Node:
 
 
 class Executor(Protocol):
-    """Runs the tasks of a node."""
+    """The executor of one node, which runs its tasks."""
 
     @property
     def parts(self) -> frozenset[ExecutorFeature]:
@@ -149,8 +149,10 @@ class Executor(Protocol):
 
     @property
     def capacity(self) -> int | None:
-        """How many tasks it can run at once; None if unknown. It is the number of workers if the settings name none;
-        for None, the node has one worker for each core. With `ExecutorFeature.ELASTIC`, it is the initial number.
+        """How many tasks it can run at once; None if unknown.
+
+        A node whose settings name no number of workers has this many, or one for each core if it is None. With
+        `ExecutorFeature.ELASTIC`, the number changes later.
         """
 
     @property

@@ -49,7 +49,7 @@ class ProcessNow:
 
     worker: int
     pid: int
-    """0: it has no process of its own"""
+    """the process id; 0: tasks run in threads of the agent, or in processes of an engine"""
     task: RunTask | None
     ran_seconds: float
     is_waiting: bool
@@ -121,11 +121,11 @@ class ObjectFound:
 
 @message
 class ObjectUnavailable:
-    """The scheduler does not have the object either, or there is no memory for it here."""
+    """The scheduler does not have the object either, or the node has no memory for it."""
 
     object_id: ObjectId
     reason: str = ""
-    """empty: it was deleted, or never stored"""
+    """why the node cannot get it; empty: it was deleted, or never stored"""
 
     def sentence(self) -> str:
         """Return the error text of a task that needs the object."""

@@ -1,8 +1,8 @@
 """EngineCall: a task with everything that it needs, and the code that runs it in a process of the engine.
 
 The engine host creates it without reading its content. The engine sends it to one of its processes, where Scaler is
-installed and calls `run`. Clients inside the task find the scheduler through `CallContext`. Nothing of a task stays
-after its end.
+installed and calls `run`. Clients inside the task find the scheduler through `CallContext`. After the task, its
+context and values are removed from the process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_WAIT = nullcontext()
 
 
 class EngineCall(NamedTuple):
-    """A task on its way through an engine. It can be pickled."""
+    """A task and its objects, in the form in which an engine pickles and sends them."""
 
     task: RunTask
     objects: dict[ObjectId, list[bytes]]
@@ -117,7 +117,7 @@ class CallContext(TaskContext):
 
 
 def ended(task: RunTask, status: TaskStatus, payload: str | bytes = b"", failure: str = "") -> RunResult:
-    """Return the result of a run that did not end by returning."""
+    """Return the result of a run whose function has not returned."""
     data = payload.encode() if isinstance(payload, str) else payload
     return RunResult(task.task_id, task.worker, task.attempt, status, data, 0, (), b"", failure)
 
@@ -131,7 +131,7 @@ def run(call: EngineCall, new_context: type[CallContext] = CallContext) -> RunRe
 
 @contextmanager
 def in_context(call: EngineCall, new_context: type[CallContext] = CallContext) -> Iterator[LoadedValues]:
-    """Run the task of a call in this thread, with the yielded values."""
+    """Make this thread the thread of a call while the block runs. Yield the values that its task needs."""
     context: Any = new_context(call)
     by_thread().enter(context)
     try:

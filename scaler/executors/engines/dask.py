@@ -37,7 +37,7 @@ LOOK_SECONDS = 1.0
 """How often Dask is asked how many threads its workers have."""
 
 _QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
-"""The arguments of tasks are in the calls, so Dask's advice to scatter them is not for the user."""
+"""Settings of Dask that hide its advice to scatter large arguments, which users of Scaler cannot follow."""
 
 
 class DaskContext(CallContext):
@@ -126,7 +126,7 @@ class DaskEngine:
         return result
 
     def _lost(self, sentence: str) -> EngineLostError:
-        """Return the error of a lost task; report it for the first of those that are lost together.
+        """Return the error of a lost task. Of tasks that are lost together, only the first one is reported.
 
         While Dask is away, report no capacity, so that no task returns to it.
         """

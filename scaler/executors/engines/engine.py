@@ -1,7 +1,7 @@
 """Engine: the interface of what runs the calls of an engine host, and its creation from the text of `--engine`.
 
     module:factory              the factory returns a `concurrent.futures.Executor`
-    futures://module:factory    the same
+    futures://module:factory    another form of this text
 
 Called by the host, in its own process. The agent never imports it, because the agent runs no foreign code.
 """
@@ -20,18 +20,18 @@ from scaler.wire.messages.worker import RunResult
 
 
 class EngineLostError(RuntimeError):
-    """The engine has lost a task for reasons of its own. The scheduler runs it again, without blame."""
+    """The engine has lost a task for reasons of its own. The scheduler runs it again, and counts no crash."""
 
 
 class Engine(Protocol):
-    """Runs calls. One thread calls its methods, except `close`."""
+    """An engine that runs calls. One thread calls its methods, except `close`."""
 
     def submit(self, call: EngineCall) -> Future[RunResult]:
         """Submit a call to the engine. May block while there is no connection to the engine.
 
         Returns:
-            a future with the result of the run; or with `EngineLostError`, if the engine lost the call; or with
-            `concurrent.futures.BrokenExecutor`, if the process that ran it died.
+            a future of the result of the run. It fails with `EngineLostError` if the engine lost the call, and with
+            `concurrent.futures.BrokenExecutor` if the process that ran it died.
         """
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ HOST = "engine host"
 
 
 class ForeignEngine:
-    """Runs each task in a foreign engine. A subclass names the function that makes its engine."""
+    """The executor that runs each task in a foreign engine. A subclass names the function that makes its engine."""
 
     parts = frozenset({ExecutorFeature.CRASH, ExecutorFeature.WATCH})
     capabilities: Mapping[str, int] = MappingProxyType({})

@@ -75,7 +75,7 @@ class Host:
         self._open: dict[RunKey, Future[RunResult] | None] = {}
         """the future of each open call; None: not submitted to the engine yet"""
         self._calls: SimpleQueue[EngineCall | None] = SimpleQueue()
-        """None: the end"""
+        """the calls to submit to the engine; None after the last one"""
         self._readers: dict[type, Callable[[Any], None]] = {
             Batch[RunTask]: self._take,
             Batch[RunCancel]: self._cancel,

@@ -1,8 +1,9 @@
 """EngineHost: the agent's end of the engine host, which holds the engine of the node (`host.py`).
 
-Workers write to it (`SubmitRun`, `DropRun`, `DropHostObjects`), and the host, over the channel. It reports to each
-worker how its runs ended (`TaskEnded`), and to the link which processes of clients have ended. A host that dies is
-started again after a pause; its running tasks have died with it. The proxy never blocks on the host, and reads no task.
+Workers send it `SubmitRun`, `DropRun` and `DropHostObjects`; the host writes to it over the channel. It reports to
+each worker how its runs ended (`TaskEnded`), and to the link which processes of clients have ended. A host that dies
+is started again after a pause; its running tasks have died with it. The proxy never blocks on the host, and reads no
+task.
 
     STARTING --ProcessorReady--> UP --it has died--> DOWN --pause--> STARTING
        +--EngineDown, final, and none was ever UP--> the end of the agent
@@ -136,7 +137,7 @@ class EngineHost(Actor):
             self._shell.watch(self._end_of_process, self._ended)
 
     def _ended(self) -> None:
-        """Handle the end of the process. Its forks may hold its end of the channel open."""
+        """Handle the end of the process. The channel may stay open, because forks of the process hold its end."""
         channel = self._channel
         assert channel is not None
         while self._channel is channel and channel.has_input():

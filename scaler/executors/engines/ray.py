@@ -39,7 +39,7 @@ LOOK_SECONDS = 1.0
 """How often Ray is asked how many CPUs it has."""
 
 _DIED = (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
-"""The process that ran the task has died: the task may be to blame."""
+"""The errors of Ray after the death of the process that ran the task: the task may be to blame."""
 
 
 class RayEngine:
@@ -144,7 +144,7 @@ def ray_engine(text: str, n_workers: int, _report: Callable[[str], None]) -> Ray
 
 
 def ray_capacity(text: str) -> int | None:
-    """Return how many CPUs the Ray cluster has now; None: as many as this machine has."""
+    """Return how many CPUs the Ray cluster has now; None for a local one, which has as many as this machine."""
     if text == LOCAL:
         return None
     _connect(text)

@@ -1,9 +1,9 @@
 """EngineWorker: one worker of a foreign engine: a slot for one task at a time in the engine.
 
 It differs from a worker of the engine `inline` in its runner, which sends the tasks to the engine host. While a task
-waits for its children, which its client reports to the scheduler, another one runs in its slot. Where the engine cannot
-report that reliably, a task that is deeper than all running ones starts at once: one of them may wait for it unnoticed.
-The engine gets no other tasks, because an engine knows no priorities.
+waits for its children, which its client reports to the scheduler, another one runs in its slot. For an engine that
+cannot report such waits reliably, a task that is deeper than all running ones starts at once: one of them may wait for
+it. All other tasks stay in the worker's queue, because an engine knows no priorities.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ class EngineRunner:
         self._task: RunTask | None = None
 
     def hand(self, prepared: PreparedTask) -> None:
-        """Run a task; the one before has ended."""
+        """Run a task, after the previous one has ended."""
         self._task = prepared.task
         self._host.send(SubmitRun(self, self._worker, prepared.task, prepared.values))
 
     def cancel(self) -> None:
-        """Drop the result of the task. Engines that can, stop it."""
+        """Drop the result of the task, and stop the task if the engine can do that."""
         if self._task is not None:
             self._host.send(DropRun((self._task.task_id, self._task.attempt)))
 
     def permit(self, number: int) -> None:
-        """Do nothing: tasks of an engine do not ask."""
+        """Do nothing, because tasks of an engine resume without permission."""
 
     def end(self) -> None:
-        """Do nothing: it has no thread."""
+        """Do nothing, because this runner has no thread."""
 
     def join(self) -> None:
-        """Do nothing: it has no thread."""
+        """Do nothing, because this runner has no thread."""
 
 
 class EngineWorker(InlineWorker):
@@ -63,7 +63,7 @@ class EngineWorker(InlineWorker):
 
     @handles(Batch[ProcessorNews])
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
-        """Block or unblock runs: their client only waits, or an item is under way to it."""
+        """Block the runs whose client only waits, and unblock the runs to whose client an item is under way."""
         for news in batch:
             for runner, run in list(self._runs.items()):
                 if run.task.attempt != news.processor:

@@ -25,7 +25,7 @@ AGENT_PROCESS = 1
 
 
 class LocalThreads:
-    """Runs each task in a thread of this process."""
+    """The executor that runs each task in a thread of this process."""
 
     parts = frozenset({ExecutorFeature.WAITS, ExecutorFeature.WATCH})
     capacity: int | None = None

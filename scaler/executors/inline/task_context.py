@@ -1,13 +1,13 @@
 """ContextByThread: the task context of a process in which some threads run tasks and others do not.
 
-    user's thread ----+                 +--> what was there before
+    user's thread ----+                 +--> the previous context of the process
     thread of a task -+--> ContextByThread ----+
                                         +--> ProcessorTaskContext of that thread
 
-Asked by clients, in any thread. A thread that a task has started itself looks like one of the user. When such a thread
-waits with the client of a task, its task is unknown, so all tasks here that use the same scheduler give up their slots.
-One task too many at once is better than a task that waits for its own slot forever. A thread that runs no task never
-gets the context of one.
+Clients ask it, in any thread. A thread that a task has started itself looks like one of the user. When such a thread
+waits with the client of a task, its task is unknown, so all tasks of the process that use the same scheduler give up
+their slots. One task too many at once is better than a task that waits for its own slot forever. A thread that runs no
+task never gets the context of one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _ThreadContext(threading.local):
 
 
 def _of_thread(name: str) -> Any:
-    """Return a property with the attribute of this name in the context of the calling thread."""
+    """Return a property that reads the attribute `name` from the context of the calling thread."""
     return property(lambda self: getattr(self._current(), name))
 
 
@@ -73,8 +73,9 @@ class ContextByThread(TaskContext):
 
     @property
     def task(self) -> int:
-        """The number of the task of this thread; in a thread without one, 1 while any thread here runs a task, which
-        may have started this thread.
+        """The number of the task of this thread. In a thread without a task it is 1 while any thread runs a task, which
+        may
+        have started this thread, and otherwise 0.
         """
         return self._current().task or int(any(context.task for context in list(self._inline)))
 
@@ -99,7 +100,10 @@ class ContextByThread(TaskContext):
         return expecting.close
 
     def _concerned(self, reporter: WaitReporter | None) -> list[ProcessorTaskContext] | None:
-        """Return the contexts whose tasks may wait, if an unknown thread waits with a client of tasks; else None."""
+        """Return the contexts of the tasks that may have started the calling thread; None unless such a thread waits
+        with a
+        client of a task.
+        """
         if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None
         concerned = [context for context in list(self._inline) if context.address == reporter.address]
@@ -121,7 +125,7 @@ _entering = threading.Lock()
 
 
 def by_thread() -> ContextByThread:
-    """Return the context of this process; from the first call on, clients use it."""
+    """Return the context of this process. The first call installs it for all clients."""
     with _entering:
         current = task_context.current
         if not isinstance(current, ContextByThread):

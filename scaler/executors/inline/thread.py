@@ -53,7 +53,7 @@ class ThreadBlocked:
 
 @message
 class ThreadResumable:
-    """The tasks that it waited for have ended: the task asks to resume, and waits for permission."""
+    """The tasks that a task waited for have ended. The task waits for permission to resume."""
 
     thread: Runner
     number: int
@@ -61,7 +61,7 @@ class ThreadResumable:
 
 @message
 class ThreadUnblocked:
-    """The task no longer waits, and did not ask."""
+    """The task has resumed without asking for permission."""
 
     thread: Runner
     number: int
@@ -76,16 +76,16 @@ class ThreadProgress:
 
 
 class Runner(Protocol):
-    """Runs the tasks of a worker, one at a time: a thread here, a slot of an engine elsewhere."""
+    """What runs the tasks of a worker, one at a time: a thread, or a slot of an engine."""
 
     def hand(self, prepared: PreparedTask) -> None:
-        """Run a task; the one before has ended."""
+        """Run a task, after the previous one has ended."""
 
     def cancel(self) -> None:
         """Drop the result of the task."""
 
     def permit(self, number: int) -> None:
-        """Let the task with this number resume, which asked for it."""
+        """Let the task with this number resume, which has requested permission."""
 
     def end(self) -> None:
         """End the runner after its task."""
@@ -138,7 +138,7 @@ class TaskThread:
     # For the worker
 
     def hand(self, prepared: PreparedTask) -> None:
-        """Run a task; the one before has ended."""
+        """Run a task, after the previous one has ended."""
         self._prepared.put(prepared)
 
     def cancel(self) -> None:
@@ -146,7 +146,7 @@ class TaskThread:
         self.context.cancel_children()
 
     def permit(self, number: int) -> None:
-        """Let the task with this number resume, which asked for it."""
+        """Let the task with this number resume, which has requested permission."""
         self._permissions.put(number)
 
     def take_report(self) -> tuple[int, str] | None:

@@ -85,7 +85,7 @@ class _ThreadRun:
 
     task: RunTask
     number: int
-    """never used again by this worker"""
+    """the number of this run, unique in its worker"""
     thread: Runner
     started_at: float
     state: _State = _State.RUNS
@@ -174,7 +174,7 @@ class InlineWorker(Actor):
         self._report_missing(requests, taken)
 
     def _report_missing(self, named: Sequence[RunCancel | RecallRequest], taken: list[RunTask]) -> None:
-        """Report the requested runs that neither waited here nor are in a thread."""
+        """Report the requested runs that are neither in the queue nor in a thread."""
         known = {run_of(task) for task in (*taken, *(run.task for run in self._runs.values()))}
         self._answers.report_missing(named, known)
 
@@ -285,7 +285,7 @@ class InlineWorker(Actor):
     # Turns
 
     def _run_next(self) -> None:
-        """Give the slot to the next tasks: first the asking ones, the deepest first, then new ones."""
+        """Give the slot to the next tasks: first those that ask to resume, by priority, then those in the queue."""
         while self._has_free_slot():
             asking = [run for run in self._runs.values() if run.state is _State.ASKS]
             if asking:

@@ -22,7 +22,7 @@ WAITING_LEAST = 100
 
 
 class LocalProcesses:
-    """Runs each task in a process of its worker."""
+    """The executor that runs each task in a process of its worker."""
 
     parts = frozenset(ExecutorFeature) - {ExecutorFeature.ELASTIC}
     capacity: int | None = None

@@ -134,7 +134,7 @@ class ProcessorBlocked:
 
 @message
 class TasksPrinted:
-    """Tasks have printed lines."""
+    """Lines that tasks have printed."""
 
     number: int
     lines: Batch[TaskOutput]
@@ -150,7 +150,7 @@ class ProcessorResumable:
 
 @message
 class ProcessorUnblocked:
-    """No thread of a task waits any longer."""
+    """The blocked task has resumed without asking: none of its threads waits any longer."""
 
     number: int
     task: int
@@ -173,7 +173,7 @@ class DismissProcessor:
 
 @message
 class SendTasks:
-    """Send tasks to a processor. The slot also sends this to itself after it has sent a task that came alone."""
+    """Send tasks to a processor. The slot also sends this to itself after it has sent a single task."""
 
     number: int
     tasks: Sequence[RunTask]

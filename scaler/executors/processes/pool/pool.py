@@ -4,13 +4,13 @@
       ForkServerProxy                   the fork server, which forks; when it is lost, so are all processors
       processors (one for one)
         ProcessorProxy 0 .. n-1        coming -> up -> slot's work -> down, and a new one starts
-        extra ones                     the same, for slots that requested more: not replaced
+        extra ones                     coming -> up -> slot's work -> down; started for a slot, not replaced
 
-A processor that dies after it was ready ends in good order: its supervisor replaces it at once and at no charge.
+A processor that dies after it was ready ends in good order: its supervisor replaces it at once, and counts no failure.
 A processor that never gets ready is a failure, and so is the loss of the fork server: the pool retries with back-off.
 Before the first processor of a node is ready, too many failures end the agent, since its installation must be broken.
-One failure is enough if a module cannot be preloaded, and one for each worker if the initializer fails. Later the pool
-retries without limit.
+The agent ends at once if a module cannot be preloaded, or if the initializer has failed for each worker. Later the
+pool retries without limit.
 
 Slots write to the pool (`AddProcessor`), and the proxies of processors (`InstallationWorks`, `InitializerFailed`). It
 answers (`PrepareAnother`) unless it ends the agent.
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 AT_FIRST = RestartBudget(times=3, within_seconds=30.0)
 ENDLESS = RestartBudget(times=sys.maxsize, within_seconds=30.0)
-"""The failures within the time determine the pause before the next attempt."""
+"""No limit of restarts; the number of failures within the time determines the pause before the next one."""
 
 
 class ProcessorPool(Supervisor):
@@ -99,7 +99,7 @@ class ProcessorPool(Supervisor):
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """End the agent if the initializer has failed for each worker; call it again if it is known to work."""
+        """End the agent if the initializer has failed for each worker. If it has worked for any, try another process."""
         if self._is_known_to_work:
             failed.proxy.send(PrepareAnother(failed.number))
             return

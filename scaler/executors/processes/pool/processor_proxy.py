@@ -82,7 +82,7 @@ from scaler.wire.messages.worker import RunResult
 logger = logging.getLogger(__name__)
 
 CHANNEL_BYTES = 1024 * 1024
-"""How much the system buffers for a process that does not read yet, unless its own limit is lower: one portion."""
+"""The size of the channel's send buffer, within the limit of the system: one portion fits before the process reads."""
 READY_SECONDS = 60.0
 """A processor that is not ready after this time is killed, which counts as a failure. Preloaded modules and an
 initializer of the user have no limit.
@@ -95,7 +95,7 @@ class ProcessorNotStartedError(ExplainedError):
 
 @message
 class _ReadyDue:
-    """The time to become ready is over."""
+    """The process had `READY_SECONDS` to become ready."""
 
 
 class _Numbered(Protocol):
@@ -401,8 +401,9 @@ class ProcessorProxy(Actor):
             self._slot.send(ProcessorNotComing(self.number, self._is_extra, is_failure))
 
     def on_stop(self) -> None:
-        """Kill the process. If the whole agent ends, this signal is not read, and the process interrupts its task and
-        ends itself.
+        """Kill the process. If the whole agent ends, nothing handles the request to kill it: then the process
+        interrupts its
+        task and ends itself.
         """
         self._end(is_failure=False)
 

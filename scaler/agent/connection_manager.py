@@ -375,7 +375,7 @@ class ConnectionManager:
         return self.conversation.state in (states.AWAY, states.GREETING) and self.conversation.scheduler_id != NO_ID
 
     def send(self, items: Sequence[Any]) -> None:
-        """Send items on this connection, or on the next one if the session resumes. After a goodbye they are dropped."""
+        """Send items on this connection, or on the next one if the session resumes. Drop them after a goodbye."""
         if self.conversation.state in _SENDING:
             self._edge.send(items)
 

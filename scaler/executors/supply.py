@@ -32,7 +32,7 @@ def needs_of(task: RunTask) -> list[ObjectId]:
 
 @dataclass(slots=True)
 class Stock:
-    """The objects that are in one place where tasks run."""
+    """The objects of one process, or of all threads, of a worker."""
 
     has: set[ObjectId] = field(default_factory=set)
     used: set[ObjectId] = field(default_factory=set)
@@ -47,7 +47,7 @@ class Stock:
             self.blocks[stored.object_id] = stored.block
 
     def forget(self, object_ids: Iterable[ObjectId]) -> set[ObjectId]:
-        """Remove these objects. Return the ids that were here."""
+        """Remove these objects. Return the ids of the objects that were in stock."""
         dropped = self.has.intersection(object_ids)
         for object_id in self.blocks.keys() & dropped:
             del self.blocks[object_id]
@@ -105,7 +105,7 @@ class Supply:
         self._awaited.clear()
 
     def found(self, object_id: ObjectId) -> None:
-        """Record that an object is here."""
+        """Record that an object has arrived."""
         self._awaited.discard(object_id)
         self._retried.pop(object_id, None)
 

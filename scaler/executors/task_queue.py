@@ -5,8 +5,9 @@ tasks adds a row, and so does each priority that users set. A task that lacks an
 block the tasks behind it, and later returns to the front.
 
 While tasks of several clients wait, they run in order of arrival, whatever their depth. Otherwise a client whose tasks
-keep submitting tasks would overtake the others forever. The scheduler has ordered the tasks, and it is some 50 ms of
-work. Only then are tasks counted by account, so no cost depends on the length of the queue.
+keep submitting tasks would overtake all other clients forever. The scheduler sends tasks in their order, and the queue
+holds only some 50 ms of work. Tasks are counted by account only in such times, so no cost depends on the length of the
+queue.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class TaskQueue:
     def __init__(self) -> None:
         self._rows: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         self.first_row = self._rows.first
-        """returns the first row, empty if no task waits; report what is taken from it with `removed`"""
+        """returns the first row, empty if no task waits; tasks that are taken from it are passed to `removed`"""
         self._aside: PriorityRows[deque[RunTask]] = PriorityRows(deque)
         """tasks that stepped aside, by the row in which they were"""
         self._account = _SEVERAL
-        """the account of all waiting tasks, or of the last ones"""
+        """the account of all waiting tasks; if none waits, that of the last ones"""
         self.by_account: Counter[int] = Counter()
         """how many tasks of each account wait, if there are several accounts; else empty"""
 
@@ -56,11 +57,13 @@ class TaskQueue:
 
     @property
     def is_one_row(self) -> bool:
-        """Whether all waiting tasks are in the first row, and of one account."""
+        """Whether all waiting tasks are in the first row and belong to one account."""
         return len(self._rows) == 1 and not self.by_account
 
     def add(self, tasks: Iterable[RunTask]) -> None:
-        """Put tasks behind all others of their priority; behind all tasks while several clients have tasks here."""
+        """Put tasks behind all tasks of their priority. While tasks of several accounts wait, put them behind all
+        tasks.
+        """
         rows, account = self._rows, self._account
         for task in tasks:
             priority = task.priority
@@ -100,7 +103,7 @@ class TaskQueue:
             waiting.clear()
 
     def put_back(self, tasks: Sequence[RunTask]) -> None:
-        """Put tasks in front of all others of their priority, in their order."""
+        """Put tasks in front of all tasks of their priority, in their order."""
         for task in reversed(tasks):
             if self._account != account_in(task):
                 self._count(task)

@@ -143,7 +143,7 @@ class Processor:
         }
         self._number = 0
         self._withheld = 0
-        """the number of tasks that were not started"""
+        """the number of received tasks that were not started"""
         self.generators = RandomGenerators()
         self._values = LoadedValues(finder(config.functions), self.generators.preserved)
         self._functions = self._values.functions
@@ -186,8 +186,9 @@ class Processor:
                 self._exit_after_loss(error)
 
     def _exit_after_loss(self, error: BlockLostError) -> NoReturn:
-        """End the process because an object of the next task was lost. Report that task as the cause, or it is retried
-        forever.
+        """End the process because an object of the next task was lost. Name that task in the progress page as the
+        cause,
+        since otherwise it would be retried forever.
         """
         self._uplink.send_results()
         logger.error("cannot receive an object that a task needs: %s", error)
@@ -517,4 +518,6 @@ def _is_of_threading(frame: FrameType | None, function: str) -> bool:
 
 _OURS = globals()
 _PURE = frozenset({pickled_classes.__name__, read_arguments.__module__, LoadedValues.__module__})
-"""Modules that can be interrupted: reading and writing values may take long, and nothing is kept before it is read."""
+"""The modules of Scaler that can be interrupted: reading and writing values may take long, and a half-read value is not
+kept.
+"""

@@ -3,8 +3,8 @@
 Results are collected and sent when the assigned tasks are done, or some milliseconds after the first one. Results that
 are only useful together wait for the next tasks: waking the agent takes time of a core that tasks could use. The
 results of a range are sent together, unless it is late. A second thread sends results while a task runs for long. Only
-the main thread reads, also in the middle of a task that waits for permission to resume: whatever else it receives then
-is kept for later.
+the main thread reads. It also reads in the middle of a task that waits for permission to resume: whatever else it
+receives then is kept for later.
 
 Messages are written under a lock, and no signal handler may interrupt one.
 """
@@ -33,7 +33,7 @@ from scaler.wire.messages.worker import RunResult, RunTask
 logger = logging.getLogger(__name__)
 
 SEND_AFTER_NS = 2_000_000
-"""The longest wait of a result for those of the next tasks, between tasks."""
+"""The longest time for which a result waits for the results of the next tasks, so that they are sent together."""
 SEND_AT_ONCE_US = 6_000
 """The result of a longer task is sent at once, because the agent sends the next task after it."""
 BATCH_NS = 30_000_000
@@ -41,13 +41,11 @@ BATCH_NS = 30_000_000
 it.
 """
 REMAINING_US = 8_000
-"""They are also sent when the remaining tasks are expected to take less than this, so that the next ones arrive in
-time.
+"""Results that are only useful together are also sent when the remaining tasks are expected to take less than this, so
+that the next tasks arrive in time.
 """
 LATE_SECONDS = 0.1
-"""How often the flusher checks for late results. Each check takes the interpreter from the task, which costs some
-switches.
-"""
+"""How often the flusher checks for late results. Each check takes the interpreter from the task for a moment."""
 LATE_NS = 100_000_000
 """The age at which the first rows of a range are sent before the others. That splits the range, which costs more than
 waiting: on a busy machine many ranges take a few times as long as expected.
@@ -139,7 +137,7 @@ class Uplink:
         self.is_batching = False
         """whether there are unsent results, and all of them are only useful together"""
         self._function_id: bytes = b""
-        """the function of these results"""
+        """the function of the unsent results that are only useful together"""
         self._rows: UnsentRows | None = None
         """the results of the running range"""
         self._lock = threading.Lock()
@@ -212,7 +210,7 @@ class Uplink:
             self._has_results.set()
 
     def put_row_separately(self, result: RunResult) -> None:
-        """Send the result of a row that is not a small value, after the results of the rows before it."""
+        """Send the result of a row whose value is large, after the results of the rows before it."""
         rows = self._rows
         with self._lock:
             self._send([*self._take_unsent(), result])
@@ -245,7 +243,7 @@ class Uplink:
         return items
 
     def send_before(self, task: RunTask) -> None:
-        """Send the unsent results before a range of another function, which may take longer than their tasks did."""
+        """Send the unsent results of another function before this range, which may take longer than they may wait."""
         if task.function_id != self._function_id:
             self.send_results()
 

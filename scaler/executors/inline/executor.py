@@ -1,6 +1,6 @@
 """LocalThreads: the executor that runs tasks in threads of the agent's process, `--engine inline`.
 
-InlineWorker 0 .. n-1, each with a thread for its running task, and one for each of its blocked tasks
+    InlineWorker 0 .. n-1, each with a thread for its running task, and one for each of its blocked tasks
 
 Of the optional features it has `WAITS` and `WATCH`: only the function of a task can end its thread.
 """

@@ -2,9 +2,9 @@
 
 Messages to and from the agent are in `scaler.executors.messages`, messages between processes in `scaler.wire.messages`.
 
-Slot <--> ProcessorProxy <--> ForkServerProxy
- |
- +--> Pool
+    Slot <--> ProcessorProxy <--> ForkServerProxy
+     |
+     +--> Pool
 """
 
 from __future__ import annotations

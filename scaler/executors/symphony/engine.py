@@ -133,7 +133,7 @@ class SymphonyEngine:
         """the pause before the next session is opened"""
         self._session: _Session | None = None
         self._handles: list[Any] = []
-        """the connection and the session of the last attempt"""
+        """the connection and the session of the last attempt to open one"""
         soamapi.initialize()
         self._security = soamapi.DefaultSecurityCallback(USER, PASSWORD)
         try:

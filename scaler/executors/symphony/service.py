@@ -4,7 +4,7 @@
 
 A task's input is `cloudpickle.dumps((function, *arguments))`, its output `cloudpickle.dumps(result)`. The hosts need
 Scaler and the packages that the functions import. Another service can replace this one: it loads the input, calls, and
-answers in the same way. Without Scaler there, tasks can use no clients.
+answers in the same way. On hosts without Scaler, tasks can use no clients.
 """
 
 from __future__ import annotations

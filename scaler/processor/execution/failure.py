@@ -44,7 +44,9 @@ FRAMES_MOST = 1000
 _GROUP_WIDTH = 15
 """The most members of a group that `traceback` formats; it counts the others."""
 _CLEAN_MOST = 100
-"""After this number of exceptions without frames, the rest of a chain was released by earlier tasks."""
+"""After this number of exceptions in a row without frames, the rest of a chain is skipped: earlier tasks have released
+it.
+"""
 
 BASES_MOST = 32
 """The most base classes of an exception that are sent."""
@@ -109,7 +111,7 @@ def _hint(error: BaseException) -> str:
 
 
 def _about_value(error: DeserializeObjectError, cause: BaseException, worker: str) -> DeserializeObjectError:
-    """Return the error with a more helpful message: users meet it first, and can act on it."""
+    """Return the error with a message that says more: users often meet such errors first, and can act on them."""
     what = _try(_unreadable_part, error, "")
     if not what:
         return error
@@ -147,8 +149,9 @@ def _about_module(what: str, missing: str, who: str) -> str:
 
 
 def _unreadable_part(error: BaseException) -> str:
-    """Return what could not be read: the function, or which argument of which function; "" if that is not known. It is
-    found in the frames, so that calls pay nothing for it.
+    """Return what could not be read: the function, or which argument of which function; "" if that is not known.
+
+    It is found in the frames of the error, so that calls record nothing for it.
     """
     frames = [frame for frame, _ in islice(traceback.walk_tb(error.__traceback__), 2)]
     code = frames[-1].f_code
@@ -161,7 +164,7 @@ def _unreadable_part(error: BaseException) -> str:
 
 
 def _parameter(function: Callable[..., object], reads: Mapping[str, Any]) -> str:
-    """Return a name for the argument that is read, as the client names an argument that it cannot serialise."""
+    """Return a name for the argument that is being read, in the form that the client uses for arguments."""
     start, size = reads["start"], reads["name_bytes"]
     if size:
         return f"the argument {reads['block'][start - size : start].decode()!r}"

@@ -1,6 +1,6 @@
 """ProcessState: restores what tasks share of their process: standard streams, descriptors 0, 1 and 2, and logging.
 
-Made when the initializer has ended, whose changes stay. Of logging, only what hides lines is undone: removed handlers,
+Made after the initializer, so that its changes stay. Of logging, only what hides lines is undone: removed handlers,
 raised levels, disabled loggers. Handlers that a task has added stay, because modules add some when they are imported.
 Those that write to the streams of tasks are removed: logged lines are sent anyway, and would be sent twice.
 
@@ -62,7 +62,8 @@ class ProcessState:
             started_ns: the start time of the task.
 
         Returns:
-            `sys.stdout`, `sys.stderr`, and the time of the next check, which follows the first task that starts later.
+            `sys.stdout`, `sys.stderr`, and a time: the next check is after the first task that starts at that time or
+            later.
         """
         self._descriptors.restore()
         self._restore_streams()

@@ -2,7 +2,8 @@
 
 A freshly forked process gives them fresh state, because forked copies of one state draw the same numbers. A call with
 the option `seed` gets seeded generators; the next call without it gets fresh state. Used by the main thread of a worker
-process; threads of a program leave its generators alone. docs/howto/monte-carlo.md describes the seeds.
+process. Where tasks run in threads of a program, its generators are not changed. docs/howto/monte-carlo.md describes
+the seeds.
 """
 
 from __future__ import annotations

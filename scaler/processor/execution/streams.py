@@ -31,7 +31,7 @@ LINE_BYTES = 8192
 
 STANDARD_OUTPUT, STANDARD_ERROR = 1, 2
 LEVELS = {STANDARD_OUTPUT: logging.INFO, STANDARD_ERROR: logging.WARNING}
-"""Not every text on standard error is an error: warnings and progress bars go there as well."""
+"""The log level of each stream: `WARNING` for standard error, where warnings and progress bars are written as well."""
 
 _STREAMS = {STANDARD_OUTPUT: OutputStream.STANDARD_OUTPUT, STANDARD_ERROR: OutputStream.STANDARD_ERROR}
 
@@ -173,7 +173,7 @@ class TaskStreams:
     def __init__(self) -> None:
         self._log = TaskLogHandlers()
         self.forward: Callable[[OutputStream, str], bool] = _discard
-        """called with each line as well; returns whether the line belongs to a task"""
+        """called with each line, besides the log; returns whether the line belongs to a task"""
         self.logs_tasks = True
         """whether lines of tasks are logged"""
         self.written: deque[int] = deque(maxlen=1)

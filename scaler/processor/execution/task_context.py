@@ -1,4 +1,4 @@
-"""ProcessorTaskContext: the context of clients in tasks; a task that waits gives up its slot here.
+"""ProcessorTaskContext: the context of clients in the tasks of a processor. A task that waits gives up its slot.
 
 Called by threads of tasks, through their clients. Reports to the agent when the running task starts to wait, and
 requests permission to resume. Of several simultaneous waits, the start of the first and the end of the last are
@@ -12,8 +12,8 @@ waits as long as any of its threads does.
 With hard suspension the process is stopped while only its main thread waits. Its client requests that from the
 scheduler when it has sent everything (`WaitReporter.rest`), and again whenever the process was continued.
 
-No signal handler raises in this package, so that changes are whole, and nothing is reported about a task that has
-ended.
+Signal handlers raise only in code of tasks, never in this package. So no change of this state is interrupted, and
+nothing is reported about a task that has ended.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ProcessorTaskContext(TaskContext):
         self._waits = 0
         """the number of waits in which the process could be stopped"""
         self._rest: _Rest | None = None
-        """the present one of these waits"""
+        """the present wait in which the process may be stopped"""
         # All state below belongs to the task with this number, and is reset for the next one.
         self._number = 0
         self._lock = threading.RLock()
@@ -115,7 +115,7 @@ class ProcessorTaskContext(TaskContext):
         self._is_main_waiting = False
         self._is_requesting = False
         self._is_reported = False
-        """whether the wait was reported to the agent"""
+        """whether the agent knows that the task waits"""
 
     # For clients
 

@@ -1,8 +1,8 @@
-"""LoadedValues: the functions and objects that tasks need, as bytes and as what was made of them.
+"""LoadedValues: the functions and objects that tasks need, as bytes and as values read from them.
 
 Used by the callers of functions: processors, and threads of the engine `inline`. Objects are stored before the tasks
-that need them, and removed when they are deleted. The value of a small object is not kept, because each task gets its
-own.
+that need them, and removed when they are deleted. The value of a small object is not kept, because each task gets a
+copy of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LoadedValues:
 
     Args:
         named: finds functions that are called by name.
-        reading: makes a context manager in which functions are read.
+        reading: returns a context manager that is active while a function is read.
 
     Attributes:
         functions: the functions that were read.
@@ -85,7 +85,7 @@ class LoadedValues:
         return remaining
 
     def forget(self, object_ids: Iterable[ObjectId]) -> None:
-        """Remove objects and what was made of them."""
+        """Remove objects, and the values read from them."""
         for object_id in object_ids:
             for table in (self._frames, self._values, self.functions):
                 table.pop(object_id, None)
@@ -148,7 +148,7 @@ def reader_of(serializer: Serializer) -> Callable[..., Any]:
 
 
 def _read_value(data: Buffer, *buffers: Buffer) -> Any:
-    """Read an argument as `from_frames` does for the default serializer, in half the time: used for most arguments."""
+    """Read an argument of the default serializer, as most are, in half the time that `from_frames` takes."""
     try:
         return pickle.loads(data, buffers=map(writable, buffers)) if buffers else pickle.loads(data)
     except BaseException as error:  # unpickling runs code of the user

@@ -2,7 +2,8 @@
 
     fork server --Bootstrap--> logging, streams, settings --fork--> Bootstrap.run --> Processor
 
-A task may wait for the forked processor, and each page of memory that it writes to is copied.
+Little is done after the fork: a task may wait for the new processor, and the kernel copies each page of memory that it
+writes to.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ _LOOK_SECONDS = 0.01
 
 
 class FirstForkServer:
-    """A fork server that waits for its settings. It has the methods of `subprocess.Popen` that the agent needs.
+    """A fork server that waits for its settings. It has the methods of `subprocess.Popen` that the agent uses.
 
     Attributes:
-        connection: the socket to it.
+        connection: the socket to the fork server.
     """
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
@@ -38,7 +38,7 @@ class FirstForkServer:
         self._exit_code: int | None = None
 
     def tell(self, settings: str, variables: Mapping[str, str]) -> None:
-        """Send its settings, with which it starts to serve.
+        """Send the settings, with which the fork server starts to serve.
 
         Args:
             variables: environment variables in addition to those of this process.
@@ -47,7 +47,7 @@ class FirstForkServer:
             socket.send_fds(self.connection, [b"\0"], [descriptor])
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end. Return its exit code, negative for a signal.
+        """Wait for the end of the fork server. Return its exit code, negative for a signal.
 
         Raises:
             subprocess.TimeoutExpired: if it has not ended after `timeout` seconds.
@@ -78,7 +78,7 @@ def fork(
     settings.
 
     Args:
-        descriptors_to_close: descriptors that it closes.
+        descriptors_to_close: descriptors that the forked process closes.
     """
     ours, theirs = socket.socketpair()
     # A KeyboardInterrupt in a hook that Python runs at a fork would be dropped, and Ctrl-C with it.

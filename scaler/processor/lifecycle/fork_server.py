@@ -49,7 +49,7 @@ is an extra processor, the index of its worker
 """
 START, KILL, INTERRUPT, STOP, CONTINUE, END = 1, 2, 3, 4, 5, 6
 SIGNALS = {INTERRUPT: INTERRUPT_SIGNAL, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
-"""for the processor alone, and not for the processes that its task has started"""
+"""The signal of each request that goes to a processor alone, and not to the processes that its task has started."""
 GRACE_SECONDS = 1.0
 """How long processors may take to end by themselves when the agent ends in order."""
 INTERRUPT_SECONDS = 0.05
@@ -67,8 +67,8 @@ AGENT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """signals that a terminal or a service manager sends to all processes of the node"""
 
 OUT_OF_MEMORY_SCORE = 500
-"""When memory is short, the kernel kills a processor, or what its tasks have started, before the agent, with which all
-of its workers would end.
+"""The score of processors and of what their tasks start. When memory is short, the kernel kills one of these before the
+agent, with which all its workers would end.
 """
 _PR_SET_PDEATHSIG = 1
 _RSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
@@ -125,7 +125,9 @@ class ForkServer:
                 self._kill_all()
 
     def _wait(self, selector: selectors.BaseSelector) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is readable. Meanwhile, prepare what the first processors can do without."""
+        """Wait until the agent or a signal can be read, and return what can. While nothing arrives, warm up the codec,
+        which the first processors can do without.
+        """
         ready = selector.select(0)
         if not ready:
             for _ in self._preparing:
@@ -136,8 +138,8 @@ class ForkServer:
         return ready or selector.select()
 
     def _await_processors(self, wake_read: int) -> None:
-        """Interrupt the tasks of the processors, which have lost their channels, and wait for the ends of the
-        processors.
+        """Interrupt the tasks of all processors, which have lost their channels, and wait until the processors have
+        ended.
         """
         deadline = time.monotonic() + GRACE_SECONDS
         for pid in self._pids.values():
@@ -243,7 +245,7 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else
 
 
 def _die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when the fork server is killed (Linux only; elsewhere its lifeline ends it)."""
+    """Let the kernel kill this process when its parent is killed (Linux only; elsewhere its lifeline ends it)."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -251,7 +253,7 @@ def _die_with_parent(parent: int) -> None:
 
 
 def _outlive_parent() -> None:
-    """Let this process end by itself after the agent has ended, once everything below it has ended."""
+    """Undo `_die_with_parent`: from now on the fork server ends by itself, after the agent and all its processors."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
 

@@ -43,14 +43,16 @@ class ProcessLimits:
     """The limits of one process.
 
     Attributes:
-        has_any: whether there are any.
+        has_any: whether the settings limit anything.
     """
 
     def __init__(self, config: ClusterConfig) -> None:
         self._most_tasks = config.max_tasks_per_processor or sys.maxsize
         self._most_bytes = config.processor_memory_bytes
         self._kept_bytes = max(self._most_bytes * 3 // 4, own_bytes()) if self._most_bytes else 0
-        """the most memory to keep between tasks: leaves a quarter to each task, if a fresh process is not larger"""
+        """the most memory that a process keeps between tasks: three quarters of the limit, or what a fresh one has if
+        more
+        """
         self.has_any = bool(config.max_tasks_per_processor or config.processor_memory_bytes)
 
     def tasks_until_check(self, ran: int) -> int:

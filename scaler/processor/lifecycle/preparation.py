@@ -30,7 +30,7 @@ from scaler.texts import cut, described
 logger = logging.getLogger(__name__)
 
 GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
-"""prefixes of the names of their device files"""
+"""prefixes of the paths of GPU devices"""
 REASON_CHARACTERS = 1000
 """The length to which the text of a user's exception is cut."""
 _has_failed = mmap.mmap(-1, 1)
@@ -47,8 +47,9 @@ def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _
     Args:
         announce: called before each import with the number of the module, from 1 on.
 
-    Returns: the name of a random generator that is a global of an imported module, of which each forked process has a
-    copy; empty if there is none.
+    Returns:
+        the name of a random generator that is a global of an imported module, of which each forked process has a copy;
+        empty if there is none.
 
     Raises:
         PreparationError: if a module cannot be imported; if it starts threads, which forked processes would not have,
@@ -78,7 +79,7 @@ def preload(modules: Iterable[str], announce: Callable[[int], object] = lambda _
 
 
 def _why(name: str, error: BaseException) -> str:
-    """Return which module raised what, where, and what to do."""
+    """Return the message about a failed import: the module, what it raised and where, and what to do."""
     if isinstance(error, ModuleNotFoundError):
         cure = "install it, or name its folder in PYTHONPATH; or remove it from `preload`"
         return f"cannot preload module {name!r}: {_raised(error)}; {cure}"
@@ -86,7 +87,7 @@ def _why(name: str, error: BaseException) -> str:
 
 
 def import_failed(name: str, how: str) -> str:
-    """Return that the import of a module failed, how, and what to do."""
+    """Return the message that the import of a module failed: how it failed, and what to do."""
     cure = "fix its import, or remove it from `preload`: an initializer can do what fails there"
     return f"cannot preload module {name!r}: {how}; {cure}"
 
@@ -126,7 +127,7 @@ def initialize(text: str) -> None:
 
 
 def finder(functions: Sequence[str]) -> Named:
-    """Return a function that finds the functions of a setting by their names."""
+    """Return a function that finds a served function by its name in the setting."""
     served = read_functions(functions)
 
     def find(name: str) -> Callable[..., Any]:

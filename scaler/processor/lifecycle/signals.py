@@ -4,9 +4,11 @@ SIGINT raises `KeyboardInterrupt` in the running task, as in any program, and do
 terminal of a cluster does not arrive here, because each processor has its own process group. Handlers are Python
 functions, which `exec` resets, so programs that a task starts have the usual signals.
 
-    SIGINT            KeyboardInterrupt in the task SIGTERM           ends the process at once INTERRUPT_SIGNAL
-    TaskInterrupt in the task that was cancelled SIGCONT           with hard suspension: the task continues to wait, if
-    it was waiting SIGALRM ...       ignored: the timer of an earlier task, whose handler was removed
+    SIGINT            KeyboardInterrupt in the task
+    SIGTERM           ends the process at once
+    INTERRUPT_SIGNAL  TaskInterrupt in the task that was cancelled
+    SIGCONT           with hard suspension: the task continues to wait, if it was waiting
+    SIGALRM ...       ignored: the timer of an earlier task, whose handler was removed
 
 Handlers raise only in the code of a task.
 """
@@ -21,7 +23,7 @@ from types import FrameType
 from typing import TypeAlias
 
 INTERRUPT_SIGNAL = signal.SIGURG
-"""Ignored by default, so it harms no process that does not expect it."""
+"""The signal that interrupts a task. A process that does not expect it ignores it by default."""
 
 _OF_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 # Those of `signal` make enumerations of what they are given and of what they return, in fifty times the time.
@@ -52,7 +54,7 @@ def ignore(_signal: int, _frame: FrameType | None) -> None:
 
 
 timer_handler: Callable[[], object] = partial(_handler_of, int(signal.SIGALRM))
-"""Returns the handler of the timer. Code that uses the timer sets one, so the timer is stopped only then."""
+"""Returns the handler of SIGALRM. If it is `ignore`, no task has set a timer, and none must be stopped."""
 
 
 def stop_timer() -> None:

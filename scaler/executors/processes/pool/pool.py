@@ -99,7 +99,7 @@ class ProcessorPool(Supervisor):
 
     @handles(InitializerFailed)
     def _initializer_failed(self, failed: InitializerFailed) -> None:
-        """End the agent if the initializer has failed for each worker. If it has worked for any, try another process."""
+        """End the agent if the initializer has failed for each worker. If it works for one, try another process."""
         if self._is_known_to_work:
             failed.proxy.send(PrepareAnother(failed.number))
             return

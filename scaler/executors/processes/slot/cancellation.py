@@ -1,7 +1,7 @@
 """Cancellation: ends a task in a processor before it is done.
 
 Used by the slot, with its processors; sends to these and writes to their progress pages. A running task is interrupted;
-a waiting one is kept from being started. The processor continues with the others.
+a waiting one is kept from being started. The processor continues with its other tasks.
 
     stop --interrupt--> its result, "stopped"
       |                    ^
@@ -44,7 +44,7 @@ class StopDue:
 
 @dataclass(slots=True)
 class _Stop:
-    """The state of a processor while runs in it must end, and until the next `StopDue` after that."""
+    """The state of a processor in which runs must end. It is removed at the first `StopDue` after they have ended."""
 
     ends: dict[RunKey, End]
     interrupted: int = 0
@@ -68,7 +68,7 @@ class Cancellation:
         self._schedule = schedule
         self._withhold = withhold
         self.stops: dict[int, _Stop] = {}
-        """by the number of the processor; empty: no run must end"""
+        """the processors in which runs must end, by number"""
         self._reasons: dict[int, str] = {}
         self.mail: Mail = {StopDue: self._insist}
 

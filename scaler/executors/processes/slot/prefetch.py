@@ -1,9 +1,9 @@
 """Prefetch: decides how many tasks a worker sends to a processor at a time.
 
-Used by the slot. Tasks in a processor cannot be stolen, so it gets a few milliseconds of expected work, and only tasks
-whose objects it has (see `supplies.py`). A task that is longer, up to `NEXT_US`, gets one other behind it: without one,
-the processor idles after each task until the agent gets a core, while tasks occupy all cores. Of ranges it gets more,
-so that it can return several results at once.
+Used by the slot. Tasks in a processor cannot be moved to other workers, so it gets a few milliseconds of expected work,
+and only tasks whose objects it has (see `supplies.py`). Behind a longer task, up to `NEXT_US`, it gets one more task:
+otherwise it would idle after each task until the agent gets a core, while tasks occupy all cores. Of ranges it gets
+more, so that it can return several results at once.
 
 A single task for an empty processor is sent at once. Its duration is estimated from earlier calls while it travels
 (`weigh`).
@@ -141,6 +141,6 @@ class Prefetch:
 
 
 def _may_have_more(processor: ProcessorRecord, most_us: float) -> bool:
-    """Return whether half of what a processor may hold is done."""
+    """Return whether a processor has done half of the work that it may hold, and so may get more tasks."""
     n_held = processor.n_held
     return n_held <= HELD_TASKS / 2 and processor.held_us <= (most_us / 2 if n_held > 1 else NEXT_US)

@@ -53,7 +53,7 @@ Held: TypeAlias = tuple[RunTask, float]
 
 
 def _grouped(held: Iterable[Held | None]) -> Iterator[tuple[Held | None, list[Held | None]]]:
-    """Yield each entry that a processor holds, with all its repetitions."""
+    """Yield each task of these entries, with all its entries: a range has one for each row."""
     for _id, same in groupby(held, key=id):
         entries = list(same)
         yield entries[0], entries
@@ -67,13 +67,13 @@ class ProcessorRecord:
     proxy: ActorRef
     progress: ProgressPage
     is_extra: bool
-    """whether it is not replaced when it ends"""
+    """whether a slot has requested it: when it ends, it is not replaced"""
     state: State
     """changed by `Processors.apply` only"""
     held: deque[Held | None] = field(default_factory=deque)
-    """in the order in which they were sent, which is the order of the results; None: recalled"""
+    """the tasks that it was sent, in the order of their results; None for a recalled one"""
     held_us: float = 0.0
-    """the expected duration of all of them; infinite: it gets no further task until it holds none"""
+    """the expected duration of all held tasks; infinite: it gets no further task until it holds none"""
     results_seen: int = 0
     pid: int = 0
     extra_rows: int = 0

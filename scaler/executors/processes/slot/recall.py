@@ -5,8 +5,8 @@ workers, and they are late behind a long task, so they return to the queue. But 
 processor is about to start:
 
     withhold (the page) --some milliseconds--> has the same task been executed all the time?
-                                                 yes: it has seen the page; those behind are taken back
-                                                 no:  it answers for each that it did not start
+                                                 yes: it has seen the page; the tasks behind are taken back
+                                                 no:  it answers for each task that it did not start
 
 Tasks behind another one stay under watch: more tasks may be sent while some are being taken back, and the next one that
 the processor executes may take long as well.
@@ -26,8 +26,9 @@ from scaler.message import message
 from scaler.wire.messages.worker import RunTask
 
 STUCK_SECONDS = 0.01
-"""If a processor with several tasks finishes none in this time, the others are taken back. For a task with a longer
-estimate (see `prefetch.py`), the time is twice its expected duration.
+"""If a processor with several tasks finishes none in this time, all but the executing one are taken back. For a task
+with
+a longer estimate (see `prefetch.py`), the time is twice its expected duration.
 """
 TOGETHER_SECONDS = 0.035
 """The additional time for ranges, whose results wait for each other in the processor (see `uplink.py`)."""
@@ -117,7 +118,9 @@ class Recall:
         return RecallDue(processor.number, executing, last)
 
     def _check(self, check: StuckCheck) -> None:
-        """Withhold the other tasks if the processor executes one and has finished none since."""
+        """Withhold the tasks behind the executing one, if the processor has finished none since this check was
+        scheduled.
+        """
         watched = self._watched.get(check.number)
         if watched is None or watched[0] != check.results_seen:
             return  # another check is scheduled
@@ -135,8 +138,9 @@ class Recall:
     def _recall(self, due: RecallDue) -> None:
         """Take back the withheld tasks behind the executing one.
 
-        If that one has just ended, the processor still holds the others and answers for each. It may have started the
-        next one before that was withheld.
+        If the executing task has just ended, the processor may have started the next one before that was withheld. Then
+        it
+        keeps all of them, and answers for each.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED:

@@ -46,7 +46,7 @@ class Reserve:
 
     Args:
         processors: the processors of the slot.
-        add: asks the pool for one more.
+        add: asks the pool for one more processor.
     """
 
     def __init__(self, processors: Processors, add: Callable[[], None], schedule: Schedule) -> None:
@@ -74,7 +74,7 @@ class Reserve:
         }
 
     def leave(self, processor: ProcessorRecord) -> None:
-        """Forget a processor that has ended. The pool replaces the permanent one by itself."""
+        """Forget a processor that has ended. If it was the permanent one, the pool replaces it without a request."""
         self._results_then.pop(processor.number, None)
         self.old.discard(processor.number)
         self._is_usual_due |= not processor.is_extra
@@ -109,7 +109,9 @@ class Reserve:
         self._processors.expect(coming.number)
 
     def _not_coming(self, not_coming: ProcessorNotComing) -> None:
-        """Count a failed start as requested again: the pool retries it, and another request would add one each time."""
+        """Count a failed start that the pool retries as still requested. A new request would start one processor too
+        many.
+        """
         self._processors.give_up(not_coming.number)
         if not_coming.is_extra:
             self._asked += not_coming.is_tried_again

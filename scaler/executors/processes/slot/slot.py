@@ -235,8 +235,9 @@ class Slot(Actor):
     ) -> tuple[Batch[RunResult], list[RunTask]]:
         """Return the results for the scheduler, and the tasks that were not started and must run again.
 
-        A result for another task than the one at its place ends the processor: user code has written to the channel, or
-        a fork of a task has returned from it. The following results cannot be trusted.
+        Results arrive in the order of the tasks. If one is about another task, its processor is killed and its further
+        results
+        are not trusted: user code has written to the channel, or a fork of a task has returned from it.
         """
         held = processor.held
         ends = self._cancellation.ends(processor) if self._cancellation.stops else None
@@ -307,7 +308,7 @@ class Slot(Actor):
             self._split(processor)
 
     def _distrust(self, processor: ProcessorRecord, entry: Held | None) -> None:
-        """Distrust a processor because the result at the place of this entry is not that of its task."""
+        """Distrust a processor that returned a result of another task in place of the result of this entry."""
         processor.held.appendleft(entry)
         self._cancellation.distrust(processor, "it returned the result of another task than the one that was due")
 
@@ -379,7 +380,7 @@ class Slot(Actor):
 
     @handles(SendTasks)
     def _handed_out(self, hand: SendTasks) -> None:
-        """Estimate and watch a task that was sent alone, after it was sent."""
+        """Estimate and watch the task that was sent alone."""
         self._prefetch.weigh()
         processor = self._processors.get(hand.number)
         if processor is not None:

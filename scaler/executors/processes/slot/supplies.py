@@ -52,7 +52,7 @@ class Supplies:
         return self._stocks[processor.number]
 
     def found(self, stored: CachedObject, processor: ProcessorRecord | None) -> None:
-        """Send an object to the processor that holds the slot: only that one can have requested it."""
+        """Send an object to the processor that holds the slot: no other one can have requested it."""
         self.supply.found(stored.object_id)
         if processor is not None and stored.object_id not in (stock := self._stocks[processor.number]).has:
             stock.add(stored)

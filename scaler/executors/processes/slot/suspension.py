@@ -79,7 +79,7 @@ class Suspension:
         self._continue(processor)
 
     def _processors_news(self, batch: Batch[ProcessorNews]) -> None:
-        """Stop or continue processes, as the scheduler reports whether an item is under way to them."""
+        """Stop the processes whose client only waits, and continue those for which an item is under way."""
         for news in batch:
             wait = self._waits.get(news.processor)
             processor = self._processors.get(news.processor)

@@ -64,7 +64,10 @@ class SlotTurns:
         processors: the processors of the slot.
         queue: its tasks.
         answers: reports blocked runs to the scheduler.
-        reserve, cancellation, recall, suspension: the parts of the slot that a blocked task concerns.
+        reserve: starts and dismisses processors.
+        cancellation: knows the runs that must end.
+        recall: takes back the tasks behind a blocked one.
+        suspension: stops the processes of blocked tasks.
         end: ends runs that a processor holds.
         most: how many tasks may be blocked at once; one more is ended.
     """
@@ -196,7 +199,7 @@ class SlotTurns:
         return processor if task is not None and task is self._processors.blocked_task(processor) else None
 
     def _permit(self, processor: ProcessorRecord) -> None:
-        """Resume a task that asked; no other task runs."""
+        """Resume a task that asked, as the only running one."""
         self._report_unblocked(processor)
         self._give_slot(processor)
         self._send_resume(processor)
@@ -215,7 +218,7 @@ class SlotTurns:
         processor.proxy.send(ResumeProcessor(processor.number, processor.results_seen + 1))
 
     def _report_unblocked(self, processor: ProcessorRecord) -> None:
-        """Report an unblocked task, unless it resumes only to end: then its end is reported next."""
+        """Report that a task is unblocked, unless it must end: then its result follows."""
         self._suspension.end(processor)
         task = self._processors.blocked_task(processor)
         ends = self._cancellation.ends(processor)

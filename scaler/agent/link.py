@@ -250,7 +250,7 @@ class AgentLink(Actor):
             if worker < len(self._workers):
                 self._workers[worker].send(new if self._devices is None else self._devices.number(new))
             else:
-                self._refuse(new, f"there is no worker {worker} here")
+                self._refuse(new, f"this cluster has no worker {worker}")
 
     def _is_flawed(self, task: RunTask) -> bool:
         flaw = flaw_of(task, suits_rows=True)
@@ -275,7 +275,7 @@ class AgentLink(Actor):
         for worker, wanted in by_worker.items():
             self._workers[worker].send(Batch[RunCancel](wanted))
         if unknown:
-            self._refuse(self._ledger.without_result(unknown), "no such task here")
+            self._refuse(self._ledger.without_result(unknown), "the cluster has no such task")
 
     @handles(RunsNotHere)
     def _runs_missing(self, news: RunsNotHere) -> None:
@@ -466,7 +466,9 @@ class AgentLink(Actor):
         n_values = 0 if self._values is None else len(self._values)
         if left_seconds <= 0 or (is_done and (look.are_values_sent or not n_values)):
             if n_values and not look.are_values_sent:
-                logger.warning("%d values are lost with this cluster: its time for a drain is over", n_values)
+                logger.warning(
+                    "%d values are lost with this cluster: the time for its drain is over (drain_seconds)", n_values
+                )
             self._connection.happened(LEAVE, look.reason)
         elif is_done:
             self._objects.send(HandOverValues(look, replace(look, are_values_sent=True)))

@@ -173,7 +173,7 @@ class ObjectCache(Actor):
         else:
             self._found(response.object_id, waiting)
             return
-        logger.error("an object cannot be stored here: %s", reason)
+        logger.error("an object that tasks need cannot be stored on this host: %s", reason)
         self._lost(response.object_id, waiting, reason)
 
     def _may_be_kept(self, object_id: ObjectId, frames: Frames) -> bool:
@@ -348,7 +348,7 @@ class ObjectCache(Actor):
             else:
                 self._store.take_block(object_id, block)
         except (MemoryError, ObjectTooLargeError) as error:
-            logger.warning("a result is not stored here for the tasks that need it: %s", error)
+            logger.warning("a result cannot be kept on this host for the tasks that need it: %s", error)
             return
         self._found(object_id, self._waiting.pop(object_id, []))
         self._link.send(ObjectsHere([object_id]))

@@ -129,8 +129,8 @@ class ObjectUnavailable:
 
     def sentence(self) -> str:
         """Return the error text of a task that needs the object."""
-        what = f"object {self.object_id.hex()} that the task needs is not "
-        return f"{what}here: {self.reason}" if self.reason else f"{what}stored any more"
+        what = f"object {self.object_id.hex()} that the task needs is"
+        return f"{what} not here: {self.reason}" if self.reason else f"{what} no longer stored"
 
 
 @message

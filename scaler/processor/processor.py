@@ -452,7 +452,7 @@ class Processor:
             self._drops_result = True
             self._interrupted_at = describe_stack(frame)
             words[3] = 0
-            raise TaskInterrupt("the task is no longer wanted")
+            raise TaskInterrupt("the task was cancelled, or ended by a limit")
 
     def keyboard(self, _signal: int, frame: FrameType | None) -> None:
         """Handle SIGINT: raise in the executed task, but not in code of Scaler."""

@@ -191,7 +191,7 @@ async def connect(address: str) -> Any:
             return await client
         except AssertionError:
             await client.close(timeout=1)
-    raise ConnectionError(f"it answered none of {CONNECT_TRIES} hellos correctly")
+    raise ConnectionError(f"none of {CONNECT_TRIES} hellos was answered correctly")
 
 
 async def n_threads(address: str) -> int:

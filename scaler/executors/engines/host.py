@@ -187,7 +187,7 @@ def _result_of(task: RunTask, future: Future[RunResult]) -> RunResult:
     except EngineLostError as error:
         return ended(task, TaskStatus.NOT_FOUND, str(error))
     except BrokenExecutor as error:
-        return ended(task, TaskStatus.PROCESSOR_DIED, f"a process of the engine died while it ran: {error}")
+        return ended(task, TaskStatus.PROCESSOR_DIED, f"its process in the engine died while the task ran: {error}")
     except BaseException as error:  # noqa: BLE001 - foreign code
         failure = describe_failure(error)._replace(task_id=task.task_id)
         return ended(task, TaskStatus.FAILED, failure.encode(), failure.short)

@@ -182,10 +182,10 @@ class EngineHost(Actor):
         """Fail the running tasks of a host that has died, and schedule the next host."""
         how = self._end_process(0.0)
         self._is_ready, self._sent_objects = False, set()
-        logger.warning("the host of the engine %s has died (%s); the next one starts in %.3g s",
+        logger.warning("engine %s: its host has died (%s); the next one starts in %.3g s",
                        self._settings.engine, how, self._pause_seconds)  # fmt: skip
         lost, self._open = self._open, {}
-        sentence = f"the host of the engine died while it ran ({how})"
+        sentence = f"the engine host of its cluster died while the task ran ({how})"
         for hand in lost.values():
             self._end(hand, ended(hand.task, TaskStatus.PROCESSOR_DIED, sentence))
         self.schedule(self._pause_seconds, _HostStartDue())

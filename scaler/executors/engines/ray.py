@@ -119,7 +119,7 @@ def _connect(text: str, n_cpus: int | None = None) -> None:
             ray.init(address="auto" if text == AUTO else text, **quiet)
     except Exception as error:  # foreign code
         raise ConfigError(
-            f"there is no Ray for {text}: {error}; HOST:PORT is where its Ray Client server listens, 10001 by default, "
+            f"Ray cannot be reached at {text}: {error}; HOST:PORT is that of its Ray Client server (10001 by default), "
             "and both sides need the same versions of Ray and Python"
         ) from error
     finally:

@@ -76,7 +76,7 @@ class ThreadProgress:
 
 
 class Runner(Protocol):
-    """What runs the tasks of a worker, one at a time: a thread, or a slot of an engine."""
+    """An object that runs the tasks of a worker, one at a time: a thread, or a slot of an engine."""
 
     def hand(self, prepared: PreparedTask) -> None:
         """Run a task, after the previous one has ended."""

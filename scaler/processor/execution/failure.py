@@ -94,7 +94,7 @@ def _is_of_result(error: SerializeObjectError) -> bool:
 
 def _about_result(error: SerializeObjectError) -> SerializeObjectError:
     better = SerializeObjectError(
-        f"what it returned: {error}; return plain values, or values from which it can be made"
+        f"its result cannot be sent: {error}; return plain values, or data from which it can be made again"
     )
     better.__cause__ = error.__cause__
     return better

@@ -41,12 +41,15 @@ def import_once(config: ClusterConfig, restart_part: Callable[[], NoReturn]) -> 
         with contextlib.redirect_stdout(sys.stderr):  # standard output belongs to the program
             generator = preload(names)
         if generator:
-            why = f"the import of {', '.join(names)} makes the random generator {generator}, whose copies draw the same"
+            why = (
+                f"the import of {', '.join(names)} makes the random generator {generator}, whose copies would draw the "
+                "same numbers"
+            )
     except PreparationError as error:
         why = str(error).partition(";")[0]
     if not why and len(list(_TASKS.iterdir())) > 1:
         why = f"the import of {', '.join(names)} starts threads, which no forked process has"
     if why:
         set_up_logging(config.logging, is_strict=False)
-        logger.info("%s: each worker process imports the modules of its tasks itself", why)
+        logger.info("%s; so each worker process imports the modules of its tasks itself", why)
         restart_part()

@@ -37,7 +37,7 @@ def why_it_ended(exit_code: int, killed_because: str, peak_bytes: int, is_memory
     if killed_because:
         return f"{killed_because} ({how})"
     if exit_code == LOST_EXIT_CODE:
-        return f"{how}: it could not map an object that the task needs; its log says why"
+        return f"{how}: it could not map an object that the task needs; the log of its cluster says why"
     if -exit_code in _CRASHES:
         return f"{how}: compiled code crashed; the standard error of its cluster has the Python traceback"
     if exit_code != -signal.SIGKILL:

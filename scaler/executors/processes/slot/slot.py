@@ -310,7 +310,7 @@ class Slot(Actor):
     def _distrust(self, processor: ProcessorRecord, entry: Held | None) -> None:
         """Distrust a processor that returned a result of another task in place of the result of this entry."""
         processor.held.appendleft(entry)
-        self._cancellation.distrust(processor, "it returned the result of another task than the one that was due")
+        self._cancellation.distrust(processor, "it returned the result of another task than expected")
 
     @handles(TasksPrinted)
     def _tasks_printed(self, news: TasksPrinted) -> None:

@@ -52,8 +52,8 @@ DEEP = 100
 
 
 TOO_DEEP = (
-    "%d tasks of its worker already wait for tasks that they have submitted, each in a process of its own. A deeper "
-    "or endless recursion is ended here (max_waiting_per_worker)"
+    "%d tasks of its worker already wait for tasks that they have submitted, each in a process of its own. The "
+    "setting max_waiting_per_worker allows no more: look for an endless recursion, or raise it"
 )
 
 

@@ -105,7 +105,7 @@ def run_agent(config: ClusterConfig, lifeline: int | None = None, on_started: Ca
     tree = _tree(shell, edge, node, executor, capabilities, n_open, store)
     root = shell.dispatcher.spawn(tree)
     _obey_signals(shell, edge, tree.children[LINK], config.drain_seconds, is_child=lifeline is not None)
-    if ExecutorFeature.CRASH in executor.parts:  # else tasks run in this process, and its children are theirs
+    if ExecutorFeature.CRASH in executor.parts:  # else tasks run in this process, and its children may be theirs
         _adopt_strays(shell)
     if lifeline is not None:
         shell.watch(lifeline, lambda: _read_lifeline(shell, lifeline, tree.children[LINK]))
@@ -225,7 +225,7 @@ def _obey_signals(shell: Shell, edge: AgentEdge, link: ActorRef, drain_seconds: 
 
     shell.on_signals(on_signal, signal.SIGTERM)
     shell.on_signals(lambda _name: _log_snapshot(shell, edge, link), signal.SIGUSR1)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` ignores it
         shell.on_signals(on_signal, signal.SIGHUP)
     if is_child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

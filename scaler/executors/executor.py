@@ -17,19 +17,19 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   Clients inside the task read it from `scaler.task_context.current`, and report there when the task waits. The executor
   sets that context where the task runs.
 - `RunCancel`: end these runs, waiting or running. Answer each with a `RunResult` that is `CANCELED`, or with the result
-  that was quicker. A run that is not here was answered before, or belongs to another worker: it gets no result.
+  that was quicker. A run that this worker does not have gets no result: it was answered before, or runs elsewhere.
 - `RecallRequest`: return the tasks among these that have not started. A task that has started stays, without an answer.
 - `ObjectFound`, `ObjectUnavailable`: the answers to `NeedObject`. An unavailable object may have been stored since the
-  request: request it once more, and if it is unavailable again, fail the tasks that waited with `MISSING_OBJECTS`.
+  request: request it once more, and if it is unavailable again, the tasks that waited for it fail with `MISSING_OBJECTS`.
 - `ForgetObjects`: these objects are deleted, for tasks that start from now on. Their ids may be used again.
 - `CollectionDue`: an interval has ended; objects that were not used in it may be dropped, and requested again later.
 - `ProcessorNews`: the client in a task only waits, or an item is on its way to that client. Sent only to an executor
-  with `ExecutorFeature.SUSPENSION`, or without `ExecutorFeature.WAITS`. Without the latter, only this news
-  shows whether a run is blocked.
+  with `ExecutorFeature.SUSPENSION`, and to one without `ExecutorFeature.WAITS`, for which only this news shows whether
+  a run is blocked.
 - `ReportRuns`: only with `ExecutorFeature.WATCH`: add each process of this worker to the view, with the run that it
   executes, and for how long.
-- `PauseTasks`: only with `ExecutorFeature.ROOM`: until it is lifted, start only tasks that it permits, whatever waits
-  before them, each when the previous one has ended.
+- `PauseTasks`: only with `ExecutorFeature.ROOM`: until the pause ends, start only tasks that it permits, even before
+  other waiting tasks, each when the previous one has ended.
 - `RestartProcesses`: only with `ExecutorFeature.FRESH`: end each present process after the tasks that it has, and run
   tasks that arrive later in new processes. A process stays while a client in it has open tasks.
 
@@ -39,8 +39,8 @@ Mail out, to the link:
   raises, or its arguments or result cannot be read or written, the result is `FAILED`. The returned value is copied
   before the next task starts, which may change it.
 - `RecallResponse`: these runs were recalled; the executor no longer has them.
-- `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and they are not here. Optional: the link then
-  answers runs that it still has as open with `NOT_FOUND`, so that the scheduler does not wait for them.
+- `RunsNotHere`: a `RunCancel` or `RecallRequest` named these runs, and the worker has none of them. Optional: the link
+  then answers runs that it still has as open with `NOT_FOUND`, so that the scheduler does not wait for them.
 - `RunBlocked`: this run waits for other tasks and has given up its slot, so that another task runs. `RunUnblocked`: it
   has a slot again. A run waits for a slot before it resumes, unless it gave up its wait. Any depth works on one worker.
 - `RunOutput`: a line that a task has printed, or its progress, before its result. Optional.

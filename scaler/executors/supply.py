@@ -84,12 +84,12 @@ class Supply:
     def holds_up(self, stock: Stock, task: RunTask) -> bool:
         """Return whether the tasks behind one with missing objects must wait, instead of overtaking it.
 
-        A function arrives at once: overtaking is not worth it.
+        They wait for a missing function, because it arrives soon.
         """
         return task.function_id not in stock.has or len(self._awaited) > AWAITED_OBJECTS
 
     def take(self, queue: TaskQueue, stock: Stock) -> RunTask | None:
-        """Take the first task from the queue that has all its objects; put the tasks before it aside."""
+        """Take the first task from the queue that has all its objects. The tasks before it step aside."""
         while row := queue.first_row():
             task = row[0]
             if self.has_all(stock, task):
@@ -110,8 +110,7 @@ class Supply:
         self._retried.pop(object_id, None)
 
     def lost(self, object_id: ObjectId, tasks: Iterable[RunTask]) -> set[RunKey]:
-        """Request an unavailable object once more; the second time, return the runs that waited for it at the second
-        request.
+        """Request an unavailable object once more. If that request has failed too, return the runs that waited for it.
 
         The first answer is not final: a client may have stored the object and submitted a task after the first request.
         """

@@ -25,7 +25,7 @@ from scaler.shared_memory import new_memory
 _PAGE_BYTES = 4096
 _TEXT_AT = 48
 ALL = 2**63
-"""more tasks than any processor receives"""
+"""a number that no task of a processor reaches"""
 
 
 def new_progress_page() -> int:

@@ -72,7 +72,7 @@ class DropRun:
 
 @message
 class DropHostObjects:
-    """Drop objects that tasks do not need from now on."""
+    """Drop objects that later tasks do not need."""
 
     object_ids: Iterable[ObjectId]
 

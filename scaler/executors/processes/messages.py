@@ -65,7 +65,7 @@ class ProcessorComing:
     number: int
     is_extra: bool
     pool: int = 0
-    """the number of its pool: a new pool does not know the requests to the one before"""
+    """the number of its pool: a new pool does not know the requests to the previous one"""
 
 
 @message

@@ -27,7 +27,7 @@ def message_class(soamapi: Any) -> type[Any]:
     """Return the class of messages: created with bytes, or empty to be filled. The bytes are its `payload`."""
 
     class PayloadMessage(soamapi.Message):  # type: ignore[misc]  # it is not installed where this is checked
-        """One input or one output."""
+        """The input or the output of a task."""
 
         def __init__(self, payload: bytes = b"") -> None:
             super().__init__()
@@ -48,7 +48,7 @@ def container_class(soamapi: Any) -> type[Any]:
     message = message_class(soamapi)
 
     class TaskContainer(soamapi.ServiceContainer):  # type: ignore[misc]  # it is not installed where this is checked
-        """Runs one task after the other."""
+        """A container, which runs one task after the other."""
 
         def on_invoke(self, task_context: Any) -> None:
             received = message()
@@ -66,12 +66,12 @@ def container_class(soamapi: Any) -> type[Any]:
 def _answer(payload: bytes) -> bytes:
     try:
         function, *arguments = cloudpickle.loads(payload)
-    except Exception as error:  # unpickling runs code of the user, pickling below too
+    except Exception as error:  # unpickling runs code of the user
         raise DeserializeObjectError(f"the task cannot be read at the service: {error}") from error
     result: Any = function(*arguments)
     try:
         return bytes(cloudpickle.dumps(result))
-    except Exception as error:  # as above
+    except Exception as error:  # pickling runs code of the user
         raise SerializeObjectError(f"a value of type {type(result).__name__} cannot be serialised: {error}") from error
 
 

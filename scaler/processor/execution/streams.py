@@ -128,7 +128,7 @@ class _LineLogger(io.BufferedIOBase):
         return len(text)
 
     def end_line(self) -> None:
-        """Log an unfinished line as well."""
+        """Log the unfinished line, if there is one."""
         with self._lock:
             rest = b"".join(self._parts)
             self._parts, self.unfinished_bytes = [], 0

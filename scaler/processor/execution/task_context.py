@@ -266,7 +266,7 @@ class ProcessorTaskContext(TaskContext):
                 self._resume_unless_waiting()
                 return
             if not self._is_reported or self._n_other_waits:
-                return  # another thread of it still waits, so it has no slot anyway
+                return  # another thread still waits, so the task has no slot anyway
             self._is_requesting = True
             self._send([ResumeRequest(number)])
         try:

@@ -1,4 +1,4 @@
-"""Ending: how a processor ends, and a process that a task has forked: each as the interpreter ends a program.
+"""Ending: ends a processor, or a process that a task has forked, as the interpreter ends a program.
 
 A processor (`leave`) joins the threads of user code and runs the handlers of `atexit`. Then the background helpers of
 libraries see the ends of their pipes and clean up: those of `multiprocessing` and loky delete the shared memory that

@@ -88,12 +88,12 @@ class ForkServer:
         self._bootstrap = Bootstrap(config)
         self._pids: dict[int, int] = {}
         self._handlers: dict[signal.Signals, Any] = {}
-        """handlers of the signals that are ignored here and not in processors"""
+        """the original handlers of the signals that the fork server ignores and processors do not"""
         self._preparing = preparing(OF_PROCESSORS)
         self._pid = os.getpid()
 
     def run(self) -> None:
-        """Serve until the agent has ended, then end everything that it has left."""
+        """Serve until the agent has ended, then kill all processes that are left."""
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_read, False)
         os.set_blocking(wake_write, False)

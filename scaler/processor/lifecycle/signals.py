@@ -26,7 +26,7 @@ INTERRUPT_SIGNAL = signal.SIGURG
 """The signal that interrupts a task. A process that does not expect it ignores it by default."""
 
 _OF_TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
-# Those of `signal` make enumerations of what they are given and of what they return, in fifty times the time.
+# The functions of `signal` convert their arguments and results to enumerations, and take fifty times as long.
 _handler_of, _set_handler = import_module("_signal").getsignal, import_module("_signal").signal
 
 Handler: TypeAlias = Callable[[int, FrameType | None], None]

@@ -191,11 +191,11 @@ class ForkServerProxy(Actor):
             how = "it closed its connection"
         raise ForkServerDiedError(
             f"the fork server (process {self._process.pid}) has ended, and with it all processors of this node: {how}. "
-            "If it never starts, the standard error of this process has its error"
+            "If it never starts, look for its error in the standard error of the cluster"
         )
 
     def on_stop(self) -> None:
-        """End the fork server and all processors, after the time that these have to end by themselves."""
+        """Let the processors end by themselves for a moment, then end all that are left, and the fork server."""
         self._shell.unwatch(self._socket.fileno())
         self._requests.close()
         with contextlib.suppress(OSError):  # it has ended, or reads nothing: then it and the processors are killed

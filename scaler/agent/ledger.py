@@ -1,6 +1,6 @@
 """Ledger: the open tasks of an agent, and the results that the scheduler may not have received.
 
-Kept by the link, which records received and sent items here. A task is open until its result is here or it is
+Kept by the link, which records received and sent items here. A task is open until its result arrives or it is
 recalled. A result is kept until the scheduler has acknowledged it. The ledger sends nothing.
 
     RunTask --> open --result--> kept --acknowledged--> removed

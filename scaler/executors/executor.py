@@ -20,7 +20,7 @@ Mail in, for each worker (items of the wire come as batches, `Batch[RunTask]` an
   that was quicker. A run that this worker does not have gets no result: it was answered before, or runs elsewhere.
 - `RecallRequest`: return the tasks among these that have not started. A task that has started stays, without an answer.
 - `ObjectFound`, `ObjectUnavailable`: the answers to `NeedObject`. An unavailable object may have been stored since the
-  request: request it once more, and if it is unavailable again, the tasks that waited for it fail with `MISSING_OBJECTS`.
+  request: request it once more. If it is unavailable again, fail the tasks that waited for it: `MISSING_OBJECTS`.
 - `ForgetObjects`: these objects are deleted, for tasks that start from now on. Their ids may be used again.
 - `CollectionDue`: an interval has ended; objects that were not used in it may be dropped, and requested again later.
 - `ProcessorNews`: the client in a task only waits, or an item is on its way to that client. Sent only to an executor

@@ -38,7 +38,7 @@ class Stock:
     used: set[ObjectId] = field(default_factory=set)
     """the objects of tasks that started since the last collection"""
     blocks: dict[ObjectId, SharedBlock] = field(default_factory=dict, compare=False)
-    """the blocks of objects in shared memory; the agent's store keeps a block there as long as it is referenced"""
+    """the blocks of objects in shared memory; the agent's store keeps a block in memory while it is referenced"""
 
     def add(self, stored: CachedObject) -> None:
         """Add an object."""

@@ -48,7 +48,7 @@ class TaskQueue:
         self._account = _SEVERAL
         """the account of all waiting tasks; if none waits, that of the last ones"""
         self.by_account: Counter[int] = Counter()
-        """how many tasks of each account wait, if there are several accounts; else empty"""
+        """how many tasks of each account wait; empty unless there are several accounts"""
 
     def __iter__(self) -> Iterator[RunTask]:
         for rows in (self._aside, self._rows):

@@ -6,8 +6,8 @@ maps it. Such a message has an empty header and two frames: its own header, and 
 tasks, up to 1 MiB and read once, are sent in the stream: making and mapping a block costs twice as much, and the
 receiver may write to them.
 
-The agent's end never blocks: what the socket does not accept waits here. The processor's end blocks. Nothing is decoded
-here.
+The agent's end never blocks: what the socket does not accept waits in the channel. The processor's end blocks. The
+channel decodes nothing.
 """
 
 from __future__ import annotations

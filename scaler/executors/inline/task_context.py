@@ -35,7 +35,7 @@ class ContextByThread(TaskContext):
     """The context of the calling thread.
 
     Args:
-        others: the context of all threads that run no task here.
+        others: the context of all threads that run no task.
     """
 
     def __init__(self, others: TaskContext) -> None:

@@ -221,7 +221,7 @@ class KillProcessor:
 
 @message
 class StartProcess:
-    """Start a processor process. Its channel and progress page are passed to it and closed here."""
+    """Start a processor process. The receiver passes its channel and progress page on, and closes them."""
 
     number: int
     worker: str

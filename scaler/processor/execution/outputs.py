@@ -2,7 +2,7 @@
 
 Used by the streams and by the `logging` handler below; puts lines into the uplink, before the result of the task. The
 lines and bytes per second are limited. Of the lines above the limit, the last ones of each task are sent at its end,
-and the others are counted. Of reports the latest ones are sent. No task fails or waits because of its output.
+and the others are counted. Of reports only the latest ones are sent. No task fails or waits because of its output.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class _LineLogger(io.BufferedIOBase):
         self._is_forked = False
 
     def forked(self) -> None:
-        """Reset the stream in a forked process: another thread may have held the lock, and no task ends there."""
+        """Reset the stream in a forked process: another thread may have held the lock, and no task ends in the fork."""
         self._lock = threading.RLock()
         self._parts, self.unfinished_bytes = [], 0
         self._is_forked = True

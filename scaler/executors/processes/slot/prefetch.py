@@ -54,7 +54,7 @@ class Prefetch:
     def take(
         self, processor: ProcessorRecord, together_us: float = TOGETHER_US, most: int = HELD_TASKS
     ) -> list[RunTask]:
-        """Move tasks from the queue to the processor, as many as fit and have their objects there.
+        """Move tasks from the queue to the processor, as many as fit and whose objects it has.
 
         Args:
             together_us: the most work that the processor holds in ranges.

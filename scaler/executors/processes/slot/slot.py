@@ -165,7 +165,7 @@ class Slot(Actor):
 
     @handles(Batch[RecallRequest])
     def _recall_requested(self, requests: Batch[RecallRequest]) -> None:
-        """Return the requested tasks that only wait here; tasks in a processor stay."""
+        """Return the requested tasks that are in the queue; tasks in a processor stay."""
         taken = self._queue.take_out(set(map(run_of, requests)))
         self._answers.recalled(taken)
         known = set(map(run_of, taken)).union(*(processor.runs() for processor in self._processors))

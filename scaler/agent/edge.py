@@ -2,9 +2,8 @@
 
 The shell calls `receive` and `flush`. The edge sends received items to the link as batches. It reports acknowledged
 items to the link when these batches are handled, so that no handler waits for acknowledgements. Items of the link leave
-once per
-turn of the shell. Without a connection they wait, since the session may resume. If bytes cannot be decoded, the edge
-closes the connection and reports that to the link, and raises nothing. It holds no state of the protocol.
+once per turn of the shell. Without a connection they wait, since the session may resume. If bytes cannot be decoded,
+the edge closes the connection and reports that to the link, and raises nothing. It holds no state of the protocol.
 """
 
 from __future__ import annotations

@@ -267,8 +267,7 @@ class Ledger:
         self, runs: Iterable[RunCancel | RecallRequest]
     ) -> tuple[list[RunCancel], list[RunCancel | RecallRequest]]:
         """Return which of the runs that their worker did not have are still open: cancels to send once more, because
-        the
-        worker has the task by now, and lost runs.
+        the worker has the task by now, and lost runs.
         """
         again: list[RunCancel] = []
         lost: list[RunCancel | RecallRequest] = []

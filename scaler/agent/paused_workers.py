@@ -43,7 +43,9 @@ class PausedWorkers:
         self.workers: tuple[ActorRef, ...] = ()
         self._are_used_by, self._is_here = are_used_by, is_here
         self._first: dict[int, tuple[int, int]] = {}
-        """the task that each paused worker would start; the lowest is the first in the order of the scheduler"""
+        """by paused worker: the priority and the attempt of the task that it would start; the lowest is the first in
+        order
+        """
         self._next: int | None = None
         """the worker that may start one task"""
         self._let: RunKey | None = None

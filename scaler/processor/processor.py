@@ -86,8 +86,10 @@ def numbers_of(task: RunTask) -> Numbers:
 
 
 class VisibleDevices:
-    """The GPUs that tasks see. A library reads their variable once, when it opens the first GPU. So a process in which
-    a task had some GPUs runs no task that has other ones.
+    """The GPUs that tasks see.
+
+    A library reads their variable once, when it opens the first GPU. So a process in which a task had some GPUs runs no
+    task that has different GPUs.
     """
 
     def __init__(self) -> None:
@@ -187,8 +189,7 @@ class Processor:
 
     def _exit_after_loss(self, error: BlockLostError) -> NoReturn:
         """End the process because an object of the next task was lost. Name that task in the progress page as the
-        cause,
-        since otherwise it would be retried forever.
+        cause, since otherwise it would be retried forever.
         """
         self._uplink.send_results()
         logger.error("cannot receive an object that a task needs: %s", error)
@@ -358,8 +359,9 @@ class Processor:
             self._is_over = self._limits.are_reached(self._number - self._withheld) and not self.waiting.is_needed()
 
     def _run_with_devices(self, tasks: Batch[RunTask]) -> None:
-        """Run tasks that see their GPUs. Leave all tasks to a fresh process from the first one whose GPUs this process
-        cannot open, unless clients in this process wait for tasks of their own, which would end with it.
+        """Run tasks that see their GPUs, up to the first task whose GPUs this process cannot open. Leave that task and
+        the next ones to a fresh process, unless clients in this process wait for tasks of their own, which would end
+        with it.
         """
         for numbers, row in groupby(tasks, numbers_of):
             self._is_over = not (self._devices.can_run(numbers) or self.waiting.is_needed())

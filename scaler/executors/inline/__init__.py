@@ -1,5 +1,5 @@
 """Tasks in threads of the agent's own process: for tests and for debugging.
 
 A `worker` passes its tasks to a runner: a `thread` here, an engine in `scaler.executors.engines`. The agent uses them
-through `executor`. Its threads cannot be stopped.
+through `executor`. The threads cannot be stopped.
 """

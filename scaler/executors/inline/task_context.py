@@ -74,8 +74,7 @@ class ContextByThread(TaskContext):
     @property
     def task(self) -> int:
         """The number of the task of this thread. In a thread without a task it is 1 while any thread runs a task, which
-        may
-        have started this thread, and otherwise 0.
+        may have started this thread, and otherwise 0.
         """
         return self._current().task or int(any(context.task for context in list(self._inline)))
 
@@ -101,8 +100,7 @@ class ContextByThread(TaskContext):
 
     def _concerned(self, reporter: WaitReporter | None) -> list[ProcessorTaskContext] | None:
         """Return the contexts of the tasks that may have started the calling thread; None unless such a thread waits
-        with a
-        client of a task.
+        with a client of a task.
         """
         if self._mine.context is not None or reporter is None or not reporter.is_nested:
             return None

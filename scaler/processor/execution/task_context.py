@@ -95,7 +95,7 @@ class ProcessorTaskContext(TaskContext):
         self.run = _NO_RUN
         """the executed task"""
         self.row = 0
-        """the executed row, if it is a range"""
+        """the number of the executed row, if the executed task is a range"""
         self._described: tuple[int, CurrentTask | None] = (0, None)
         """number and description of the task that was described last"""
         self.name_of: Callable[[RunTask], str] = _submitted_name

@@ -402,8 +402,7 @@ class ProcessorProxy(Actor):
 
     def on_stop(self) -> None:
         """Kill the process. If the whole agent ends, nothing handles the request to kill it: then the process
-        interrupts its
-        task and ends itself.
+        interrupts its task and ends itself.
         """
         self._end(is_failure=False)
 

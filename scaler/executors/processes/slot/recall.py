@@ -27,8 +27,7 @@ from scaler.wire.messages.worker import RunTask
 
 STUCK_SECONDS = 0.01
 """If a processor with several tasks finishes none in this time, all but the executing one are taken back. For a task
-with
-a longer estimate (see `prefetch.py`), the time is twice its expected duration.
+with a longer estimate (see `prefetch.py`), the time is twice its expected duration.
 """
 TOGETHER_SECONDS = 0.035
 """The additional time for ranges, whose results wait for each other in the processor (see `uplink.py`)."""
@@ -139,8 +138,7 @@ class Recall:
         """Take back the withheld tasks behind the executing one.
 
         If the executing task has just ended, the processor may have started the next one before that was withheld. Then
-        it
-        keeps all of them, and answers for each.
+        it keeps all of them, and answers for each.
         """
         processor = self._processors.get(due.number)
         if processor is None or processor.state in KILLED:

@@ -236,8 +236,7 @@ class Slot(Actor):
         """Return the results for the scheduler, and the tasks that were not started and must run again.
 
         Results arrive in the order of the tasks. If one is about another task, its processor is killed and its further
-        results
-        are not trusted: user code has written to the channel, or a fork of a task has returned from it.
+        results are not trusted: user code has written to the channel, or a fork of a task has returned from it.
         """
         held = processor.held
         ends = self._cancellation.ends(processor) if self._cancellation.stops else None

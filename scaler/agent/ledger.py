@@ -67,7 +67,6 @@ class Ledger:
         self._open: dict[TaskId, RunTask] = {}
         """the newest attempt of each task at the workers, by id"""
         self._blocked: dict[TaskId, RunBlocked] = {}
-        """the open tasks that are blocked"""
         self._former: set[TaskId] = set()
         """open tasks whose attempt was numbered by an earlier scheduler"""
         self._resent: dict[TaskId, int] = {}

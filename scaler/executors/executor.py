@@ -193,7 +193,6 @@ def load_executor(config: ClusterConfig) -> Executor:
 
 
 def _found(name: str) -> Callable[[str], Executor]:
-    """Return the factory of the executor with this name."""
     if name == PROCESSES:  # the default, loaded without a search of all installed packages
         usual: Callable[[str], Executor] = import_module("scaler.executors.processes.executor").LocalProcesses
         return usual

@@ -310,7 +310,6 @@ class InlineWorker(Actor):
             _warn_seed_ignored()
 
     def _has_free_slot(self) -> bool:
-        """Return whether one more task may run now."""
         return not self._running()
 
     def _running(self) -> list[_ThreadRun]:

@@ -64,10 +64,7 @@ class SlotTurns:
         processors: the processors of the slot.
         queue: its tasks.
         answers: reports blocked runs to the scheduler.
-        reserve: starts and dismisses processors.
-        cancellation: knows the runs that must end.
-        recall: takes back the tasks behind a blocked one.
-        suspension: stops the processes of blocked tasks.
+        reserve, cancellation, recall, suspension: the parts of the slot that a blocked task concerns.
         end: ends runs that a processor holds.
         most: how many tasks may be blocked at once; one more is ended.
     """

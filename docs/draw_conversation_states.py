@@ -10,7 +10,7 @@ from drawing import said_about, table
 
 from scaler.peer import states
 from scaler.peer.conversation_state import TRIES_MOST
-from scaler.peer.states import AWAY, FINAL, TRANSITIONS
+from scaler.peer.states import DISCONNECTED, FINAL, TRANSITIONS
 from scaler.peer.times import (
     GOODBYE_SECONDS,
     HEARTBEATS_IN_TIMEOUT,
@@ -81,7 +81,7 @@ def times() -> str:
         f"{SILENT_HEARTBEATS} heartbeat intervals, whichever is longer",
         "timed out": "something waits for the scheduler, and the scheduler has answered nothing, both for the time-out of this "
         "peer: `timeout_seconds` of a client, `death_timeout_seconds` of an agent",
-        "garbled": f"{TRIES_MOST} unreadable messages in a row",
+        "unreadable too often": f"{TRIES_MOST} unreadable messages in a row",
         "goodbye over": f"{GOODBYE_SECONDS:g} s",
         "own pause": "time in which the peer itself was stopped or starved does not count for any of these",
     }
@@ -94,7 +94,7 @@ def page() -> str:
     assert {*found} == {*TRANSITIONS}
     assert set(FINAL) < set(TRANSITIONS)
     return TEXT.format(
-        start=AWAY,
+        start=DISCONNECTED,
         steps=steps(),
         states=table(found),
         events=table(said_about(states, "Event")),

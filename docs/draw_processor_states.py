@@ -7,7 +7,7 @@ from pathlib import Path
 from drawing import arrows, said_about, table
 
 from scaler.executors.processes.slot import processor_states
-from scaler.executors.processes.slot.processor_states import COMING, FINAL, IGNORED, TRANSITIONS
+from scaler.executors.processes.slot.processor_states import FINAL, IGNORED, STARTING, TRANSITIONS
 
 PAGE = Path(__file__).parent / "reference" / "processor-states.md"
 
@@ -35,7 +35,7 @@ A processor starts as **{start}**.
 
 {states}
 
-At most one processor is *running*. No tasks are sent while one is *loose*, *doomed* or *distrusted*, because it may still
+At most one processor is *running*. No tasks are sent while one is *unslotted*, *killed* or *distrusted*, because it may still
 execute a task.
 
 ## Events
@@ -59,7 +59,7 @@ def page() -> str:
     states = {name: comment or "final" for name, comment in said_about(processor_states, "State").items()}
     assert {*states} == {*TRANSITIONS, *FINAL}
     return TEXT.format(
-        start=COMING,
+        start=STARTING,
         diagram="\n\n".join("\n".join(arrows(state, TRANSITIONS[state])) for state in TRANSITIONS),
         states=table(states),
         events=table(said_about(processor_states, "Event")),

@@ -171,8 +171,8 @@ class JobError(ScalerError):
 class JobConflictError(JobError):
     """The job of this name has another function, other rows or other options than the call.
 
-    The message shows the difference. Use another name; or `on_change="keep"`, which keeps the results of rows whose arguments are the same; or
-    `on_change="restart"`, which drops all results.
+    The message shows the difference. Use another name; or `on_change="keep"`, which keeps the results of rows whose
+    arguments are the same; or `on_change="restart"`, which drops all results.
     """
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SENDING = (states.UP, states.AWAY, states.GREETING)
+_SENDING = (states.CONNECTED, states.DISCONNECTED, states.GREETING)
 ROUND_TRIP_US_MOST = 2**32 - 1
 """The largest round trip that a heartbeat can report: 71 minutes. A stopped process may receive an older echo."""
 
@@ -151,7 +151,7 @@ class ConnectionManager:
             states.RESUBMIT: self._start_session,
             states.START_OVER: self._start_over,
             states.HEARTBEAT: self._send_heartbeat,
-            states.HANG_UP: self._hang_up,
+            states.CLOSE: self._hang_up,
             states.SEEK: self._seek,
             states.EXPIRE: self._expire,
             states.GIVE_UP: self._give_up,
@@ -307,7 +307,7 @@ class ConnectionManager:
 
     def _link_lost(self, lost: LinkLost) -> None:
         if not lost.is_locked_out or self.conversation.state is not states.GREETING:
-            self.happened(states.CUT, lost.reason)
+            self.happened(states.CONNECTION_LOST, lost.reason)
             return
         action = self.conversation.refused(lost.by_scheduler, self._now())
         if self.conversation.state is states.ENDED:
@@ -330,7 +330,7 @@ class ConnectionManager:
         self.happened(states.UNREADABLE, unreadable.reason)
 
     def _hello_requested(self, requests: Batch[HelloRequest]) -> None:
-        self.happened(states.ASKED, f"the scheduler asks for a hello: {requests[0].reason}")
+        self.happened(states.HELLO_REQUESTED, f"the scheduler asks for a hello: {requests[0].reason}")
 
     def _hello_answered(self, replies: Batch[HelloReply]) -> None:
         reply = replies[0]
@@ -353,7 +353,7 @@ class ConnectionManager:
             logger.error(
                 "the scheduler at %s refuses this cluster, which keeps trying: %s", self._config.endpoint, reason
             )
-        self.happened(states.CUT, f"refused: {reason}")
+        self.happened(states.CONNECTION_LOST, f"refused: {reason}")
 
     def _echo(self, echos: Batch[WorkerHeartbeatEcho]) -> None:
         if self.is_up():
@@ -369,10 +369,13 @@ class ConnectionManager:
 
         An item that arrived before its connection was lost counts as received, so it must not be dropped.
         """
-        if self.conversation.state is states.UP:
+        if self.conversation.state is states.CONNECTED:
             self.conversation.heard()
             return True
-        return self.conversation.state in (states.AWAY, states.GREETING) and self.conversation.scheduler_id != NO_ID
+        return (
+            self.conversation.state in (states.DISCONNECTED, states.GREETING)
+            and self.conversation.scheduler_id != NO_ID
+        )
 
     def send(self, items: Sequence[Any]) -> None:
         """Send items on this connection, or on the next one if the session resumes. Drop them after a goodbye."""
@@ -381,7 +384,7 @@ class ConnectionManager:
 
     def _disconnected(self, responses: Batch[DisconnectResponse]) -> None:
         logger.info("the scheduler disconnects this cluster: %s", responses[0].reason)
-        self.happened(states.ANSWERED)
+        self.happened(states.GOODBYE_RECEIVED)
 
 
 def _do_nothing(_text: str) -> None:

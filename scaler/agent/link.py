@@ -43,7 +43,7 @@ from scaler.executors.messages import CapacityChanged, ExecutorProcessGone, Rest
 from scaler.ids import ObjectId
 from scaler.kit import Actor, ActorRef, handles
 from scaler.message import message
-from scaler.peer.states import LEAVE, UP
+from scaler.peer.states import CONNECTED, LEAVE
 from scaler.pickling.serialization import size_of
 from scaler.settings import ClusterConfig
 from scaler.wire.messages.capabilities import from_text
@@ -212,7 +212,7 @@ class AgentLink(Actor):
         watch = self._watch
         if due.number != watch.number or not watch.interval_seconds:
             return
-        if self._conversation.state is UP:
+        if self._conversation.state is CONNECTED:
             self.actor_ref.send(ReportDue(watch.look(), due.number))
             self.schedule(watch.interval_seconds, due)
         else:  # the next scheduler requests reports itself
@@ -221,7 +221,7 @@ class AgentLink(Actor):
     @handles(ReportDue)
     def _report(self, due: ReportDue) -> None:
         watch = self._watch
-        if due.number == watch.number and watch.interval_seconds and self._conversation.state is UP:
+        if due.number == watch.number and watch.interval_seconds and self._conversation.state is CONNECTED:
             self._edge.send_unnumbered(watch.report(due.view, self.now(), self._connection.round_trip_us))
 
     @handles(Batch[RunQuestion])
@@ -231,7 +231,7 @@ class AgentLink(Actor):
 
     @handles(RunStatusDue)
     def _answer_run_questions(self, due: RunStatusDue) -> None:
-        if self._conversation.state is UP:
+        if self._conversation.state is CONNECTED:
             held = () if self._values is None else self._values.room.held
             for status in run_statuses(due.questions, due.view, self._ledger, held):
                 self._edge.send_unnumbered(status)
@@ -244,7 +244,7 @@ class AgentLink(Actor):
             return
         if any(task.rows for task in tasks):
             tasks = Batch[RunTask](task for task in tasks if not (task.rows and self._is_flawed(task)))
-        if self._conversation.state is not UP:  # a hello has named the runs of this node
+        if self._conversation.state is not CONNECTED:  # a hello has named the runs of this node
             tasks = Batch[RunTask](chain.from_iterable(self._split_at_once(task) for task in tasks))
         for worker, new in self._ledger.add(tasks).items():
             if worker < len(self._workers):
@@ -311,7 +311,7 @@ class AgentLink(Actor):
 
     @handles(Batch[RunOutput])
     def _runs_printed(self, lines: Batch[RunOutput]) -> None:
-        self._send(self._outputs.passing(lines, self._conversation.state is UP))
+        self._send(self._outputs.passing(lines, self._conversation.state is CONNECTED))
 
     @handles(Batch[RunBlocked])
     def _runs_blocked(self, batch: Batch[RunBlocked]) -> None:
@@ -351,7 +351,7 @@ class AgentLink(Actor):
             task = self._ledger.find(response.task_id, response.attempt)
             if task is None:
                 continue
-            if self._conversation.state is UP:
+            if self._conversation.state is CONNECTED:
                 self._ledger.remove_recalled(response)
                 given.append(response)
             else:
@@ -440,7 +440,7 @@ class AgentLink(Actor):
 
     @handles(Leave)
     def _leave(self, leave: Leave) -> None:
-        if self._conversation.state is UP and (leave.drain_seconds or self._ledger.has_tasks):
+        if self._conversation.state is CONNECTED and (leave.drain_seconds or self._ledger.has_tasks):
             self._session_state.drain = DrainRequest(leave.reason)
             self._edge.send([self._session_state.drain])
             seconds = leave.drain_seconds or GIVE_BACK_SECONDS
@@ -450,7 +450,7 @@ class AgentLink(Actor):
 
     @handles(Batch[LeaveRequest])
     def _leave_requested(self, requests: Batch[LeaveRequest]) -> None:
-        if self._is_up() and self._conversation.state is UP and self._session_state.drain is None:
+        if self._is_up() and self._conversation.state is CONNECTED and self._session_state.drain is None:
             logger.info("the cluster leaves when its tasks have ended: %s", requests[-1].reason)
             self._leave(Leave(requests[-1].reason, math.inf))
 
@@ -461,7 +461,9 @@ class AgentLink(Actor):
         """
         left_seconds = look.ends_at - self.now()
         is_done = (
-            self._conversation.state is UP and not self._ledger.has_tasks and not self._edge.session.pipe.has_pending
+            self._conversation.state is CONNECTED
+            and not self._ledger.has_tasks
+            and not self._edge.session.pipe.has_pending
         )
         n_values = 0 if self._values is None else len(self._values)
         if left_seconds <= 0 or (is_done and (look.are_values_sent or not n_values)):

@@ -28,7 +28,7 @@ class ConversationState:
     """
 
     def __init__(self, patience: Patience, is_waiting: Callable[[], bool]) -> None:
-        self.state: State = states.AWAY
+        self.state: State = states.DISCONNECTED
         self.scheduler_id = NO_ID
         """the last scheduler that accepted a hello"""
         self.next_at = -inf
@@ -43,13 +43,13 @@ class ConversationState:
 
     def happened(self, event: Event, now: float) -> Action:
         """Return what to do after an event."""
-        if event is states.UNREADABLE and (self.state is states.UP or self._is_first_greeting):
+        if event is states.UNREADABLE and (self.state is states.CONNECTED or self._is_first_greeting):
             event = self._unreadable_again()
         before = self.state
         self.state, action = states.next_step(before, event)
         if self.state is not before:
             self._moved(now)
-        elif event is states.HEARTBEAT_DUE and before is states.UP:
+        elif event is states.HEARTBEAT_DUE and before is states.CONNECTED:
             self._times.heartbeat_sent(now)
         elif event is states.TIMED_OUT:
             self._times.set_waiting(False, now)
@@ -82,7 +82,7 @@ class ConversationState:
                 or from this side.
         """
         is_final = is_certain or self.scheduler_id == NO_ID
-        return self.happened(states.REFUSED if is_final else states.CUT, now)
+        return self.happened(states.REFUSED if is_final else states.CONNECTION_LOST, now)
 
     @property
     def _is_first_greeting(self) -> bool:
@@ -126,9 +126,9 @@ class ConversationState:
         if self.state is states.GREETING:
             self._has_messages = False
             self._times.opened(now)
-        elif self.state is states.UP:
+        elif self.state is states.CONNECTED:
             self._times.welcomed(now)
-        elif self.state is states.AWAY:
+        elif self.state is states.DISCONNECTED:
             self._times.lost(now, self._has_messages)
         elif self.state is states.LEAVING:
             self._times.left(now)
@@ -140,4 +140,4 @@ class ConversationState:
         if self._unreadable < TRIES_MOST:
             return states.UNREADABLE
         self._unreadable = 0
-        return states.GARBLED
+        return states.UNREADABLE_TOO_OFTEN

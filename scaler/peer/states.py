@@ -13,8 +13,8 @@ Event = NewType("Event", str)
 Action = NewType("Action", str)
 
 GREETING = State("greeting")  # there is a connection: the hello was sent on it, and its reply is awaited
-UP = State("up")  # the hello was accepted: items travel
-AWAY = State("away")  # there is no connection; the next one is opened after a pause
+CONNECTED = State("connected")  # the hello was accepted: items travel
+DISCONNECTED = State("disconnected")  # there is no connection; the next one is opened after a pause
 LEAVING = State("leaving")  # the goodbye was sent, and its answer is awaited
 ENDED = State("ended")  # there is no connection, and no further one is opened
 FINAL = frozenset({ENDED})
@@ -25,15 +25,17 @@ RESUMED = Event("resumed")  # welcome: the scheduler has kept the session
 RESET = Event("reset")  # welcome: a new session starts, also the first one
 REPLACED = Event("replaced")  # welcome: from another scheduler than the last one
 REFUSED = Event("refused")  # the hello was not accepted, or it is impossible to connect to such an address
-ASKED = Event("asked")  # the scheduler asks for a hello: it does not know this connection
-CUT = Event("cut")  # the connection was closed, or it is not known what was sent on it
+HELLO_REQUESTED = Event("hello requested")  # the scheduler asks for a hello: it does not know this connection
+CONNECTION_LOST = Event("connection lost")  # the connection was closed, or it is not known what was sent on it
 UNREADABLE = Event("unreadable")  # the received bytes are not a message of a scheduler
-GARBLED = Event("garbled")  # the fifth unreadable message in a row, without a readable one in between
+UNREADABLE_TOO_OFTEN = Event(
+    "unreadable too often"
+)  # the fifth unreadable message in a row, without a readable one in between
 SILENCE = Event("silence")  # time: a question has gone unanswered for too long
 HEARTBEAT_DUE = Event("heartbeat due")  # time
 TIMED_OUT = Event("timed out")  # time: the work that waits for a scheduler has reached its time-out
 LEAVE = Event("leave")  # this peer ends its session
-ANSWERED = Event("answered")  # the scheduler sent a goodbye, requested or not
+GOODBYE_RECEIVED = Event("goodbye received")  # the scheduler sent a goodbye, requested or not
 GOODBYE_OVER = Event("goodbye over")  # time: the goodbye needs no answer, or has waited long enough for one
 
 NOTHING = Action("nothing")
@@ -43,7 +45,7 @@ RESUME = Action("resume")  # resend all messages that the scheduler has not ackn
 RESUBMIT = Action("resubmit")  # submit all open work again
 START_OVER = Action("start over")  # forget what the last scheduler knew, then submit all open work again
 HEARTBEAT = Action("heartbeat")  # send a heartbeat
-HANG_UP = Action("hang up")  # close the connection
+CLOSE = Action("close")  # close the connection
 SEEK = Action("seek")  # keep the connection open without reading it, until the next one is up or also silent
 EXPIRE = Action("expire")  # end all work that waits, with a time-out
 GIVE_UP = Action("give up")  # close the connection, and end all work that cannot be sent or read
@@ -51,39 +53,39 @@ GOODBYE = Action("goodbye")  # send the goodbye, as the last message of the conn
 END = Action("end")  # close the connection, if there is one, for good
 
 _LOST: dict[Event, tuple[State, Action]] = {
-    ASKED: (AWAY, HANG_UP),
-    CUT: (AWAY, HANG_UP),
-    UNREADABLE: (AWAY, HANG_UP),
-    GARBLED: (AWAY, GIVE_UP),
-    SILENCE: (AWAY, SEEK),  # closing it would look like the end of this peer, if only one direction is silent
+    HELLO_REQUESTED: (DISCONNECTED, CLOSE),
+    CONNECTION_LOST: (DISCONNECTED, CLOSE),
+    UNREADABLE: (DISCONNECTED, CLOSE),
+    UNREADABLE_TOO_OFTEN: (DISCONNECTED, GIVE_UP),
+    SILENCE: (DISCONNECTED, SEEK),  # closing it would look like the end of this peer, if only one direction is silent
 }
 
 TRANSITIONS: dict[State, dict[Event, tuple[State, Action]]] = {
-    AWAY: {
-        PAUSE_OVER: (AWAY, OPEN),
+    DISCONNECTED: {
+        PAUSE_OVER: (DISCONNECTED, OPEN),
         OPENED: (GREETING, HELLO),
         REFUSED: (ENDED, END),
-        TIMED_OUT: (AWAY, EXPIRE),
+        TIMED_OUT: (DISCONNECTED, EXPIRE),
         LEAVE: (ENDED, END),
     },
     GREETING: {
-        RESUMED: (UP, RESUME),
-        RESET: (UP, RESUBMIT),
-        REPLACED: (UP, START_OVER),
+        RESUMED: (CONNECTED, RESUME),
+        RESET: (CONNECTED, RESUBMIT),
+        REPLACED: (CONNECTED, START_OVER),
         REFUSED: (ENDED, END),
         **_LOST,
         TIMED_OUT: (GREETING, EXPIRE),
         LEAVE: (ENDED, END),
-        ANSWERED: (ENDED, END),
+        GOODBYE_RECEIVED: (ENDED, END),
     },
-    UP: {
-        HEARTBEAT_DUE: (UP, HEARTBEAT),
+    CONNECTED: {
+        HEARTBEAT_DUE: (CONNECTED, HEARTBEAT),
         **_LOST,
-        TIMED_OUT: (UP, EXPIRE),
+        TIMED_OUT: (CONNECTED, EXPIRE),
         LEAVE: (LEAVING, GOODBYE),
-        ANSWERED: (ENDED, END),
+        GOODBYE_RECEIVED: (ENDED, END),
     },
-    LEAVING: dict.fromkeys((ANSWERED, GOODBYE_OVER, *_LOST, TIMED_OUT), (ENDED, END)),
+    LEAVING: dict.fromkeys((GOODBYE_RECEIVED, GOODBYE_OVER, *_LOST, TIMED_OUT), (ENDED, END)),
     ENDED: {},
 }
 

@@ -290,7 +290,9 @@ def test_a_result_that_cannot_be_serialised_raises_an_error_that_names_it(client
     ):
         client.submit(counts_up, 3).result(60)
     of_it = r"of type dict, because of its \['rows'\]\[1\]\['lock'\] \(_thread.lock\), cannot be"
-    with pytest.raises(SerializeObjectError, match=rf"^task returns_a_lock: its result cannot be sent: a value {of_it}"):
+    with pytest.raises(
+        SerializeObjectError, match=rf"^task returns_a_lock: its result cannot be sent: a value {of_it}"
+    ):
         client.submit(returns_a_lock).result(60)
     with pytest.raises(SerializeObjectError, match=r"^task submits_what_cannot_be: abs: argument 1 \('x'\): "):
         client.submit(submits_what_cannot_be, client).result(60)

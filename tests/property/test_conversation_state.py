@@ -41,7 +41,7 @@ class Peer:
             assert self.said is None
             self.said = []
             self.do(self.conversation.happened(states.OPENED, self.now))
-        elif action in (states.HANG_UP, states.SEEK, states.GIVE_UP, states.END):
+        elif action in (states.CLOSE, states.SEEK, states.GIVE_UP, states.END):
             self.said = None
         elif action not in (states.NOTHING, states.EXPIRE):
             assert self.said is not None
@@ -59,7 +59,7 @@ class Peer:
         elif isinstance(step, tuple):
             self.do(self.conversation.welcomed(*step, now=self.now))
         elif step == "heard":
-            if self.conversation.state is states.UP:
+            if self.conversation.state is states.CONNECTED:
                 self.conversation.heard()
         else:
             self.do(self.conversation.happened(step, self.now))
@@ -83,8 +83,8 @@ def test_a_hello_comes_first_and_each_wait_has_an_end(
         peer.take(step)
         conversation = peer.conversation
         assert (conversation.state is states.ENDED) == (conversation.next_at == inf)
-        assert (peer.said is None) == (conversation.state in (states.AWAY, states.ENDED))
-        if conversation.state is states.UP:
+        assert (peer.said is None) == (conversation.state in (states.DISCONNECTED, states.ENDED))
+        if conversation.state is states.CONNECTED:
             assert peer.said is not None
             assert set(peer.said) & {states.RESUME, states.RESUBMIT, states.START_OVER}
 

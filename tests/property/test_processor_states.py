@@ -26,13 +26,13 @@ from scaler.executors.processes.messages import (
 )
 from scaler.executors.processes.slot.cancellation import STOPPED
 from scaler.executors.processes.slot.processor_states import (
-    COMING,
     FINAL,
     IGNORED,
-    KILLED,
-    LOOSE,
+    KILLED_STATES,
     RUNNING,
+    STARTING,
     TRANSITIONS,
+    UNSLOTTED,
     Event,
     IllegalProcessorTransitionError,
     next_state,
@@ -47,13 +47,13 @@ from scaler.wire.messages.worker import RecallResponse, RunResult, RunTask
 from tests.support.examples import examples
 from tests.support.slot_bench import SlotBench
 
-MAY_RUN = KILLED | {RUNNING, LOOSE}
+MAY_RUN = KILLED_STATES | {RUNNING, UNSLOTTED}
 EVENTS = sorted({event for row in TRANSITIONS.values() for event in row} | {event for _, event in IGNORED})
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=40))
 def test_only_transitions_of_the_table_happen(events: list[Event]) -> None:
-    state = COMING
+    state = STARTING
     for event in events:
         before = {known: dict(row) for known, row in TRANSITIONS.items()}
         row = TRANSITIONS.get(state, {})

@@ -7,15 +7,15 @@ from typing import Any
 
 from scaler.executors.processes.slot.cancellation import Cancellation
 from scaler.executors.processes.slot.processor_states import (
-    ASKING,
     BLOCKED,
     DISMISSED,
     DISTRUSTED,
-    DOOMED,
     IDLE,
     KILLED,
-    LOOSE,
+    KILLED_STATES,
+    RESUMABLE,
     RUNNING,
+    UNSLOTTED,
 )
 from scaler.executors.processes.slot.processors import Processors
 from scaler.executors.processes.slot.recall import Recall
@@ -55,12 +55,12 @@ def audit_processors(processors: Processors) -> None:
     assert running == ([] if processors.active is None else [processors.active]), (
         "the active processor is not the running one"
     )
-    assert blocked_tasks.keys() == by_state[BLOCKED].keys() | by_state[ASKING].keys(), (
+    assert blocked_tasks.keys() == by_state[BLOCKED].keys() | by_state[RESUMABLE].keys(), (
         "blocked tasks and blocked processors differ"
     )
-    waits = any(by_state[state] for state in (BLOCKED, ASKING, LOOSE))
+    waits = any(by_state[state] for state in (BLOCKED, RESUMABLE, UNSLOTTED))
     assert processors.has_blocked == waits, "`has_blocked` is wrong"
-    assert processors.is_usual != (waits or any(by_state[state] for state in (DOOMED, DISTRUSTED))), (
+    assert processors.is_usual != (waits or any(by_state[state] for state in (KILLED, DISTRUSTED))), (
         "`is_usual` is wrong"
     )
     for processor in processors:
@@ -82,7 +82,7 @@ def _audit_cancellation(part: Cancellation, numbers: set[int]) -> None:
     for processor in part._processors:
         ends = part.ends(processor) or {}
         assert ends.keys() <= processor.runs(), "a run to be ended is not held by its processor"
-        assert (processor.number in part._reasons) == (processor.state in KILLED), (
+        assert (processor.number in part._reasons) == (processor.state in KILLED_STATES), (
             "a processor is killed without a reason, or has a reason and is not killed"
         )
 

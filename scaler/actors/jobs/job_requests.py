@@ -307,12 +307,16 @@ class JobRequests:
         self._reply(asked, info_of(asked.request, {**self._info(), **more}))
 
     def _check_revision(self, revision: int) -> None:
-        """Raise `JobRevisionError` unless rows and terms are those that a client has compared. Called by the job writer."""
+        """Raise `JobRevisionError` unless rows and terms are those that a client has compared. The job writer calls
+        it.
+        """
         if self._record.revision != revision:
             raise JobRevisionError(CHANGED)
 
     def _check_may_replace(self, revision: int) -> None:
-        """Raise `JobRevisionError` if known rows must not change: another call relies on them. Called by the job writer."""
+        """Raise `JobRevisionError` if known rows must not change: another call relies on them. The job writer calls
+        it.
+        """
         self._check_revision(revision)
         if self._record.is_compared:
             raise JobRevisionError(CHANGED)

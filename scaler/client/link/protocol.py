@@ -149,7 +149,7 @@ class ClientProtocol:
             states.RESUBMIT: self._start_session,
             states.START_OVER: self._start_over,
             states.HEARTBEAT: self._send_heartbeat,
-            states.HANG_UP: self._hang_up,
+            states.CLOSE: self._hang_up,
             states.SEEK: self._seek,
             states.EXPIRE: self._expire,
             states.GIVE_UP: self._hang_up,  # the open work counts its own tries
@@ -162,7 +162,7 @@ class ClientProtocol:
     def drop_connection(self, reason: str) -> None:
         """Replace the connection, if there is one, and start a new session, because it is uncertain what was sent."""
         self._connection.session.spoil()
-        self._handle_event(states.CUT, reason)
+        self._handle_event(states.CONNECTION_LOST, reason)
 
     def send_goodbye(self) -> None:
         """Send the remaining items and a goodbye, if there is a scheduler."""
@@ -339,7 +339,7 @@ class ClientProtocol:
             is_certain = self._connection.is_refused_by_scheduler
             self._refused(self._connection.refusal, is_certain=is_certain, is_locked_out=True)
         elif was_cut:
-            self._handle_event(states.CUT, "the connection was cut")
+            self._handle_event(states.CONNECTION_LOST, "the connection was cut")
 
     def _refused(self, reason: str, *, is_certain: bool, is_locked_out: bool = False) -> None:
         action = self._conversation.refused(is_certain, time.monotonic())
@@ -401,7 +401,7 @@ class ClientProtocol:
         self._refused(f"the scheduler at {endpoint} refused this client: {reason}", is_certain=is_last_one)
 
     def _on_hello_requests(self, batch: Batch[HelloRequest]) -> None:
-        self._handle_event(states.ASKED, f"the scheduler asks for a new hello: {batch[0].reason}")
+        self._handle_event(states.HELLO_REQUESTED, f"the scheduler asks for a new hello: {batch[0].reason}")
 
     def _on_echos(self, batch: Batch[ClientHeartbeatEcho]) -> None:
         if batch[-1].value_bytes:  # else it only probes the connection

@@ -422,7 +422,7 @@ def test_the_link_reports_its_state_and_the_tasks_of_each_worker() -> None:
     report = Report()
     bench.link.notify(ReportLinkStatistics(report))
     bench.wait(0.05)
-    assert report.of("link") == [("up", {"tasks": 1, "blocked_tasks": 0, "results": 1})]
+    assert report.of("link") == [("connected", {"tasks": 1, "blocked_tasks": 0, "results": 1})]
     assert report.of("worker") == [("a", {"tasks": 0}), ("b", {"tasks": 1})]
 
 

@@ -5,16 +5,17 @@ import pytest
 from scaler.peer import states
 from scaler.peer.conversation_state import TRIES_MOST, ConversationState
 from scaler.peer.states import (
-    ASKED,
-    AWAY,
-    CUT,
+    CLOSE,
+    CONNECTED,
+    CONNECTION_LOST,
+    DISCONNECTED,
     END,
     ENDED,
     EXPIRE,
     GIVE_UP,
     GREETING,
-    HANG_UP,
     HEARTBEAT,
+    HELLO_REQUESTED,
     LEAVE,
     NOTHING,
     OPEN,
@@ -24,7 +25,6 @@ from scaler.peer.states import (
     SEEK,
     START_OVER,
     UNREADABLE,
-    UP,
     Action,
     State,
 )
@@ -91,7 +91,7 @@ def test_each_welcome_determines_what_is_sent(
     bench: Bench, scheduler_id: bytes, is_resumed: bool, expected: Action
 ) -> None:
     bench.up()
-    bench.conversation.happened(CUT, bench.now)
+    bench.conversation.happened(CONNECTION_LOST, bench.now)
     bench.open()
     assert bench.conversation.welcomed(scheduler_id, is_resumed, bench.now) is expected
     assert bench.conversation.scheduler_id == scheduler_id
@@ -108,12 +108,12 @@ def test_an_answered_heartbeat_keeps_the_connection(bench: Bench) -> None:
     for _ in range(10):
         assert bench.wait(2) == [HEARTBEAT]
         bench.conversation.heard()
-    assert bench.conversation.state is UP
+    assert bench.conversation.state is CONNECTED
 
 
 def test_unanswered_heartbeats_lead_to_a_new_connection(bench: Bench) -> None:
     bench.up()
-    assert bench.wait(60, until=AWAY) == [HEARTBEAT, HEARTBEAT, HEARTBEAT, SEEK]
+    assert bench.wait(60, until=DISCONNECTED) == [HEARTBEAT, HEARTBEAT, HEARTBEAT, SEEK]
     assert bench.now == 1000 + 2 + 6
 
 
@@ -124,7 +124,7 @@ def test_a_pause_of_this_process_does_not_count_as_silence(bench: Bench) -> None
     assert bench.look() == [HEARTBEAT]
     assert bench.wait(3.5) == [HEARTBEAT]  # without the pause, three heartbeats of silence would be over
     bench.conversation.heard()
-    assert bench.wait(60, until=AWAY)[-1] is SEEK
+    assert bench.wait(60, until=DISCONNECTED)[-1] is SEEK
 
 
 def test_a_short_delay_on_a_busy_machine_does_not_count_as_a_pause(bench: Bench) -> None:
@@ -133,14 +133,14 @@ def test_a_short_delay_on_a_busy_machine_does_not_count_as_a_pause(bench: Bench)
     for _ in range(3):
         bench.now = bench.conversation.next_at + LATE_SECONDS
         bench.look()
-    assert bench.conversation.state is AWAY
+    assert bench.conversation.state is DISCONNECTED
 
 
 def test_pending_work_times_out_and_the_search_for_a_scheduler_continues(bench: Bench) -> None:
     bench.open()
     done = bench.wait(61)
     assert done.count(EXPIRE) == 1
-    assert bench.conversation.state in (GREETING, AWAY)
+    assert bench.conversation.state in (GREETING, DISCONNECTED)
     bench.is_waiting = False
     assert EXPIRE not in bench.wait(600)
 
@@ -161,11 +161,11 @@ def test_repeated_requests_for_a_hello_make_the_pauses_grow(bench: Bench) -> Non
     gaps = []
     for _ in range(8):
         bench.up()
-        bench.conversation.happened(ASKED, bench.now)
+        bench.conversation.happened(HELLO_REQUESTED, bench.now)
         lost_at = bench.now
         bench.open()
         gaps.append(bench.now - lost_at)
-        bench.conversation.happened(CUT, bench.now)
+        bench.conversation.happened(CONNECTION_LOST, bench.now)
     assert gaps == sorted(gaps)
     assert gaps[-1] == 2
 
@@ -173,11 +173,11 @@ def test_repeated_requests_for_a_hello_make_the_pauses_grow(bench: Bench) -> Non
 def test_a_message_after_a_welcome_ends_the_pauses(bench: Bench) -> None:
     for _ in range(6):
         bench.up()
-        bench.conversation.happened(CUT, bench.now)
+        bench.conversation.happened(CONNECTION_LOST, bench.now)
     bench.up()
     bench.conversation.heard()
     bench.now += 1
-    bench.conversation.happened(CUT, bench.now)
+    bench.conversation.happened(CONNECTION_LOST, bench.now)
     assert bench.conversation.next_at == bench.now
 
 
@@ -186,27 +186,27 @@ def test_the_conversation_gives_up_at_the_fifth_unreadable_message_in_a_row(benc
     for _ in range(TRIES_MOST):
         bench.up()
         done.append(bench.conversation.happened(UNREADABLE, bench.now))
-    assert done == [HANG_UP] * (TRIES_MOST - 1) + [GIVE_UP]
+    assert done == [CLOSE] * (TRIES_MOST - 1) + [GIVE_UP]
 
 
 def test_unreadable_bytes_before_a_later_welcome_do_not_end_the_conversation(bench: Bench) -> None:
     bench.up()
-    bench.conversation.happened(CUT, bench.now)
+    bench.conversation.happened(CONNECTION_LOST, bench.now)
     for _ in range(3 * TRIES_MOST):
         bench.open()
-        assert bench.conversation.happened(UNREADABLE, bench.now) is HANG_UP
+        assert bench.conversation.happened(UNREADABLE, bench.now) is CLOSE
 
 
 @pytest.mark.parametrize(
     ("was_up", "is_certain", "expected"),
-    [(False, False, (ENDED, END)), (True, True, (ENDED, END)), (True, False, (AWAY, HANG_UP))],
+    [(False, False, (ENDED, END)), (True, True, (ENDED, END)), (True, False, (DISCONNECTED, CLOSE))],
 )
 def test_after_the_first_welcome_only_a_certain_refusal_is_final(
     bench: Bench, was_up: bool, is_certain: bool, expected: tuple[State, Action]
 ) -> None:
     if was_up:
         bench.up()
-        bench.conversation.happened(CUT, bench.now)
+        bench.conversation.happened(CONNECTION_LOST, bench.now)
     bench.open()
     action = bench.conversation.refused(is_certain, bench.now)
     assert (bench.conversation.state, action) == expected
@@ -214,7 +214,7 @@ def test_after_the_first_welcome_only_a_certain_refusal_is_final(
 
 def test_pending_work_times_out_while_another_program_refuses(bench: Bench) -> None:
     bench.up()
-    bench.conversation.happened(CUT, bench.now)
+    bench.conversation.happened(CONNECTION_LOST, bench.now)
     ends_at = bench.now + 60
     while bench.now < ends_at:
         bench.wait(5, until=GREETING)
@@ -226,7 +226,7 @@ def test_a_readable_message_resets_the_count_of_unreadable_ones(bench: Bench) ->
     for _ in range(3 * TRIES_MOST):
         bench.up()
         bench.conversation.heard()
-        assert bench.conversation.happened(UNREADABLE, bench.now) is HANG_UP
+        assert bench.conversation.happened(UNREADABLE, bench.now) is CLOSE
 
 
 def test_leaving_without_a_scheduler_ends_at_once(bench: Bench) -> None:

@@ -49,7 +49,8 @@ def test_the_snapshot_of_a_busy_scheduler_has_its_tasks_and_peers() -> None:
     simulation.run()
     told = lines(simulation)
     assert told["tasks"] == (
-        "4 wait for a worker, 4 are at workers, 1 of these wait for nested tasks; 2 calls of 1 graphs wait for other calls"
+        "4 wait for a worker, 4 are at workers, 1 of these wait for nested tasks; "
+        "2 calls of 1 graphs wait for other calls"
     )
     assert told["workers"].startswith("3 in 1 cluster, 3 of them have tasks; most tasks: ")
     assert all(name in told["workers"] for name in names)

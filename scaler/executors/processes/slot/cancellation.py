@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from scaler.executors.answers import End
 from scaler.executors.processes.messages import InterruptProcessor, KillProcessor
-from scaler.executors.processes.slot.processor_states import DISTRUST, KILL, KILLED
+from scaler.executors.processes.slot.processor_states import DISTRUST, KILL, KILLED_STATES
 from scaler.executors.processes.slot.processors import Mail, Now, ProcessorRecord, Processors, Schedule
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.message import message
@@ -94,7 +94,7 @@ class Cancellation:
         else:
             stop = self.stops[processor.number] = _Stop(ends)
             self._schedule(INSIST_SECONDS, StopDue(processor.number))
-        if processor.state not in KILLED:
+        if processor.state not in KILLED_STATES:
             self._stop_all(processor, stop)
 
     def kill(self, processor: ProcessorRecord, reason: str) -> None:
@@ -114,7 +114,7 @@ class Cancellation:
     def _insist(self, due: StopDue) -> None:
         """Stop the runs again that have not ended yet."""
         processor, stop = self._processors.get(due.number), self.stops.get(due.number)
-        if processor is None or stop is None or processor.state in KILLED:
+        if processor is None or stop is None or processor.state in KILLED_STATES:
             return
         if not stop.ends:
             del self.stops[due.number]

@@ -12,24 +12,24 @@ from typing import NewType
 State = NewType("State", str)
 Event = NewType("Event", str)
 
-COMING = State("coming")  # its process is being started
+STARTING = State("starting")  # its process is being started
 IDLE = State("idle")  # holds no tasks, and not the slot
 RUNNING = State("running")  # holds the slot: it receives tasks and executes them
 BLOCKED = State("blocked")  # its task waits for other tasks and has given up the slot
-ASKING = State("asking")  # its blocked task can resume, and asks for the slot
-LOOSE = State("loose")  # executes a task without holding the slot; no tasks are sent until that task has ended
+RESUMABLE = State("resumable")  # its blocked task can resume, and waits for the slot
+UNSLOTTED = State("unslotted")  # executes a task without holding the slot; no tasks are sent until that task has ended
 DISMISSED = State("dismissed")  # it was asked to end, because it had no work or is to be replaced
-DOOMED = State("doomed")  # it was killed, because a task did not end; its earlier results still count
+KILLED = State("killed")  # it was killed, because a task did not end; its earlier results still count
 DISTRUSTED = State("distrusted")  # it was killed, because a result was wrong; its messages are ignored
-GONE = State("gone")
-FINAL = frozenset({GONE})
-KILLED = frozenset({DOOMED, DISTRUSTED})
+ENDED = State("ended")
+FINAL = frozenset({ENDED})
+KILLED_STATES = frozenset({KILLED, DISTRUSTED})
 
 READY = Event("ready")  # its process waits for work
-GET_SLOT = Event("get slot")  # it is next, or it asked, or its task resumes while the slot is free
+GET_SLOT = Event("get slot")  # it is next, or it requested the slot, or its task resumes while the slot is free
 LOSE_SLOT = Event("lose slot")  # another processor gets the slot, and it holds no tasks
 BLOCK = Event("block")  # its task waits for other tasks
-ASK = Event("ask")  # the tasks that its task waited for have ended
+REQUEST_SLOT = Event("request slot")  # the tasks that its task waited for have ended
 RESUME = Event("resume")  # without the slot: its task must end, was resumed by another of its threads, or has ended
 FINISH = Event("finish")  # it has returned the results of all tasks that it held
 DISMISS = Event("dismiss")
@@ -39,38 +39,38 @@ DISTRUST = Event("distrust")  # a result was not that of the task at its place
 DIE = Event("die")  # its process has ended
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
-    COMING: {READY: IDLE, DIE: GONE},
-    IDLE: {GET_SLOT: RUNNING, DISMISS: DISMISSED, DISTRUST: DISTRUSTED, DIE: GONE},
-    RUNNING: {FINISH: RUNNING, LOSE_SLOT: IDLE, BLOCK: BLOCKED, KILL: DOOMED, DISTRUST: DISTRUSTED, DIE: GONE},
+    STARTING: {READY: IDLE, DIE: ENDED},
+    IDLE: {GET_SLOT: RUNNING, DISMISS: DISMISSED, DISTRUST: DISTRUSTED, DIE: ENDED},
+    RUNNING: {FINISH: RUNNING, LOSE_SLOT: IDLE, BLOCK: BLOCKED, KILL: KILLED, DISTRUST: DISTRUSTED, DIE: ENDED},
     BLOCKED: {
         BLOCK: BLOCKED,
         GET_SLOT: RUNNING,
-        ASK: ASKING,
-        RESUME: LOOSE,
+        REQUEST_SLOT: RESUMABLE,
+        RESUME: UNSLOTTED,
         FINISH: IDLE,
-        KILL: DOOMED,
+        KILL: KILLED,
         DISTRUST: DISTRUSTED,
-        DIE: GONE,
+        DIE: ENDED,
     },
-    ASKING: {
+    RESUMABLE: {
         BLOCK: BLOCKED,
         GET_SLOT: RUNNING,
-        RESUME: LOOSE,
+        RESUME: UNSLOTTED,
         FINISH: IDLE,
-        KILL: DOOMED,
+        KILL: KILLED,
         DISTRUST: DISTRUSTED,
-        DIE: GONE,
+        DIE: ENDED,
     },
-    LOOSE: {BLOCK: BLOCKED, FINISH: IDLE, KILL: DOOMED, DISTRUST: DISTRUSTED, DIE: GONE},
-    DISMISSED: {STAY: IDLE, DISTRUST: DISTRUSTED, DIE: GONE},
-    DOOMED: {DISTRUST: DISTRUSTED, DIE: GONE},
-    DISTRUSTED: {DIE: GONE},
+    UNSLOTTED: {BLOCK: BLOCKED, FINISH: IDLE, KILL: KILLED, DISTRUST: DISTRUSTED, DIE: ENDED},
+    DISMISSED: {STAY: IDLE, DISTRUST: DISTRUSTED, DIE: ENDED},
+    KILLED: {DISTRUST: DISTRUSTED, DIE: ENDED},
+    DISTRUSTED: {DIE: ENDED},
 }
 
 IGNORED: frozenset[tuple[State, Event]] = frozenset(
     {
-        (ASKING, ASK),
-        (DOOMED, FINISH),
+        (RESUMABLE, REQUEST_SLOT),
+        (KILLED, FINISH),
         (DISTRUSTED, STAY),
     }
 )

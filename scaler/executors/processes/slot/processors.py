@@ -14,21 +14,21 @@ from typing import Any, TypeAlias
 
 from scaler.executors.messages import ProcessNow
 from scaler.executors.processes.slot.processor_states import (
-    ASK,
-    ASKING,
     BLOCK,
     BLOCKED,
-    COMING,
     DIE,
     DISTRUSTED,
-    DOOMED,
+    ENDED,
     GET_SLOT,
-    GONE,
-    LOOSE,
+    KILLED,
     LOSE_SLOT,
     READY,
+    REQUEST_SLOT,
+    RESUMABLE,
     RUNNING,
+    STARTING,
     TRANSITIONS,
+    UNSLOTTED,
     Event,
     IllegalProcessorTransitionError,
     State,
@@ -40,7 +40,7 @@ from scaler.processor.progress_page import ProgressPage
 from scaler.wire.messages.rows import calls_of
 from scaler.wire.messages.worker import RunTask
 
-_UNUSUAL = (BLOCKED, ASKING, LOOSE, DOOMED, DISTRUSTED)
+_UNUSUAL = (BLOCKED, RESUMABLE, UNSLOTTED, KILLED, DISTRUSTED)
 
 Mail: TypeAlias = dict[type, Callable[[Any], None]]
 """The messages to a slot that a part of it handles."""
@@ -192,7 +192,7 @@ class Processors:
         if number not in self._coming:
             raise IllegalProcessorTransitionError(f"processor {number} is ready and was not expected")
         self._coming.remove(number)
-        state = TRANSITIONS[COMING][READY]
+        state = TRANSITIONS[STARTING][READY]
         processor = ProcessorRecord(number, proxy, progress, is_extra, state, pid=pid)
         self._members[number] = processor
         self._by_state[state][number] = processor
@@ -216,9 +216,9 @@ class Processors:
         if following is None:
             return
         del self._by_state[before][processor.number]
-        if following is not GONE:
+        if following is not ENDED:
             self._by_state[following][processor.number] = processor
-        if following not in (BLOCKED, ASKING):
+        if following not in (BLOCKED, RESUMABLE):
             self._blocked.pop(processor.number, None)
         self._look_for_unusual()
         if before is RUNNING:
@@ -228,9 +228,9 @@ class Processors:
         processor.state = following
 
     def _look_for_unusual(self) -> None:
-        blocked, asking, loose, doomed, distrusted = self._unusual
-        self.has_blocked = bool(blocked or asking or loose)
-        self.is_usual = not (self.has_blocked or doomed or distrusted)
+        blocked, resumable, unslotted, killed, distrusted = self._unusual
+        self.has_blocked = bool(blocked or resumable or unslotted)
+        self.is_usual = not (self.has_blocked or killed or distrusted)
 
     def give_slot(self, processor: ProcessorRecord) -> None:
         """Give the slot to a processor. The processor that holds it now must have no tasks."""
@@ -245,12 +245,14 @@ class Processors:
 
     def ask(self, processor: ProcessorRecord) -> None:
         """Record that the blocked task of a processor could resume."""
-        self.apply(processor, ASK)
+        self.apply(processor, REQUEST_SLOT)
 
     def next_to_resume(self) -> ProcessorRecord:
-        """Return the asking processor whose task has the greatest priority; of several, the one that asked first."""
+        """Return the resumable processor whose task has the greatest priority; of several, the first that requested the
+        slot.
+        """
         blocked = self._blocked
-        return max(self._by_state[ASKING].values(), key=lambda processor: blocked[processor.number].priority)
+        return max(self._by_state[RESUMABLE].values(), key=lambda processor: blocked[processor.number].priority)
 
     def now(self, worker: int, now: float) -> Iterator[ProcessNow]:
         """Yield what each processor executes."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from scaler.executors.processes.slot.processor_states import ASKING, BLOCKED, KILLED
+from scaler.executors.processes.slot.processor_states import BLOCKED, KILLED_STATES, RESUMABLE
 from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors, Schedule
 from scaler.kit import Timer
 from scaler.message import message
@@ -34,7 +34,7 @@ TOGETHER_SECONDS = 0.035
 SETTLE_SECONDS = 0.003
 """How long the processor has to notice that tasks are withheld. It takes a few memory writes, so this is ample."""
 
-_NOT_WATCHED = (BLOCKED, ASKING, *KILLED)
+_NOT_WATCHED = (BLOCKED, RESUMABLE, *KILLED_STATES)
 
 
 @message
@@ -141,7 +141,7 @@ class Recall:
         it keeps all of them, and answers for each.
         """
         processor = self._processors.get(due.number)
-        if processor is None or processor.state in KILLED:
+        if processor is None or processor.state in KILLED_STATES:
             return
         held, results_seen = processor.held, processor.results_seen
         if processor.progress.executing != due.executing or due.executing <= results_seen:

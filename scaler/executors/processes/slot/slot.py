@@ -55,7 +55,7 @@ from scaler.executors.processes.messages import (
 )
 from scaler.executors.processes.slot.cancellation import STOPPED, Cancellation, StopDue
 from scaler.executors.processes.slot.prefetch import HELD_TASKS, HELD_US, TOGETHER_US, Prefetch
-from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
+from scaler.executors.processes.slot.processor_states import DISTRUSTED, KILLED
 from scaler.executors.processes.slot.processors import Held, Mail, ProcessorRecord, Processors
 from scaler.executors.processes.slot.recall import Recall, RecallDue, StuckCheck
 from scaler.executors.processes.slot.reserve import EndCheck, Reserve, SpareCheck
@@ -329,7 +329,7 @@ class Slot(Actor):
         self._split(processor)
         ends = self._cancellation.ends(processor) or {}
         # A processor that was killed because a task did not end may execute another task by now, which is not to blame.
-        to_blame = down.executing if down.is_to_blame and processor.state is not DOOMED else 0
+        to_blame = down.executing if down.is_to_blame and processor.state is not KILLED else 0
         is_distrusted = processor.state is DISTRUSTED
         started = down.executing or (ALL if is_distrusted else 0)
         reason = f"was killed: {self._cancellation.why_killed(processor)}" if is_distrusted else down.reason

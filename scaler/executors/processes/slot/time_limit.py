@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from scaler.executors.answers import End
-from scaler.executors.processes.slot.processor_states import KILLED
+from scaler.executors.processes.slot.processor_states import KILLED_STATES
 from scaler.executors.processes.slot.processors import Mail, Now, ProcessorRecord, Processors, Schedule
 from scaler.executors.task_queue import RunKey, run_of
 from scaler.message import message
@@ -84,7 +84,7 @@ class TimeLimit:
             return  # it was checked, or a later check is scheduled
         del self._due_at[due.number]
         processor = self._processors.get(due.number)
-        if processor is None or not processor.held or processor.state in KILLED:
+        if processor is None or not processor.held or processor.state in KILLED_STATES:
             return
         executing = processor.progress.executing
         ran_seconds = processor.progress.ran_seconds(executing, self._now())

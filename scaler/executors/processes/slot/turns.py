@@ -4,13 +4,13 @@ Used by the slot; sends to the processors, and reports blocked runs. A worker ru
 waits for other tasks, another processor gets the slot, and the scheduler may send more tasks. When the task can resume,
 it asks, and waits until the slot is free.
 
-    running --block--> blocked --ask--> asking --get slot--> running
-                          +--resume without the slot--> loose --finish--> idle
+    running --block--> blocked --request slot--> resumable --get slot--> running
+                          +--resume without the slot--> unslotted --finish--> idle
 
-Asking tasks resume one after the other, the greatest priority first, before all tasks in the queue. `loose`: runs
-without holding the slot (cancelled, or resumed from another thread). No tasks are sent until it ends.
+Resumable tasks resume one after the other, the greatest priority first, before all tasks in the queue. `unslotted`:
+runs without holding the slot (cancelled, or resumed from another thread). No tasks are sent until it ends.
 
-It sends no tasks while a loose processor runs, or a killed one may still run.
+It sends no tasks while an unslotted processor runs, or a killed one may still run.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from scaler.executors.processes.messages import (
 )
 from scaler.executors.processes.slot.cancellation import Cancellation
 from scaler.executors.processes.slot.processor_states import (
-    ASKING,
     BLOCKED,
     DISTRUSTED,
-    DOOMED,
     FINISH,
     IDLE,
     KILLED,
-    LOOSE,
+    KILLED_STATES,
+    RESUMABLE,
     RESUME,
+    UNSLOTTED,
 )
 from scaler.executors.processes.slot.processors import Mail, ProcessorRecord, Processors
 from scaler.executors.processes.slot.recall import Recall
@@ -89,9 +89,9 @@ class SlotTurns:
         self._cancellation = cancellation
         self._recall = recall
         self._suspension = suspension
-        self._asking = processors.in_state(ASKING)
+        self._resumable = processors.in_state(RESUMABLE)
         self._idle = processors.in_state(IDLE)
-        self._obstacles = processors.in_state(LOOSE), processors.in_state(DOOMED), processors.in_state(DISTRUSTED)
+        self._obstacles = processors.in_state(UNSLOTTED), processors.in_state(KILLED), processors.in_state(DISTRUSTED)
         """processors that run, or may run, besides the one that holds the slot"""
         self._blocked = processors.in_state(BLOCKED)
         self._deep = DEEP
@@ -107,10 +107,10 @@ class SlotTurns:
         active = self._processors.active
         if active is not None and self._processors.is_usual:
             return active
-        loose, doomed, distrusted = self._obstacles
-        if loose or doomed or distrusted or (self._asking and active is not None and active.held):
+        unslotted, killed, distrusted = self._obstacles
+        if unslotted or killed or distrusted or (self._resumable and active is not None and active.held):
             return None
-        if self._asking:
+        if self._resumable:
             self._permit(self._processors.next_to_resume())
             return None
         if active is None:
@@ -122,8 +122,8 @@ class SlotTurns:
         return active
 
     def let_end(self, processor: ProcessorRecord) -> None:
-        """Let an asking task of this processor resume at once, without the slot, because runs of it must end."""
-        if processor.state is ASKING:
+        """Let a resumable task of this processor resume at once, without the slot, because runs of it must end."""
+        if processor.state is RESUMABLE:
             self._resume_loose(processor)
 
     def results_received(self, processor: ProcessorRecord) -> None:
@@ -132,7 +132,7 @@ class SlotTurns:
         if not processor.held:
             self._processors.apply(processor, FINISH)
             self._reserve.watch()
-        elif processor.state in (BLOCKED, ASKING):
+        elif processor.state in (BLOCKED, RESUMABLE):
             self._processors.apply(processor, RESUME)
             self._recall.watch(processor)
 
@@ -140,7 +140,7 @@ class SlotTurns:
         """Free the slot of a task that waits for other tasks."""
         processor = self._processors.get(blocks.number)
         task = processor.executed_task(blocks.task) if processor is not None else None
-        if processor is None or task is None or processor.state in KILLED:
+        if processor is None or task is None or processor.state in KILLED_STATES:
             return
         self._processors.block(processor, task)
         # The process of a task that must end is not stopped.
@@ -152,7 +152,7 @@ class SlotTurns:
             withhold(processor, blocks.task)
         processor.held_us = inf
         self._reserve.fill()
-        count = len(self._blocked) + len(self._asking)
+        count = len(self._blocked) + len(self._resumable)
         if count > self._most:
             self._end(processor, {run_of(task): End(TaskStatus.INTERNAL_ERROR, TOO_DEEP % self._most)})
         elif count >= self._deep:
@@ -175,7 +175,7 @@ class SlotTurns:
             self._processors.ask(processor)
 
     def _unblock(self, unblocks: ProcessorUnblocked) -> None:
-        """Record that a task has resumed without asking."""
+        """Record that a task has resumed without a request."""
         processor = self._waiting_one(unblocks)
         if processor is None:
             return

@@ -10,7 +10,7 @@ from scaler.executors.answers import End
 from scaler.executors.messages import CachedObject, ObjectFound
 from scaler.executors.processes.messages import InterruptProcessor, KillProcessor
 from scaler.executors.processes.slot.cancellation import GRACE_SECONDS, INSIST_SECONDS, STOPPED, Cancellation
-from scaler.executors.processes.slot.processor_states import DISTRUSTED, DOOMED
+from scaler.executors.processes.slot.processor_states import DISTRUSTED, KILLED
 from scaler.executors.processes.slot.processors import ProcessorRecord
 from scaler.executors.processes.slot.recall import SETTLE_SECONDS
 from scaler.executors.task_queue import run_of
@@ -267,7 +267,7 @@ def test_each_task_that_resists_has_its_own_grace_period() -> None:
     assert bench.take(KillProcessor) == []
     bench.pass_seconds(GRACE_SECONDS * 0.2)
     (kill,) = bench.take(KillProcessor)
-    assert (processor.state, bench.cancellation.why_killed(processor)) == (DOOMED, kill.reason)
+    assert (processor.state, bench.cancellation.why_killed(processor)) == (KILLED, kill.reason)
     assert bench.cancellation.ends(processor) == {run_of(processor.tasks()[0]): CANCELED}
     bench.pass_seconds(2 * INSIST_SECONDS)
     assert bench.timers == []

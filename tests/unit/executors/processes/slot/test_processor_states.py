@@ -5,28 +5,28 @@ from __future__ import annotations
 import pytest
 
 from scaler.executors.processes.slot.processor_states import (
-    ASK,
-    ASKING,
     BLOCK,
     BLOCKED,
-    COMING,
     DIE,
     DISMISS,
     DISTRUST,
     DISTRUSTED,
-    DOOMED,
+    ENDED,
     FINAL,
     GET_SLOT,
-    GONE,
     IDLE,
     IGNORED,
     KILL,
     KILLED,
-    LOOSE,
+    KILLED_STATES,
     READY,
+    REQUEST_SLOT,
+    RESUMABLE,
     RESUME,
     RUNNING,
+    STARTING,
     TRANSITIONS,
+    UNSLOTTED,
     Event,
     IllegalProcessorTransitionError,
     State,
@@ -35,22 +35,22 @@ from scaler.executors.processes.slot.processor_states import (
 
 
 def test_states_of_a_processor_without_blocked_tasks() -> None:
-    state = COMING
-    for event, following in ((READY, IDLE), (GET_SLOT, RUNNING), (DIE, GONE)):
+    state = STARTING
+    for event, following in ((READY, IDLE), (GET_SLOT, RUNNING), (DIE, ENDED)):
         assert next_state(state, event) == following
         state = following
 
 
 def test_a_blocked_processor_resumes_with_or_without_permission() -> None:
     assert next_state(RUNNING, BLOCK) == BLOCKED
-    assert next_state(BLOCKED, ASK) == ASKING
-    assert next_state(ASKING, GET_SLOT) == RUNNING
-    assert next_state(BLOCKED, RESUME) == LOOSE
-    assert next_state(LOOSE, BLOCK) == BLOCKED
+    assert next_state(BLOCKED, REQUEST_SLOT) == RESUMABLE
+    assert next_state(RESUMABLE, GET_SLOT) == RUNNING
+    assert next_state(BLOCKED, RESUME) == UNSLOTTED
+    assert next_state(UNSLOTTED, BLOCK) == BLOCKED
 
 
 @pytest.mark.parametrize(
-    ("state", "event"), [(IDLE, BLOCK), (RUNNING, DISMISS), (RUNNING, ASK), (DOOMED, GET_SLOT), (GONE, DIE)]
+    ("state", "event"), [(IDLE, BLOCK), (RUNNING, DISMISS), (RUNNING, REQUEST_SLOT), (KILLED, GET_SLOT), (ENDED, DIE)]
 )
 def test_an_illegal_event_raises(state: State, event: Event) -> None:
     with pytest.raises(IllegalProcessorTransitionError, match=f"a processor that is {state} cannot {event}"):
@@ -65,12 +65,12 @@ def test_legal_late_events_are_ignored() -> None:
 
 def test_a_processor_may_die_in_each_state_and_be_distrusted_once() -> None:
     for state, row in TRANSITIONS.items():
-        assert row[DIE] == GONE
-        assert (row.get(DISTRUST) == DISTRUSTED) is (state not in (COMING, DISTRUSTED))
+        assert row[DIE] == ENDED
+        assert (row.get(DISTRUST) == DISTRUSTED) is (state not in (STARTING, DISTRUSTED))
 
 
 def test_a_killed_processor_never_gets_tasks_again() -> None:
-    assert {DOOMED, DISTRUSTED} == KILLED
-    for state in KILLED:
-        assert set(TRANSITIONS[state].values()) <= KILLED | FINAL
-    assert {state for state, row in TRANSITIONS.items() if KILL in row} == {RUNNING, BLOCKED, ASKING, LOOSE}
+    assert {KILLED, DISTRUSTED} == KILLED_STATES
+    for state in KILLED_STATES:
+        assert set(TRANSITIONS[state].values()) <= KILLED_STATES | FINAL
+    assert {state for state, row in TRANSITIONS.items() if KILL in row} == {RUNNING, BLOCKED, RESUMABLE, UNSLOTTED}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from scaler.executors.processes.slot.processor_states import (
-    ASKING,
     BLOCKED,
     DISMISS,
     FINISH,
     IDLE,
     KILL,
-    LOOSE,
+    RESUMABLE,
     RESUME,
     RUNNING,
+    UNSLOTTED,
     IllegalProcessorTransitionError,
 )
 from tests.support.pages import new_page
@@ -52,7 +52,7 @@ def test_a_blocked_task_is_known_until_it_resumes(bench: RoomBench) -> None:
     for event in (bench.processors.ask, lambda processor: bench.processors.apply(processor, RESUME)):
         assert bench.processors.blocked_task(processor) is task
         event(processor)
-    assert (processor.state, bench.processors.blocked_task(processor)) == (LOOSE, None)
+    assert (processor.state, bench.processors.blocked_task(processor)) == (UNSLOTTED, None)
     assert bench.processors.has_blocked
     finish(processor)
     bench.processors.apply(processor, FINISH)
@@ -67,7 +67,7 @@ def test_dead_processors_are_in_no_state(bench: RoomBench) -> None:
         bench.processors.leave(processor)
         assert bench.processors.get(processor.number) is None
     assert bench.processors.active is None
-    assert [bench.processors.in_state(state) for state in (IDLE, RUNNING, BLOCKED, ASKING)] == [{}, {}, {}, {}]
+    assert [bench.processors.in_state(state) for state in (IDLE, RUNNING, BLOCKED, RESUMABLE)] == [{}, {}, {}, {}]
     assert list(bench.processors) == []
     audit_processors(bench.processors)
 
@@ -95,7 +95,7 @@ def test_the_audit_finds_inconsistent_processors(bench: RoomBench, fault: str) -
     blocked, idle = bench.blocked(), bench.idle()
     audit_processors(bench.processors)
     if fault == "two places":
-        bench.processors.in_state(LOOSE)[idle.number] = idle
+        bench.processors.in_state(UNSLOTTED)[idle.number] = idle
     elif fault == "wrong state":
         idle.state = RUNNING
     elif fault == "idle with a task":

@@ -18,7 +18,7 @@ from scaler.executors.processes.messages import (
 )
 from scaler.executors.processes.slot import turns
 from scaler.executors.processes.slot.cancellation import Cancellation
-from scaler.executors.processes.slot.processor_states import ASKING, BLOCKED, IDLE, KILL, LOOSE, RUNNING
+from scaler.executors.processes.slot.processor_states import BLOCKED, IDLE, KILL, RESUMABLE, RUNNING, UNSLOTTED
 from scaler.executors.processes.slot.processors import ProcessorRecord
 from scaler.executors.processes.slot.recall import SETTLE_SECONDS, STUCK_SECONDS, Recall
 from scaler.executors.processes.slot.reserve import READY_AHEAD, Reserve
@@ -289,7 +289,7 @@ def test_a_task_that_requests_to_resume_waits_until_the_slot_is_free() -> None:
     bench.block(parent)
     child = bench.running(tasks=1)
     bench.ask(parent)
-    assert (bench.turns.next(), parent.state) == (None, ASKING)
+    assert (bench.turns.next(), parent.state) == (None, RESUMABLE)
     bench.end(child)
     assert (bench.turns.next(), parent.state, child.state) == (None, RUNNING, IDLE)
     assert bench.resumed() == [parent.number]
@@ -307,9 +307,9 @@ def test_a_cancelled_task_does_not_wait_for_the_slot() -> None:
     for processor in (first, second):
         bench.cancellation.stop(processor, {run_of(processor.tasks()[0]): End(TaskStatus.CANCELED)})
         bench.turns.let_end(processor)
-    assert (first.state, second.state) == (LOOSE, BLOCKED)
+    assert (first.state, second.state) == (UNSLOTTED, BLOCKED)
     bench.ask(second)
-    assert (second.state, bench.resumed()) == (LOOSE, [first.number, second.number])
+    assert (second.state, bench.resumed()) == (UNSLOTTED, [first.number, second.number])
     assert bench.told(Batch[RunUnblocked]) == []  # their ends are reported next
 
 
@@ -320,7 +320,7 @@ def test_no_task_is_sent_while_a_loose_or_killed_processor_runs() -> None:
     child = bench.running(tasks=1)
     bench.receive(ProcessorUnblocked(parent.number, 1))
     bench.end(child)
-    assert (parent.state, bench.turns.next()) == (LOOSE, None)
+    assert (parent.state, bench.turns.next()) == (UNSLOTTED, None)
     bench.processors.apply(parent, KILL)
     assert bench.turns.next() is None
     bench.processors.leave(parent)
@@ -342,7 +342,7 @@ def test_a_processor_whose_blocked_task_has_ended_is_loose_while_it_holds_more_t
     bench.block(parent, is_stuck=False)
     assert parent.state == BLOCKED
     bench.end(parent)
-    assert (parent.state, bench.turns.next()) == (LOOSE, None)
+    assert (parent.state, bench.turns.next()) == (UNSLOTTED, None)
     bench.end(parent)
     assert parent.state == IDLE
 

@@ -57,28 +57,29 @@ sizes, too.
 
 ## Scheduler
 
-`scaler_scheduler`, `Scheduler`, and the first half of `SchedulerClusterCombo`, where `io_threads` is called
-`scheduler_io_threads`. In the file: `[scheduler]`.
+These settings apply to `scaler_scheduler`, to `Scheduler`, and to the scheduler of a `SchedulerClusterCombo`, which calls
+`io_threads` `scheduler_io_threads`. Their section in the file is `[scheduler]`.
 
 {scheduler}
 
 ## Cluster
 
-`scaler_cluster`, also called `scaler_worker`, `Cluster`, and the other half of `SchedulerClusterCombo`, where
-`io_threads` is called `worker_io_threads` and workers have no names. So it is in `Client` and `AsyncClient` without an
-address: `Client(preload=["pandas"], capabilities={{"gpu": 1}})`. In the file: `[cluster]`.
+These settings apply to `scaler_cluster` (also called `scaler_worker`) and to `Cluster`. They also apply to the cluster of a
+`SchedulerClusterCombo`, and to the local cluster of a `Client` or `AsyncClient` without an address, as in
+`Client(preload=["pandas"], capabilities={{"gpu": 1}})`. Both call `io_threads` `worker_io_threads`, and their workers have no
+names. Their section in the file is `[cluster]`.
 
 {cluster}
 
 ## Client
 
-`Client`. In the file: `[client]`.
+These settings apply to `Client` and `AsyncClient`. Their section in the file is `[client]`.
 
 {client}
 
 ## Page
 
-`scaler_ui`. In the file: `[ui]`.
+These settings apply to `scaler_ui`. Their section in the file is `[ui]`.
 
 {ui}
 

@@ -92,7 +92,7 @@ class KeyFile:
         if values["role"] not in ROLES:
             raise ConfigError("its role is unknown")
         if not isinstance(values["name"], str):
-            raise ConfigError("its name is not a text")
+            raise ConfigError("its name is not a string")
         check_name(values["name"])
         addresses, servers = tuple(values["addresses"]), tuple(values["servers"])
         for address in addresses:

@@ -103,7 +103,7 @@ class Dispatcher:
             ActorStoppedError: if the address has ended, or has an actor.
         """
         if ref._actor is not None or ref.is_stopped():
-            raise ActorStoppedError(f"{ref} is not waiting for an actor")
+            raise ActorStoppedError(f"{ref} has an actor, or has ended")
         ref._actor = actor
         ref._handlers = actor.handlers
         actor._actor_ref = ref

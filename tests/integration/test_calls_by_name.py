@@ -74,7 +74,7 @@ def test_calls_fail_as_tasks_do(client: Client) -> None:
     failed = client.call("fail")
     with pytest.raises(LookupError, match="not there"):
         failed.result(WAIT_SECONDS)
-    with pytest.raises(RerunError, match="task fail calls the function 'fail' by its name: only the workers have it"):
+    with pytest.raises(RerunError, match="task fail cannot run here: it calls the function 'fail' by name"):
         failed.rerun()
     with pytest.raises(SerializeObjectError, match="set"):
         client.call("no_json").result(WAIT_SECONDS)

@@ -94,8 +94,8 @@ class FailedCall:
         """
         if self.function[0] == NAMED:
             raise RerunError(
-                f"{self.label} calls the function {bytes(self.function[1]).decode('utf-8', 'replace')!r} by its "
-                "name: only the workers have it"
+                f"{self.label} cannot run here: it calls the function "
+                f"{bytes(self.function[1]).decode('utf-8', 'replace')!r} by name, and only the workers have it"
             )
         serializer, function = self._read_function()
         positional, keywords = read_arguments(

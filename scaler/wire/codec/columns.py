@@ -184,7 +184,7 @@ def _rows_column(rows: FixedRows) -> ColumnCodec:
     def check(values: list[bytes]) -> list[bytes]:
         for n_bytes in set(map(len, values)):
             if n_bytes % rows.size or n_bytes > rows.most * rows.size:
-                raise ProtocolError(f"{n_bytes} bytes instead of at most {rows.most} rows of {rows.size} bytes")
+                raise ProtocolError(f"a column has {n_bytes} bytes, not at most {rows.most} rows of {rows.size} bytes")
         return values
 
     return ColumnCodec(b"", check, lambda reader, count: check(_read_list(reader, count)))

@@ -314,7 +314,7 @@ class Pipe:
         if number <= self.heard:
             return []
         if number != self.heard + 1:
-            raise ProtocolError(f"message {number} arrived after message {self.heard}")
+            raise ProtocolError(f"message {number} arrived, and message {self.heard + 1} was expected")
         batches = decode(self._incoming, header, frames)
         self.heard = number
         self._unanswered_bytes += len(header) + size_of(frames) if frames else len(header)

@@ -30,7 +30,7 @@ class PageRequest:
         """
         number, page, arguments = message.get("wish"), message.get("page"), message.get("args", {})
         if not isinstance(number, int) or not isinstance(page, str) or not isinstance(arguments, dict):
-            raise PageRequestError("a request has a number, a page and arguments")
+            raise PageRequestError("a request must have a number, a page and arguments")
         return cls(number, page, arguments)
 
     def text(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Adoption: a task finds its run at an agent that has another scheduler, or another session, behind it.
+"""Adoption: messages that match a task to the run of it that an agent has kept from another scheduler or session.
 
 agent session --RunsHeld--> Adoption <--FindRun-- task, <--NodesWait-- graph, <--FindRuns-- client session, job
 worker proxy --RunsLost-->     |
@@ -19,8 +19,11 @@ from scaler.wire.messages.client import Task
 
 @message
 class RunsHeld:
-    """agent session -> adoption: a new agent holds these runs: owner, task, worker, attempt. `agents`: the number of
-    agents of its last scheduler, or 0.
+    """agent session -> adoption: a new agent holds these runs.
+
+    Attributes:
+        runs: the owner, task, worker and attempt of each run.
+        agents: the number of agents of the last scheduler of this agent; 0 if there was no other scheduler.
     """
 
     runs: Sequence[tuple[int, TaskId, ActorRef, int]]
@@ -29,15 +32,17 @@ class RunsHeld:
 
 @message
 class RunsLost:
-    """worker proxy -> adoption: these tasks have lost their runs with an agent, which may return with them."""
+    """worker proxy -> adoption: the runs of these tasks are lost with an agent. The agent may return and still have
+    these runs.
+    """
 
     runs: Sequence[tuple[int, TaskId, ActorRef]]
 
 
 @message
 class FindRun:
-    """task -> adoption: report whether an agent holds a run of this task, which another scheduler had. `patient`: it
-    may have been started, and must not be started again.
+    """task -> adoption: report whether an agent holds a run of this task, which another scheduler had. `patient`:
+    whether the task may have been started, and must not be started again.
     """
 
     owner: int
@@ -48,8 +53,8 @@ class FindRun:
 
 @message
 class NodesWait:
-    """graph -> adoption: hold the runs of these nodes, which wait for inputs, until the graph ends. Without nodes: the
-    graph has ended.
+    """graph -> adoption: hold the runs of these nodes, which wait for inputs, until the graph ends. A message without
+    nodes reports the end of the graph.
     """
 
     graph: ActorRef
@@ -59,8 +64,13 @@ class NodesWait:
 
 @message
 class FindRuns:
-    """client session or job -> adoption: report runs at agents of these tasks, or of tasks with a prefix, which wait
-    for room in the quota of their owner. Each run is reported to one asker.
+    """client session or job -> adoption: report which of these tasks have runs at agents. The tasks wait for the quota
+    of their owner. Each run is reported to only one actor.
+
+    Attributes:
+        asker: the actor that receives the reply.
+        task_ids: the tasks; empty if `prefix` names them.
+        prefix: the first bytes of the ids of the tasks.
     """
 
     owner: int
@@ -105,8 +115,9 @@ class RunAdopted:
 
 @message
 class NotHeld:
-    """adoption or worker proxy -> task: no known agent has a run of the task. To client sessions and jobs: no agent has
-    runs of their tasks that were not reported.
+    """adoption or worker proxy -> task: no known agent has a run of the task.
+
+    adoption -> client session or job: agents have no further runs of the requested tasks.
     """
 
 
@@ -117,4 +128,4 @@ class AgentsReturned:
 
 @message
 class CheckHeld:
-    """adoption -> itself, by timer: answer requests that have waited long enough."""
+    """adoption -> itself, by timer: answer the requests whose waiting time is over."""

@@ -21,7 +21,7 @@ class RequestJob:
     owner: str
     """the owner of the jobs that the client may see"""
     program: str = ""
-    """the client's name for itself, for display"""
+    """how the client names itself, for display"""
     door: str = ""
     """how the owner connected, see `JobTerms.door`"""
 
@@ -40,10 +40,12 @@ class ReaderLeft:
 
 @message
 class OrderDone:
-    """job writer -> job keeper, job or job reader: an order has run, and its changes are on disk, or it has failed."""
+    """job writer -> job keeper, job or job reader: an order has ended: its changes are on disk, or the order has
+    failed.
+    """
 
     then: Callable[[Any, BaseException | None], None]
-    """called with the return value or the exception of the order"""
+    """the function to call with the return value and the exception of the order"""
     value: Any
     error: BaseException | None
 
@@ -55,7 +57,7 @@ class ContinueJob:
 
 @message
 class JobDue:
-    """job or job reader -> itself, by timer: call `then`."""
+    """job or job reader -> itself, by timer: call `then`, because its time has come."""
 
     then: Callable[[], None]
 

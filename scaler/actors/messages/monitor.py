@@ -1,4 +1,4 @@
-"""Monitor: messages between the monitor and other actors, and from its edge to it."""
+"""Monitor: messages between the monitor and other actors, and from the edge to the monitor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SubscriptionsChanged:
     """edge -> monitor: viewers have subscribed to topics, or the last viewer of a topic has left."""
 
     is_new: bool
-    """whether a viewer has subscribed"""
+    """whether a viewer has subscribed; False: the last viewer of a topic has left"""
 
 
 @message
@@ -34,7 +34,9 @@ class Tick:
 
 @message
 class WatchAgent:
-    """monitor -> agent session: have the agent report in this interval, to `watcher`; 0 ends the reports."""
+    """monitor -> agent session: have the agent send reports to `watcher` at this interval; an interval of 0 ends the
+    reports.
+    """
 
     interval_ms: int
     parts: int
@@ -69,7 +71,7 @@ class GraphSeen(NamedTuple):
 
 
 class NodeSeen(NamedTuple):
-    """A node of a graph."""
+    """The state of a graph's node, for viewers."""
 
     position: int
     task_id: TaskId
@@ -80,12 +82,12 @@ class NodeSeen(NamedTuple):
 
 @message
 class ReportTask:
-    """client session -> task: report your state to the listener of events, because a viewer asked for it."""
+    """client session -> task: report your state to the listener of events, because a viewer watches the task."""
 
 
 @message
 class GraphEndedFor:
-    """graph -> monitor: the final counts of a graph, and its nodes if they are not too many."""
+    """graph -> monitor: the final counts of a graph, and its nodes unless the graph has too many."""
 
     seen: GraphSeen
     nodes: list[NodeSeen]
@@ -102,34 +104,36 @@ class WatchedNode(NamedTuple):
 
 @dataclass
 class Backlog:
-    """Counts of the tasks that no worker has, filled in by the balancer, sessions and graphs."""
+    """Counts of the tasks that have not ended, filled in by the balancer, sessions and graphs."""
 
     waiting: int = 0
     running: int = 0
     workers: int = 0
     accounts: dict[int, int] = field(default_factory=dict)
-    """waiting tasks by account; empty unless clients take turns"""
+    """the number of waiting tasks by account; empty unless clients take turns"""
     groups: list[ResourceGroup] = field(default_factory=list)
-    """waiting tasks by resources that they request"""
+    """the open tasks, grouped by the resources that they request"""
     open: Counter[ClientId] = field(default_factory=Counter)
-    """open tasks, by client"""
+    """the number of open tasks by client"""
     inputs: int = 0
-    """nodes of graphs that wait for results of other nodes"""
+    """the number of graph nodes that wait for results of other nodes"""
     wants_graphs: bool = False
     wants_nodes_of: frozenset[bytes] = frozenset()
-    """short ids of graphs"""
+    """short ids of the graphs whose nodes are requested"""
     graphs: list[GraphSeen] = field(default_factory=list)
     nodes: dict[bytes, list[NodeSeen]] = field(default_factory=dict)
-    """nodes of the graphs in `wants_nodes_of`, by short id"""
+    """the nodes of the graphs in `wants_nodes_of`, by short id of the graph"""
     wants_tasks: frozenset[bytes] = frozenset()
-    """short ids of tasks that the monitor does not know"""
+    """short ids of watched tasks that the monitor does not know"""
     asked_nodes: dict[bytes, WatchedNode] = field(default_factory=dict)
-    """the tasks in `wants_tasks` that are nodes of graphs and not tasks yet"""
+    """the graph nodes in `wants_tasks` that have not become tasks, by short id"""
 
 
 @message
 class ReportBacklog:
-    """monitor -> balancer, in the urgent lane: add the waiting tasks. `functions`: count their functions, too."""
+    """monitor -> balancer, in the urgent lane: add the waiting tasks to `backlog`. `functions`: whether to count the
+    tasks by function too.
+    """
 
     backlog: Backlog
     functions: bool
@@ -137,16 +141,16 @@ class ReportBacklog:
 
 @message
 class ReportOpen:
-    """monitor -> client sessions -> graphs, in the urgent lane: add your open tasks."""
+    """monitor -> client sessions -> graphs, in the urgent lane: add your open tasks to `backlog`."""
 
     backlog: Backlog
 
 
 @message
 class PublishDue:
-    """monitor -> itself: all parts have answered; publish."""
+    """monitor -> itself: all actors have reported their counts; publish the topics."""
 
     topics: tuple[str, ...]
     backlog: Backlog
     is_first: bool
-    """a viewer has just subscribed: publish the whole state, not only its changes"""
+    """whether a viewer has just subscribed, so the whole state is published and not only its changes"""

@@ -13,9 +13,13 @@ from scaler.wire.messages.common import ObjectPart
 
 @message
 class StoreObject:
-    """client session or graph -> object store: store this object. `held`: until its client deletes it, else while tasks
-    use it. What a graph stores has no owner. `is_function`: the id is the hash of the content, so it may be stored
-    repeatedly, and hosts retain copies.
+    """client session, graph or job -> object store: store this object.
+
+    Attributes:
+        owner: the client that stores the object; None for an object that a graph stores.
+        held: whether the object is kept until its owner deletes it; if not, it is kept while tasks use it.
+        is_function: whether the object is a function. Its id is the hash of its content, so it may be stored
+            repeatedly.
     """
 
     object_id: ObjectId
@@ -25,15 +29,15 @@ class StoreObject:
     held: bool
     is_function: bool = False
     location: bytes = b""
-    """where the client keeps the bytes, if there are no frames"""
+    """the place where the client keeps the bytes; empty if they are in `frames`"""
     source: ActorRef | None = None
-    """the session of its owner, which requests the bytes from the client and reports their loss to it"""
+    """the session or job to notify if the object is lost; a session also requests the bytes from the client"""
     payer: Owner | None = None
-    """the owner whose quota it counts against; None: no quota"""
+    """the owner whose quota the object counts against; None: no quota"""
     function_id: ObjectId | None = None
-    """the function of a result. A result is never refused, since it exists already"""
+    """the function that computed this result, which is never refused; None if the object is not a result"""
     graph_client: ClientId | None = None
-    """the client of the graph that stores a result"""
+    """the client of the graph that stores the object; None if no graph stores it"""
 
     @property
     def supplier(self) -> ClientId | None:
@@ -50,8 +54,8 @@ class SupplyObject:
 
 @message
 class ObjectCame:
-    """agent session -> object store: the agent has sent this object, or does not have it. `stays`: the store keeps the
-    frames, because the agent leaves soon.
+    """agent session -> object store: the agent has sent this object, or does not have it. `stays`: whether the store
+    keeps the frames, because the agent leaves soon.
     """
 
     object_id: ObjectId
@@ -64,8 +68,8 @@ class ObjectCame:
 
 @message
 class RequestPart:
-    """object store -> agent session: request the part at `offset` of a value from the agent. `location`: of the result;
-    empty for a copy.
+    """object store -> agent session: request the part at `offset` of a value from the agent. `location`: where the
+    agent keeps the value, if it is a result; empty for a copy.
     """
 
     object_id: ObjectId
@@ -83,7 +87,7 @@ class PartCame:
 
 @message
 class HostHasAll:
-    """object store -> itself: a value has been sent completely to this host."""
+    """object store -> itself: all bytes of a value have been sent to this host."""
 
     object_id: ObjectId
     host: ActorRef
@@ -98,7 +102,9 @@ class HostIsBack:
 
 @message
 class ObjectLost:
-    """object store -> client session, or graphs that need it: an object was lost with the host that `reason` names."""
+    """object store -> client session or graph: an object was lost with its host. `reason`: a sentence that names the
+    host.
+    """
 
     object_id: ObjectId
     reason: str
@@ -121,7 +127,9 @@ class DeleteObject:
 
 @message
 class UseObjects:
-    """task or graph -> object store: keep these objects until `ReleaseObjects`. `graph`: is notified of losses."""
+    """task or graph -> object store: keep these objects until `ReleaseObjects`. `graph`: the graph to notify if one of
+    the objects is lost.
+    """
 
     object_ids: bytes
     graph: ActorRef | None = None
@@ -129,7 +137,9 @@ class UseObjects:
 
 @message
 class CountArguments:
-    """task or graph -> object store: add the bytes of a call's arguments; a negative number subtracts them."""
+    """task or graph -> object store: add the bytes of a call's arguments to the bytes of their owner; a negative number
+    subtracts.
+    """
 
     size_bytes: int
     payer: Owner
@@ -145,23 +155,25 @@ class ReleaseObjects:
 
 @message
 class FetchObject:
-    """session -> object store: send this object to the peer. `host`: the session of an agent, which keeps the copy."""
+    """session -> object store: send this object to the peer. `host`: the session of the agent that keeps the copy; None
+    if a client fetches the object.
+    """
 
     object_id: ObjectId
     peer: Peer
     host: ActorRef | None
     by_value: bool = False
-    """whether the bytes are sent instead of their location"""
+    """whether to send the bytes instead of the location of the bytes"""
     reader: Owner | None = None
-    """the reader, if only the owner of the object may read it: a client outside of tasks"""
+    """the owner of the client that reads; the object must belong to this owner. None: any object may be read"""
     whole: bool = False
-    """whether the bytes are sent only as a whole"""
+    """whether the bytes must arrive in one message, not in parts"""
 
 
 @message
 class CopyKept:
-    """agent session -> object store: a reconnected agent has a copy of this object. `is_early`: the agent had another
-    scheduler, so the client of the object may not have returned yet.
+    """agent session -> object store: a reconnected agent has a copy of this object. `is_early`: whether the agent comes
+    from another scheduler, so the client of the object may not have returned yet.
     """
 
     object_id: ObjectId
@@ -171,7 +183,9 @@ class CopyKept:
 
 @message
 class DeleteCopy:
-    """object store -> agent session: have the agent delete its copy of this object, or the result at `location`."""
+    """object store -> agent session: have the agent delete the copy of this object. `location`: identifies a result to
+    delete instead; empty: delete the copy.
+    """
 
     object_id: ObjectId
     location: bytes = b""
@@ -179,8 +193,8 @@ class DeleteCopy:
 
 @message
 class HostLeft:
-    """agent session -> object store: the agent has left with its copies. `reason`: for users of values that only it
-    had.
+    """agent session -> object store: the agent has left with its copies. `reason`: a sentence for the users of values
+    that no other host has.
     """
 
     host: ActorRef
@@ -208,8 +222,9 @@ class OwnerResubmits:
 
 @message
 class OwnerResubmitted:
-    """client session -> object store: this client has submitted all its objects again. With None, object store ->
-    itself, by timer: do not wait for further clients.
+    """client session -> object store: this client has submitted all its objects again.
+
+    object store -> itself, by timer: do not wait for further clients (`owner` is None).
     """
 
     owner: ClientId | None

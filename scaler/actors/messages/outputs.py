@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 
 @message
 class RunsPrinted:
-    """worker proxy -> outputs: tasks have written these lines: each with its task, and the account of its client."""
+    """worker proxy -> outputs: tasks have written these lines. Each line comes with its task and the account of its
+    client.
+    """
 
     worker: str
     lines: Sequence[tuple[RunOutput, Task, int]]
     host: ActorRef
-    """the session of the agent"""
+    """the session of the agent whose worker ran the tasks"""
 
 
 @message
 class OutputRequested:
     """client session -> outputs: a client requests the output of tasks.
 
-    `accounts`: the accounts whose output it may see; None: all. `stream_of`: the account whose output it may stream;
-    None for a client inside a task, which may not stream.
+    Attributes:
+        accounts: the accounts whose output the client may see; None: all.
+        stream_of: the account whose output the client may stream; None: none, because the client is inside a task.
     """
 
     peer: Peer

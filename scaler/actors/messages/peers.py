@@ -1,4 +1,4 @@
-"""Messages about peers and their sessions."""
+"""Messages about peers (clients and agents) and the sessions of peers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class ClientArrived:
     connection: Connection
     hello: ClientHello
     permit: AllowedKey | None = None
-    """the key of the client; None where no key is required"""
+    """the key of the client; None if no key is required"""
     owner: Owner | None = None
-    """the owner of the connection; None without an owner"""
+    """the owner of the connection; None for the unnamed owner"""
     is_in_parent: bool = False
     """whether the client is in the process that started this scheduler; the scheduler ends with that process"""
 
@@ -38,20 +38,24 @@ class AgentArrived:
     hello: WorkerHello
     permit: AllowedKey | None = None
     owner: Owner | None = None
-    """this and `permit` as in `ClientArrived`"""
+    """the owner of the connection; None for the unnamed owner"""
 
 
 @message
 class KeysEnded:
-    """edge -> acceptor: these public keys are no longer valid; end their sessions."""
+    """edge -> acceptor: these public keys are no longer valid; end the sessions that use them."""
 
     keys: frozenset[str]
 
 
 @message
 class Resumed:
-    """acceptor -> session: the peer has reconnected, on its connection with this number. Unless the session resumes
-    (`goes_on`), unacknowledged messages are lost, and `held` is what the agent still has.
+    """acceptor -> session: the peer has reconnected.
+
+    Attributes:
+        connection_number: the number of the new connection of the peer.
+        held: the packed runs that an agent still has; empty if the session resumes.
+        goes_on: whether the session resumes; if not, unacknowledged messages are lost.
     """
 
     connection_number: int
@@ -61,7 +65,9 @@ class Resumed:
 
 @message
 class EndSession:
-    """acceptor or job keeper -> session: end, because of unreadable messages, a revoked key or too many requests."""
+    """acceptor or job keeper -> session: end the session, because of unreadable messages, a revoked key or too many
+    requests.
+    """
 
     reason: str
 
@@ -81,30 +87,34 @@ class ItemsWaiting:
 
 @message
 class EndNested:
-    """agent session -> nested session: the processor of your client has ended, or its state is unknown now."""
+    """agent session -> nested session: the processor of your client has ended, or the processor's state is unknown
+    now.
+    """
 
 
 @message
 class ConnectionLost:
-    """edge -> session: the connection with this number was lost, or its peer sent invalid data. The peer may
+    """edge -> session: the connection with this number was lost, or the peer sent invalid data. The peer may
     reconnect.
     """
 
     connection_number: int
     reason: str
     unsent: Sequence[RunTask] = ()
-    """orders that have certainly not been sent, and were taken back: other workers may run these tasks"""
+    """withdrawn orders that have certainly not been sent, so other workers may run the tasks"""
     is_surely_closed: bool = False
-    """whether the peer must have closed it: only the two ends can, and this end has not"""
+    """whether the peer itself has certainly closed the connection"""
 
 
 @message
 class CheckSilence:
-    """session -> itself, by timer: check whether the peer is still connected. `departure`: how it left, if not."""
+    """session -> itself, by timer: check whether the peer is still connected. `departure`: the kind of departure to
+    report if the peer is lost.
+    """
 
     departure: Departure
     is_again: bool = False
-    """whether this is the second check, after a first one that was late"""
+    """whether this check repeats an earlier check that was late"""
 
 
 @message
@@ -123,7 +133,7 @@ class ShutdownRequested:
 
 @message
 class InfoRequested:
-    """client session -> census: a client asks about peers or objects, or sends a command."""
+    """client session -> census: a client requests information about peers or objects, or sends a command."""
 
     peer: Peer
     requests: Sequence[InfoRequest]
@@ -136,7 +146,7 @@ class WorkersArrived:
 
 @message
 class WorkersChanged:
-    """agent session -> acceptor: the agent has more or fewer workers now."""
+    """agent session -> acceptor: the number of the agent's workers has changed."""
 
     peer: Peer
     identity: PeerIdentity
@@ -144,7 +154,7 @@ class WorkersChanged:
 
 @message
 class AnswerInfo:
-    """census -> itself: all parts have reported their counts; answer the requests of this turn."""
+    """census -> itself: all actors have reported their counts; answer the requests of this turn."""
 
 
 @message
@@ -154,7 +164,7 @@ class DrainWorker:
 
 @message
 class CloseWorker:
-    """agent session -> worker proxy: take no new tasks until `OpenWorker`, and recall the waiting ones."""
+    """agent session -> worker proxy: take no new tasks until `OpenWorker`, and recall the tasks that have not started."""
 
 
 @message
@@ -164,29 +174,34 @@ class OpenWorker:
 
 @message
 class StopWorker:
-    """agent session -> worker proxy: the agent has left or is lost. `was_lost`: it is lost, so running tasks are
-    suspect. `values`: large values that were being sent to it. If there are any, they are suspect instead, with the
-    tasks that need them.
+    """agent session -> worker proxy: the agent has left or is lost.
+
+    Attributes:
+        was_lost: whether the agent is lost, so that tasks which ran there are suspected to be the cause.
+        values: large values that were being sent to the agent. If there are any, these values and the tasks that need
+            them are suspected, and no other task.
     """
 
     was_lost: bool
     unacknowledged: Sequence[RunTask] = ()
-    """orders whose arrival is unknown: their tasks are not suspect"""
+    """orders that the agent may not have received: the tasks in these orders are not suspected"""
     values: frozenset[ObjectId] = frozenset()
     awaited: frozenset[ObjectId] = frozenset()
-    """objects that were not sent to it: tasks that need one have not started, and are not suspect"""
+    """objects that were not sent to the agent: tasks that need such an object have not started, and are not suspected"""
 
 
 @message
 class ReportStatistics:
-    """tree -> its parts -> sessions -> graphs and worker proxies, in the urgent lane: add your counts to the report."""
+    """tree -> all parts of the scheduler -> sessions -> graphs and worker proxies, in the urgent lane: add your counts
+    to the report.
+    """
 
     report: Report
 
 
 @message
 class DismissClient:
-    """acceptor -> client session: dismiss the client, because no worker can run its functions."""
+    """acceptor -> client session: dismiss the client, because no worker can run functions of the client."""
 
     reason: str
 

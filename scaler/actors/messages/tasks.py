@@ -1,4 +1,4 @@
-"""Messages of tasks, graphs, the balancer and its workers."""
+"""Messages about tasks and graphs, between tasks, graphs, sessions, worker proxies and the balancer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,14 @@ from scaler.wire.messages.client import GraphInput, Task, TaskResult
 class TaskReady:
     """task -> balancer: the task can run.
 
-    `goes_first`: ahead of new tasks, as a retry or the next node of a running graph. `near_worker`: a worker on the
-    host of most of its data. `account`: whose share it uses. `is_new`: it may be refused. `context`: to split a range
-    where it runs, and to request the start of a held task. `needs`: the resources that it asks for.
+    Attributes:
+        goes_first: whether the task is placed ahead of new tasks, because it is a retry or the next node of a running
+            graph.
+        near_worker: a worker on the host that has most of the task's data.
+        account: the account whose share the task uses.
+        is_new: whether the task has not been accepted yet, so that it may be refused.
+        context: the context of a range or of an at-most-once task; None for other tasks.
+        needs: the resources that the task requests; None if any worker may run it.
     """
 
     task: ActorRef
@@ -46,12 +51,14 @@ class WithdrawTask:
 
 @message
 class TaskWithdrawn:
-    """balancer -> task: the task is no longer in the queue."""
+    """balancer -> task: the task was removed from the queue."""
 
 
 @message
 class TaskNotWaiting:
-    """balancer -> task: a task to withdraw is not in the queue: it was assigned before, or forgotten."""
+    """balancer -> task: the task to withdraw is not in the queue. It was assigned before, or the balancer has forgotten
+    it.
+    """
 
 
 @message
@@ -64,25 +71,29 @@ class TaskRefused:
 
 @message
 class AssignTasks:
-    """balancer -> worker proxy: run these tasks. When a task ends, report its expected work with `LoadFreed`."""
+    """balancer -> worker proxy: run these tasks. Report the expected work of each task with `LoadFreed` when the task
+    ends.
+    """
 
     tasks: list[tuple[TaskReady, int]]
-    """each with its expected work in microseconds"""
+    """the tasks, each with its expected work in microseconds"""
 
 
 @message
 class TaskAssigned:
-    """worker proxy -> task: your attempt was sent to this worker. One message for all tasks of an `AssignTasks`."""
+    """worker proxy -> task: your attempt was sent to this worker. All tasks of an `AssignTasks` receive the same
+    message.
+    """
 
     worker: ActorRef
     attempts: Mapping[ActorRef, int]
-    """by task"""
+    """the number of the attempt of each task"""
 
 
 @message
 class StartRequested:
-    """worker proxy -> job: a worker has a place for this attempt at an at-most-once row, which is held until its start
-    is on disk.
+    """worker proxy -> job: a worker has a place for this attempt at an at-most-once row. The attempt is held until its
+    start is recorded on disk.
     """
 
     worker: ActorRef
@@ -100,7 +111,7 @@ class StartRun:
 
 @message
 class RunNotStarted:
-    """task -> job: an attempt that was held, or sent to a worker, was returned without a start."""
+    """task -> job: an attempt that was held, or sent to a worker, has ended without a start."""
 
     task_id: TaskId
 
@@ -123,8 +134,12 @@ class RecallRun:
 
 @message
 class RunLost:
-    """worker proxy -> task: the worker and this attempt are lost. `was_ordered`: its agent may have received the
-    attempt. `was_unacknowledged`: without acknowledging it.
+    """worker proxy -> task: the worker and this attempt are lost.
+
+    Attributes:
+        was_running: whether the task may have been running, and so may be the cause of the loss.
+        was_ordered: whether the agent of the worker may have received the attempt.
+        was_unacknowledged: whether the agent was lost before it acknowledged the attempt.
     """
 
     attempt: int
@@ -143,14 +158,18 @@ class RunRecalled:
 
 @message
 class RangeTooLong:
-    """balancer -> task: the range is too long for a turn; have each of its rows report ready as a task of its own."""
+    """balancer -> task: the range is too long for a turn. Split it, so that each of its rows reports ready as a task of
+    its own.
+    """
 
     attempt: int
 
 
 @message
 class TaskSplit:
-    """worker proxy or the task itself -> task: the attempt was split into one task for each row, and this task ends."""
+    """worker proxy or the task itself -> task: the attempt was split into one task for each row, and the task of the
+    range ends.
+    """
 
     attempt: int
     rows: Sequence[ActorRef]
@@ -158,7 +177,9 @@ class TaskSplit:
 
 @message
 class CancelTask:
-    """client session or graph -> task: do not start, or stop the run. `waiting`: only if the task has not started."""
+    """client session or graph -> task: do not start the task, or stop its run. `waiting`: whether to cancel the task
+    only if it has not started.
+    """
 
     waiting: bool = False
 
@@ -170,51 +191,51 @@ class RetryDue:
 
 @message
 class TaskDone:
-    """task -> client session or graph: the task has ended. `worker`: the sender of the result. A client session
-    receives only the `TaskResult` if there are no frames.
+    """task -> client session or graph: the task has ended. A client session receives a `TaskResult` instead if there
+    are no frames. `worker`: the proxy of the worker that sent the result.
     """
 
     result: TaskResult
     frames: Frames
     worker: ActorRef | None = None
     function_id: ObjectId = ObjectId(NO_ID)
-    """the function of a large result"""
+    """the function that computed a large result"""
 
 
 # Explanations
 
 
 class PastTry(NamedTuple):
-    """A try that has ended."""
+    """A try of a task that has ended, and how it ended."""
 
     number: int
     at: float
-    """the time of its end, by the clock of the scheduler"""
+    """when the try ended, by the clock of the scheduler"""
     event: str
     sentence: str
 
 
 class Tries(NamedTuple):
-    """The number of the present try of a task, from 1; 0: unknown."""
+    """The number of the present try of a task, from 1, and its last tries. The number 0 stands for unknown."""
 
     number: int
     past: tuple[PastTry, ...] = ()
-    """the last tries before it"""
+    """the last tries before the present try, at most `PAST_TRIES_MOST`"""
 
     def after(self, event: str, sentence: str, now: float) -> Tries:
-        """Return the next try, after the present one has ended."""
+        """Return the tries after the present try has ended."""
         ended = PastTry(self.number, now, event, sentence[:PAST_CHARACTERS_MOST])
         return Tries(self.number + 1, (*self.past, ended)[-PAST_TRIES_MOST:])
 
     def shown(self, now: float) -> str:
-        """Return how the last tries ended, and how long ago, for display."""
+        """Return a text for display that says how the last tries ended, and how long ago."""
         return "; ".join(
             f"try {number} {event} {age(now - at)} ago: {sentence}" for number, at, event, sentence in self.past
         )
 
 
 def age(seconds: float) -> str:
-    """Return a time as text, for display."""
+    """Return a number of seconds as a text for display, such as `5 min`."""
     if seconds < 120:
         return f"{max(0.0, seconds):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
@@ -222,16 +243,22 @@ def age(seconds: float) -> str:
 
 PAST_TRIES_MOST = 5
 PAST_CHARACTERS_MOST = 160
-"""Limit of the text of each past try: all of them are one sentence of a message."""
+"""Limit of the text about each past try, because the texts of all past tries form one sentence."""
 NOT_KNOWN, FIRST_TRY = Tries(0), Tries(1)
 
 
 @message
 class ExplainTask:
-    """client session or graph -> task: explain the state of the task, with an `ExplainResponse` about `task_id` to
-    `asker`. `because`: the start of the answer, if `task_id` has waited for this task, for `seconds`. `hops`: how many
-    graphs have forwarded it. `asked_at`: by the clock of the scheduler. `is_wanted`: the client waits for the result,
-    so a paused worker starts this task next.
+    """client session or graph -> task: explain the state of the task. Send an `ExplainResponse` about `task_id` to
+    `asker`.
+
+    Attributes:
+        task_id: the task that the client asked about. It may be a task that waits for the receiver of this message.
+        because: the start of the answer, if `task_id` waits for the receiver of this message; else empty.
+        seconds: how long `task_id` has waited for the receiver of this message.
+        hops: how many graphs have forwarded the question.
+        asked_at: when the client asked, by the clock of the scheduler.
+        is_wanted: whether the client waits for the result. If so, a paused worker starts this task next.
     """
 
     asker: ActorRef
@@ -245,8 +272,8 @@ class ExplainTask:
 
 @message
 class ExplainForAdmin:
-    """client session of an admin -> the other sessions in turn: answer for a task of your client, or forward this to
-    the next of `others`.
+    """client session of an admin -> all other sessions in turn: answer for a task of your client, or forward this
+    message to the next session of `others`.
     """
 
     question: ExplainTask
@@ -255,7 +282,9 @@ class ExplainForAdmin:
 
 @message
 class CancelForAdmin:
-    """census -> all client sessions -> their graphs: cancel tasks for an admin, by the short ids of monitors."""
+    """census -> all client sessions -> their graphs: cancel the tasks with these short ids, which monitors show, for an
+    admin.
+    """
 
     short_ids: frozenset[bytes]
     admin: str
@@ -272,7 +301,7 @@ class ExplainNode:
 
 @message
 class ExplainInput:
-    """graph -> client session: a node waits for this task of the client; forward the question to the task."""
+    """graph -> client session: a node waits for this task of the client. Forward the question to that task."""
 
     question: ExplainTask
     input: GraphInput
@@ -280,7 +309,12 @@ class ExplainInput:
 
 @message
 class ExplainWaiting:
-    """task -> balancer: explain why the task waits in the queue, for at least `seconds`, with its tries."""
+    """task -> balancer: explain why the task waits in the queue.
+
+    Attributes:
+        tries: the present try of the task, and how its last tries ended.
+        seconds: the shortest time for which the task has waited.
+    """
 
     question: ExplainTask
     task: ActorRef
@@ -302,7 +336,7 @@ class ExplainRun:
 
 @message
 class AnswerOverdue:
-    """worker proxy -> itself, by timer: answer without the agent, unless it has reported where this run is."""
+    """worker proxy -> itself, by timer: answer this question now, unless the agent has reported where the run is."""
 
     asked: ExplainRun
 
@@ -312,13 +346,13 @@ class AnswerOverdue:
 
 @message
 class CancelGraph:
-    """client session -> graph: start no further nodes, and stop the running ones."""
+    """client session -> graph: start no further nodes, and stop the running nodes."""
 
 
 @message
 class GraphNodeDone:
-    """graph -> client session: a requested node has ended. `worker`: the one that made the result, if the node has just
-    ended.
+    """graph -> client session: a requested node has ended. `worker`: the proxy of the worker that computed the result;
+    None if the node ended earlier.
     """
 
     graph_id: GraphId
@@ -330,7 +364,9 @@ class GraphNodeDone:
 
 @message
 class AwaitResult:
-    """graph -> client session -> the graph of the task, if it is a node: report how this task of the client ends."""
+    """graph -> client session: report how this task of the client ends. The session forwards the message to the graph
+    of the task, if the task is a node.
+    """
 
     input: GraphInput
     graph: ActorRef
@@ -338,7 +374,7 @@ class AwaitResult:
 
 @message
 class InputKnown:
-    """graph -> client session: a node that other nodes wait for ended earlier, and the client knows its result."""
+    """graph -> client session: a node that another graph waits for ended earlier, and the client knows its result."""
 
     source: GraphId
     done: TaskDone
@@ -353,8 +389,8 @@ class KeepResult:
 
 @message
 class GraphEnded:
-    """graph -> client session: all nodes have ended, and so has the graph. A later graph may have its id. `lost`: why
-    nodes without a reported outcome must be resubmitted.
+    """graph -> client session: all nodes have ended, and so has the graph. A later graph may have the same id. `lost`:
+    why nodes without a reported outcome must be resubmitted; empty if there are no such nodes.
     """
 
     graph_id: GraphId
@@ -367,10 +403,17 @@ class GraphEnded:
 
 @message
 class WorkerJoined:
-    """worker proxy -> balancer: the worker takes up to `queue_size` tasks at a time; it has `tasks`, of `expected_us`
-    of work. `host`: the session of its agent. `offer`: the resources of its node. `taken`: how many of its tasks use
-    which of them. `is_unsure`: it has runs whose resources are unknown. `name`: for tasks that only this worker may
-    run.
+    """worker proxy -> balancer: the worker takes tasks.
+
+    Attributes:
+        queue_size: the most tasks that the worker takes at a time.
+        tasks: the number of tasks that the worker has.
+        expected_us: the expected work of these tasks in microseconds.
+        host: the session of the agent of the worker.
+        offer: the resources of the node of the worker.
+        taken: the number of tasks of the worker by the resources that they use.
+        is_unsure: whether the worker has runs whose resources are unknown.
+        name: the name of the worker, for tasks that only this worker may run.
     """
 
     worker: ActorRef
@@ -386,8 +429,8 @@ class WorkerJoined:
 
 @message
 class WorkerLeft:
-    """worker proxy -> balancer: the worker no longer takes tasks. The balancer confirms it with `WorkerForgotten`,
-    because an assignment may be on its way.
+    """worker proxy -> balancer: the worker no longer takes tasks. The balancer replies with `WorkerForgotten`, because
+    it may have sent an assignment meanwhile.
     """
 
     worker: ActorRef
@@ -395,12 +438,14 @@ class WorkerLeft:
 
 @message
 class WorkerForgotten:
-    """balancer -> worker proxy: no further assignment follows."""
+    """balancer -> worker proxy: the worker has been removed, and no further assignment follows."""
 
 
 @message
 class WorkersPausedAt:
-    """agent session -> balancer: `held` workers of this agent are paused for lack of result memory."""
+    """agent session -> balancer: the number of workers of this agent that are paused for lack of memory for results is
+    now `held`.
+    """
 
     host: ActorRef
     held: int
@@ -415,8 +460,11 @@ class WorkerFailed:
 
 @message
 class LoadFreed:
-    """worker proxy -> balancer: `count` tasks of the worker ended, of the expected work that the balancer had counted.
-    `measured`: the run times of finished tasks by function: total microseconds, and number of tasks.
+    """worker proxy -> balancer: `count` tasks of the worker have ended.
+
+    Attributes:
+        expected_us: the expected work that the balancer has counted for these tasks, in microseconds.
+        measured: by function, the total run time of its finished tasks in microseconds, and the number of these tasks.
     """
 
     worker: ActorRef
@@ -427,7 +475,9 @@ class LoadFreed:
 
 @message
 class AmountsChanged:
-    """worker proxy -> balancer: the number of tasks that use these resources has changed, other than by assignments."""
+    """worker proxy -> balancer: the number of tasks that use these resources has changed, other than by assignments.
+    `is_unsure`: whether the worker has runs whose resources are unknown.
+    """
 
     worker: ActorRef
     changes: tuple[tuple[Needs, int], ...]
@@ -436,27 +486,29 @@ class AmountsChanged:
 
 @message
 class ReportsRequested:
-    """balancer -> itself, after it has requested all reports again: reports ahead of this message are outdated."""
+    """balancer -> itself, after it has requested all reports again: reports that arrived before this message are
+    outdated.
+    """
 
     attempt: int
 
 
 @message
 class CheckBalance:
-    """balancer -> itself, by timer: ask the policy again, because time has passed."""
+    """balancer -> itself, by timer: request new decisions from the policy, because time has passed."""
 
 
 @message
 class RecallTasks:
-    """balancer -> worker proxy: recall `count` tasks, as far as they have not started."""
+    """balancer -> worker proxy: recall up to `count` tasks that have not started."""
 
     count: int
 
 
 @message
 class TasksRecalled:
-    """worker proxy -> balancer: `count` tasks of these functions were returned; `expected_us` is subtracted, as it was
-    counted.
+    """worker proxy -> balancer: `count` tasks of these functions were returned. `expected_us`: the expected work that
+    the balancer has counted for these tasks.
     """
 
     worker: ActorRef
@@ -467,7 +519,9 @@ class TasksRecalled:
 
 @message
 class LoadResumed:
-    """worker proxy -> balancer: `count` tasks, freed when they blocked, resume, with this expected work."""
+    """worker proxy -> balancer: `count` blocked tasks have resumed, and count as load of the worker again.
+    `expected_us`: the expected work of these tasks.
+    """
 
     worker: ActorRef
     count: int
@@ -478,8 +532,8 @@ class LoadResumed:
 class BalancerRestarted:
     """balancer -> acceptor -> sessions -> tasks and worker proxies: report waiting tasks and free workers again.
 
-    Tasks ignore it if their attempt is later than `attempt`: those were reported to the new balancer, and may be
-    assigned already.
+    A task ignores this message if its attempt is later than `attempt`: the task has reported to the new balancer, and
+    may be assigned already.
     """
 
     attempt: int

@@ -164,7 +164,7 @@ class DrainWorker:
 
 @message
 class CloseWorker:
-    """agent session -> worker proxy: take no new tasks until `OpenWorker`, and recall the tasks that have not started."""
+    """agent session -> worker proxy: take no new tasks until `OpenWorker`, and recall tasks that have not started."""
 
 
 @message
@@ -187,7 +187,7 @@ class StopWorker:
     """orders that the agent may not have received: the tasks in these orders are not suspected"""
     values: frozenset[ObjectId] = frozenset()
     awaited: frozenset[ObjectId] = frozenset()
-    """objects that were not sent to the agent: tasks that need such an object have not started, and are not suspected"""
+    """objects that were not sent to the agent: tasks that need such an object have not started and are not suspected"""
 
 
 @message

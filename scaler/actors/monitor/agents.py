@@ -1,6 +1,7 @@
 """WatchedAgents: the topics `workers`, `processors` and `bins`: what agents report of their workers.
 
-The monitor passes each report to it. The rows of workers are forwarded unread, so a worker costs no time here.
+The monitor adds each report of an agent. The packed rows of workers are forwarded without being decoded, so the cost
+does not grow with the number of workers.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ class _Agent:
         self.state = _NOTHING
         self.is_draining = False
         self.bins: list[bytes] = []
-        """the bins of all reports since the topic was last published"""
+        """the bins of all reports since the topic `bins` was last published"""
 
 
 class WatchedAgents:
-    """The agents that report to the monitor, by session."""
+    """The agents that report to the monitor, with the last report of each agent."""
 
     def __init__(self) -> None:
         self._agents: dict[ActorRef, _Agent] = {}
@@ -57,7 +58,7 @@ class WatchedAgents:
                 agent.bins.append(seen.state.bins)
 
     def keep_only(self, sessions: Iterable[ActorRef]) -> None:
-        """Forget the agents of all sessions except these."""
+        """Forget all agents except the agents with these sessions."""
         for session in self._agents.keys() - set(sessions):
             del self._agents[session]
 

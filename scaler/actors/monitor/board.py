@@ -1,6 +1,7 @@
 """Board: where the monitor publishes items, and what it reads of the scheduler and its process.
 
-The edge of the monitor stream implements it (`scaler/scheduler/monitor_edge.py`). A viewer never makes it raise.
+The edge of the monitor stream implements `Board` (`scaler/scheduler/monitor_edge.py`). Errors of viewers are never
+raised here.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from scaler.kit import ActorRef
 from scaler.wire.session.traffic import Traffic
 
 Shown: TypeAlias = tuple[Sequence[Any], int, int]
-"""Items, how many things of the topic they show, and how many of these things exist."""
+"""The items of a topic, the number of things that the items show, and the number of things that exist."""
 
 
 @dataclass(frozen=True)
 class About:
-    """Facts that do not change while a scheduler runs."""
+    """Facts about a scheduler that do not change while it runs."""
 
     address: str
     package_version: str
     started_us: int
-    """microseconds since 1970"""
+    """when the scheduler started, in microseconds since 1970"""
     queue_size: int
-    """the most tasks at one worker"""
+    """the most tasks that one worker may have"""
 
 
 class Gauges(NamedTuple):
@@ -65,7 +66,7 @@ class Sources:
 
 
 class Board(Protocol):
-    """The place where the monitor publishes items. An error at a viewer never raises here."""
+    """The place where the monitor publishes items. Errors of viewers are never raised here."""
 
     @property
     def about(self) -> About: ...
@@ -77,18 +78,18 @@ class Board(Protocol):
         """Publish items to the subscribers of a topic.
 
         Args:
-            shown: how many things of the topic the items show.
-            total: how many of these things exist.
+            shown: the number of things that the items show, such as tasks.
+            total: the number of such things that exist.
         """
 
     def time_us(self) -> int:
-        """Return the microseconds since 1970."""
+        """Return the current time in microseconds since 1970."""
 
     def read_traceback(self, payload: bytes) -> str:
-        """Return the end of the traceback in the payload of a failed run; empty if there is none."""
+        """Return the end of the traceback in the payload of a failed run; empty if the payload has no traceback."""
 
     def read_failure(self, payload: bytes) -> str:
         """Return the error of a failed run, from its payload; empty if the payload cannot be read."""
 
     def gauges(self) -> Gauges:
-        """Return the current gauges; rates are averages since the last call."""
+        """Return the current gauges. Rates are averages since the last call of `gauges`."""

@@ -1,6 +1,6 @@
 """Event log: the topic `events`: the latest peers that joined, left or were refused, and parts that were restarted.
 
-The monitor adds each event. Events of single tasks are not here.
+The monitor adds each event of a peer or a part. Events of single tasks belong to other topics.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ PeerEvent = PeerJoined | PeerDisconnected | PeerReconnected | PeerLeft | PeerRef
 
 
 class EventLog:
-    """The latest `KEPT_MOST` events."""
+    """The latest `KEPT_MOST` events of peers and parts."""
 
     def __init__(self) -> None:
         self._events: deque[StateEvent] = deque(maxlen=KEPT_MOST)
         self._subjects: dict[ActorRef, str] = {}
-        """the subject of each open session"""
+        """the name shown for the peer of each open session"""
         self.total = 0
         self._shown_total = -1
-        """the total when the topic was last published"""
+        """the value of `total` when the topic was last published"""
 
     def add(self, event: PeerEvent, time_us: int) -> None:
-        """Add an event."""
+        """Add an event, and drop the oldest event if the log is full."""
         kind, subject, reason = self._read(event)
         self._events.append(StateEvent(time_us, kind, subject, reason))
         self.total += 1
@@ -62,7 +62,9 @@ class EventLog:
         return ("cut", subject, event.reason) if type(event) is PeerDisconnected else ("back", subject, "")
 
     def shown(self, is_first: bool) -> Shown | None:
-        """Return the items of the topic, the oldest first; None if there is no new event."""
+        """Return the items of the topic, the oldest first; None if no event was added since the last call, unless
+        `is_first`.
+        """
         if self.total == self._shown_total and not is_first:
             return None
         self._shown_total = self.total

@@ -1,7 +1,8 @@
 """Failures: the topic `failures`: failed tasks, grouped by type of the error, shape of its message, and function.
 
 The shape of a message leaves out numbers and the worker's name. The monitor adds each failed task, also without
-viewers. A traceback is read for the first failure of a kind, then at most one per second, since reading is slow.
+viewers. Reading a traceback is slow. So the traceback of a kind is read at its first failure, then at most once per
+second.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import StateFailure
 
 KINDS_MOST = 500
-"""The most kinds that are kept. The kind that has not occurred for the longest time is dropped first."""
+"""The most kinds of failures that are kept. The kind that has not occurred for the longest time is dropped first."""
 
 SHOWN_MOST = 200
 
@@ -42,7 +43,7 @@ class _Kind:
 
 
 class Failures:
-    """All kinds of failures.
+    """The kinds of failures. A kind is the type of an error, the shape of its message, and the function that failed.
 
     Args:
         read_traceback: returns the end of the traceback in the payload of a failed run.
@@ -55,7 +56,7 @@ class Failures:
         self._changed: dict[tuple[str, str, ObjectId], None] = {}
 
     def add(self, moved: TaskMoved, now_us: int) -> None:
-        """Add a failed task."""
+        """Add a failed task to its kind of failure."""
         result = moved.result
         failure = "" if result is None else result.failure
         type_name, _, message = failure.partition(": ") if failure else (moved.state, "", moved.reason)
@@ -79,7 +80,9 @@ class Failures:
             kind.traceback = self._read_traceback(result.payload)
 
     def items(self, is_first: bool) -> tuple[list[StateFailure], int]:
-        """Return the kinds changed since the last call (all if `is_first`), latest first, and the number of kinds."""
+        """Return the kinds changed since the last call (all kinds if `is_first`), latest first, and the number of all
+        kinds.
+        """
         keys = list(self._kinds if is_first else self._changed)[-SHOWN_MOST:]
         self._changed.clear()
         return [self._item(self._kinds[key]) for key in reversed(keys)], len(self._kinds)

@@ -1,7 +1,7 @@
 """FunctionTotals: the topic `functions`: ended, running and waiting tasks of each function.
 
 Agents report ended and running tasks, one row for each function with such tasks. The balancer counts the waiting tasks.
-The monitor passes all reports to it.
+The monitor passes all these reports to `FunctionTotals`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from scaler.wire.messages.worker import AgentState
 
 SHOWN_MOST = 256
 KEPT_MOST = 4096
-"""The most functions with totals of their own. The one whose tasks ended longest ago is added to the rest first."""
+"""The most functions with totals of their own. Beyond this limit, the function whose tasks ended longest ago is added
+to the rest.
+"""
 
 _REST = b""
 _UINT32_MOST = 2**32 - 1
@@ -27,18 +29,22 @@ _OUTCOMES = 4
 
 
 class _Total:
-    """The totals of one function since the first subscription."""
+    """The totals of the ended tasks of one function since the first subscription."""
 
     __slots__ = ("counts", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.counts = [0] * 37
-        """success, failed, canceled, other, microseconds, buckets"""
+        """the numbers of tasks by outcome (success, failed, canceled, other), the total microseconds, and 32 buckets of
+        durations
+        """
 
 
 class FunctionTotals:
-    """All functions, by short id. The empty id stands for all functions without a row of their own."""
+    """The totals of all functions, by short id. The empty id stands for the rest: all functions without totals of their
+    own.
+    """
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
@@ -47,10 +53,10 @@ class FunctionTotals:
         """short ids of the stored functions"""
         self._names: dict[bytes, str] = {}
         self._running: Counter[bytes] = Counter()
-        """tasks at workers, from the latest reports"""
+        """the number of tasks at workers by function, from the latest reports of agents"""
 
     def add(self, state: AgentState) -> None:
-        """Add the ended tasks of an agent's report."""
+        """Add the ended tasks in an agent's report to the totals."""
         for packed, _here, *counts in FUNCTION_ROW.iter_unpack(state.functions):
             if any(counts):
                 total = self._total(_short_id(packed))
@@ -67,7 +73,7 @@ class FunctionTotals:
         return total
 
     def _fold_oldest(self) -> None:
-        """Add the function whose tasks ended longest ago to the rest."""
+        """Add the totals of the function whose tasks ended longest ago to the rest."""
         oldest = next(short_id for short_id in self._totals if short_id != _REST)
         folded = self._totals.pop(oldest)
         rest = self._totals.setdefault(_REST, _Total(""))
@@ -97,7 +103,7 @@ class FunctionTotals:
                     running[_short_id(packed)] += here
 
     def items(self, backlog: Backlog) -> tuple[list[StateFunction], int]:
-        """Return the items of the topic, and how many functions there are."""
+        """Return the items of the topic `functions`, and the number of functions."""
         waiting: dict[bytes, list[tuple[int, ResourceGroup]]] = {}
         for group in backlog.groups:
             for function_id, count in group.functions.items():
@@ -112,7 +118,10 @@ class FunctionTotals:
         return items, len(known)
 
     def work(self, group: ResourceGroup) -> tuple[int, int]:
-        """Estimate the remaining microseconds of a group's tasks of measured functions, and count the other tasks."""
+        """Estimate the remaining work of a group of tasks.
+
+        Returns: the microseconds of the tasks whose functions have a known duration, and the number of all other tasks.
+        """
         waiting = [
             (count, self._mean_us(self._short_of(function_id)) or round(group.known_us(function_id)))
             for function_id, count in group.functions.items()
@@ -126,7 +135,7 @@ class FunctionTotals:
         return of_waiting[0] + of_running[0], of_waiting[1] + of_running[1]
 
     def _mean_us(self, short_id: bytes) -> int:
-        """Return the mean run time of a function; 0 if none was measured."""
+        """Return the mean run time of a function in microseconds; 0 if no run was measured."""
         total = self._totals.get(short_id)
         measured = 0 if total is None else total.counts[0] + total.counts[1]
         return 0 if total is None or not measured else min(_UINT32_MOST, round(total.counts[4] / measured))
@@ -141,7 +150,7 @@ class FunctionTotals:
         return self._running[short_id] + sum(count for count, _ in waiting.get(short_id, ())), ended
 
     def _item(self, short_ids: Iterable[bytes], waiting: dict[bytes, list[tuple[int, ResourceGroup]]]) -> StateFunction:
-        """Return the item of one function, or of the sum of several."""
+        """Return one item with the sum of the totals of these functions."""
         counts, waits, runs, first = [0] * 37, list[tuple[int, ResourceGroup]](), 0, None
         for short_id in short_ids:
             first = short_id if first is None else _REST
@@ -164,13 +173,14 @@ class FunctionTotals:
 
 
 def _short_id(packed: bytes) -> bytes:
-    """Return the short id of a row; empty for the row of all other functions."""
+    """Return the short id of the function of a row; empty for the row that sums up the rest."""
     return packed if any(packed) else _REST
 
 
 def _work(means_us: list[tuple[int, int]], tasks: int) -> tuple[int, int]:
-    """Extrapolate a sample of (count, mean duration) to all tasks. Return the microseconds of the measured tasks, and
-    the number of the other tasks.
+    """Extrapolate a sample of (count, mean duration) to `tasks` tasks.
+
+    Returns: the microseconds of the tasks with a known duration, and the number of all other tasks.
     """
     known = sum(count for count, mean_us in means_us if mean_us)
     if not known:

@@ -1,6 +1,7 @@
 """Graphs: the topics `graphs` and `graph/ID`: the graphs of all clients, and the nodes of those that viewers watch.
 
-Used by the monitor. Graphs report their state on request, and when they end. An ended graph is published once.
+Used by the monitor. Graphs report their state on request, and when they end. The topic `graphs` has an ended graph only
+once.
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ ENDED_MOST = 200
 
 
 class Graphs:
-    """All graphs, by short id."""
+    """The graphs of all clients, with the nodes of the watched graphs, by short id."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._seen_us: dict[bytes, int] = {}
-        """when each graph was first seen"""
+        """when the monitor first received the state of each graph"""
         self._ended: dict[bytes, tuple[GraphSeen, int]] = {}
-        """ended graphs that have not been published, and when they ended"""
+        """ended graphs that have not been published, each with the time of its end"""
         self._nodes: dict[bytes, dict[int, NodeSeen]] = {}
-        """nodes as last published, by graph and position"""
+        """the nodes of watched graphs as last published, by graph and position"""
         self._last_nodes: dict[bytes, list[NodeSeen]] = {}
-        """final states of nodes that have not been published"""
+        """the final states of the nodes of watched graphs, until they are published"""
 
     def ask(self, short_ids: Container[bytes]) -> None:
-        """Watch the nodes of these graphs, and of no other graph."""
+        """Forget the nodes of all graphs except these graphs, which viewers watch."""
         self._nodes = {each: nodes for each, nodes in self._nodes.items() if each in short_ids}
         self._last_nodes = {each: nodes for each, nodes in self._last_nodes.items() if each in short_ids}
 
     def end(self, seen: GraphSeen, nodes: list[NodeSeen], now_us: int) -> None:
-        """Store the final state of a graph."""
+        """Store the final state of a graph until the next publication."""
         if len(self._ended) < ENDED_MOST:
             self._ended[seen.short_id] = (seen, now_us)
         if seen.short_id in self._nodes:  # a viewer watches it
             self._last_nodes[seen.short_id] = nodes
 
     def items(self, backlog: Backlog, now_us: int) -> tuple[list[StateGraph], int]:
-        """Return the graphs that have ended since the last call and the latest open ones, and the number of graphs."""
+        """Return the graphs that have ended since the last call and the latest open graphs, and the number of graphs."""
         ended, self._ended = self._ended, {}
         known = {seen.short_id for seen in backlog.graphs}
         self._seen_us = {each: at for each, at in self._seen_us.items() if each in known or each in ended}
@@ -61,7 +62,7 @@ class Graphs:
         return StateGraph(seen.short_id, seen.name, seen.client, *counts, *times, *whose)
 
     def nodes(self, short_id: bytes, backlog: Backlog, is_first: bool) -> tuple[list[StateNode], int]:
-        """Return the nodes of a graph changed since the last call (all if `is_first`), and how many there are."""
+        """Return the nodes of a graph changed since the last call (all if `is_first`), and the number of nodes."""
         present = backlog.nodes.get(short_id) or self._last_nodes.pop(short_id, None)
         if present is None:
             self._nodes.pop(short_id, None)

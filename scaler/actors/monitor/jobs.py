@@ -1,6 +1,6 @@
 """Jobs: the topic `jobs`: the jobs that the scheduler keeps.
 
-Used by the monitor. It reads the catalog of jobs and sends no message to a job.
+Used by the monitor. The module reads the catalog of jobs and sends no message to a job.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.monitor import StateJob
 
 JOBS_MOST = 100
-"""The most jobs that are shown. Open jobs come first, then those changed last."""
+"""The most jobs that are shown. Open jobs come first, then the jobs that were changed last."""
 
 _LINE_CHARACTERS = 400
 
 
 def job_items(board: Board, jobs: SeenJobs) -> tuple[list[StateJob], int]:
-    """Return the items of the topic, and the number of jobs."""
+    """Return the items of the topic `jobs`, and the number of all jobs."""
     shown = nlargest(JOBS_MOST, jobs.values(), key=lambda each: (each.state in (OPEN, PAUSED), each.changed))
     return [_item(board, each) for each in shown], len(jobs)
 

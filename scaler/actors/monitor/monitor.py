@@ -1,8 +1,9 @@
 """Monitor: publishes what the scheduler does: counters, agents and their workers, functions, clients, events.
 
-Written to by its edge (subscriptions), the source of events, and agent sessions (reports). Requests counts from the
-balancer and the client sessions, and reports from agents. At each tick it publishes the topics that have subscribers;
-between ticks it only collects. It has a supervisor of its own, and no other actor depends on it.
+The edge of the monitor sends subscriptions, the source of events sends events, and agent sessions send reports. The
+monitor requests counts from the balancer and the client sessions, and reports from agents. At each tick it publishes
+the topics that have subscribers; between ticks it only collects. The monitor has a supervisor of its own, and no other
+actor depends on it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ from scaler.wire.messages.worker import WatchedPart
 TICK_SECONDS = 1.0
 
 SOON_SECONDS = 0.05
-"""How soon after a new subscription its topics are published, without waiting for the tick."""
+"""Delay between a new subscription and the first publication of the subscribed topics, which does not wait for the
+tick.
+"""
 
 WATCH_SECONDS, AGENTS_PER_SECOND = 2.0, 200
 """An agent reports every `WATCH_SECONDS`, or less often if all agents together would send more than `AGENTS_PER_SECOND`
@@ -67,14 +70,16 @@ reports per second.
 """
 
 RUNS_SEEN, RUNS_LEAST = 500, 2
-"""The most runs that are read of one report: `RUNS_SEEN` divided by the number of agents, but at least `RUNS_LEAST`."""
+"""The most runs that are read of one agent's report: `RUNS_SEEN` divided by the number of agents, but at least
+`RUNS_LEAST`.
+"""
 
 SEEN_MILLISECONDS = 200
-"""A run younger than this is not shown: it will have ended before a viewer looks."""
+"""The age from which runs are shown. A younger run often ends before a viewer could look at it."""
 
 
 class Monitor(Actor):
-    """The one monitor of the scheduler."""
+    """Collects events, counts and reports, and publishes the subscribed topics at each tick."""
 
     def __init__(self, board: Board, sources: Sources) -> None:
         self._board = board
@@ -91,7 +96,7 @@ class Monitor(Actor):
         self._objects = LargestObjects(sources.objects)
         self._outputs = WatchedOutputs(sources.outputs)
         self._asked: dict[ActorRef, int] = {}
-        """agent sessions whose agents were asked to report, and the number of the connection at that time"""
+        """the sessions of agents that were requested to report, each with the number of its connection at that time"""
         self._interval_ms = 0
         self._parts = WatchedPart(0)
         self._counts_functions = False
@@ -143,7 +148,7 @@ class Monitor(Actor):
             self.schedule(TICK_SECONDS, Tick(self._ticking))
 
     def _watch_agents(self) -> None:
-        """Ask agents to report what the subscriptions need, also those that have reconnected."""
+        """Request from agents the reports that the subscriptions need, also from agents that have reconnected."""
         parts = self._subscriptions.parts
         peers = self._sources.directory.peers.items()
         sessions = {peer.session: peer.connection_number for key, peer in peers if key[0] == "cluster"}
@@ -187,7 +192,7 @@ class Monitor(Actor):
             self.actor_ref.send(PublishDue(tuple(due), self._ask(due, not tick.number), not tick.number))
 
     def _ask(self, due: frozenset[str], is_first: bool) -> Backlog:
-        """Request the figures that must be counted for the due topics."""
+        """Request the counts that the due topics need. Return the backlog that the answers fill in."""
         wants_graphs = bool(topics.GRAPHS in due or self._subscriptions.graphs)
         wants_tasks = self._tasks.unknown() if is_first else frozenset()
         backlog = Backlog(wants_graphs=wants_graphs, wants_nodes_of=self._subscriptions.graphs, wants_tasks=wants_tasks)
@@ -205,7 +210,7 @@ class Monitor(Actor):
                 peer.session.notify(ReportOpen(backlog))
 
     def _follow(self) -> None:
-        """Subscribe to the moves of tasks that are to be shown, and to the ends of graphs."""
+        """Subscribe to the moves of tasks that viewers should see, and to the ends of graphs."""
         events, wants = self._sources.events, self._subscriptions
         if events.listener is self.actor_ref:
             self._sampler.look(self.now(), wants_sample=topics.TASKS in wants.topics, wants_some=bool(wants.tasks))
@@ -246,7 +251,7 @@ class Monitor(Actor):
             self._observe_runs(state.runs, seen.identity.worker_names)
 
     def _observe_runs(self, packed: bytes, worker_names: Sequence[str]) -> None:
-        """Store the oldest runs of an agent's report. The more agents report, the fewer runs of each are read."""
+        """Store the oldest runs of an agent's report: fewer runs of each report, the more agents send reports."""
         now_us = self._board.time_us()
         most = max(RUNS_LEAST, RUNS_SEEN // max(1, len(self._asked)))
         for task_id, worker, _flags, milliseconds, function in islice(RUN_ROW.iter_unpack(packed), most):
@@ -296,6 +301,8 @@ def _some(items: Sequence[Any], total: int) -> Shown:
 
 
 def _interval_ms(agents: int, present_ms: int) -> int:
-    """Return the interval of agents' reports. It changes only when the number of agents has about doubled or halved."""
+    """Return the interval of agents' reports. The interval changes only when the number of agents has about doubled or
+    halved.
+    """
     wanted_ms = int(1000 * max(WATCH_SECONDS, agents / AGENTS_PER_SECOND))
     return present_ms if present_ms and wanted_ms / 2 < present_ms < wanted_ms * 2 else wanted_ms

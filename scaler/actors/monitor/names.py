@@ -1,6 +1,6 @@
 """Names: the names of workers and functions, and short ids, for the monitor.
 
-Used by the topics of single things.
+Used by the modules that publish single tasks, graphs and failures.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SHORT_MOST = 20_000
 
 
 class Names:
-    """The names of workers and functions."""
+    """The names of workers and functions, by actor and id."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
@@ -23,31 +23,33 @@ class Names:
         self._short: dict[bytes, bytes] = {}
 
     def joined(self, joined: PeerJoined) -> None:
-        """Add the workers of an agent that has joined."""
+        """Add the names of the workers of an agent that has joined."""
         if joined.workers:
             self._of_session[joined.session] = joined.workers
             self._workers.update(zip(joined.workers, joined.identity.worker_names, strict=False))
 
     def changed(self, changed: PeerChanged) -> None:
-        """Add the new workers of an agent. Workers that take no tasks now stay, since they may still run some."""
+        """Add the names of the new workers of an agent. The names of its closed workers stay, because these may still
+        run tasks.
+        """
         self._of_session[changed.session] = self._of_session.get(changed.session, ()) + changed.workers
         self._workers.update(zip(changed.workers, changed.names, strict=True))
 
     def left(self, left: PeerLeft) -> None:
-        """Forget the workers of an agent that has left."""
+        """Forget the names of the workers of an agent that has left."""
         for worker in self._of_session.pop(left.session, ()):
             self._workers.pop(worker, None)
 
     def of_worker(self, worker: ActorRef | None) -> str:
-        """Return the name of a worker; empty if unknown."""
+        """Return the name of a worker; empty if the worker is unknown."""
         return "" if worker is None else self._workers.get(worker, "")
 
     def of_function(self, function_id: ObjectId) -> str:
-        """Return the name of a function; empty if it is not stored."""
+        """Return the name of a function; empty if the function is not stored."""
         return self._table.function_name(function_id)
 
     def short(self, secret: bytes) -> bytes:
-        """Return the short id of an id. Results are cached, because the same functions and clients recur."""
+        """Return the short id of an id. Short ids are cached, because the same functions and clients recur."""
         known = self._short.get(secret)
         if known is None:
             if len(self._short) >= SHORT_MOST:

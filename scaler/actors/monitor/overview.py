@@ -1,6 +1,6 @@
 """Overview: the topics `scheduler`, `clients` and `objects`: the scheduler as a whole, its clients, its objects.
 
-Used by the monitor. It reads figures that other parts count, and never iterates over tasks.
+Used by the monitor. The module reads figures that other parts count, and never iterates over tasks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scaler.wire.messages.monitor import (
 from scaler.wire.messages.vocabulary import OUTCOMES, QUOTA
 
 CLIENTS_MOST = 200
-"""The most clients that are shown: those with the most open tasks."""
+"""The most clients that are shown. Clients with the most open tasks are preferred."""
 
 OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
 """How many of the largest objects are shown, and the most objects searched per second."""
@@ -98,7 +98,7 @@ def _label(peer: Any) -> str:
 
 
 def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[StateClient], int]:
-    """Return the items of the topic `clients`, and how many clients there are."""
+    """Return the items of the topic `clients`, and the number of clients."""
     # All `scaler_scale` programs come first: each checks in this list whether the other ones are connected.
     clients = sorted(
         (
@@ -128,7 +128,7 @@ def client_items(sources: Sources, backlog: Backlog, now: float) -> tuple[list[S
 
 
 class LargestObjects:
-    """The largest objects. The list is made less often if there are many objects."""
+    """A list of the largest objects, updated less often if the scheduler has many objects."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
@@ -136,7 +136,7 @@ class LargestObjects:
         self._next_at = 0.0
 
     def items(self, now: float) -> tuple[list[StateObject], int]:
-        """Return the items of the topic, and the number of objects."""
+        """Return the items of the topic `objects`, and the number of all objects."""
         objects = self._table.objects
         if now >= self._next_at:
             self._next_at = now + len(objects) / OBJECTS_PER_SECOND

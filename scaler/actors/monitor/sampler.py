@@ -1,6 +1,6 @@
 """Sampler: chooses the tasks whose moves the monitor receives: all of them at a low rate, else only the watched ones.
 
-Used by the monitor. It changes nothing but `Events.followed`.
+Used by the monitor. The sampler changes nothing but `Events.followed`.
 """
 
 from __future__ import annotations
@@ -9,29 +9,34 @@ from scaler.actors.insight.events import EVERY_TASK, Events
 from scaler.actors.monitor.tasks import SampledTasks
 
 ALL_BELOW, SOME_ABOVE = 150, 200
-"""Ended tasks per second: all tasks are followed below the first rate, until the rate exceeds the second."""
+"""Rates of ended tasks per second. All tasks are followed below the first rate, until the rate exceeds the second."""
 
 LEAST_SECONDS = 0.5
-"""The shortest time over which a rate is measured."""
+"""The shortest time over which the rate of ended tasks is measured."""
 
 STEPS_MOST = 1000
-"""The most moves between two ticks; then the monitor stops following all tasks."""
+"""The most moves between two ticks. At this number the monitor stops following all tasks."""
 
 
 class Sampler:
-    """The decision which tasks to follow."""
+    """Decides whether the monitor follows all tasks or only some."""
 
     def __init__(self, events: Events, tasks: SampledTasks) -> None:
         self._events = events
         self._tasks = tasks
         self._last: tuple[float, int] | None = None
-        """the time of the last measurement, and how many tasks had ended then"""
+        """the time of the last measurement, and the number of tasks that had ended by then"""
         self._rate = 0.0
         self._follows_all = False
         self._steps = 0
 
     def look(self, now: float, *, wants_sample: bool, wants_some: bool) -> None:
-        """Decide which tasks to follow. Call it at each tick, and when subscriptions have changed."""
+        """Decide which tasks to follow. The monitor calls this at each tick, and when subscriptions have changed.
+
+        Args:
+            wants_sample: whether a viewer has subscribed to the topic `tasks`.
+            wants_some: whether a viewer watches single tasks.
+        """
         ended = sum(self._events.ended)
         if self._last is None:
             self._last = (now, ended)
@@ -47,7 +52,7 @@ class Sampler:
             self._events.followed = self._tasks.followed if wants_sample or wants_some else None
 
     def count_step(self) -> None:
-        """Count a move of a task."""
+        """Count a move of a task. Stop following all tasks if there were too many moves since the last tick."""
         self._steps += 1
         if self._steps == STEPS_MOST and self._follows_all:
             self._follows_all = False

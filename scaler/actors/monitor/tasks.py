@@ -1,8 +1,9 @@
 """SampledTasks: the topics `tasks` and `task/ID`: a sample of tasks, and the tasks that viewers watch.
 
 Used by the monitor, which reports moves of tasks and the runs in agents' reports. While few tasks end, the monitor
-follows all. Otherwise it follows tasks that ran for a while in an agent's report, and those that viewers watch. Failed
-and retried tasks are always reported. `followed` has the tasks whose usual moves are reported (`Events.followed`).
+follows all tasks. Otherwise it follows the tasks that viewers watch, and tasks that have run for a while according to
+an agent's report. Failed and retried tasks are always reported. `followed` has the tasks whose usual moves are reported
+(`Events.followed`).
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from scaler.wire.messages.rows import RowsError, results_of, row_ids
 from scaler.wire.messages.worker import RunResult
 
 KEPT_MOST = 5000
-"""The most tasks that are remembered. The task that has not changed for the longest time is dropped first."""
+"""The most tasks that are kept. The task that has not changed for the longest time is dropped first."""
 
 SHOWN_MOST = 500
-"""The most tasks that are published at once; tasks that did not succeed are preferred."""
+"""The most tasks that are published at once. Tasks that did not succeed are preferred."""
 
 LINES_MOST = 200
-"""The most lines of output of a task that are published at once: the last ones."""
+"""The most output lines of a task that are published at once. Older lines are omitted."""
 
 MOVES_MOST = 1000
 """The most moves of a watched task that wait to be published."""
@@ -66,13 +67,13 @@ class _Record:
         self.duration_us = self.cpu_us = self.peak_bytes = 0
 
     def is_new_move(self, moved: TaskMoved) -> bool:
-        """Return whether a move is new. Rows of a split range report moves that their range has reported."""
+        """Return whether a move has not been added before. The rows of a split range repeat moves of the range."""
         if moved.event == SUBMITTED:
             return not self.submitted_us or self.ended_us > 0
         return moved.event != ASSIGNED or moved.attempt != self.assigned
 
     def measure(self, result: RunResult, now_us: int) -> None:
-        """Store duration and profile of a run that has ended; the task may run again."""
+        """Store the duration and profile of a run that has ended. The task may run again."""
         self.duration_us = result.duration_us
         if result.duration_us:
             self.started_us = now_us - result.duration_us
@@ -82,20 +83,22 @@ class _Record:
 
 
 class SampledTasks:
-    """The tasks that are remembered."""
+    """The tasks that the monitor has received moves or runs of, with their latest state."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
         self._records: OrderedDict[TaskId, _Record] = OrderedDict()
         self._changed: dict[TaskId, None] = {}
         self._asked: dict[bytes, TaskId | None] = {}
-        """short ids that viewers watch, and the full ids if known"""
+        """short ids of the tasks that viewers watch, each with the full id if that is known"""
         self._moves: dict[bytes, list[StateMove]] = {}
         """moves of watched tasks that have not been published"""
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """open watched tasks: the actor that explains the task, and the node's position if that is a graph, else -1"""
+        """by short id of an open watched task: its id, the actor that explains it, and its position if the actor is a
+        graph, else -1
+        """
         self._explained: set[bytes] = set()
-        """tasks whose new explanation has not been published"""
+        """short ids of the tasks with an explanation that has not been published"""
         self.followed: set[TaskId] = set()
         """the tasks whose usual moves are reported to the monitor"""
         self.moves = 0
@@ -113,13 +116,13 @@ class SampledTasks:
         self.followed.update(task_id for task_id in self._asked.values() if task_id is not None)
 
     def unknown(self) -> frozenset[bytes]:
-        """Return the watched short ids whose task is not known to have ended, and for which no actor is known."""
+        """Return the watched short ids that may belong to an open task for which no actor is known."""
         records = {short_id: self._records.get(task_id) for short_id, task_id in self._asked.items() if task_id}
         ended = {short_id for short_id, record in records.items() if record is not None and record.ended_us}
         return frozenset(self._asked.keys() - self._where.keys() - ended)
 
     def questions(self, asker: ActorRef, now: float) -> Iterator[tuple[ActorRef, ExplainTask | ExplainNode]]:
-        """Yield the actor to ask about each open watched task, and the question. The answers arrive at `explained`."""
+        """Yield the actor to ask and the question, for each open watched task. Answers are passed to `explained`."""
         for task_id, knows, position in self._where.values():
             if not knows.is_stopped():
                 question = ExplainTask(asker, task_id, asked_at=now)
@@ -128,7 +131,7 @@ class SampledTasks:
     # Received
 
     def add(self, moved: TaskMoved, now_us: int) -> None:
-        """Add a move of a task."""
+        """Add a move of a task to the record of the task."""
         self.moves += 1
         spec = moved.spec
         record = self._records.get(spec.task_id)
@@ -171,7 +174,7 @@ class SampledTasks:
             moves.append(StateMove(short_id, now_us, moved.event, moved.state, record.worker, record.attempt, reason))
 
     def found(self, nodes: Mapping[bytes, WatchedNode]) -> None:
-        """Store watched nodes of graphs that are not tasks yet."""
+        """Store watched nodes of graphs that have not become tasks."""
         for short_id, node in nodes.items():
             if short_id in self._asked:
                 self._asked[short_id] = node.task_id
@@ -182,7 +185,7 @@ class SampledTasks:
                     self._add(node.task_id, self._names.short(function), self._names.of_function(function))
 
     def explained(self, answer: ExplainResponse, address: str) -> None:
-        """Store the explanation of what a task waits for."""
+        """Store the explanation of what an open task waits for."""
         record = self._records.get(answer.task_id)
         if record is not None and not record.ended_us:
             record.state, record.worker = answer.state or record.state, answer.worker or record.worker
@@ -190,7 +193,7 @@ class SampledTasks:
             self._explained.add(self._short(record))
 
     def observe_run(self, task_id: TaskId, function: bytes, function_name: str, worker: str, began_us: int) -> None:
-        """Store a run from an agent's report."""
+        """Store the run of a task from an agent's report, and follow the task."""
         record = self._records.get(task_id)
         if record is None:
             record = self._add(task_id, function, function_name)
@@ -223,8 +226,8 @@ class SampledTasks:
     # Published
 
     def items(self, is_first: bool) -> tuple[list[StateTask], int]:
-        """Return the tasks that have changed since the last call (all if `is_first`), at most `SHOWN_MOST`, and how
-        many there are.
+        """Return the tasks that have changed since the last call (all tasks if `is_first`), and their number. At most
+        `SHOWN_MOST` tasks are returned.
         """
         task_ids = list(self._records if is_first else self._changed)
         self._changed.clear()
@@ -234,7 +237,7 @@ class SampledTasks:
         return [self._item(record) for record in records[-SHOWN_MOST:]], len(task_ids)
 
     def of_task(self, short_id: bytes, is_first: bool) -> list[StateTask | StateMove]:
-        """Return a watched task and its new moves; nothing if it has not changed, unless `is_first`."""
+        """Return a watched task and its new moves; empty if the task has not changed, unless `is_first`."""
         task_id = self._asked.get(short_id)
         record = None if task_id is None else self._records.get(task_id)
         moves = self._moves.pop(short_id, [])
@@ -271,7 +274,7 @@ class SampledTasks:
 
 
 def rows_of(moved: TaskMoved) -> Iterator[TaskMoved]:
-    """Yield the move of each row of a range."""
+    """Yield one move for each row of a range that has moved."""
     result = moved.result
     results: Sequence[RunResult | None] = [result] * moved.spec.rows
     if result is not None and result.rows == moved.spec.rows:
@@ -287,19 +290,21 @@ def rows_of(moved: TaskMoved) -> Iterator[TaskMoved]:
 
 
 class WatchedOutputs:
-    """The output lines of the tasks that viewers watch."""
+    """Selects the output lines of watched tasks that have not been published."""
 
     def __init__(self, table: OutputTable) -> None:
         self._table = table
         self._last_shown: dict[bytes, int] = {}
-        """short id -> the number of the last published line"""
+        """the number of the last published line, by short id of the task"""
 
     def keep_only(self, short_ids: Collection[bytes]) -> None:
-        """Watch these tasks, and no other task."""
+        """Forget which lines were published, except for these tasks."""
         self._last_shown = {short_id: number for short_id, number in self._last_shown.items() if short_id in short_ids}
 
     def items(self, short_id: bytes, is_first: bool) -> list[StateLine]:
-        """Return the new lines of a task, or its last ones if `is_first`."""
+        """Return the lines of a task since the last call (all kept lines if `is_first`), at most the last `LINES_MOST`
+        lines.
+        """
         task_id = self._table.id_of(short_id)
         if task_id is None:
             return []

@@ -12,23 +12,25 @@ SCHEDULER, CLIENTS, WORKERS, PROCESSORS = "scheduler", "clients", "workers", "pr
 FUNCTIONS, BINS, FAILURES, TASKS = "functions", "bins", "failures", "tasks"
 GRAPHS, OBJECTS, EVENTS, JOBS = "graphs", "objects", "events", "jobs"
 TASK, GRAPH = "task/", "graph/"
-"""Prefixes of the topics of one task and one graph; the short id follows in hexadecimal digits."""
+"""Prefixes of the topics of one task and of one graph. The short id of the task or graph follows in hexadecimal
+digits.
+"""
 
 
 @dataclass(frozen=True)
 class Topic:
-    """The needs of a topic, and how often it is published."""
+    """The reports and counts that a topic needs, and how often the topic is published."""
 
     ticks: int = 1
-    """number of ticks between two publications"""
+    """the number of ticks from one publication to the next"""
     part: WatchedPart = WatchedPart(0)  # noqa: RUF009 - a flag, which does not change
-    """the part of agents' reports that it needs"""
+    """the part of agents' reports that the topic needs"""
     needs_balancer: bool = False
-    """whether it needs the balancer's counts of waiting tasks"""
+    """whether the topic needs the balancer's counts of waiting tasks"""
     needs_functions: bool = False
-    """whether it needs the balancer's counts of waiting tasks by function"""
+    """whether the topic needs the balancer's counts of waiting tasks by function"""
     needs_clients: bool = False
-    """whether it needs the client sessions' counts of open tasks"""
+    """whether the topic needs the client sessions' counts of open tasks"""
 
 
 TOPICS = {
@@ -54,7 +56,7 @@ class Subscriptions:
         self._prefixes = tuple(prefixes)
         self.topics = frozenset(topic for topic in TOPICS if self.want(topic))
         self.tasks = frozenset(_short_ids(self._prefixes, TASK))
-        """short ids of the watched tasks"""
+        """short ids of the tasks that viewers watch"""
         self.graphs = frozenset(_short_ids(self._prefixes, GRAPH))
 
     def __bool__(self) -> bool:
@@ -74,7 +76,7 @@ class Subscriptions:
 
 
 def _short_ids(prefixes: Iterable[str], kind: str) -> Iterator[bytes]:
-    """Iterate over the short ids in the topics of one kind."""
+    """Yield the short ids in prefixes that start with `kind`, such as `task/`."""
     for prefix in prefixes:
         digits = prefix.removeprefix(kind)
         if digits != prefix and is_public_id(digits):

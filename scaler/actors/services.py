@@ -1,6 +1,6 @@
 """Services: the parts of the scheduler that sessions, tasks and graphs use, and its settings.
 
-Made by the tree for the acceptor, which passes them to each session.
+The tree makes the services for the acceptor, which passes them to each session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scaler.settings import SchedulerConfig
 
 
 class Options(Protocol):
-    """The part of a task's options that the scheduler uses."""
+    """The options of a task that the scheduler uses."""
 
     @property
     def at_most_once(self) -> bool: ...
@@ -60,7 +60,7 @@ class WriteAudit(Protocol):
 
 
 def no_audit(_event: str, _source: str, /, **_about: str) -> None:
-    """Write no record."""
+    """Ignore the record, because this scheduler writes no audit."""
 
 
 def _no_payer(_object_id: ObjectId) -> Owner | None:
@@ -81,7 +81,7 @@ def _nothing_awaited(_host: ActorRef) -> set[ObjectId]:
 
 @dataclass(frozen=True, eq=False)
 class Services:
-    """The actors and values that outlive a session."""
+    """The shared actors, values and functions, which outlive each session."""
 
     config: SchedulerConfig
     directory: Directory
@@ -94,24 +94,24 @@ class Services:
     census: ActorRef
     outputs: ActorRef
     jobs: ActorRef | None
-    """the keeper of jobs; None: this scheduler keeps no jobs"""
+    """the job keeper; None if this scheduler keeps no jobs"""
     owner: str
-    """the name for owners without a name: jobs of unnamed connections belong to it"""
+    """the name that stands for the unnamed owner in jobs"""
     read_options: Callable[[bytes], Options]
-    """decodes the options of a task"""
+    """the function that decodes the options of a task"""
     paused_since: Callable[[float], float]
-    """returns for how many seconds the scheduler itself was stopped since a time of its clock"""
+    """returns the number of seconds for which the scheduler was stopped since a time, given by its clock"""
     value_bytes: Callable[[], int]
-    """returns the size limit of one value now, in bytes; 0: no limit"""
+    """returns the present size limit of one value in bytes; 0: no limit"""
     payer_of: Callable[[ObjectId], Owner | None] = _no_payer
-    """returns the owner of an object; None: it is shared or unknown"""
+    """returns the owner of an object; None if the object is shared or unknown"""
     is_stored: Callable[[bytes], bool] = _nothing_stored
     """returns whether an object with this id is stored"""
     supplier_of: Callable[[ObjectId], ClientId | None] = _no_client
-    """returns the only client that may send the bytes of an object; None: it is a function or unknown"""
+    """returns the only client that may send the bytes of an object; None if the object is a function or unknown"""
     maker_of: Callable[[ObjectId], ClientId | None] = _no_client
-    """returns the client whose task has this object as its result; None: it is not a result, or unknown"""
+    """returns the client whose task has this object as its result; None if the object is not a result, or is unknown"""
     awaited_by: Callable[[ActorRef], set[ObjectId]] = _nothing_awaited
-    """returns the objects that an agent has requested and that were not sent to it yet"""
+    """returns the objects that an agent has requested and that have not been sent to the agent"""
     audit: WriteAudit = no_audit
-    """writes an audit record about a peer or its owner"""
+    """the function that writes an audit record about a peer or the owner of a peer"""

@@ -1,7 +1,7 @@
 """Slices: work of one actor that is too long for one handler, done a slice at a time.
 
-Used by actors with very many children, nodes or objects. Between two slices the process reads its sockets, and other
-actors run.
+Used by actors with very many children, nodes or objects. Between two slices the process reads its sockets, and runs
+other actors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scaler.kit import Actor
 from scaler.message import message
 
 SLICE_STEPS = 256
-"""Limit of the steps in one handler: some milliseconds for starting tasks, less for any other work."""
+"""The most steps in one slice. A slice takes some milliseconds if its steps start tasks, and less for other work."""
 
 
 _T = TypeVar("_T")
@@ -24,15 +24,15 @@ _T = TypeVar("_T")
 
 @message
 class NextSlice:
-    """actor -> itself, by a timer without delay: continue with the long work."""
+    """actor -> itself, by a timer without delay: do the next slice of the long work."""
 
 
 class Slices:
-    """The long work of one actor, in the order of its arrival.
+    """The long work of one actor, done in the order in which it was added.
 
     Args:
-        actor: calls `go_on` when it receives a `NextSlice`. The reference is weak: otherwise an actor that has ended
-            would stay in memory until the next garbage collection.
+        actor: the owner of the work, which calls `go_on` when it receives a `NextSlice`. The reference to the actor is
+            weak: otherwise an actor that has ended would stay in memory until the next garbage collection.
     """
 
     def __init__(self, actor: Actor) -> None:
@@ -44,25 +44,25 @@ class Slices:
         return bool(self._work)
 
     def fits_in_slice(self, steps: int) -> bool:
-        """Return whether `steps` steps would be done at once, so that the caller can do them itself."""
+        """Return whether `steps` new steps would be done at once, so that the caller can do them without `add`."""
         return not self._work and steps <= SLICE_STEPS
 
     def add(self, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do a step with each item, after all earlier work. `items` is consumed lazily. Without earlier work, the first
-        slice runs now.
+        """Do a step with each item, after all earlier work. `items` is consumed lazily. The first slice runs now if
+        there is no earlier work.
         """
         self._work.append(map(step, items))
         if len(self._work) == 1:
             self.go_on()
 
     def take_over(self, other: Slices, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do the remaining work of another actor, then a step with each item; the first slice runs now."""
+        """Do the remaining work of another actor, then a step with each item. The first slice runs now."""
         self._work += (*other._work, map(step, items))
         other._work.clear()
         self.go_on()
 
     def go_on(self) -> None:
-        """Do the next slice."""
+        """Do the next slice, and schedule the following slice if work is left."""
         work, left = self._work, SLICE_STEPS
         while work:
             left -= sum(1 for _ in islice(work[0], left))

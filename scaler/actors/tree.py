@@ -72,18 +72,18 @@ def _jobs(catalog: JobCatalog | None, services: Callable[[Mapping[str, ActorRef]
 
 
 class SchedulerTree:
-    """The running tree, and the state that outlives the actors in it.
+    """The running supervision tree, and the state that outlives the actors in the tree.
 
     Args:
         shut_down: called when an authorised client requests the end of the scheduler.
         read_options: decodes the options of a task.
         new_pipe: makes the pipe of a session.
-        paused_since: returns for how many seconds the scheduler itself was stopped since a time of its clock.
+        paused_since: returns for how many seconds the scheduler itself was stopped since a time, given by its clock.
         board: where the monitor publishes; None: no monitor.
         window_bytes: limit of the unacknowledged bytes of large items for one peer.
-        value_bytes: returns the size limit of one value now, in bytes; 0: no limit.
-        audit: writes an audit record about a peer or its owner.
-        catalog: of the jobs; None: this scheduler keeps no jobs.
+        value_bytes: returns the present size limit of one value in bytes; 0: no limit.
+        audit: writes an audit record about a peer or the owner of a peer.
+        catalog: the list of the jobs; None: this scheduler keeps no jobs.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class SchedulerTree:
         )
 
     def _add_monitor(self, dispatcher: Dispatcher, board: Board, scheduler_id: SchedulerId) -> None:
-        """Start the monitor below a supervisor of its own, so that its failures affect no other part."""
+        """Start the monitor below a supervisor of its own, so that failures of the monitor affect no other part."""
         balancer = self.supervisor.children[BALANCER]
         known = Sources(
             scheduler_id,
@@ -224,8 +224,8 @@ class SchedulerTree:
         return self.supervisor.children.get(JOBS)
 
     def report(self) -> Report:
-        """Request counts from all actors except those that are being restarted. They answer before all other work, so
-        the report is complete after the next run of the dispatcher.
+        """Request counts from all actors except those that are being restarted. The actors answer before all other
+        work, so the report is complete after the next run of the dispatcher.
         """
         report = Report()
         for part in self.supervisor.children.values():
@@ -233,6 +233,6 @@ class SchedulerTree:
         return report
 
     def statistics(self) -> dict[str, int]:
-        """Return counts of peers, their sessions, objects, and hosts with copies."""
+        """Return the numbers of peers, sessions, objects, and hosts with copies."""
         directory = self.directory
         return {"peers": len(directory.connected), "sessions": len(directory.peers), **self.objects.statistics()}

@@ -45,7 +45,7 @@ class Graphs:
             self._last_nodes[seen.short_id] = nodes
 
     def items(self, backlog: Backlog, now_us: int) -> tuple[list[StateGraph], int]:
-        """Return the graphs that have ended since the last call and the latest open graphs, and the number of graphs."""
+        """Return the graphs that have ended since the last call, the latest open graphs, and the number of graphs."""
         ended, self._ended = self._ended, {}
         known = {seen.short_id for seen in backlog.graphs}
         self._seen_us = {each: at for each, at in self._seen_us.items() if each in known or each in ended}

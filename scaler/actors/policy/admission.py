@@ -1,8 +1,8 @@
 """Admission: counts the waiting tasks of each client and decides which one is refused when there are too many.
 
 Used only if the number of waiting tasks has a limit. The newest task of the client with the most waiting tasks is
-refused, so a client that fills the scheduler leaves capacity for the others. Retries and nested tasks are never
-refused: the parent of a nested task may hold the slot that it needs.
+refused. So a client that fills the scheduler leaves capacity for other clients. Retries and nested tasks are never
+refused: the parent of a nested task may hold the slot that the nested task needs.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ if TYPE_CHECKING:
 
 
 class Admission:
-    """All waiting tasks, and by account those that may be refused. Each operation takes constant time."""
+    """All waiting tasks, and by account the tasks that may be refused. Each operation takes constant time."""
 
     def __init__(self) -> None:
         self._waiting: set[Hashable] = set()
         self._accounts: dict[int, dict[Hashable, TaskReady]] = {}
-        """tasks that may be refused, the newest last"""
+        """the tasks that may be refused, by account, the newest task last"""
         self._sizes: list[OrderedDict[int, None]] = [OrderedDict()]
-        """accounts by the number of such tasks; among equals, the one that grew last is the last"""
+        """accounts by the number of their tasks that may be refused; among equals, the account that grew last is the
+        last
+        """
         self._arrived: set[Hashable] = set()
-        """tasks that arrived in this turn"""
+        """tasks that may be refused and arrived in this turn"""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, ready: TaskReady, may_be_refused: bool) -> None:
-        """Add a waiting task. A task that reports again is counted once, and may no longer be refusable."""
+        """Add a waiting task. A task that reports again is counted once. `may_be_refused`: whether `surplus` may choose
+        the task.
+        """
         self._waiting.add(ready.task)
         if not may_be_refused:
             self._protect(ready.task, ready.account)
@@ -46,14 +50,16 @@ class Admission:
         self._resize(account, before, len(tasks))
 
     def remove(self, task: Hashable, account: int) -> None:
-        """Remove a task."""
+        """Remove a task that no longer waits. Unknown tasks are ignored."""
         self._waiting.discard(task)
         self._protect(task, account)
 
     def surplus(self, most: int) -> list[tuple[TaskReady, bool]]:
-        """Remove and return the tasks to refuse if `most` may wait, each with whether it arrived in this turn.
+        """Remove and return the tasks to refuse, if at most `most` tasks may wait. Each is returned with whether it
+        arrived in this turn.
 
-        At most as many are refused as have arrived: a worker that leaves lowers the limit, but that refuses no task.
+        The number of refused tasks never exceeds the number of tasks that arrived. So a worker that leaves lowers the
+        limit, but causes no refusal.
         """
         surplus = []
         arrived, self._arrived = self._arrived, set()
@@ -89,8 +95,8 @@ def refusal(most: int, waiting: int, workers: int, was_admitted: bool = False) -
     """Return why a task is refused, and what the user can do.
 
     Args:
-        most: how many tasks may wait.
-        was_admitted: whether it waited before, and is replaced by a task of another client.
+        most: the number of tasks that may wait.
+        was_admitted: whether the task waited before, and is replaced by a task of another client.
     """
     if not workers:
         found = "no worker is connected"

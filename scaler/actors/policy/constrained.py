@@ -2,11 +2,11 @@
 
 Tasks with equal requests form one resource class with a queue of its own. A class is considered only while some node
 may fit it. So a task that no node can take blocks no other task. Each step takes constant time for any number of tasks,
-clients and nodes; it grows with the number of classes, which is bounded. A node that did not fit a class is rechecked
-only after a worker or an amount was freed there.
+clients and nodes. The time grows with the number of classes, which is bounded. A node that did not fit a class is
+rechecked only after a worker or an amount of the node was freed.
 
-Tasks without requests, and all ranges, wait in another queue. `ClassTurns` alternates between both, so neither delays
-the other.
+Tasks without requests, and all ranges, wait in another queue. `ClassTurns` alternates between the two queues, so
+neither delays the other.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 CLASSES_MOST = 1000
-"""The most classes with waiting tasks."""
+"""The most resource classes with waiting tasks. A task of a further class is refused."""
 GROUPS_MOST = 32
-"""The most groups that viewers see individually."""
+"""The most groups of tasks that viewers see individually."""
 OTHERS = "others"
-"""The name of a group that sums up all groups that are not shown."""
+"""The name of a group that sums up the groups that viewers do not see individually."""
 
 
 class ResourceClass:
-    """Waiting tasks with equal requests, and which nodes may fit them."""
+    """The waiting tasks with equal requests, and the nodes that may fit these requests."""
 
     __slots__ = ("able", "function_id", "functions", "may_fit", "needs", "queue", "turn", "unable_since")
 
@@ -47,20 +47,22 @@ class ResourceClass:
         self.needs = needs
         self.queue = queue
         self.function_id: ObjectId | None = None
-        """the function of the task that arrived last"""
+        """the function of the task of this class that arrived last"""
         self.functions: Counter[ObjectId] = Counter()
-        """number of waiting tasks by function"""
+        """the number of waiting tasks of this class by function"""
         self.turn = 0
-        """the number of the turn in which one of its tasks was last placed"""
+        """the number of the turn in which a task of this class was last assigned"""
         self.able = 0
-        """how many nodes could take its tasks if all their resources were free"""
+        """the number of nodes that could take tasks of this class if all resources of the nodes were free"""
         self.unable_since = math.inf
-        """since when tasks have waited while no node could take them"""
+        """since when tasks of this class have waited without a node that could take them; infinite if there is such a
+        node
+        """
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
-        """hosts that may fit now, the most recently used last; all other hosts do not fit"""
+        """the hosts that may fit this class now, the most recently used host last; all other hosts do not fit"""
 
     def remove_one(self, ready: TaskReady) -> None:
-        """Subtract one of its tasks, which no longer waits, from the counts."""
+        """Subtract a task that no longer waits from the counts by function."""
         functions, function_id = self.functions, ready.spec.function_id
         functions[function_id] -= 1
         if not functions[function_id]:
@@ -68,11 +70,11 @@ class ResourceClass:
 
 
 class ConstrainedQueue:
-    """Waiting tasks that ask for resources.
+    """The waiting tasks that request resources, by resource class.
 
     Args:
-        loads: of the workers that run any task.
-        call_loads: of the workers that run only calls by name.
+        loads: the loads of the workers that run any task.
+        call_loads: the loads of the workers that run only calls by name.
         new_order: returns an empty queue.
     """
 
@@ -82,13 +84,13 @@ class ConstrainedQueue:
         self._new_order = new_order
         self._nodes: Nodes = Nodes()
         self.classes: dict[Needs, ResourceClass] = {}
-        """classes with waiting tasks, and some classes without"""
+        """all resource classes with waiting tasks, and some without waiting tasks"""
         self.waiting: dict[Hashable, ResourceClass] = {}
         """the class of each waiting task"""
         self._impatient: dict[Needs, ResourceClass] = {}
         """classes whose tasks wait only for a limited time"""
         self._changed: dict[Hashable, None] = {}
-        """hosts where a worker or an amount was freed"""
+        """the hosts where a worker or an amount of a resource was freed"""
 
     def __len__(self) -> int:
         return sum(len(resource_class.queue) for resource_class in self.classes.values())
@@ -99,7 +101,7 @@ class ConstrainedQueue:
     # Tasks
 
     def put(self, ready: TaskReady) -> str:
-        """Add a task. Return why it cannot wait; empty if it can."""
+        """Add a task. Return why the task cannot wait; empty if it can."""
         needs = ready.needs or Needs()
         resource_class = self.classes.get(needs)
         if resource_class is None:
@@ -119,7 +121,7 @@ class ConstrainedQueue:
         return ""
 
     def remove(self, task: Hashable, priority: int, account: int) -> bool:
-        """Remove a task. Return whether it waited here."""
+        """Remove a task. Return whether the task was in this queue."""
         resource_class = self.waiting.pop(task, None)
         ready = None if resource_class is None else resource_class.queue.remove(task, priority, account)
         if resource_class is None or ready is None:
@@ -144,7 +146,7 @@ class ConstrainedQueue:
     def join(
         self, worker: ActorRef, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], unsure: bool
     ) -> None:
-        """Add a worker, with what its runs take. `unsure`: it has runs with unknown needs."""
+        """Add a worker and the resources that its runs take. `unsure`: whether it has runs with unknown needs."""
         node = self._nodes.join(worker, host, offer, taken, unsure)
         if node is not None:
             self._count_able(node, 1)
@@ -162,7 +164,7 @@ class ConstrainedQueue:
         return bool(self._impatient)
 
     def change(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], unsure: bool) -> bool:
-        """Add runs to a worker, or subtract them (negative numbers). Return whether waiting tasks may fit now."""
+        """Add runs to a worker, or subtract runs (negative numbers). Return whether waiting tasks may fit now."""
         node = self._nodes.of_worker(worker)
         if node is None:
             return False
@@ -173,7 +175,7 @@ class ConstrainedQueue:
         return bool(self.waiting)
 
     def freed(self, worker: ActorRef) -> None:
-        """Recheck the host of a worker, where something may have been freed."""
+        """Have the host of a worker rechecked, because a worker or an amount of a resource may have been freed."""
         host = self._nodes.host_of(worker)
         if host is not None:
             self._changed[host] = None
@@ -185,7 +187,7 @@ class ConstrainedQueue:
     # Placing
 
     def open_classes(self) -> list[ResourceClass]:
-        """Return the classes with tasks that may fit some host now."""
+        """Return the resource classes with waiting tasks that may fit some host now."""
         changed, self._changed = self._changed, {}
         for resource_class in self.classes.values():
             for host in changed:
@@ -223,7 +225,10 @@ class ConstrainedQueue:
     # Patience
 
     def take_expired(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
-        """Remove tasks that waited too long for an able node. Return them with reasons, and when to call again."""
+        """Remove the tasks that have waited too long for a node that could take them.
+
+        Returns: the removed tasks with the reason, and the time at which to call this again.
+        """
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf
         for resource_class in list(self._impatient.values()):
@@ -250,11 +255,11 @@ class ConstrainedQueue:
     # For viewers and clients
 
     def groups(self, plain: ResourceGroup) -> list[ResourceGroup]:
-        """Return the open tasks by requested resources. `plain`, the tasks without requests, is first; the largest
-        groups follow.
+        """Return the open tasks, grouped by requested resources. The first group has the tasks without requests, the
+        following groups are the largest. `plain`: the group of the tasks without requests.
 
-        Groups beyond `GROUPS_MOST` are summed up in the last two: one of tasks that some worker could take, one of the
-        other tasks.
+        Groups beyond `GROUPS_MOST` are summed up in the last two groups: one with tasks that some worker could take,
+        one with all other tasks.
         """
         classes: dict[Amounts, list[ResourceClass]] = {}
         running: Counter[Amounts] = Counter()
@@ -352,10 +357,10 @@ _by_turn = attrgetter("turn")
 
 
 class ClassTurns:
-    """The turns of the resource classes.
+    """Chooses the resource class whose task is assigned next, so that all classes take turns.
 
     Args:
-        plain: the tasks without requests.
+        plain: the queue of the tasks without requests.
     """
 
     def __init__(self, plain: FairShare) -> None:
@@ -363,7 +368,8 @@ class ClassTurns:
         self._number = 2
 
     def next(self, classes: Iterable[ResourceClass], with_plain: bool = True) -> ResourceClass:
-        """Return the class whose first task is placed next; the tasks without requests are one of them.
+        """Return the resource class whose first task is assigned next. The tasks without requests form one of the
+        classes.
 
         Args:
             with_plain: whether a worker has capacity for tasks without requests.
@@ -383,6 +389,6 @@ class ClassTurns:
         return rows[0]
 
     def note_turn(self, resource_class: ResourceClass) -> None:
-        """Note that a task of this class was assigned."""
+        """Record that a task of this class was assigned in the present turn."""
         self._number += 2
         resource_class.turn = self._number

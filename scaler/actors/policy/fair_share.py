@@ -2,10 +2,11 @@
 
 All owners with waiting tasks form a ring (round robin). At its turn an owner has as many turns of its accounts as its
 share is, usually one. The accounts of an owner, one for each of its clients outside of tasks, form a ring of their own.
-Within an account the order is that of `in_order`. A turn of an account is some milliseconds of expected work, and at
-least one task: many short tasks, or one task that is long or of unknown duration. So twenty clients of one owner have
-the share of one client, and an owner waits for at most one turn of each other owner. New and returning owners and
-accounts join at the end of their ring. Each operation takes constant time for any number of owners and accounts.
+Within an account the order is that of `in_order`. New and returning owners and accounts join at the end of their ring.
+
+A turn of an account is some milliseconds of expected work, and at least one task: many short tasks, or one task that is
+long or of unknown duration. So twenty clients of one owner have the share of one client, and an owner waits for at most
+one turn of each other owner. Each operation takes constant time for any number of owners and accounts.
 
 With the policy `fifo` all tasks have the same account.
 """
@@ -27,14 +28,16 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 MOST_SPARE = 1024
-"""The most empty queues that are kept for reuse, so that single tasks of many clients allocate none."""
+"""The most empty queues that are kept for reuse, so that single tasks of many clients do not each allocate a queue."""
 
 TURN_US = 5_000
-"""The expected work of one turn of an account. The task that exceeds it still belongs to the turn."""
+"""The expected work of one turn of an account, in microseconds. The task that exceeds this work still belongs to the
+turn.
+"""
 
 
 def a_turn_each(_function_id: ObjectId) -> float:
-    """Return an infinite duration, so that each task is a turn of its client."""
+    """Return an infinite duration for each function, so that each task is a turn of its client."""
     return inf
 
 
@@ -42,7 +45,7 @@ _one_for_all = Owner(NOBODY)
 
 
 def owner_of_all(_account: int) -> Owner:
-    """Return the same owner for all accounts."""
+    """Return one and the same owner for all accounts."""
     return _one_for_all
 
 
@@ -60,11 +63,11 @@ class _Holding:
         self.ring: OrderedDict[int, None] = OrderedDict()
         """the accounts in the order of their turns"""
         self.left = owner.share
-        """how many turns its accounts still have in this turn of the owner"""
+        """the number of turns that the accounts of the owner still have in this turn of the owner"""
 
 
 class FairShare:
-    """Tasks in the order of assignment. Each row of a range counts as a task.
+    """The waiting tasks in the order of assignment. Each row of a range counts as a task.
 
     Args:
         owner_of: returns the owner of an account.
@@ -76,7 +79,7 @@ class FairShare:
         self._account_of: Callable[[TaskReady], int] = attrgetter("account") if has_turns else _no_account
         self._owner_of = owner_of
         self._queues: dict[int, InOrder] = {}
-        """by account; a queue may be empty only if it is the only one"""
+        """the queue of each account; a queue may be empty only if there is no other queue"""
         self._holdings: dict[int, _Holding] = {}
         self._ring: OrderedDict[Owner, _Holding] = OrderedDict()
         """the owners with waiting tasks, in the order of their turns"""
@@ -84,10 +87,10 @@ class FairShare:
         self._turn_of = -1
         """the account in the middle of its turn; -1 if there is none"""
         self._left_us = 0.0
-        """the expected work that is left in the turn of `_turn_of`"""
+        """the expected work that is left in the present turn, in microseconds"""
         self._before: tuple[int, float, int] | None = None
-        """for `put_back`: `_turn_of`, `_left_us` and the owner's turns left before the last yielded task; None if that
-        task took no turn
+        """the state before the last yielded task, for `put_back`: `_turn_of`, `_left_us`, and the turns that the owner
+        had left; None if that task took no turn
         """
 
     def __len__(self) -> int:
@@ -98,7 +101,7 @@ class FairShare:
         return bool(next(iter(queues.values()))) if len(queues) == 1 else bool(queues)
 
     def __iter__(self) -> Iterator[TaskReady]:
-        """Iterate over the tasks, account by account."""
+        """Iterate over the waiting tasks, account by account."""
         return (ready for account in self._in_turn() for ready in self._queues[account])
 
     def _in_turn(self) -> Iterator[int]:
@@ -116,7 +119,9 @@ class FairShare:
             queue.put(row)
 
     def _is_alone(self, account: int) -> bool:
-        """Return whether this is the only account, with the same owner as before: its number may have been reused."""
+        """Return whether this is the only account, and still has the same owner. The number of an account may be
+        reused.
+        """
         return len(self._queues) == 1 and self._owner_of(account) is self._holdings[account].owner
 
     def _open(self, account: int) -> InOrder:
@@ -130,7 +135,7 @@ class FairShare:
         return queue
 
     def put_back(self, ready: TaskReady) -> None:
-        """Undo the last yield: the task is the next one again."""
+        """Put the task that was yielded last back, so that it is the next task again."""
         account, before = self._account_of(ready), self._before
         self.put((ready,))
         self._queues[account].put_back(ready)
@@ -141,7 +146,7 @@ class FairShare:
             self._ring.move_to_end(holding.owner, last=False)
 
     def remove(self, task: Hashable, priority: int, account: int) -> TaskReady | None:
-        """Remove a task and return it; None if it did not wait."""
+        """Remove a task and return it; None if the task was not in the queue."""
         account = account if self._has_turns else 0
         queue = self._queues.get(account)
         found = None if queue is None else queue.remove(task, priority)
@@ -150,10 +155,10 @@ class FairShare:
         return found
 
     def drain(self, expected_us: Callable[[ObjectId], float] = a_turn_each) -> Iterator[TaskReady]:
-        """Remove and yield tasks in order, until the caller stops.
+        """Remove and yield tasks in the order of assignment, until the caller stops.
 
         Args:
-            expected_us: returns the expected duration of a task of a function.
+            expected_us: returns the expected duration of a task of a function, in microseconds.
         """
         if len(self._queues) == 1:  # most of the time there is one client
             self._before = None
@@ -185,7 +190,7 @@ class FairShare:
                 yield ready
 
     def _take_time(self, account: int, each_us: float, rows: int) -> bool:
-        """Subtract a task from the turn of its account. Return whether the turn has ended."""
+        """Subtract the expected work of a task from the turn of its account. Return whether the turn has ended."""
         if account != self._turn_of:
             self._turn_of, self._left_us = account, TURN_US
         self._left_us -= each_us * (rows or 1)
@@ -206,16 +211,16 @@ class FairShare:
         self._ring.move_to_end(holding.owner)
 
     def first(self) -> TaskReady | None:
-        """Return the task that `drain` yields next; None if there is none."""
+        """Return the task that `drain` yields next; None if no task waits."""
         return next(filter(None, (self._queues[account].first() for account in self._in_turn())), None)
 
     def greatest(self, account: int) -> float:
-        """Return the greatest priority of an account's tasks; -inf if none waits."""
+        """Return the greatest priority of an account's waiting tasks; -inf if the account has no waiting task."""
         queue = self._queues.get(account if self._has_turns else 0)
         return -inf if queue is None else queue.greatest()
 
     def pass_turn(self) -> None:
-        """Move the account of the first task to the end."""
+        """Move the account of the first task to the end of its ring."""
         first = self.first()
         if first is not None:
             account = self._account_of(first)
@@ -229,7 +234,7 @@ class FairShare:
         return {account: len(queue) for account, queue in self._queues.items() if queue and self._has_turns}
 
     def clear(self) -> None:
-        """Forget all tasks."""
+        """Remove all tasks, accounts and turns."""
         self._ring.clear()
         self._holdings.clear()
         self._queues.clear()

@@ -1,9 +1,10 @@
 """InOrder: waiting tasks, first come, first served: the order within one client, or of all of them (`fifo`).
 
-The greatest priority goes first: the depth of a task, then the priority that its user set. Within a priority, retries
-go first. Nearly always all tasks have the same priority. Each operation takes constant time, except for a new priority.
+Tasks with a greater priority go first. A priority is the depth of a task, then the priority that its user set. Within a
+priority, retries go first. Nearly always all tasks have the same priority. Each operation takes constant time, except
+for a new priority.
 
-`fair_share` has one instance for each client, or one for all.
+`fair_share` has one instance for each client, or one for all clients.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ class _Level:
 
 
 class InOrder:
-    """Tasks in the order of assignment. Each row of a range counts as a task."""
+    """The waiting tasks in the order of assignment. Each row of a range counts as a task."""
 
     def __init__(self) -> None:
         self._levels: PriorityRows[_Level] = PriorityRows(_Level)
         self.further_rows = 0
-        """number of rows of ranges, without the first row of each"""
+        """the number of rows of all waiting ranges, without the first row of each range"""
 
     def __len__(self) -> int:
         return sum(map(len, self._levels.values())) + self.further_rows
@@ -70,13 +71,13 @@ class InOrder:
                     level.ahead.pop(ready.task, None)
 
     def put_back(self, ready: TaskReady) -> None:
-        """Undo the last yield: the task is the next one again."""
+        """Put the task that was yielded last back, so that it is the next task again."""
         self.put((ready,))
         level = self._levels[ready.spec.priority]
         (level.ahead if ready.goes_first else level.new).move_to_end(ready.task, last=False)
 
     def remove(self, task: Hashable, priority: int) -> TaskReady | None:
-        """Remove a task and return it; None if it did not wait."""
+        """Remove a task and return it; None if the task was not in the queue."""
         level = self._levels.get(priority)
         if level is None:
             return None
@@ -85,18 +86,18 @@ class InOrder:
         return found if found is None else self._left(found)
 
     def _left(self, ready: TaskReady) -> TaskReady:
-        """Subtract a removed task from the count of rows, and return it."""
+        """Subtract the further rows of a removed task from `further_rows`, and return the task."""
         if self.further_rows and ready.spec.rows:
             self.further_rows -= ready.spec.rows - 1
         return ready
 
     def pop(self) -> TaskReady | None:
-        """Remove the first task and return it; None if there is none."""
+        """Remove the first task and return it; None if no task waits."""
         row = self._first_row()
         return self._left(row.popitem(last=False)[1]) if row else None
 
     def drain(self) -> Iterator[TaskReady]:
-        """Remove and yield tasks in order, until the caller stops."""
+        """Remove and yield tasks in the order of assignment, until the caller stops."""
         level = self._levels[self._levels.priorities[-1]]
         for row in self._rows() if len(self._levels) > 1 else (level.ahead, level.new):
             while row:
@@ -104,17 +105,17 @@ class InOrder:
                 yield self._left(ready) if self.further_rows else ready
 
     def first(self) -> TaskReady | None:
-        """Return the task that `drain` yields next; None if there is none."""
+        """Return the task that `drain` yields next; None if no task waits."""
         row = self._first_row()
         return next(iter(row.values())) if row else None
 
     def greatest(self) -> float:
-        """Return the priority of the first task; -inf if none waits."""
+        """Return the priority of the first task; -inf if no task waits."""
         first = self.first()
         return -inf if first is None else first.spec.priority
 
     def _first_row(self) -> Row:
-        """Return the row of the queue that has the first task; an empty row if no task waits."""
+        """Return the part of the queue that has the first task; an empty part if no task waits."""
         level = self._levels.first()
         return level.ahead or level.new
 

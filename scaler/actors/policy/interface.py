@@ -1,4 +1,4 @@
-"""Interface: the decisions of the policy, and its figures about waiting tasks."""
+"""Interface: the decisions that the policy returns, and its figures about waiting tasks."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ if TYPE_CHECKING:
 
 
 class ResourceGroup(NamedTuple):
-    """The open tasks that ask for the same resources."""
+    """Counts of the open tasks that request the same resources."""
 
     asks: str
-    """such as `gpu=1,memory=1024`; empty if they ask for nothing"""
+    """the requested resources, such as `gpu=1,memory=1024`; empty for the tasks without requests"""
     waiting: int
     running: int
     places: int
-    """how many of them the connected workers can run at a time"""
+    """the number of tasks of this group that the connected workers can run at a time"""
     capacity: Capacity
     functions: Mapping[ObjectId, int]
-    """number of waiting tasks by function; empty if they are not counted"""
+    """the number of waiting tasks by function; empty if tasks are not counted by function"""
     known_us: Callable[[ObjectId], float]
-    """returns the duration of a function's tasks; 0 if unknown"""
+    """returns the duration of a function's tasks in microseconds; 0 if the duration is unknown"""
     last_function: ObjectId | None
     """the function of the task that arrived last; running tasks of the group are assumed to have this function"""
 
 
 @dataclass(slots=True)
 class Decisions:
-    """The decisions of one turn, to be carried out in this order."""
+    """The decisions of the policy in one turn, which the balancer carries out in the order of the fields."""
 
     assigned: dict[ActorRef, list[tuple[TaskReady, int]]] = field(default_factory=dict)
-    """tasks by worker, with the microseconds of work that each counts for until it is freed"""
+    """the assigned tasks by worker, each with its expected work in microseconds, counted until the task is freed"""
     refused: list[tuple[TaskReady, str]] = field(default_factory=list)
-    """tasks to refuse, and why"""
+    """the tasks to refuse, each with the reason"""
     recalled: dict[ActorRef, int] = field(default_factory=dict)
-    """number of tasks to recall, by worker"""
+    """the number of tasks to recall, by worker"""
     look_at: float | None = None
-    """the time at which to ask again, at the latest; None: only after a change"""
+    """the latest time at which to request decisions again; None: only after a change"""
     split: list[TaskReady] = field(default_factory=list)
-    """ranges that are too long: each of their rows reports ready as a task of its own, ahead of new tasks"""
+    """ranges that are too long. Each row of these ranges reports ready as a task of its own, ahead of new tasks"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,16 @@ class Capacity:
 
     workers: int
     with_room: int
-    """how many workers accept tasks now, among those on hosts where the requested resources are free"""
+    """the number of workers that accept tasks now, among those on hosts where the requested resources are free"""
     tasks: int
-    """number of tasks at all workers"""
+    """the number of tasks at all workers"""
     asked: str = ""
-    """the resources that the task asks for; empty if none"""
+    """the resources that the task requests; empty if it requests no resources"""
     able: int = 0
-    """how many workers could take the task, if it asks for resources"""
+    """the number of workers that could take the task; 0 if the task requests no resources"""
     has_free: bool = True
-    """whether these resources are free on some host"""
+    """whether the requested resources are free on some host"""
     missing: str = ""
-    """a sentence about the resources that no host has"""
+    """a sentence about the requested resources that no host has; empty if some host has all of them"""
     held: int = 0
-    """number of paused workers: their hosts have no memory for results"""
+    """the number of workers that are paused, because their hosts have no memory for results"""

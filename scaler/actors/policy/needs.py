@@ -12,42 +12,42 @@ from typing import NamedTuple
 from scaler.amounts import CALL, amount_text
 
 Amounts = tuple[tuple[str, int], ...]
-"""Pairs of name and amount, sorted by name."""
+"""Amounts of resources: pairs of name and amount, sorted by name."""
 
 ASKED_MOST = 64
-"""The most resources of a task. Further ones in the requests of other clients are ignored."""
+"""The most resources that a task may request. Further resources in a request are ignored."""
 
 _KEPT = 1024
 _SHOWN_MOST = 8
 
 
 class Needs(NamedTuple):
-    """The requests of a task."""
+    """The requests of a task: resources, the time to wait for a node, and the worker."""
 
     amounts: Amounts = ()
-    """a node fits if it has each name with at least this amount; 0: any amount"""
+    """the requested resources. A node fits if it has each resource with at least this amount; 0: any amount"""
     patience_ms: int = 0
-    """the task fails after this time without a connected worker that could take it; 0: it waits without limit"""
+    """how long the task waits without a connected worker that could take it, before it fails; 0: without limit"""
     worker: str = ""
-    """the name of the only worker that may run it; empty: any worker"""
+    """the name of the only worker that may run the task; empty: any worker"""
 
     def __str__(self) -> str:
         return in_words(self.amounts)
 
     @property
     def is_call(self) -> bool:
-        """Whether it needs a worker that serves a function by name."""
+        """Whether the task needs a worker that serves a function by name."""
         return any(name.startswith(CALL) for name, _ in self.amounts)
 
 
 class Offer(NamedTuple):
-    """The resources of a node."""
+    """The resources of a node, and the number of its workers."""
 
     amounts: Amounts = ()
     workers: int = 0
-    """number of its workers; before all have joined, it is not known how much is free"""
+    """the number of workers of the node; before all have joined, it is not known how much of the resources is free"""
     named_only: bool = False
-    """whether its workers run only calls by name"""
+    """whether the workers of the node run only calls by name"""
 
 
 NO_OFFER = Offer()
@@ -62,6 +62,6 @@ def needs_of(amounts: Amounts, patience_ms: int, worker: str = "") -> Needs | No
 
 
 def in_words(amounts: Amounts) -> str:
-    """Return names and amounts for a sentence."""
+    """Return the names and amounts of resources as text for a sentence."""
     shown = [f"{name}={amount_text(amount, ',')}" if amount else name for name, amount in amounts[:_SHOWN_MOST]]
     return ", ".join(shown) + f" and {len(amounts) - _SHOWN_MOST} more" * (len(amounts) > _SHOWN_MOST)

@@ -1,8 +1,8 @@
 """Nodes: the resources of each node, and how much of them is free.
 
-Used by the policy. A task takes resources from its assignment to its end. They are counted by worker: a worker that
-leaves takes its share with it, and reports it when it returns. More than the total may be taken, because blocked tasks
-resume without a request.
+Used by the policy. A task takes resources from its assignment to its end. The taken resources are counted by worker: a
+worker that leaves no longer counts, and reports what it takes when it returns. More than the total may be taken,
+because blocked tasks resume without a request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scaler.kit import ActorRef
 
 
 class NodeResources:
-    """One node and its connected workers."""
+    """The resources of one node, and what the runs of each of its connected workers take."""
 
     __slots__ = ("_awaited", "_running", "_taken", "_unsure", "free", "named_only", "total")
 
@@ -36,14 +36,16 @@ class NodeResources:
         return len(self._taken)
 
     def join(self, worker: ActorRef, taken: Iterable[tuple[Needs, int]], is_unsure: bool) -> None:
-        """Add a worker with what its runs take."""
+        """Add a worker, and take the resources of its runs. `is_unsure`: whether the worker has further runs with
+        unknown needs.
+        """
         self._taken[worker] = Counter()
         for needs, runs in taken:
             self.change(worker, needs, runs)
         self.set_sure(worker, not is_unsure)
 
     def leave(self, worker: ActorRef) -> None:
-        """Remove a worker, with what its runs take."""
+        """Remove a worker, and free the resources of its runs."""
         self._unsure.discard(worker)
         for needs, runs in list(self._taken[worker].items()):
             self.change(worker, needs, -runs)
@@ -57,7 +59,7 @@ class NodeResources:
             self._unsure.add(worker)
 
     def change(self, worker: ActorRef, needs: Needs, runs: int) -> None:
-        """Add runs of a class to those of a worker, or subtract them (negative `runs`)."""
+        """Add runs with these needs to a worker, or subtract runs (negative `runs`)."""
         taken = self._taken[worker]
         runs = max(runs, -taken[needs])
         taken[needs] += runs
@@ -71,22 +73,22 @@ class NodeResources:
                 self.free[name] -= amount * runs
 
     def could_take(self, needs: Needs) -> bool:
-        """Return whether the node has these resources, free or not."""
+        """Return whether the node has the resources in these needs, free or not."""
         total = self.total
         if self.named_only and not needs.is_call:
             return False
         return all(total.get(name, -1) >= amount for name, amount in needs.amounts)
 
     def places(self, needs: Needs) -> int:
-        """Return how many tasks with these needs it can run at a time."""
+        """Return how many tasks with these needs the node can run at a time."""
         return min([len(self._taken), *(self.total[name] // amount for name, amount in needs.amounts if amount)])
 
     def workers(self) -> Iterable[ActorRef]:
-        """Return its workers."""
+        """Return the connected workers of the node."""
         return self._taken.keys()
 
     def can_take(self, needs: Needs) -> bool:
-        """Return whether these resources are free; False while that is not known."""
+        """Return whether the resources in these needs are free; False while it is unknown how much is free."""
         if self._unsure or len(self._taken) < self._awaited or (self.named_only and not needs.is_call):
             return False
         free = self.free
@@ -94,18 +96,18 @@ class NodeResources:
 
 
 class Nodes:
-    """All nodes with connected workers."""
+    """All nodes with connected workers, by host."""
 
     def __init__(self) -> None:
         self._nodes: dict[Hashable, NodeResources] = {}
         self._host_of: dict[ActorRef, Hashable] = {}
         self.running: Counter[Needs] = Counter()
-        """number of runs of each class at all nodes"""
+        """the number of runs at all nodes by needs"""
 
     def join(
         self, worker: ActorRef, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], is_unsure: bool
     ) -> NodeResources | None:
-        """Add a worker to its node. Return the node if it is new."""
+        """Add a worker to its node. Return the node if the node is new."""
         known = self._nodes.get(host)
         node = self._nodes[host] = NodeResources(offer, self.running) if known is None else known
         self._host_of[worker] = host
@@ -113,7 +115,7 @@ class Nodes:
         return node if known is None else None
 
     def leave(self, worker: ActorRef) -> NodeResources | None:
-        """Remove a worker. Return its node if it was the last worker there."""
+        """Remove a worker. Return its node if it was the last worker of the node."""
         if worker not in self._host_of:
             return None
         host = self._host_of.pop(worker)
@@ -122,27 +124,27 @@ class Nodes:
         return None if node else self._nodes.pop(host)
 
     def host_of(self, worker: ActorRef) -> Hashable:
-        """Return the host of a worker, or None if unknown."""
+        """Return the host of a worker, or None if the worker is unknown."""
         return self._host_of.get(worker)
 
     def get(self, host: Hashable) -> NodeResources | None:
-        """Return the node of a host, or None if unknown."""
+        """Return the node of a host, or None if the host is unknown."""
         return self._nodes.get(host)
 
     def of_worker(self, worker: ActorRef) -> NodeResources | None:
-        """Return the node of a worker, or None if unknown."""
+        """Return the node of a worker, or None if the worker is unknown."""
         return self._nodes.get(self._host_of[worker]) if worker in self._host_of else None
 
     def hosts(self) -> Iterable[Hashable]:
-        """Return all hosts."""
+        """Return the hosts of all nodes."""
         return self._nodes.keys()
 
     def able(self, needs: Needs) -> list[NodeResources]:
-        """Return the nodes that could take a task with these needs if all their resources were free."""
+        """Return the nodes that could take a task with these needs if all resources were free."""
         return [node for node in self._nodes.values() if node.could_take(needs)]
 
     def most(self) -> Mapping[str, int]:
-        """Return the greatest amount of each capability on one node."""
+        """Return the greatest amount of each capability that a single node has."""
         most: dict[str, int] = {}
         for node in self._nodes.values():
             for name, amount in node.total.items():

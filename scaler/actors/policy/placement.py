@@ -1,9 +1,8 @@
 """Placement: the scheduler's policy: each task goes to the worker with the fewest tasks.
 
 `fair_share` chooses the next task. This module has durations, capacities, refusals and recalls. The balancer calls its
-methods for messages of tasks and workers, and asks for decisions after all mail of a turn. No actors, no clock: the
-time
-is a parameter.
+methods for messages of tasks and workers, and requests decisions after all mail of a turn. No actors, no clock: the
+time is a parameter.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
     from scaler.actors.messages.tasks import TaskReady
 
 FUNCTIONS_REMEMBERED = 1024
-"""The most functions with known durations: those measured last."""
+"""The most functions with known durations. The functions that were measured last are kept."""
 
 RANGE_MOST_US = 20_000
-"""A range of more expected work than this is split before it is assigned. Clients make shorter ranges unless they
-misjudge the duration of a function.
+"""The most expected work of a range, in microseconds. A longer range is split before it is assigned. Clients make
+longer ranges only if they misjudge the duration of a function.
 """
 
 
@@ -53,7 +52,7 @@ def make_policy(config: SchedulerConfig, owner_of: Callable[[int], Owner] = owne
 
 
 class Placement:
-    """The policy. Each call takes constant time for any number of tasks, clients and workers.
+    """Decides which worker runs which task. Each call takes constant time for any number of tasks, clients and workers.
 
     Args:
         new_order: returns an empty queue, which orders tasks.
@@ -67,24 +66,24 @@ class Placement:
         self._reset_workers()
         self._turns = ClassTurns(self._queue)
         self._unplaceable: list[tuple[TaskReady, str]] = []
-        """tasks that are refused at once, and why"""
+        """tasks that the next decisions refuse, each with the reason"""
         self._durations = Durations(WORK_AHEAD_US, FUNCTIONS_REMEMBERED)
         self._rounds: Rounds = Rounds(config)
         self._rounds_of_calls: Rounds = Rounds(config)
         self._admission: Admission | None = Admission() if self._waiting_most >= 0 else None
         self._functions: Counter[ObjectId] | None = None
-        """number of waiting tasks by function; None unless a viewer needs it"""
+        """the number of waiting tasks by function; None unless a viewer needs these numbers"""
 
     def _reset_workers(self) -> None:
         self._loads: WorkerLoads = WorkerLoads()
         self._call_loads: WorkerLoads = WorkerLoads()
         """loads of the workers that run only calls by name"""
         self._call_only: dict[ActorRef, WorkerLoads] = {}
-        """the workers that run only calls by name"""
+        """the workers that run only calls by name, each with `_call_loads`"""
         self._constrained: ConstrainedQueue = ConstrainedQueue(self._loads, self._call_loads, self._new_order)
 
     def ready(self, tasks: Iterable[TaskReady]) -> None:
-        """Add ready tasks. A task may report again, with a higher attempt."""
+        """Add ready tasks. A task may report ready again, with a higher attempt."""
         if self._admission is not None:
             tasks = list(tasks)
             for task in tasks:
@@ -95,7 +94,7 @@ class Placement:
         self._queue.put(tasks)
 
     def ready_constrained(self, tasks: Iterable[TaskReady]) -> None:
-        """Add ready tasks that ask for resources. A task may report again, with a higher attempt."""
+        """Add ready tasks that request resources. A task may report ready again, with a higher attempt."""
         for task in tasks:
             refusal = self._constrained.put(task)
             if refusal:
@@ -104,19 +103,21 @@ class Placement:
                 self._admission.add(task, task.is_new and not depth_of(task.spec.priority))
 
     def held(self, host: Hashable, workers: int) -> None:
-        """Set how many workers of a host are paused, because it has no memory for results."""
+        """Set how many workers of a host are paused, because the host has no memory for results."""
         self._loads.pause_at(host, workers)
 
     def withdraw(self, task: Hashable, priority: int, account: int) -> bool:
-        """Remove a task from the queue. Return whether it waited."""
+        """Remove a task from the queue. Return whether the task was in the queue."""
         if self._admission is not None:
             self._admission.remove(task, account)
         return self._remove(task, priority, account)
 
     def take_wanted(self, task: Hashable, priority: int, account: int) -> tuple[ActorRef, TaskReady] | None:
-        """Withdraw a task without requests that a client waits for, and return a paused worker for it.
+        """Remove a task that a client waits for from the queue. Return a paused worker that can run the task, and the
+        task.
 
-        Done only if no worker elsewhere has capacity. The load of the worker changes when `resumed` is called.
+        Return None if the task requests resources, or if a worker on another host has capacity. The load of the worker
+        changes when `resumed` is called.
         """
         worker = self._loads.first_paused()
         ready = None if worker is None else self._queue.remove(task, priority, account)
@@ -135,7 +136,9 @@ class Placement:
         return True
 
     def _count(self, tasks: Iterable[TaskReady], change: int) -> None:
-        """Count tasks that were added to the queue, or removed."""
+        """Count tasks by function: add tasks that were added to the queue, or subtract removed tasks (negative
+        `change`).
+        """
         functions = self._functions
         if functions is not None:
             for ready in tasks:
@@ -155,9 +158,9 @@ class Placement:
         """Add a worker with its current load. A known worker is not changed.
 
         Args:
-            offer: the resources of its node.
-            taken: number of its runs by needs.
-            is_unsure: whether it has further runs with unknown needs.
+            offer: the resources of the worker's node.
+            taken: the number of the worker's runs by needs.
+            is_unsure: whether the worker has further runs with unknown needs.
         """
         if worker in self._loads or worker in self._call_only:
             return
@@ -167,19 +170,21 @@ class Placement:
         self._constrained.join(worker, host, offer, taken, is_unsure)
 
     def leave(self, worker: ActorRef) -> bool:
-        """Remove a worker. Return whether to ask for decisions."""
+        """Remove a worker. Return whether to request decisions now."""
         self._call_only.pop(worker, self._loads).leave(worker)
         return self._constrained.leave(worker)
 
     def amounts_changed(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
-        """Add runs of a worker that `decide` has not assigned, or subtract them. Return whether to decide now."""
+        """Add runs of a worker that `decide` has not assigned, or subtract them. Return whether to request decisions
+        now.
+        """
         return self._constrained.change(worker, changes, is_unsure)
 
     def freed(self, worker: ActorRef, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
-        """Subtract a worker's ended tasks and their work. Return whether to ask for decisions.
+        """Subtract ended tasks of a worker and their expected work. Return whether to request decisions now.
 
         Args:
-            measured: by function, total run time in microseconds and number of the tasks that ran to their end.
+            measured: by function, the total run time in microseconds and the number of the tasks that ran to their end.
         """
         for function_id, (total_us, count) in measured.items():
             self._durations.learn(function_id, total_us, count)
@@ -191,7 +196,7 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting) or self._rounds.has_to_look(self._loads)
 
     def recalled(self, worker: ActorRef, tasks: int, work_us: int, function_ids: set[ObjectId]) -> bool:
-        """Subtract recalled tasks of a worker, which will report ready again. Return whether to ask for decisions."""
+        """Subtract recalled tasks of a worker, which will report ready again. Return whether to request decisions."""
         for function_id in function_ids:
             self._durations.distrust(function_id)
         self._call_only.get(worker, self._loads).remove_recalled(worker, tasks, work_us)
@@ -200,11 +205,13 @@ class Placement:
         return bool(self._queue) or bool(self._constrained.waiting)
 
     def resumed(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Add blocked tasks of a worker that resume, or tasks that only it may run, regardless of its capacity."""
+        """Add tasks to a worker regardless of its capacity: blocked tasks that resume, or a task that only this worker
+        may run.
+        """
         self._call_only.get(worker, self._loads).resume(worker, tasks, work_us)
 
     def forget(self) -> None:
-        """Forget everything. All workers and tasks will report again."""
+        """Forget all tasks and workers, which will report again."""
         self._queue.clear()
         self._reset_workers()
         self._unplaceable = []
@@ -213,7 +220,9 @@ class Placement:
             self._admission = Admission()
 
     def decide(self, now: float) -> Decisions:
-        """Return the decisions. Call it when tasks are ready, workers joined, `freed` is True, or a check is due."""
+        """Return the decisions for this turn. The balancer calls this when tasks are ready, workers joined, `freed`
+        returned True, or a check is due.
+        """
         if self._constrained.waiting or self._unplaceable or self._call_only:
             decisions = self._decide_by_class(now)
         else:
@@ -260,7 +269,9 @@ class Placement:
         loads, call_loads, turns = self._loads, self._call_loads, self._turns
         classes = self._constrained.open_classes()
         is_open = True
-        """False once a range has to wait or to be split: it blocks the tasks without requests behind it"""
+        """whether tasks without requests may be assigned; False once a range blocks them that has to wait or to be
+        split
+        """
         while classes and ((is_open and loads.with_room) or call_loads.with_room):
             has_room = is_open and loads.with_room > 0
             if not has_room and not (
@@ -292,8 +303,8 @@ class Placement:
     def _assign(
         self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
     ) -> bool:
-        """Assign tasks without requests (one if `is_one`) while possible. Return False if a range has to wait or to be
-        split: it blocks the tasks behind it.
+        """Assign tasks without requests while workers have capacity, or only one task if `is_one`. Return False if a
+        range has to wait or to be split, because that range blocks the tasks behind it.
         """
         loads = self._loads
         take = loads.take
@@ -349,7 +360,7 @@ class Placement:
         )
 
     def report_backlog(self, backlog: Backlog, functions: bool) -> None:
-        """Fill in the waiting and running tasks.
+        """Store the numbers of waiting and running tasks in `backlog`.
 
         Args:
             functions: whether to count waiting tasks by function from now on.
@@ -364,7 +375,7 @@ class Placement:
         backlog.groups = self._constrained.groups(plain)
 
     def _count_functions(self, is_wanted: bool) -> None:
-        """Start or stop to count the queue's tasks by function. Only the start iterates over the queue."""
+        """Start or stop counting the tasks in the queue by function. Only the start iterates over the queue."""
         if not is_wanted:
             self._functions = None
         elif self._functions is None or sum(self._functions.values()) != len(

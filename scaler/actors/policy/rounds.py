@@ -1,7 +1,8 @@
 """Rounds: decides when to recall tasks from workers, and how many.
 
-Two checks run periodically while there is a reason: whether workers are idle while tasks wait at others, and whether
-tasks wait at a worker where no task ends. The settings give the least time between two rounds.
+Two checks run periodically while there is a reason. The first finds idle workers while tasks wait at other workers. The
+second finds stuck workers, where tasks wait and no task ends. The settings give the least time between two rounds of
+recalls.
 """
 
 from __future__ import annotations
@@ -13,38 +14,38 @@ from scaler.kit import ActorRef
 from scaler.settings import SchedulerConfig
 
 LOOK_SECONDS = 0.025
-"""Interval between imbalance checks: half of `WORK_AHEAD_US`, in which most workers end a task."""
+"""Interval between checks for idle workers: half of `WORK_AHEAD_US`, in which most workers end a task."""
 
 EARLY_SECONDS = 1e-6
-"""A timer may fire this much early, because the sum of two times is rounded."""
+"""The time by which a timer may fire early, because the sum of two times is rounded."""
 
 
 class Rounds:
-    """The results of the last checks, and the times of the next ones."""
+    """Finds idle and stuck workers, and decides how many tasks to recall from which workers."""
 
     def __init__(self, config: SchedulerConfig) -> None:
         self._config = config
         self._is_off = config.load_balance_seconds <= 0
         self._watch_at = math.inf
-        """the next check for idle workers; infinite unless the last one found some"""
+        """the time of the next check for idle workers; infinite unless the last check found an idle worker"""
         self._patrol_at = math.inf
-        """the next check for stuck workers; infinite unless tasks wait at some worker"""
+        """the time of the next check for stuck workers; infinite unless tasks wait at some worker"""
         self._looks = 0
-        """how many checks in a row found an imbalance"""
+        """the number of checks in a row that found idle workers"""
         self._seen: dict[ActorRef, int] = {}
-        """the number of ended tasks by worker at the first of these checks"""
+        """the number of ended tasks by worker, at the first of the checks in a row that found idle workers"""
         self._last_seen: dict[ActorRef, int] = {}
-        """the number of ended tasks by worker at the last check for stuck workers"""
+        """the number of ended tasks by worker, at the last check for stuck workers"""
         self._next_round = 0.0
         self.look_at: float | None = None
-        """the time of the next check; None: only after a change"""
+        """the time of the next check of either kind; None: only after a change"""
 
     def has_to_look(self, loads: WorkerLoads) -> bool:
-        """Return whether there is a new imbalance to check."""
+        """Return whether a worker is idle while tasks wait at other workers, and no check for this is due yet."""
         return self._watch_at == math.inf and not self._is_off and loads.is_uneven()
 
     def look(self, loads: WorkerLoads, now: float) -> dict[ActorRef, int]:
-        """Return how many tasks to recall now, by worker; usually empty."""
+        """Run the checks that are due. Return the number of tasks to recall now, by worker; usually empty."""
         if self._is_off or (self.look_at is None and not loads.has_waiting()):
             return {}
         asked: dict[ActorRef, int] = {}
@@ -66,7 +67,9 @@ class Rounds:
         return asked
 
     def _watch(self, loads: WorkerLoads, now: float) -> dict[ActorRef, int]:
-        """Handle an imbalance: recall tasks if it has lasted, and check again soon."""
+        """Handle idle workers: recall tasks if enough checks in a row found idle workers. Set the time of the next
+        check.
+        """
         config = self._config
         if not self._looks:
             self._seen = loads.ended()

@@ -1,7 +1,7 @@
 """WorkerLoads: the queued work of each worker: which workers have capacity, and which one gets the next task.
 
-Work is counted in whole microseconds, as on the wire. The work that a task adds when it is assigned is subtracted when
-it ends, and with whole numbers the sum stays exact.
+Work is counted in whole microseconds, as on the wire. When a task ends, exactly the work that it added at its
+assignment is subtracted. With whole numbers the sum stays exact.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.columns import ROWS_MOST
 
 WORK_AHEAD_US = 50_000
-"""A worker with this much work gets no more. It hides the round trip to the scheduler, which takes about 1 ms when idle
-and some 10 ms under full load. Prefetched tasks cannot move to another worker at once.
+"""The expected work from which a worker gets no further tasks. This much work hides the round trip to the scheduler,
+which takes about 1 ms when idle and some 10 ms under full load. More would be worse, because prefetched tasks cannot
+move to another worker at once.
 """
 
 
 def tasks_to_recall(loads: Sequence[tuple[int, bool]]) -> list[int]:
-    """Return how many tasks to recall from each worker if some worker is idle; else zeros.
+    """Return how many tasks to recall from each worker; all 0 if no worker is idle.
 
     The work is levelled: once the recalled tasks are assigned again, the numbers of tasks of two workers differ by at
     most one. A worker that seems stuck in a long task keeps only that task.
 
     Args:
-        loads: for each worker, how many tasks it has, and whether it is stuck.
+        loads: for each worker, the number of its tasks, and whether it is stuck.
     """
     if not any(tasks == 0 for tasks, _ in loads):
         return [0] * len(loads)
@@ -51,11 +52,11 @@ class _Load:
 
 
 class WorkerLoads:
-    """Workers and their loads. Every operation takes constant time for any number of workers.
+    """The load of each worker. Every operation takes constant time for any number of workers.
 
     A worker has capacity if it has no task, or less than `WORK_AHEAD_US` of work and fewer tasks than its queue allows.
-    After a recall it gets no tasks until one of its tasks has ended. `_levels[n]` has the workers with capacity and n
-    tasks.
+    After a recall a worker gets no tasks until one of its tasks has ended. `_levels[n]` has the workers with capacity
+    and n tasks.
     """
 
     def __init__(self) -> None:
@@ -64,17 +65,17 @@ class WorkerLoads:
         """the workers of each host"""
         self._levels: list[dict[ActorRef, _Load]] = [{}]
         self._lowest = 0
-        """the index of the lowest level that may have workers"""
+        """an index below which all levels are empty"""
         self.with_room = 0
-        """how many workers have capacity: those in all levels"""
+        """the number of workers with capacity, which is the number of workers in all levels"""
         self.tasks = 0
-        """how many tasks all workers have"""
+        """the number of tasks of all workers"""
         self._queue_sizes = 0
-        """the sum of the sizes of all queues"""
+        """the sum of the queue sizes of all workers"""
         self._paused: dict[Hashable, int] = {}
-        """number of paused workers by host"""
+        """the number of paused workers by host"""
         self._overflow = 0
-        """number of tasks beyond the sizes of queues: blocked tasks that have resumed"""
+        """the number of tasks beyond the queue sizes of their workers, because blocked tasks have resumed"""
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -83,7 +84,7 @@ class WorkerLoads:
         return worker in self._workers
 
     def join(self, worker: ActorRef, queue_size: int, tasks: int = 0, work_us: int = 0, host: Hashable = None) -> None:
-        """Add a worker of a host, or replace its load."""
+        """Add a worker of a host, or replace the load of a known worker."""
         self.leave(worker)
         load = self._workers[worker] = _Load(queue_size, tasks, work_us, host)
         self._hosts.setdefault(host, {})[worker] = None
@@ -102,7 +103,7 @@ class WorkerLoads:
                 del self._hosts[load.host]
 
     def pause_at(self, host: Hashable, workers: int) -> None:
-        """Set how many workers of a host are paused; it may be disconnected. Paused workers get tasks as before."""
+        """Set how many workers of a host, which may be disconnected, are paused. Paused workers get tasks as before."""
         if workers:
             self._paused[host] = workers
         else:
@@ -114,14 +115,16 @@ class WorkerLoads:
         return sum(min(held, len(self._hosts.get(host, ()))) for host, held in self._paused.items())
 
     def first_paused(self) -> ActorRef | None:
-        """Return the worker with the fewest tasks on hosts with paused workers; None if another has capacity."""
+        """Return the worker with the fewest tasks, among the workers of hosts with paused workers. Return None if a
+        worker on another host has capacity.
+        """
         there = [worker for host in self._paused for worker in self._hosts.get(host, ())]
         if self.with_room > sum(map(self.has_room, there)):
             return None
         return min(there, key=lambda worker: self._workers[worker].tasks, default=None)
 
     def free(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Subtract ended tasks of a worker, with the work that they counted for."""
+        """Subtract ended tasks of a worker, and the expected work of these tasks."""
         load = self._workers.get(worker)
         if load is not None:
             load.ended += tasks
@@ -129,7 +132,7 @@ class WorkerLoads:
             self._reduce(worker, load, tasks, work_us)
 
     def remove_recalled(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Subtract recalled tasks of a worker, with the work that they counted for."""
+        """Subtract recalled tasks of a worker, and the expected work of these tasks."""
         load = self._workers.get(worker)
         if load is not None:
             self._reduce(worker, load, tasks, work_us)
@@ -146,11 +149,13 @@ class WorkerLoads:
         self._put(worker, load)
 
     def resume(self, worker: ActorRef, tasks: int, work_us: int) -> None:
-        """Add blocked tasks of a worker that resume. They need no capacity, so a queue may overflow."""
+        """Add blocked tasks of a worker that resume. They need no capacity, so the queue of the worker may overflow."""
         self.remove_recalled(worker, -tasks, -work_us)
 
     def take(self, work_us: int, tasks: int = 1) -> ActorRef:
-        """Add `tasks` tasks of `work_us` work in total to the worker with the fewest tasks. One must have capacity."""
+        """Add `tasks` tasks, of `work_us` work in total, to the worker with the fewest tasks. Some worker must have
+        capacity.
+        """
         levels, level = self._levels, self._lowest
         lowest = levels[level]
         while not lowest:
@@ -170,20 +175,24 @@ class WorkerLoads:
         return worker
 
     def room_in_next(self) -> int:
-        """Return how many more tasks the queue of the next worker takes; an idle one takes any number."""
+        """Return how many tasks the queue of the next worker can take. An idle worker can take any number."""
         level = self._lowest
         while not self._levels[level]:
             level += 1
         return next(reversed(self._levels[level].values())).queue_size - level if level else ROWS_MOST
 
     def take_near(self, near: ActorRef, work_us: int) -> ActorRef:
-        """Like `take` with one task, but prefer workers of the host of `near`. Iterates over all workers there."""
+        """Add a task to the worker with the fewest tasks on the host of `near`, or on any host if that host has no
+        capacity. This iterates over all workers of the host.
+        """
         known = self._workers.get(near)
         worker = self.take_at(known.host, work_us, near) if known is not None else None
         return self.take(work_us) if worker is None else worker
 
     def take_at(self, host: Hashable, work_us: int, first: ActorRef | None = None) -> ActorRef | None:
-        """Like `take` with one task, but on this host, preferring `first` among equals; None without capacity."""
+        """Add a task to the worker with the fewest tasks on a host. Return None if the host has no capacity. `first`:
+        the preferred worker among workers with equally many tasks.
+        """
         free = [worker for worker in self._hosts.get(host, ()) if self.has_room(worker)]
         if not free:
             return None
@@ -203,11 +212,11 @@ class WorkerLoads:
         return tasks < len(self._levels) and worker in self._levels[tasks]
 
     def free_places(self) -> int:
-        """Return how many more tasks the workers' queues can hold, regardless of their work."""
+        """Return how many more tasks fit into the queues of all workers, regardless of the expected work."""
         return self._queue_sizes - self.tasks + self._overflow
 
     def is_uneven(self) -> bool:
-        """Return whether a worker is idle while tasks wait at others."""
+        """Return whether a worker is idle while tasks wait at other workers."""
         idle = len(self._levels[0])
         return idle > 0 and self.tasks > len(self._workers) - idle
 
@@ -216,21 +225,25 @@ class WorkerLoads:
         return self.tasks > len(self._workers) - len(self._levels[0])
 
     def ended(self) -> dict[ActorRef, int]:
-        """Return, for each worker where tasks wait, the number of its ended tasks."""
+        """Return the number of ended tasks of each worker where tasks wait."""
         return {worker: load.ended for worker, load in self._workers.items() if load.tasks > 1}
 
     def level(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
-        """Return how many tasks to recall, by worker. These workers get no tasks until one of theirs has ended.
+        """Return the number of tasks to recall, by worker. Each of these workers gets no tasks until one of its tasks
+        has ended.
 
         Args:
-            ended: an earlier result of `ended`; a worker where no task has ended since is stuck.
+            ended: an earlier result of `ended`; a worker where no task has ended since then is stuck.
         """
         loads = [(load.tasks, ended.get(worker) == load.ended) for worker, load in self._workers.items()]
         return self._mark_recalling(dict(zip(self._workers, tasks_to_recall(loads), strict=True)))
 
     def unblock(self, ended: Mapping[ActorRef, int]) -> dict[ActorRef, int]:
-        """Return how many tasks to recall from stuck workers: all but the running one. These workers get no tasks until
-        one of theirs has ended.
+        """Return the number of tasks to recall from each stuck worker: all but the running task. Each of these workers
+        gets no tasks until one of its tasks has ended.
+
+        Args:
+            ended: an earlier result of `ended`; a worker where no task has ended since then is stuck.
         """
         loads = self._workers.items()
         return self._mark_recalling(
@@ -246,7 +259,7 @@ class WorkerLoads:
         return asked
 
     def load(self, worker: ActorRef) -> tuple[int, int]:
-        """Return the number of a worker's tasks, and their work."""
+        """Return the number of a worker's tasks, and the expected work of these tasks in microseconds."""
         load = self._workers[worker]
         return load.tasks, load.work_us
 

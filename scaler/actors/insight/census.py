@@ -1,9 +1,9 @@
 """Census: answers the questions of clients about peers and objects, and carries out the commands of admins.
 
 Receives requests from client sessions, and arrivals and departures from the acceptor. Sends to sessions and the
-balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. It counts only on request,
-once for all requests of a turn. The objects of a client are read in the table of the object store. No task passes
-through it.
+balancer, which answer in the urgent lane, and, through the outbox, to clients and agents. The census counts only on
+request, once for all requests of a turn. It reads the objects of a client in the table of the object store, and handles
+no tasks.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ from scaler.wire.messages.directions import SCHEDULER_TO_AGENT, SCHEDULER_TO_CLI
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
 WAITING_MOST = 64
-"""Limit of the requests of one client that wait for workers; further ones are answered once."""
+"""Limit of the requests of one client that wait for workers. Further requests are answered at once, and only once."""
 UNACKNOWLEDGED_MOST = 1
-"""Limit of the unacknowledged descriptions of all workers for one client: a small request gets a large answer."""
+"""Limit of the unacknowledged descriptions of all workers for one client. A small request gets such a large answer."""
 DEFERRED_MOST = 1024
-"""Limit of the deferred requests of one client; the oldest ones are dropped."""
+"""Limit of the deferred requests of one client. The oldest requests are dropped."""
 LOOK_SECONDS = 0.5
-"""Interval at which deferred requests are examined, besides each time that their client sends a request."""
+"""Interval at which deferred requests are examined. The deferred requests of a client are also examined with each new
+request.
+"""
 DESCRIPTIONS_MOST = 16
-"""Limit of the descriptions of all workers per interval, for all clients together."""
+"""Limit of the descriptions of all workers that are sent in one interval, for all clients together."""
 
 OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
-"""Number of the largest objects of a client that are described, and of the objects that are examined for it."""
+"""The most objects of a client that are described (the largest), and the most objects that are examined to find these."""
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()
@@ -54,12 +56,12 @@ class _CheckWaiting:
 
 
 class Census(Actor):
-    """The one census of the scheduler.
+    """Answers requests about peers and objects, and carries out commands.
 
     Args:
-        directory: of all peers.
-        balancer: knows the number of waiting tasks.
-        objects: of all clients; only read here.
+        directory: the directory of all peers.
+        balancer: the actor that knows the number of waiting tasks.
+        objects: the table of the objects of all clients, which the census only reads.
     """
 
     def __init__(self, directory: Directory, outbox: Outbox, balancer: ActorRef, objects: ObjectTable) -> None:
@@ -70,12 +72,12 @@ class Census(Actor):
         self._asked: list[tuple[Peer, InfoRequest]] = []
         """the requests that arrived in this turn"""
         self._waiting: dict[Peer, dict[int, InfoRequest]] = {}
-        """requests that wait for workers, by peer and number"""
+        """the requests that wait for workers, by peer and number of the request"""
         self._unacknowledged: dict[Peer, deque[tuple[PeerPipe, int]]] = {}
-        """unacknowledged descriptions: the pipe, and the number of their first message"""
+        """unacknowledged descriptions by peer: for each description the pipe, and the number of its first message"""
         self._deferred: dict[Peer, dict[int, InfoRequest]] = {}
         self._n_described = 0
-        """the number of descriptions since the last check"""
+        """the number of descriptions since deferred requests were last examined"""
         self._check_is_due = False
         self._total = Report()
         self._by_agent: list[tuple[Peer, Report]] = []
@@ -134,7 +136,7 @@ class Census(Actor):
         return [peer for peer in self._directory.connected.values() if peer.outgoing is SCHEDULER_TO_AGENT]
 
     def _may_describe(self, peer: Peer) -> bool:
-        """Return whether a request with a large effect or answer may be granted now, and count it."""
+        """Return whether a request with a large effect or answer may be granted now. If so, count the request."""
         unacknowledged = self._unacknowledged.setdefault(peer, deque())
         while unacknowledged and (
             unacknowledged[0][0] is not peer.pipe or unacknowledged[0][0].acknowledged >= unacknowledged[0][1]
@@ -188,7 +190,9 @@ class Census(Actor):
         self._asked.append((peer, request))
 
     def _count(self) -> None:
-        """Request counts in urgent mail, so that all have answered when the mail to itself arrives."""
+        """Request counts in the urgent lane. All counts have arrived when the census handles the `AnswerInfo` that it
+        sends itself.
+        """
         self._total = Report()
         self._balancer.notify(ReportStatistics(self._total))
         self.actor_ref.send(_ANSWER)
@@ -228,7 +232,9 @@ class Census(Actor):
 
 
 def _why_not(peer: Peer, request: InfoRequest) -> str:
-    """Return why the command in a request is refused; empty if it is allowed, or the request is a question."""
+    """Return why the command in a request is refused; empty if the command is allowed, or if the request is a
+    question.
+    """
     what = "cancel tasks of others" if request.cancel else "replace worker processes, or have clusters leave"
     return why_not_admin(peer, what) if _is_command(request) else ""
 
@@ -238,7 +244,7 @@ def _is_command(request: InfoRequest) -> bool:
 
 
 def described(table: ObjectTable, client: ClientId, number: int) -> Iterator[ObjectDetails]:
-    """Yield the objects of a client, the largest first, as the answer to the request with this number."""
+    """Yield the objects of a client, the largest first, as the answer to the request with the number `number`."""
     owned = islice(table.owned.get(client, ()), OBJECTS_SEEN)
     known = [(object_id, table.objects[object_id]) for object_id in owned]
     for object_id, stored in nlargest(OBJECTS_MOST, known, key=lambda each: each[1].size_bytes):

@@ -46,53 +46,61 @@ class TaskMoved:
     """A change of the state of a task. Submission, assignment and success are reported only for followed tasks."""
 
     task: ActorRef
-    """its actor: a task that is submitted again under the same id has another one"""
+    """the actor of the task: a task that is resubmitted with the same id has a new actor"""
     spec: Task
     client_id: ClientId
     event: Event
-    """one of `task_states`, or `SUBMITTED`, or `BROKE`"""
+    """what happened: an event of `task_states`, `SUBMITTED` or `BROKE`"""
     state: str
-    """the new state, in the words of monitors: `task_states.shown_state`"""
+    """the new state of the task, in the words of monitors: `task_states.shown_state`"""
     attempt: int
-    """the attempt of this event; an attempt is assigned at most once, and later attempts have larger numbers"""
+    """the attempt to which the event belongs. An attempt is assigned at most once, and later attempts have larger
+    numbers
+    """
     worker: ActorRef | None
-    """the worker that had this attempt"""
+    """the worker to which the attempt was assigned; None if there is no such worker"""
     reason: str
-    """a sentence; may be empty"""
+    """a sentence that says why the task moved; may be empty"""
     result: RunResult | None = None
-    """the result of the run that ended with this event, if any"""
+    """the result of the run that ended with this event; None if no run ended"""
     graph_id: GraphId | None = None
-    """the graph of the task, if it has one"""
+    """the graph of the task; None if the task belongs to no graph"""
     owner: str = ""
-    """the owner of the task; a nested task has the owner of its parent; empty if the owner has no name"""
+    """the name of the owner of the task, which for a nested task is the owner of its parent; empty if the owner has no
+    name
+    """
     client_label: str = ""
     """the label of the root client of the task"""
 
 
 @message
 class PeerIdentity:
-    """The description of a peer from its hello."""
+    """The description of a peer from its hello, and its owner."""
 
     peer_id: bytes
     package_version: str
     python_version: str
     worker_names: tuple[str, ...] = ()
     capabilities: Capabilities = ()
-    """the resources of an agent's node, and how much of each"""
+    """the resources of an agent's node, each with its amount"""
     label: str = ""
-    """a client's name for itself: program, user and host"""
+    """how a client describes itself: program, user and host"""
     named_only: bool = False
     """whether an agent's workers run named functions only"""
     owner: str = ""
-    """the proved owner; empty if the owner has no name"""
+    """the name of the proved owner of the peer; empty if the owner has no name"""
     takes_rows: bool = False
-    """whether an agent takes tasks of many rows"""
+    """whether an agent accepts ranges, which are tasks of many rows"""
 
 
 @message
 class PeerJoined:
-    """A new session of a peer. `session`: its actor; `workers`: the actors of an agent's started workers, in the order
-    of their names. `PeerChanged` reports later ones.
+    """A new session of a peer. `PeerChanged` reports workers that start later.
+
+    Attributes:
+        session: the actor of the session.
+        workers: the actors of the workers of an agent that have started, in the order of their names; empty for a
+            client.
     """
 
     session: ActorRef
@@ -103,7 +111,13 @@ class PeerJoined:
 
 @message
 class PeerChanged:
-    """A change of the number of workers of an agent. The identity has the present names; `workers` are the new ones."""
+    """A change of the number of workers of an agent.
+
+    Attributes:
+        identity: the present description of the agent, with the names of its present workers.
+        names: the names of the new workers.
+        workers: the actors of the new workers.
+    """
 
     session: ActorRef
     identity: PeerIdentity
@@ -121,14 +135,14 @@ class PeerDisconnected:
 
 @message
 class PeerReconnected:
-    """The resumption of a session on another connection."""
+    """The resumption of the session of a peer on another connection."""
 
     session: ActorRef
 
 
 @message
 class PeerLeft:
-    """The end of the session of a peer, and of an agent's workers."""
+    """The end of the session of a peer. If the peer is an agent, its workers have left too."""
 
     session: ActorRef
     role: Role
@@ -139,7 +153,7 @@ class PeerLeft:
 
 @message
 class PeerRefused:
-    """The refusal of a hello."""
+    """The refusal of the hello of a peer."""
 
     role: Role
     identity: PeerIdentity
@@ -156,7 +170,7 @@ class PartRestarted:
 
 @message
 class ObjectStored:
-    """A new object. The size is 0 while its client keeps the bytes."""
+    """A new object. `size_bytes` is 0 while the client keeps the bytes."""
 
     object_id: ObjectId
     owner: ClientId | None
@@ -166,7 +180,7 @@ class ObjectStored:
 
 @message
 class ObjectFilled:
-    """The arrival of the bytes of an object, which its client has kept until now."""
+    """The arrival of the bytes of an object, which the client has kept until now."""
 
     object_id: ObjectId
     size_bytes: int
@@ -180,8 +194,8 @@ class ObjectGone:
 
 
 class Events:
-    """The channel to the listener. Senders create an event only if `listener` is set, and for usual moves only if
-    `followed` is.
+    """The channel to the listener. Senders create an event only if `listener` is set, and create usual moves only if
+    `followed` is set too.
     """
 
     __slots__ = ("ended", "followed", "listener", "of_graphs", "of_objects")
@@ -189,19 +203,19 @@ class Events:
     def __init__(self) -> None:
         self.listener: ActorRef | None = None
         self.followed: Container[TaskId] | None = None
-        """the tasks whose usual moves are reported; checked at each move, so the container may change"""
+        """the tasks whose usual moves are reported. The container is read at each move, so its content may change"""
         self.of_objects: ActorRef | None = None
-        """the listener, if it wants events of objects"""
+        """the listener to events of objects; None if these events are not wanted"""
         self.of_graphs: ActorRef | None = None
-        """the monitor, while it shows graphs: their ends are reported to it"""
+        """the monitor, to which the ends of graphs are reported; None unless a viewer watches graphs"""
         self.ended = [0] * len(TaskStatus)
-        """the number of ended tasks by status, always counted"""
+        """the number of ended tasks by status, counted also without a listener"""
 
     def listen(self, listener: ActorRef, followed: Container[TaskId] | None = None, wants_objects: bool = True) -> None:
-        """Report to `listener` from now on, and only to it. May be called again to follow other tasks.
+        """Report events to `listener` from now on, and to no other actor. May be called again to follow other tasks.
 
         Args:
-            listener: the address of an actor; if it may fail, that of a supervisor's child.
+            listener: the address of an actor. If the actor may fail, make it the child of a supervisor.
             followed: the tasks whose usual moves are reported too: a set of ids, `EVERY_TASK`, or any container of ids.
             wants_objects: whether events of objects are reported.
         """
@@ -209,7 +223,7 @@ class Events:
         self.of_objects = listener if wants_objects else None
 
     def stop(self) -> None:
-        """Stop reporting."""
+        """Stop reporting events to the listener."""
         self.listener = self.followed = self.of_objects = None
 
 
@@ -219,4 +233,6 @@ class _EveryTask(Container[TaskId]):
 
 
 EVERY_TASK: Container[TaskId] = _EveryTask()
-"""All tasks. To follow them costs a third of what the tasks themselves cost in the scheduler."""
+"""All tasks, for `Events.listen`. To follow all tasks costs a third of what the tasks themselves cost in the
+scheduler.
+"""

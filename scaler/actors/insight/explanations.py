@@ -1,7 +1,7 @@
 """Explanations: what an open task waits for, as a word and as one sentence for people that says what to do.
 
-Used by the part that has the task: the task itself, its graph, the balancer or its worker proxy. Each answers the
-session that asked, or forwards the question.
+Used by the part that has the task: the task itself, its graph, the balancer or its worker proxy. Each of these parts
+answers the session that asked, or forwards the question.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from scaler.wire.messages.vocabulary import (
 from scaler.wire.messages.worker import RunStatus
 
 DEPENDENCIES_MOST = 1000
-"""Limit of the examined dependencies of a node."""
+"""Limit of the number of dependencies of a node that are examined."""
 STEPS_MOST = 100
-"""Limit of the followed chain of nodes that wait for each other."""
+"""Limit of the length of a chain of nodes, each waiting for the next, that is followed."""
 SHOWN_SECONDS = 1.0
 UINT64_MOST = 2**64 - 1
 
@@ -63,10 +63,10 @@ def explain(
     worker: str = "",
     seconds: float = 0.0,
 ) -> None:
-    """Answer a question about a task, or about the task that it waits for (`question.because`).
+    """Answer a question about this task, or about a task that waits for this task (`question.because`).
 
     Args:
-        seconds: the shortest time for which it has been in this state; 0: unknown.
+        seconds: the shortest time for which this task has been in its state; 0: unknown.
     """
     if state is READY and seconds >= SHOWN_SECONDS:
         who = "that node" if question.because else "it"
@@ -82,22 +82,22 @@ def explain(
 
 
 def explain_node(question: ExplainTask, reason: Reason, sentence: str) -> None:
-    """Answer about a node that is not a task yet."""
+    """Answer a question about a node that has not become a task."""
     explain(question, READY, (reason, sentence))
 
 
 def unknown_task(question: ExplainTask, worker: str) -> ExplainResponse:
-    """Return the answer about a task that the session does not have.
+    """Return the answer to a question about a task that the session does not have.
 
     Args:
-        worker: the worker that has run it; empty if unknown.
+        worker: the name of the worker that has run the task; empty if unknown.
     """
     sentence = "the scheduler does not have it: it has just ended, or has not arrived yet"
     return ExplainResponse(question.task_id, "", UNKNOWN, sentence, worker)
 
 
 def ask_next(question: ExplainTask, sessions: Iterator[ActorRef], recent_runs: RecentRuns) -> None:
-    """Forward an admin's question to the next open client session; answer it if no session is left."""
+    """Forward an admin's question to the next open client session. Answer the question if no session is left."""
     session = next((each for each in sessions if not each.is_stopped()), None)
     if session is None:
         question.asker.send(unknown_task(question, recent_runs.worker_of(question.task_id)))
@@ -134,7 +134,7 @@ def queue_reason(found: Capacity) -> tuple[Reason, str]:
 
 
 def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, str]:
-    """Return an explanation, extended by a negative priority of the task if that makes it wait longer."""
+    """Return an explanation. If the task has a negative priority and waits longer for that, the explanation says so."""
     wish = user_priority_of(priority)
     if wish >= 0 or found[0] not in (NO_ROOM, TAKEN):
         return found
@@ -142,7 +142,7 @@ def of_low_priority(found: tuple[Reason, str], priority: int) -> tuple[Reason, s
 
 
 NODE_REASON = INPUTS, "it needs results of other nodes of its graph that are not available yet"
-"""The explanation of graph nodes that are not tasks yet; the explanation of a single node has more detail."""
+"""The explanation of all graph nodes that have not become tasks. A question about a single node gets more detail."""
 
 _OWN: dict[State, tuple[Reason, str]] = {
     RETURNING: (
@@ -160,7 +160,7 @@ _CANCELED_IN_QUEUE = (CANCEL, "it was cancelled while it waited, and is about to
 
 
 def explain_unassigned(question: ExplainTask, state: State, tries: Tries) -> None:
-    """Answer about a task that is neither in the queue nor at a worker."""
+    """Answer a question about a task that is neither in the queue nor at a worker."""
     seconds = question.asked_at - tries.past[-1].at if state is DELAYED and tries.past else 0.0
     explain(question, state, _OWN.get(state, _CANCELED_IN_QUEUE), tries, seconds=seconds)
 
@@ -168,13 +168,13 @@ def explain_unassigned(question: ExplainTask, state: State, tries: Tries) -> Non
 def explain_run(
     asked: ExplainRun, name: str, runs: Mapping[TaskId, RunRecord], is_cut: bool, where: RunStatus | None = None
 ) -> None:
-    """Answer about a task at a worker, unless its run has ended.
+    """Answer a question about a task at a worker, unless the run of the task has ended.
 
     Args:
-        name: of the worker.
+        name: the name of the worker.
         runs: the tasks of the worker.
-        is_cut: whether its connection is lost.
-        where: the agent's report on the run; None if it has not reported.
+        is_cut: whether the connection of the worker's agent is lost.
+        where: the agent's report on the run; None if the agent has not reported.
     """
     run = runs.get(asked.task_id)
     if run is None:
@@ -245,7 +245,7 @@ def follow(
 
     Args:
         running: the nodes that are tasks now.
-        inputs: the nodes that are results of other tasks; the session forwards the question to these.
+        inputs: the nodes that are results of other tasks; the session forwards a question about such a node.
         since: when the scheduler received the graph.
     """
     question, position = asked.question, asked.position

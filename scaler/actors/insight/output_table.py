@@ -1,7 +1,7 @@
 """OutputTable: the recent output lines of tasks and their latest progress reports, in bounded memory.
 
-Written by `TaskOutputs`, read by the monitor too. It keeps the last lines and the latest report of each task, for the
-tasks with the most recent output. Omitted lines are counted.
+Written by `TaskOutputs`, read by the monitor too. The table keeps the last lines and the latest report of each task,
+for the tasks with the most recent output. Omitted lines are counted.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from scaler.wire.messages.common import OutputStream
 from scaler.wire.messages.worker import RunOutput
 
 LINES_MOST = 1000
-"""Limit of the kept lines of a task."""
+"""Limit of the number of lines that are kept of one task."""
 BYTES_MOST = 256 * 1024
-"""Limit of the kept bytes of a task, estimated."""
+"""Limit of the estimated bytes that are kept of one task."""
 TOTAL_BYTES_MOST = 64 * 1024 * 1024
-"""Limit of the kept bytes of all tasks, estimated."""
+"""Limit of the estimated bytes that are kept of all tasks."""
 LINE_BYTES = 250
-"""Estimated overhead of a line, and of a task."""
+"""Estimated overhead of a line, and of a task, in bytes."""
 
 
 class KeptLine(NamedTuple):
-    """An output line of a task."""
+    """An output line or a progress report of a task."""
 
     number: int
-    """a count of the lines of all tasks, from 1"""
+    """the number of this line among the lines of all tasks, from 1"""
     stream: int
     time_us: int
     dropped: int
-    """the number of omitted lines of the task before this one"""
+    """the number of lines of the task that were omitted before this line"""
     worker: str
     text: str
 
@@ -41,27 +41,27 @@ class KeptLine(NamedTuple):
 
 
 class TaskOutputRecord:
-    """The kept output of one task."""
+    """The kept lines and the latest progress report of one task."""
 
     __slots__ = ("account", "at", "dropped", "lines", "name", "report", "short_id", "size")
 
     def __init__(self, account: int, name: str, short_id: bytes) -> None:
         self.account = account
-        """the account of the client that receives it"""
+        """the account of the client that receives the output"""
         self.name = name
         self.short_id = short_id
         self.lines: deque[KeptLine] = deque()
         self.report: KeptLine | None = None
-        """the latest progress report"""
+        """the latest progress report of the task"""
         self.size = LINE_BYTES
         self.dropped = 0
-        """the number of omitted lines, here or earlier"""
+        """the number of lines of the task that were omitted, by this table or before they arrived"""
         self.at = 0.0
-        """the time of the last addition"""
+        """when output of the task was last added"""
 
 
 class OutputTable:
-    """The kept output of all tasks.
+    """The recent output of tasks, by task.
 
     Args:
         retention_seconds: how long output is kept after the last line of its task; 0: no output is kept.
@@ -78,7 +78,7 @@ class OutputTable:
         return len(self._tasks)
 
     def add(self, line: RunOutput, account: int, name: str, worker: str, now: float) -> KeptLine:
-        """Keep a line of a task."""
+        """Store a line of a task. Return the line with its number."""
         self._numbers += 1
         kept = KeptLine(self._numbers, line.stream, line.time_us, line.dropped, worker, line.text)
         if self._retention_seconds:
@@ -126,15 +126,17 @@ class OutputTable:
         del self._by_short[task.short_id]
 
     def id_of(self, short_id: bytes) -> TaskId | None:
-        """Return the id of a task; None if no output of it is kept."""
+        """Return the id of the task with a short id; None if no output of the task is kept."""
         return self._by_short.get(short_id)
 
     def find(self, task_id: TaskId) -> TaskOutputRecord | None:
-        """Return the kept output of a task; None if there is no such output."""
+        """Return the kept output of a task; None if no output of the task is kept."""
         return self._tasks.get(task_id)
 
     def after(self, task_id: TaskId, number: int) -> list[KeptLine]:
-        """Return the lines of a task after the line with this number, and its latest report if that is newer."""
+        """Return the lines of a task after the line with this number, and the latest report of the task if that is
+        newer.
+        """
         task = self._tasks.get(task_id)
         if task is None:
             return []
@@ -146,5 +148,5 @@ class OutputTable:
 
     @property
     def size_bytes(self) -> int:
-        """The estimated size in bytes."""
+        """The estimated size of the kept output of all tasks in bytes."""
         return self._size

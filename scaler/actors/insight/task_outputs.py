@@ -2,7 +2,8 @@
 
 Receives lines from worker proxies, requests from client sessions, and ended sessions from the acceptor. Sends, through
 the outbox, to clients. A client receives the lines of its own tasks and of tasks nested in them, and no other lines.
-Lines are kept in a table, which the monitor reads too. A client that reads slowly has bounded unacknowledged lines.
+Lines are kept in a table, which the monitor reads too. The unacknowledged lines for a client are bounded, so a slow
+client needs little memory.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from scaler.wire.messages.client import OutputLine, OutputRequest, OutputRespons
 from scaler.wire.messages.common import OutputStream
 
 UNACKNOWLEDGED_MOST = 5000
-"""Limit of the unacknowledged lines for a client. A stream omits further lines, and answers wait."""
+"""Limit of the unacknowledged lines for a client. At this limit a stream omits lines, and other requests wait."""
 WAITING_MOST = 256
-"""Limit of the waiting requests of a client; the oldest is answered without lines."""
+"""Limit of the waiting requests of a client. Beyond this limit the oldest request is answered without lines."""
 LOOK_SECONDS = 0.25
 """Interval at which waiting requests are examined."""
 
 
 @message
 class _CheckReaders:
-    """outputs -> itself, by timer: serve clients that may have acknowledged earlier answers."""
+    """outputs -> itself, by timer: serve the clients with waiting requests that have acknowledged earlier answers."""
 
 
 @message
@@ -40,7 +41,7 @@ class _ExpireDue:
 
 
 class OutputReader:
-    """A client that requests output."""
+    """A client that has requested output, with the number of lines that were sent and not acknowledged."""
 
     __slots__ = ("dropped", "number", "peer", "pipe", "unheard", "unheard_lines", "waiting")
 
@@ -48,16 +49,16 @@ class OutputReader:
         self.peer = peer
         self.pipe = peer.pipe
         self.number: int | None = None
-        """the number of its request for a stream of all lines; None without a stream"""
+        """the number of the client's request for a stream of all lines; None without a stream"""
         self.dropped = 0
-        """the number of lines that its stream has omitted since its last sent line"""
+        """the number of lines that the stream has omitted since the last line that it sent"""
         self.unheard: deque[tuple[int, int]] = deque()
-        """unacknowledged messages: the number of each, and the number of its lines"""
+        """unacknowledged messages to the client: for each message its number, and how many lines it has"""
         self.unheard_lines = 0
         self.waiting: deque[tuple[frozenset[int] | None, OutputRequest]] = deque()
 
     def has_capacity(self) -> bool:
-        """Return whether the unacknowledged lines are below their limit."""
+        """Return whether the number of unacknowledged lines is below `UNACKNOWLEDGED_MOST`."""
         if self.pipe is not self.peer.pipe:  # its peer has a new session
             self.pipe, self.unheard_lines = self.peer.pipe, 0
             self.unheard.clear()
@@ -66,7 +67,7 @@ class OutputReader:
         return self.unheard_lines < UNACKNOWLEDGED_MOST
 
     def said(self, lines: int) -> None:
-        """Count lines as sent and unacknowledged."""
+        """Count `lines` lines as sent and unacknowledged."""
         number = self.pipe.last_sent + 1
         self.unheard_lines += lines
         if self.unheard and self.unheard[-1][0] == number:
@@ -75,21 +76,21 @@ class OutputReader:
 
 
 class OutputState:
-    """The table and the readers, which outlive the actor."""
+    """The output table and the readers, which outlive the actor `TaskOutputs`."""
 
     def __init__(self, retention_seconds: float) -> None:
         self.table = OutputTable(retention_seconds)
         self.readers: dict[Peer, OutputReader] = {}
         self.streams: dict[int, OutputReader] = {}
-        """by account: the client that receives all lines of its tasks"""
+        """the client that streams all lines of its tasks, by account"""
 
 
 class TaskOutputs(Actor):
-    """The one actor for the output of tasks.
+    """Stores the lines that tasks write, and sends lines to the clients that request them.
 
     Args:
-        state: outlives the actor.
-        objects: has the names of functions.
+        state: the output table and the readers, which outlive this actor.
+        objects: the table of objects, which has the names of functions.
     """
 
     def __init__(self, state: OutputState, outbox: Outbox, objects: ObjectTable) -> None:

@@ -1,8 +1,9 @@
 """Acceptor: accepts or refuses each hello, and starts or finds its session.
 
-Written to by the edge (hellos), the balancer (restarted), sessions (ended, shutdown requested); sends to sessions and,
-through the outbox, to peers. It supervises the sessions: a session that fails is dropped, and its peer is asked for a
-new hello. An id in a hello proves nothing: it is random bytes, and belongs to the peer that showed it first.
+Receives hellos from the edge, a restart from the balancer, and ended sessions and shutdown requests from sessions.
+Sends to sessions and, through the outbox, to peers. The acceptor supervises the sessions: a session that fails is
+dropped, and its peer is requested to send a new hello. An id in a hello proves nothing: an id is random bytes, and
+belongs to the peer that showed it first.
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ logger = logging.getLogger(__name__)
 UINT32_MOST = 2**32 - 1
 
 RESETS_WITHIN_SECONDS = 60.0
-"""A session that has lasted longer has made progress, so earlier unreadable messages no longer count."""
+"""The age from which a session has made progress, so that its earlier unreadable messages no longer count."""
 
 MOST_WORKERS = 65_535
-"""The most workers of an agent: their numbers have 16 bits on the wire."""
+"""The most workers of an agent. The numbers of workers have 16 bits on the wire."""
 
 REFUSALS_REMEMBERED = 1024
-"""How many refused peers are remembered, with the reason."""
+"""The number of refused peers that are kept, each with the reason."""
 
 
 def _too_many_workers(hello: ClientHello | WorkerHello) -> str:
@@ -86,7 +87,7 @@ def _too_many_workers(hello: ClientHello | WorkerHello) -> str:
 
 
 class Acceptor(Actor):
-    """The one acceptor of the scheduler."""
+    """Answers the hellos of peers: starts a session, resumes one of the sessions, or refuses the peer."""
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class Acceptor(Actor):
         """hellos of agents that wait until the clients of another Python have left"""
         self._hello_error = ""
         self._refusals: OrderedDict[bytes, str] = OrderedDict()
-        """reasons of refused peers, which may retry, by their ids"""
+        """the reason of each refused peer, by id; a refused peer may retry"""
 
     # Hellos
 
@@ -139,7 +140,9 @@ class Acceptor(Actor):
     def _is_answered(
         self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey, held: bytes
     ) -> bool:
-        """Return whether a hello is done: it repeats one of this connection, is refused, or resumes its session."""
+        """Return whether a hello needs no new session: its connection has had a hello before, it is refused, or it
+        resumes its session.
+        """
         if self._directory.is_spent(arrived.connection) or self._refused(arrived, outgoing, key):
             return True
         known = self._present(key)
@@ -158,14 +161,14 @@ class Acceptor(Actor):
         return peer
 
     def _present(self, key: PeerKey) -> Peer | None:
-        """Return the peer with this key if it has a session."""
+        """Return the peer with this key; None if the peer has no session."""
         peer = self._directory.peers.get(key)
         return peer if peer is not None and not peer.session.is_stopped() else None
 
     def _resume(self, peer: Peer, arrived: ClientArrived | AgentArrived, held: bytes) -> None:
-        """Reconnect the peer of a known session. The session resumes where it was, or starts again.
+        """Reconnect the peer of a known session. The session resumes or, if that is impossible, starts again.
 
-        A hello that was overtaken by a later one is ignored: its peer has left that connection.
+        A hello that arrives after a later hello of the same peer is ignored, because the peer has left that connection.
         """
         hello = arrived.hello
         if 0 < hello.dial < peer.dial:
@@ -264,7 +267,9 @@ class Acceptor(Actor):
             self._send_agent_count(peer)
 
     def _notify_former(self, session: ActorRef) -> None:
-        """Send the new number of agents to the agent that joined before this one, so that two agents know it."""
+        """Send the new number of agents to the agent that joined before this agent, so that two agents know the
+        number.
+        """
         others = (each for each in reversed(self._directory.agents_by_token.values()) if each is not session)
         for former in islice(others, 1):
             self._send_agent_count(self._directory.of_session(former))
@@ -275,7 +280,7 @@ class Acceptor(Actor):
             self._outbox.put_unnumbered(agent, WorkerHeartbeatEcho(0, n_agents, self._services.value_bytes()))
 
     def _window(self, owner: Owner) -> tuple[int, int]:
-        """Return how many open tasks and bytes a client may have: the least of three bounds.
+        """Return the number of open tasks and of bytes that a client may have: the least of three bounds.
 
         The bounds are the limit of one client, this client's part of the limit of all clients, and the quota of its
         owner. A quota of bytes is divided among the owner's clients, because values, unlike tasks, cannot be held in
@@ -292,7 +297,7 @@ class Acceptor(Actor):
     def _refused(self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey) -> bool:
         """Refuse a peer whose key does not permit its hello, or that is incompatible with the scheduler or other peers.
 
-        Returns: whether it was refused.
+        Returns: whether the peer was refused.
         """
         hello = arrived.hello
         known = self._present(key)
@@ -317,7 +322,7 @@ class Acceptor(Actor):
         )
 
     def _wrong_python(self, hello: ClientHello | WorkerHello, key: PeerKey) -> str:
-        """Return why the Python of a peer does not fit the connected workers. Empty if it fits, or if no worker is
+        """Return why the Python of a peer does not fit the connected workers; empty if it fits, or if no worker is
         connected.
 
         Functions travel as bytecode, which another minor version of Python misreads, at worst with a crash.

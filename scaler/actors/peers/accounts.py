@@ -1,8 +1,8 @@
 """Accounts: of each root client, its number among the clients of its owner, and its label.
 
-Written by the acceptor, as part of the directory, so it outlives the acceptor. An account is a pair: the owner, and a
-number (`scaler.wire.messages.accounts`). Nested tasks have the account of their root client at any depth, also after
-that client has left, and at the next scheduler.
+The acceptor opens accounts, and the directory closes them. Accounts outlive the acceptor. An account is a pair: the
+owner, and a number (`scaler.wire.messages.accounts`). Nested tasks have the account of their root client at any depth,
+also after that client has left, and at the next scheduler.
 
 A client never gets an account of another owner, whatever its hello claims.
 """
@@ -18,14 +18,14 @@ from scaler.wire.messages.accounts import account_of, number_of, owner_of
 class _Numbers:
     def __init__(self) -> None:
         self._taken: set[int] = set()
-        """numbers that no new account may have"""
+        """the numbers that no new account may have"""
         self._next = 0
-        """numbers below are taken, or in `_closed`"""
+        """the number below which each number is taken, or in `_closed`"""
         self._closed: list[int] = []
-        """a heap of the numbers that were freed"""
+        """a heap of the numbers that were freed and may be taken again"""
 
     def take(self, last: int | None) -> int:
-        """Take a number: the former one of a client if it is free, else the lowest."""
+        """Take a number for a new account: `last` if that is free, else the lowest free number."""
         number = last if last is not None and last not in self._taken else self._lowest()
         self._taken.add(number)
         return number
@@ -40,17 +40,18 @@ class _Numbers:
         return self._next
 
     def free(self, number: int) -> None:
-        """Allow a new account to have a number."""
+        """Free a number, so that a new account may have it."""
         self._taken.discard(number)
         if number < self._next:
             heappush(self._closed, number)
 
 
 class Accounts:
-    """The open accounts. A new account has the lowest free number of its owner; a single client has 0.
+    """The open accounts. A new account has the lowest free number of its owner; a single client has number 0.
 
-    Without turns (policy `fifo`) all clients of an owner have number 0. A closed number is not reused while there are
-    clients inside tasks. Their tasks may still have it and, being deeper, would precede the tasks of the new client.
+    Without turns (policy `fifo`) all clients of an owner have number 0. A closed number is not reused while clients
+    inside tasks are connected. The tasks of such clients may still have the number and, being deeper, would precede the
+    tasks of the new client.
     """
 
     def __init__(self, owners: Owners, has_turns: bool = True) -> None:
@@ -59,15 +60,15 @@ class Accounts:
         self._accounts: dict[bytes, int] = {}
         self._labels: dict[int, str] = {}
         self._numbers: dict[int, _Numbers] = {}
-        """by the tag of the owner"""
+        """the numbers of the accounts of each owner, by owner tag"""
         self._inside: set[bytes] = set()
-        """the clients inside tasks"""
+        """the ids of the clients inside tasks"""
 
     def __len__(self) -> int:
         return len(self._accounts)
 
     def of(self, client_id: bytes) -> int:
-        """Return a client's account; 0 if it has none."""
+        """Return the account of a client; 0 if the client has no account."""
         return self._accounts.get(client_id, 0)
 
     def owner_of(self, account: int) -> Owner:
@@ -75,17 +76,19 @@ class Accounts:
         return self._owners.tagged(owner_of(account))
 
     def label_of(self, account: int) -> str:
-        """Return the label of the client with an account; empty if no client has it, or several share it."""
+        """Return the label of the client with an account; empty if no client has the account, or several clients share
+        it.
+        """
         return self._labels.get(account, "")
 
     def open(self, client_id: bytes, owner: Owner, last: int | None = None, label: str = "") -> int:
-        """Return a client's account; it stays the same until it is closed.
+        """Return the account of a client. A new account is opened if the client has none.
 
         Args:
-            owner: to whom the client belongs.
-            last: its number at the last scheduler. It is assigned again if free, because nested tasks that still run
-                name it.
-            label: of the client.
+            owner: the owner of the client.
+            last: the number of the client's account at the last scheduler. A new account gets this number if it is
+                free, because nested tasks that still run name it.
+            label: the label of the client, for display.
         """
         account = self._accounts.get(client_id)
         if account is None:
@@ -100,11 +103,11 @@ class Accounts:
         return client_id in self._inside
 
     def enter(self, client_id: bytes) -> None:
-        """Add a client inside a task. It has no account of its own."""
+        """Add a client inside a task. Such a client has no account of its own."""
         self._inside.add(client_id)
 
     def close(self, client_id: bytes) -> None:
-        """Remove a client inside or outside of tasks. Unknown ids are ignored."""
+        """Remove a client, inside or outside of tasks, and close its account. Unknown ids are ignored."""
         self._inside.discard(client_id)
         account = self._accounts.pop(client_id, None)
         if account is not None and self._has_turns and not self._inside:

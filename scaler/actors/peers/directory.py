@@ -1,8 +1,8 @@
 """The directory: the connected peers and their connections; each peer is found in constant time.
 
-The acceptor and the edge read and write it. It outlives the acceptor. So it also has what outlives sessions: when
-attempts got their numbers, and which tasks were never started. Thousands of peers may come and leave at once, so no
-operation on one peer iterates over all.
+The acceptor and the edge read and write the directory, which outlives the acceptor. It also has the data that outlives
+sessions: when attempts got their numbers, and which tasks were never started. Thousands of peers may come and leave at
+once, so no operation on one peer iterates over all peers.
 """
 
 from __future__ import annotations
@@ -23,47 +23,49 @@ from scaler.ids import NO_CONNECTION, Connection, TaskId, is_later
 from scaler.kit import ActorRef
 
 SPENT_REMEMBERED = 16_384
-"""How many former connections of peers are remembered."""
+"""The number of former connections of peers that are kept."""
 
 BACK_SECONDS = 2.5
-"""How long agents that have not returned to a new scheduler are counted. Tasks wait as long for their runs."""
+"""How long agents that have not returned to a new scheduler are counted. Tasks wait equally long for their runs at
+these agents.
+"""
 
 MARK_SECONDS = 1.0
-"""The shortest time between two marks."""
+"""The shortest time between two marks of `AttemptTimes`."""
 MARKS_MOST = 1024
-"""At this number of marks, marks that are close together for their age are dropped."""
+"""The number of marks from which marks that are close together, relative to their age, are dropped."""
 PRECISION = 0.02
-"""The distance between two old marks, as a share of their age."""
+"""The least distance in time between two old marks, as a share of their age."""
 
 KNOWN_MOST = 200_000
-"""The most unstarted tasks that are remembered. A forgotten task counts as started, and is not started again."""
+"""The most tasks that are known as not started. A forgotten task counts as started, and is not started again."""
 
 
 class UnstartedRuns:
-    """The latest tasks that were cancelled before they started."""
+    """The ids of the latest tasks that were cancelled before they started."""
 
     def __init__(self) -> None:
         self._task_ids: OrderedDict[TaskId, None] = OrderedDict()
 
     def add(self, task_id: TaskId) -> None:
-        """Remember a task that was certainly not started."""
+        """Store that a task was certainly not started."""
         self._task_ids[task_id] = None
         if len(self._task_ids) > KNOWN_MOST:
             self._task_ids.popitem(last=False)
 
     def take(self, task_id: TaskId) -> bool:
-        """Return whether a task was certainly not started. Forget it, since it may be started now."""
+        """Return whether a task was certainly not started. The task is forgotten, since it may be started now."""
         return self._task_ids.pop(task_id, 0) is None
 
 
 class AttemptTimes:
-    """The times at which some attempts got their numbers: the marks."""
+    """Marks: some numbers of attempts, each with the time at which the number was assigned."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[int, float]] = []
 
     def mark(self, next_attempt: Callable[[], int], now: float) -> None:
-        """Add a mark: later attempts have higher numbers."""
+        """Add a mark with a new number, unless the last mark is too recent. Later attempts have higher numbers."""
         marks = self._marks
         if marks and now - marks[-1][1] < MARK_SECONDS:
             return
@@ -79,13 +81,13 @@ class AttemptTimes:
         self._marks = kept
 
     def seconds_since(self, attempt: int, now: float) -> float:
-        """Return the least age of an attempt; 0 if it is newer than the last mark."""
+        """Return the least age of an attempt in seconds; 0 if the attempt is newer than the last mark."""
         after = next((at for number, at in self._marks if is_later(number, attempt)), now)
         return now - after
 
 
 class Directory:
-    """All peers, by key, session and connection.
+    """All peers with a session, by key, session and connection.
 
     Args:
         has_turns: whether clients of one owner take turns.
@@ -93,27 +95,27 @@ class Directory:
 
     def __init__(self, next_attempt: Callable[[], int], outbox: Outbox, has_turns: bool = True) -> None:
         self.next_attempt = next_attempt
-        """returns a new number for a run"""
+        """returns a new number for an attempt"""
         self.attempt_times = AttemptTimes()
         self.unstarted = UnstartedRuns()
         self.recent_runs = RecentRuns()
         self.peers: dict[PeerKey, Peer] = {}
-        """the peers with a session"""
+        """the peers with a session, by kind of peer and id"""
         self.connected: dict[Connection, Peer] = {}
-        """the peers with a connection"""
+        """the peers with a connection, by connection"""
         self.agents_by_token: dict[bytes, ActorRef] = {}
-        """agent token -> session of the agent"""
+        """the sessions of agents, by agent token"""
         self._expected = 0, -math.inf
-        """how many agents the last scheduler had, and until when they are waited for"""
+        """the number of agents of the last scheduler, and the time until which they are expected to return"""
         self.pythons: Counter[tuple[str, str]] = Counter()
-        """number of peers that pickle functions or results, by Python (such as 3.11) and kind of peer"""
+        """the number of peers that pickle functions or results, by Python version (such as 3.11) and kind of peer"""
         self.owners = Owners()
         self.accounts = Accounts(self.owners, has_turns)
-        """accounts of the clients outside of tasks"""
+        """the accounts of the clients outside of tasks"""
         self.worker_names = WorkerNames()
         self.text_hashes = TextHashes()
         self.workers = self.agents = 0
-        """how many workers and agents are connected"""
+        """the number of workers of connected agents, and the number of connected agents"""
         self._by_session: dict[ActorRef, Peer] = {}
         self._outbox = outbox
         self._spent: OrderedDict[Connection, PeerKey] = OrderedDict()
@@ -131,12 +133,14 @@ class Directory:
         self._connect(peer, connection)
 
     def expect(self, agents: int, now: float) -> None:
-        """Store how many agents the last scheduler had, from the hello of a returning agent; 0 if it had none."""
+        """Store the number of agents of the last scheduler, from a returning agent's hello; 0: no last scheduler."""
         if agents:
             self._expected = max(agents, self._expected[0]), now + BACK_SECONDS
 
     def agents_to_announce(self, now: float) -> int:
-        """Return how many agents have a session here or are expected. The next scheduler waits for that many."""
+        """Return the number of agents that have a session or are expected. The next scheduler waits for this number of
+        agents.
+        """
         expected, until = self._expected
         return max(len(self.agents_by_token), expected if now < until else 0)
 
@@ -151,7 +155,9 @@ class Directory:
         self._count(peer, 1)
 
     def disconnect(self, peer: Peer) -> None:
-        """Remove the connection of a peer, if it has one. Its unsent items wait for the next connection."""
+        """Remove the connection of a peer. Unsent items for the peer wait for its next connection. Without a
+        connection, do nothing.
+        """
         connection = peer.connection
         if connection == NO_CONNECTION:
             return
@@ -161,7 +167,7 @@ class Directory:
         self.spend(connection, peer)
 
     def spend(self, connection: Connection, peer: Peer) -> None:
-        """Mark a former connection of this peer, which may not become the connection of another peer."""
+        """Mark a connection as used by this peer, so that it does not become the connection of another peer."""
         self._spent[connection] = peer.key
         if len(self._spent) > SPENT_REMEMBERED:
             self._spent.popitem(last=False)
@@ -179,7 +185,9 @@ class Directory:
         self._count(peer, change)
 
     def remove(self, peer: Peer) -> None:
-        """Forget a peer whose session has ended. Its unsent items are still sent. Idempotent."""
+        """Forget a peer whose session has ended. Unsent items for the peer are still sent. A second call has no
+        effect.
+        """
         if self._by_session.pop(peer.session, None) is None:
             return
         self._outbox.close(peer)
@@ -203,22 +211,24 @@ class Directory:
         return peer.key[0] == "client" and not self.accounts.is_inside(peer.key[1])
 
     def pythons_of(self, kind: str, without: Peer | None = None) -> set[str]:
-        """Return the Pythons of all peers of a kind, except one peer."""
+        """Return the Python versions of all peers of a kind. `without`: a peer to leave out."""
         itself = None if without is None else (without.python, without.key[0])
         return {
             python for (python, of), count in self.pythons.items() if of == kind and count > ((python, of) == itself)
         }
 
     def of_session(self, session: ActorRef) -> Peer | None:
-        """Return the peer of a session, or None if it has been removed."""
+        """Return the peer of a session, or None if the peer has been removed."""
         return self._by_session.get(session)
 
     def former(self, connection: Connection) -> Peer | None:
-        """Return the peer that had this connection, if it has a session and no connection now."""
+        """Return the disconnected peer that had this connection, or None if there is no such peer with a session."""
         key = self._spent.get(connection)
         peer = None if key is None else self.peers.get(key)
         return None if peer is None or peer.connection else peer
 
     def is_spent(self, connection: Connection) -> bool:
-        """Return whether a connection belongs, or has belonged, to a peer; it may not become another one."""
+        """Return whether a connection belongs or has belonged to a peer, so that it may not become the connection of
+        another peer.
+        """
         return connection in self.connected or connection in self._spent

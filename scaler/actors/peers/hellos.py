@@ -20,11 +20,11 @@ from scaler.wire.messages.client import ClientHello
 from scaler.wire.messages.worker import HELD_OWNER, HELD_RUN, RunCancel, WorkerHello
 
 NAMES_LISTED = 8
-"""The most names in one line of the log."""
+"""The most names of workers in one line of the log."""
 
 
 def identity_of(hello: ClientHello | WorkerHello, owner: str = "") -> PeerIdentity:
-    """Return the identity that a hello gives, with the owner."""
+    """Return the description of a peer from its hello and its owner."""
     if isinstance(hello, ClientHello):
         versions = hello.package_version, hello.python_version
         return PeerIdentity(hello.client_id, *versions, label=hello.label, owner=owner)
@@ -43,17 +43,17 @@ def names_of(hello: WorkerHello) -> tuple[str, ...]:
 
 
 class HeldRun(NamedTuple):
-    """A run that an agent had at its hello."""
+    """A run that an agent reports in its hello."""
 
     task_id: TaskId
     attempt: int
     worker: int
     owner: int
-    """the tag of its owner"""
+    """the tag of the owner of the task"""
 
 
 def held_by(hello: WorkerHello) -> list[HeldRun]:
-    """Return the runs in the hello of an agent. The owner's tag is 0 if the hello does not name it."""
+    """Return the runs in the hello of an agent. The tag of the owner is 0 if the hello does not name the owner."""
     owners = chain((tag for (tag,) in HELD_OWNER.iter_unpack(hello.held_owners)), repeat(0))
     runs = zip(HELD_RUN.iter_unpack(hello.held), owners, strict=False)
     return [HeldRun(TaskId(task_id), attempt, worker, owner) for (task_id, attempt, worker), owner in runs]
@@ -72,7 +72,7 @@ def runs_of_workers(held: Iterable[HeldRun], workers: int) -> tuple[list[list[He
 
 
 def runs_by_worker(held: bytes) -> dict[int, bytes]:
-    """Return the held runs by number of the worker, packed as in the hello."""
+    """Return the held runs in a hello, packed as in the hello, by number of the worker."""
     by_worker: defaultdict[int, bytearray] = defaultdict(bytearray)
     for run in HELD_RUN.iter_unpack(held):
         by_worker[run[2]] += HELD_RUN.pack(*run)
@@ -80,7 +80,7 @@ def runs_by_worker(held: bytes) -> dict[int, bytes]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names for the log: the first `NAMES_LISTED`, and how many more there are."""
+    """Return names as text for the log: the first `NAMES_LISTED` names, and the number of further names."""
     rest = len(names) - NAMES_LISTED
     return ", ".join(names[:NAMES_LISTED]) + (f" and {rest} more" if rest > 0 else "") or "-"
 
@@ -89,7 +89,7 @@ def offer_of(identity: PeerIdentity, workers: int) -> Offer:
     """Return the resources of an agent's node: its capabilities, and its Python in unlimited amount.
 
     Args:
-        workers: how many workers have to join before it is known how much is free.
+        workers: the number of workers that have to join before it is known how much is free.
     """
     amounts = dict(identity.capabilities)
     minor = ".".join(identity.python_version.split(".")[:2])
@@ -110,14 +110,14 @@ def wrong_owner(owner: Owner, known: Owner | None) -> str:
     """Return why a hello may not resume the session whose id it shows; empty if it may, or if there is no such session.
 
     Args:
-        owner: of the hello.
-        known: owner of the session; None if there is none.
+        owner: the owner of the peer that sent the hello.
+        known: the owner of the session; None if there is no such session.
     """
     return "" if known in (None, owner) else f"its id is in use by a peer that does not belong to {owner}"
 
 
 def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> str:
-    """Return why a key does not permit a hello; empty if it does.
+    """Return why a key does not permit a hello; empty if the key permits the hello.
 
     Args:
         permit: the key; None where no key is needed.
@@ -134,16 +134,17 @@ def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> st
 
 
 def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> bool:
-    """Return whether a peer may do what affects others: it can read the scheduler's keys, or enter its ipc folder.
+    """Return whether a peer may do what affects other owners, because it could read the scheduler's keys, or enter its
+    ipc folder.
 
-    Code in a task may not, since any client may have submitted it.
+    Code in a task may not, since any client may have submitted that code.
     """
     is_in_task = hello.agent_token != NO_ID
     return isinstance(hello, ClientHello) and not is_in_task and (permit is None or permit.role == ADMIN)
 
 
 def why_not_admin(peer: Peer, what: str) -> str:
-    """Return why a peer may not do what only admins may; empty if it may."""
+    """Return why a peer may not do what only admins may do; empty if the peer may."""
     if peer.is_admin:
         return ""
     who = (

@@ -1,8 +1,8 @@
-"""The outbox: through it all actors send to peers.
+"""The outbox: all actors send to peers through it.
 
-Actors put single items in, which wait in the pipe of their peer. The edge serves the peers with something to send
-whenever all actors but those that run last are idle, or the budget of the dispatcher is spent. So batches grow with
-the load, and a single item leaves at once. A peer without items costs nothing.
+Actors put single items in, which wait in the pipe of their peer. The edge serves the peers with something to send when
+all actors are idle, except those that run last, or when the budget of the dispatcher is spent. So batches grow with the
+load, and a single item leaves at once. A peer without items costs nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scaler.wire.messages.directions import Direction
 
 
 class Parcel:
-    """The items for a connection without a peer."""
+    """Items to send on a connection without a peer."""
 
     __slots__ = ("connection", "direction", "items")
 
@@ -26,51 +26,53 @@ class Parcel:
 
 
 class Outbox:
-    """The peers that are to be served next."""
+    """The peers and connections that the edge serves next."""
 
     def __init__(self) -> None:
         self.due: list[Peer] = []
         self.closing: list[tuple[Peer, Connection]] = []
         self.parcels: dict[Connection, Parcel] = {}
-        """nearly always empty, as is `closing`: the edge checks both often"""
+        """the items for connections without a peer; nearly always empty, so the edge can check this often"""
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to send."""
+        """Whether the edge has anything to send."""
         return bool(self.due or self.parcels or self.closing)
 
     def put(self, peer: Peer, item: Any) -> None:
-        """Send `item` to a peer, on this connection or the next one."""
+        """Send `item` to a peer on its current connection, or on its next connection if the peer is disconnected."""
         if not peer.is_due:
             peer.is_due = True
             self.due.append(peer)
         peer.put(item)
 
     def put_streamed(self, peer: Peer, item: Any) -> None:
-        """Send `item`, whose frames arrive in parts (`StreamedFrames`)."""
+        """Send an item to a peer. The frames of the item arrive in parts (`StreamedFrames`)."""
         self.serve(peer)
         peer.pipe.put_streamed(item)
 
     def put_all(self, peer: Peer, items: list[Any]) -> None:
-        """Send several items to a peer, in their order."""
+        """Send several items to a peer in the order of the list."""
         if items:
             self.serve(peer)
             peer.pipe.put_all(items)
 
     def put_unnumbered(self, peer: Peer, item: Any) -> None:
-        """Send `item` unnumbered, on the current connection only. Without a connection, do nothing."""
+        """Send `item` to a peer as an unnumbered message, on its current connection only. Without a connection, do
+        nothing.
+        """
         if peer.connection != NO_CONNECTION:
             peer.unnumbered.append(item)
             self.serve(peer)
 
     def serve(self, peer: Peer) -> None:
-        """Have the edge serve a peer: a window has opened, or an acknowledgement is due."""
+        """Have the edge serve a peer that has no new item: its window has opened, or an acknowledgement is due."""
         if not peer.is_due:
             peer.is_due = True
             self.due.append(peer)
 
     def put_to_stranger(self, connection: Connection, direction: Direction, item: Any) -> None:
-        """Send `item` on a connection without a peer: a refusal."""
+        """Send `item`, such as a refusal, on a connection without a peer."""
         parcel = self.parcels.get(connection)
         if parcel is None:
             parcel = self.parcels[connection] = Parcel(connection, direction, [])
@@ -82,12 +84,12 @@ class Outbox:
             self.closing.append((peer, peer.connection))
 
     def notify_of_next(self, peer: Peer, heard: int) -> bool:
-        """Notify the session of a peer about the next item for that peer (`ItemsWaiting`).
+        """Notify the session of a peer when the next item for that peer is sent (`ItemsWaiting`).
 
         Args:
             heard: the number of the last message that the peer has received.
 
-        Returns: whether the peer has received all items; if not, nothing happens.
+        Returns: whether the peer has received all items. If not, the session is not notified.
         """
         if peer.connection == NO_CONNECTION or peer.pipe.last_sent != heard or peer.pipe.has_pending:
             return False
@@ -95,18 +97,18 @@ class Outbox:
         return True
 
     def take_due(self) -> list[Peer]:
-        """Take the peers to serve, in the order of their first items."""
+        """Remove and return the peers to serve, in the order of their first items."""
         due, self.due = self.due, []
         for peer in due:
             peer.is_due = False
         return due
 
     def take_closing(self) -> list[tuple[Peer, Connection]]:
-        """Take the peers whose sessions have ended, and their last connections."""
+        """Remove and return the peers whose sessions have ended, each with its last connection."""
         closing, self.closing = self.closing, []
         return closing
 
     def take_parcels(self) -> list[Parcel]:
-        """Take the items for connections without a peer."""
+        """Remove and return the items for connections without a peer."""
         parcels, self.parcels = self.parcels, {}
         return list(parcels.values())

@@ -1,10 +1,10 @@
 """Owners: to whom connections, and all that depends on them, belong.
 
 An owner is a name on the list of keys, with one or more keys. Where the permissions of a folder replace keys, an owner
-is a user of this machine. Where no key is needed, all connections belong to one unnamed owner. Counts and bounds per
-owner are here. Clients inside tasks have the owner of the task that they work for.
+is a user of this machine. Where no key is needed, all connections belong to one unnamed owner. Each owner has its
+counts and bounds. Clients inside tasks have the owner of the task that they work for.
 
-Written by the edge and the acceptor, as a part of the directory, so it outlives both.
+The edge and the acceptor write to the owners. They are a part of the directory, which outlives both.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from scaler.message import message
 from scaler.wire.messages.accounts import tag_of
 
 NOBODY = ""
-"""The name of the owner where no key is needed."""
+"""The name of the unnamed owner, to whom all connections belong where no key is needed."""
 
 
 UNBOUNDED = 2**62
 
 UNNAMED_MOST = 1024
-"""The most owners that are known by tag only."""
+"""The most owners of which only the tag is known."""
 
 
 @message
 class RoomInQuota:
-    """owner -> client session: some of your held tasks may start."""
+    """owner -> client session: some of your held tasks may start, because the quota has capacity."""
 
 
 class Owner:
-    """One owner, with counts of its open work. Compared by identity.
+    """An owner of connections, with counts of its open work. Owners are compared by identity.
 
     Args:
-        name: as lists and screens show it.
-        tag: names the owner in messages; None: derived from the name.
+        name: the name that lists and screens show.
+        tag: the number that stands for the owner in messages; None: derived from the name.
 
     Attributes:
-        clients: how many of its root clients have a session.
-        tasks: how many open tasks may run; a graph counts with all its nodes.
-        held: how many further tasks are held because of the quota.
-        n_bytes: bytes of stored values, of results that are not dropped, and of arguments of open tasks.
+        clients: the number of root clients of the owner that have a session.
+        tasks: the number of open tasks that may run; a graph counts with all its nodes.
+        held: the number of further tasks, which are held because of the quota.
+        n_bytes: the bytes of stored values, of results that are not dropped, and of arguments of open tasks.
     """
 
     __slots__ = ("_terms", "_waiting", "clients", "held", "n_bytes", "name", "tag", "tasks")
@@ -54,19 +54,19 @@ class Owner:
         self._terms = terms
         self.clients = self.tasks = self.held = self.n_bytes = 0
         self._waiting: OrderedDict[ActorRef, None] = OrderedDict()
-        """sessions with held tasks, the next one first"""
+        """the sessions with held tasks, in the order in which they are notified"""
 
     def __str__(self) -> str:
         return self.name or "nobody"
 
     @property
     def share(self) -> int:
-        """How many turns its accounts have in one turn of the owner."""
+        """The number of turns that the accounts of the owner have in one turn of the owner."""
         return self._terms.share
 
     @property
     def terms(self) -> OwnerTerms:
-        """Its quota and share."""
+        """The quota and the share of the owner."""
         return self._terms
 
     @terms.setter
@@ -77,23 +77,25 @@ class Owner:
 
     @property
     def has_quota(self) -> bool:
-        """Whether its number of tasks or bytes is limited."""
+        """Whether the number of tasks or bytes of the owner is limited."""
         return bool(self._terms.tasks or self._terms.n_bytes)
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a session waits for capacity."""
+        """Whether a session waits for capacity in the quota."""
         return bool(self._waiting)
 
     def room(self) -> int:
-        """Return how many more tasks may start."""
+        """Return the number of further tasks that may start."""
         terms = self._terms
         if terms.n_bytes and self.n_bytes >= terms.n_bytes:
             return 0
         return max(0, terms.tasks - self.tasks) if terms.tasks else UNBOUNDED
 
     def room_for_one(self) -> int:
-        """Return how many more tasks the next session may start: a part of all, if other sessions wait."""
+        """Return the number of further tasks that the next session may start. If more sessions wait, this is a part of
+        `room`.
+        """
         room = self.room()
         return room if room < 2 else max(1, room // (1 + len(self._waiting)))
 
@@ -109,52 +111,56 @@ class Owner:
         return f"its owner, {self}, has {self.tasks:,} open tasks, and may have {terms.tasks:,}"
 
     def wait(self, session: ActorRef) -> None:
-        """Notify a session when there is capacity."""
+        """Notify a session with `RoomInQuota` once the quota has capacity."""
         self._waiting[session] = None
 
     def leave(self, session: ActorRef) -> None:
-        """Stop notifying a session."""
+        """Remove a session from the sessions that wait for capacity."""
         self._waiting.pop(session, None)
 
     def end(self, tasks: int) -> None:
-        """Subtract `tasks` ended tasks."""
+        """Subtract `tasks` ended tasks from the open tasks."""
         self.tasks -= tasks
         if self._waiting:
             self.wake()
 
     def count_bytes(self, n_bytes: int) -> None:
-        """Add `n_bytes` stored bytes; negative if they were dropped."""
+        """Add `n_bytes` stored bytes; a negative number subtracts dropped bytes."""
         self.n_bytes += n_bytes
         if n_bytes < 0 and self._waiting:
             self.wake()
 
     def wake(self) -> None:
-        """Notify the next waiting session, if there is capacity."""
+        """Notify the next waiting session if the quota has capacity."""
         if self._waiting and self.room():
             self._waiting.popitem(last=False)[0].send(RoomInQuota())
 
 
 class Owners:
-    """All known owners: at most the names on the list, or the users of the machine, and `UNNAMED_MOST` tags."""
+    """All known owners: the names on the list or the users of the machine, and at most `UNNAMED_MOST` owners known by
+    tag only.
+    """
 
     def __init__(self) -> None:
         self._by_name: dict[str, Owner] = {}
         self._by_tag: dict[int, Owner] = {}
-        """includes owners without a known name: their runs are older than this scheduler"""
+        """the owners by tag, including owners without a known name, whose runs are older than this scheduler"""
         self.nobody = self.of(NOBODY)
 
     def __iter__(self) -> Iterator[Owner]:
         return iter(dict.fromkeys(self._by_name.values()))
 
     def alias_nobody(self, name: str) -> None:
-        """Make a name an alias of the unnamed owner, where no key is needed: jobs of this user belong to that owner."""
+        """Make a name stand for the unnamed owner, where no key is needed. Jobs of the user with this name belong to
+        that owner.
+        """
         self._by_name[name] = self._by_tag[tag_of(name)] = self.nobody
 
     def of(self, name: str, terms: OwnerTerms | None = None) -> Owner:
         """Return the owner with a name.
 
         Args:
-            terms: its new terms; None to keep them.
+            terms: the new quota and share of the owner; None to keep them.
         """
         owner = self._by_name.get(name)
         if owner is None:
@@ -166,7 +172,7 @@ class Owners:
         return owner
 
     def tagged(self, tag: int) -> Owner:
-        """Return the owner with a tag. It has no name before its first connection or entry in the list."""
+        """Return the owner with a tag. A new owner has no name before its first connection or entry in the list."""
         owner = self._by_tag.get(tag)
         if owner is None:
             if len(self._by_tag) >= UNNAMED_MOST + len(self._by_name):

@@ -1,7 +1,7 @@
 """Peer: the scheduler's end of a session, to which actors send, whichever connection it has.
 
-It owns the pipe of the session, where items wait while the peer is disconnected. The acceptor makes it, the directory
-assigns its connections, actors put items in through the outbox, and the edge drives the pipe.
+A peer has the pipe of its session, where items wait while the peer is disconnected. The acceptor makes the peer, and
+the directory assigns its connections. Actors put items in through the outbox, and the edge drives the pipe.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ PeerKey: TypeAlias = tuple[str, bytes]
 
 
 Message: TypeAlias = tuple[bytes, Sequence[Any]]
-"""The header frame and the payload frames."""
+"""A message on the wire: the header frame and the payload frames."""
 
 
 class PeerPipe(Protocol):
-    """The part of a pipe that actors and the edge use; documented in `scaler.wire.session.pipe`."""
+    """The interface of a pipe for actors and the edge; documented in `scaler.wire.session.pipe`."""
 
     put: Callable[[Any], None]
     put_all: Callable[[Iterable[Any]], None]
@@ -65,18 +65,18 @@ class PeerPipe(Protocol):
 
 
 OpenPipe: TypeAlias = Callable[..., PeerPipe]
-"""Returns the pipe of a new session, given its incoming and outgoing directions and `on_bulk_sent`."""
+"""A function that returns the pipe of a new session, given its incoming and outgoing directions and `on_bulk_sent`."""
 
 
 class Peer:
-    """The scheduler's end of a session. It outlives connections, and has the current one, or none.
+    """The scheduler's end of a session. A peer outlives its connections, and has at most one connection at a time.
 
     Args:
         python: the Python of a peer that pickles functions or results, such as 3.11; else empty.
-        agent_token: shown by the clients inside an agent's tasks; empty for other peers.
-        identity: from its hello.
-        permit: the key with which it was accepted; None where no key is needed.
-        owner: to whom it belongs; None for the unnamed owner.
+        agent_token: the token that the clients inside an agent's tasks show; empty for other peers.
+        identity: the description of the peer from its hello.
+        permit: the key with which the peer was accepted; None where no key is needed.
+        owner: the owner of the peer; None for the unnamed owner.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class Peer:
     )
 
     session: ActorRef
-    """the actor that receives its messages; set before it has a connection"""
+    """the actor that receives the messages of the peer; set before the peer has a connection"""
 
     def __init__(
         self,
@@ -135,33 +135,39 @@ class Peer:
         self.permit = permit
         self.owner = owner or Owner(NOBODY)
         self.is_admin = False
-        """whether it may do what affects other owners; False for clients inside tasks"""
+        """whether the peer may do what affects other owners; False for clients inside tasks"""
         self.is_in_parent = False
-        """whether it is in the process that started this scheduler: then silence on a connection does not end it"""
+        """whether the peer is in the process that started this scheduler, so that silence on a connection does not end
+        its session
+        """
         self.connection = NO_CONNECTION
         self.connection_number = 0
-        """the number of its current or last connection, from 1"""
+        """the number of the current or last connection of the peer, from 1"""
         self.dial = 0
-        """the number of that connection as the peer counts, from 1; 0 if it does not count"""
+        """the number of the current or last connection as the peer counts its connections, from 1; 0 if the peer does
+        not count
+        """
         self.begun = 0
-        """the `dial` of the connection on which its session started"""
+        """the value of `dial` for the connection on which the session started"""
         self.is_due = False
-        """whether the outbox has it among the peers to serve"""
+        """whether the peer is among the peers that the outbox serves next"""
         self.is_awaited = False
-        """whether its session is to be notified of the next item"""
+        """whether the session of the peer is to be notified of the next item for the peer"""
         self.last_received_at = 0.0
-        """when the last message was received"""
+        """when the last message of the peer was received"""
         self.garbled = 0
-        """number of its sessions in a row that ended with an unreadable or unwritable message"""
+        """the number of sessions of the peer in a row that ended with an unreadable or unwritable message"""
         self.tasks_announced = 0
-        """the most open tasks that it was ever allowed in a reply"""
+        """the greatest number of open tasks that a reply has ever allowed the peer"""
         self.hello_at = 0.0
-        """when its last hello was received"""
+        """when the last hello of the peer was received"""
         self._new_pipe = new_pipe
         self.unnumbered: list[Any] = []
-        """unnumbered items that leave before all others, on this connection only: a reply, an echo"""
+        """unnumbered items, such as replies and echoes, which are sent before all others, on the current connection
+        only
+        """
         self.resends: list[Message] = []
-        """unacknowledged messages of former connections"""
+        """unacknowledged messages of former connections, to be sent again"""
         self._open_pipe()
 
     def _open_pipe(self) -> None:
@@ -170,12 +176,12 @@ class Peer:
         self.left = 0
         """the highest number of a message that was passed to a socket"""
         self.window_closed = (-1, 0.0)
-        """the acknowledged number when its window was last found closed, and the time of that"""
+        """the acknowledged number when the window of the peer was last found closed, and the time of that"""
         self.is_invalid = False
-        """whether its session cannot resume: some of it was dropped, or could not be read"""
+        """whether the session cannot resume, because a part of it was dropped or could not be read"""
 
     def _left_late(self, items: Sequence[Any]) -> None:
-        """Report to the session the orders that were sent after smaller items that were put later."""
+        """Report to the session the orders that were sent late: after smaller items that were put later."""
         orders = Batch[RunTask](item for item in items if type(item) is RunTask)
         if orders:
             self.session.send(orders)
@@ -191,7 +197,7 @@ class Peer:
         """Resume the session on a new connection.
 
         Args:
-            heard: the highest number that the peer has received.
+            heard: the number of the last message that the peer has received.
 
         Returns: False if the session cannot resume.
         """
@@ -208,11 +214,11 @@ class Peer:
         return [item for item in self.pipe.unacknowledged() if type(item) is kind]
 
     def reset(self) -> None:
-        """Start with a new pipe. Items that wait or are unacknowledged are dropped."""
+        """Start with a new pipe. Pending and unacknowledged items are dropped."""
         self._open_pipe()
         self.resends = []
 
     def invalidate(self) -> None:
-        """Drop all items. The session cannot resume on its next connection."""
+        """Drop all items, so that the session cannot resume on the next connection of the peer."""
         self.reset()
         self.is_invalid = True

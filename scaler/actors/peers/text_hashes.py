@@ -1,7 +1,7 @@
 """TextHashes: which clusters hash texts alike, to warn if tasks cannot partition by `hash(key)`.
 
-Used by the acceptor, for new agents, and by the directory, when their session has ended. Agents that differ are
-accepted, because most tasks do not use hashes of texts.
+Used by the acceptor, for new agents, and by the directory, when the session of an agent has ended. Agents that hash
+differently are accepted, because most tasks do not use hashes of texts.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ logger = logging.getLogger(__name__)
 
 
 class TextHashes:
-    """The hash of one text at the workers of each agent that has a session and reports it."""
+    """The hash of one text at each agent that has a session and reports this hash."""
 
     def __init__(self) -> None:
         self._agents: dict[int, dict[bytes, str]] = {}
-        """by hash: the ids of its agents, with the name of a worker of each"""
+        """by hash: the ids of the agents that report it, each with the name of one of its workers"""
         self._by_agent: dict[bytes, int] = {}
 
     def add(self, hello: WorkerHello) -> None:
-        """Store the hash of an agent. Warn if it differs from the hashes of all other agents."""
+        """Store the hash that an agent reports. Log a warning if it differs from the hashes of all other agents."""
         number = hello.text_hash
         if not number:
             return
@@ -35,7 +35,7 @@ class TextHashes:
         self._by_agent[hello.agent_id] = number
 
     def remove(self, agent_id: bytes) -> None:
-        """Forget an agent whose session has ended. Idempotent."""
+        """Forget an agent whose session has ended. Unknown agents are ignored."""
         number = self._by_agent.pop(agent_id, 0)
         if number:
             agents = self._agents[number]

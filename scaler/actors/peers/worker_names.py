@@ -1,8 +1,8 @@
 """WorkerNames: which names of workers are in use, so that each worker of a scheduler has a name of its own.
 
-Used by the acceptor, for new agents, and by the directory, when their session has ended. Tasks for one worker, results
-by worker and screens use these names; agents number their workers. An agent whose names are in use is not refused but
-gets other names, because a restarted agent may connect before its former session has ended.
+Used by the acceptor, for new agents, and by the directory, when the session of an agent has ended. Tasks for one
+worker, results by worker and screens use these names, but agents number their workers. An agent whose names are in use
+is not refused but gets other names, because a restarted agent may connect before its former session has ended.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ logger = logging.getLogger(__name__)
 
 
 class WorkerNames:
-    """The names of the workers of all agents that have a session."""
+    """The names of the workers of all agents with a session."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._by_agent: dict[bytes, tuple[str, ...]] = {}
         self._next: dict[str, int] = {}
-        """the next suffix of names that were requested more than once"""
+        """the next suffix of each name that was requested more than once"""
 
     def take(self, hello: WorkerHello) -> WorkerHello:
-        """Assign names to the workers of an agent: those in its hello or, where these are taken, `NAME#2` and so on.
+        """Assign names to the workers of an agent: the names in its hello or, where a name is taken, `NAME#2` and so
+        on.
 
-        Returns: the hello with these names.
+        Returns: the hello with the assigned names.
         """
         wanted = names_of(hello)
         names = tuple(name and self._own(name) for name in wanted)
@@ -53,7 +54,7 @@ class WorkerNames:
         return own
 
     def release(self, agent_id: AgentId | bytes) -> None:
-        """Free the names of an agent whose session has ended. Idempotent."""
+        """Free the names of an agent whose session has ended. Unknown agents are ignored."""
         names = self._by_agent.pop(agent_id, ())
         self._taken.difference_update(names)
         if not self._taken:

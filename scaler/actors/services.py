@@ -1,6 +1,6 @@
 """Services: the parts of the scheduler that sessions, tasks and graphs use, and its settings.
 
-The tree makes the services for the acceptor, which passes them to each session.
+The tree makes the services for the acceptor, and the acceptor passes them to each session.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Services:
     read_options: Callable[[bytes], Options]
     """the function that decodes the options of a task"""
     paused_since: Callable[[float], float]
-    """returns the number of seconds for which the scheduler was stopped since a time, given by its clock"""
+    """returns the number of seconds for which the scheduler was stopped since a time, given by the scheduler's clock"""
     value_bytes: Callable[[], int]
     """returns the present size limit of one value in bytes; 0: no limit"""
     payer_of: Callable[[ObjectId], Owner | None] = _no_payer

@@ -28,7 +28,7 @@ class NextSlice:
 
 
 class Slices:
-    """The long work of one actor, done in the order in which it was added.
+    """The long work of one actor, done in the order in which the work was added.
 
     Args:
         actor: the owner of the work, which calls `go_on` when it receives a `NextSlice`. The reference to the actor is
@@ -44,12 +44,12 @@ class Slices:
         return bool(self._work)
 
     def fits_in_slice(self, steps: int) -> bool:
-        """Return whether `steps` new steps would be done at once, so that the caller can do them without `add`."""
+        """Return whether no work is left and `steps` steps fit into one slice, so that the caller need not call `add`."""
         return not self._work and steps <= SLICE_STEPS
 
     def add(self, step: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Do a step with each item, after all earlier work. `items` is consumed lazily. The first slice runs now if
-        there is no earlier work.
+        """Do a step with each item, after all earlier work. `items` is consumed lazily. Without earlier work, the first
+        slice runs now.
         """
         self._work.append(map(step, items))
         if len(self._work) == 1:

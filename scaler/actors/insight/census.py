@@ -31,9 +31,9 @@ from scaler.wire.messages.directions import SCHEDULER_TO_AGENT, SCHEDULER_TO_CLI
 from scaler.wire.messages.worker import LeaveRequest, RestartRequest
 
 WAITING_MOST = 64
-"""Limit of the requests of one client that wait for workers. Further requests are answered at once, and only once."""
+"""Limit of the requests of one client that wait for workers. Further requests are answered once, without waiting."""
 UNACKNOWLEDGED_MOST = 1
-"""Limit of the unacknowledged descriptions of all workers for one client. A small request gets such a large answer."""
+"""Limit of the unacknowledged descriptions of all workers for one client. Each of these answers is large."""
 DEFERRED_MOST = 1024
 """Limit of the deferred requests of one client. The oldest requests are dropped."""
 LOOK_SECONDS = 0.5
@@ -44,7 +44,7 @@ DESCRIPTIONS_MOST = 16
 """Limit of the descriptions of all workers that are sent in one interval, for all clients together."""
 
 OBJECTS_MOST, OBJECTS_SEEN = 1000, 20_000
-"""The most objects of a client that are described (the largest), and the most objects that are examined to find these."""
+"""The most objects of a client that are described (the largest), and the most that are examined to find the largest."""
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 
 _ANSWER = AnswerInfo()
@@ -97,7 +97,7 @@ class Census(Actor):
             self._retake(asked.peer)
 
     def _take(self, peer: Peer, request: InfoRequest) -> None:
-        """Answer a request, or defer it until its client has acknowledged earlier answers."""
+        """Answer a request, or defer the request until the client has acknowledged earlier answers."""
         if not (request.detailed or _is_command(request)) or self._may_describe(peer):
             if not _why_not(peer, request):
                 self._carry_out(peer, request)
@@ -190,8 +190,8 @@ class Census(Actor):
         self._asked.append((peer, request))
 
     def _count(self) -> None:
-        """Request counts in the urgent lane. All counts have arrived when the census handles the `AnswerInfo` that it
-        sends itself.
+        """Request counts in the urgent lane. All counts arrive before the `AnswerInfo` that the census sends to
+        itself.
         """
         self._total = Report()
         self._balancer.notify(ReportStatistics(self._total))

@@ -58,7 +58,7 @@ class TaskMoved:
     numbers
     """
     worker: ActorRef | None
-    """the worker to which the attempt was assigned; None if there is no such worker"""
+    """the worker that had the attempt; None if the attempt had no worker"""
     reason: str
     """a sentence that says why the task moved; may be empty"""
     result: RunResult | None = None
@@ -66,9 +66,7 @@ class TaskMoved:
     graph_id: GraphId | None = None
     """the graph of the task; None if the task belongs to no graph"""
     owner: str = ""
-    """the name of the owner of the task, which for a nested task is the owner of its parent; empty if the owner has no
-    name
-    """
+    """the name of the owner of the task; a nested task has the owner of its parent; empty if the owner has no name"""
     client_label: str = ""
     """the label of the root client of the task"""
 
@@ -203,9 +201,9 @@ class Events:
     def __init__(self) -> None:
         self.listener: ActorRef | None = None
         self.followed: Container[TaskId] | None = None
-        """the tasks whose usual moves are reported. The container is read at each move, so its content may change"""
+        """the tasks whose usual moves are reported. The container is read at each move, so the content may change"""
         self.of_objects: ActorRef | None = None
-        """the listener to events of objects; None if these events are not wanted"""
+        """the listener to events of objects; None if events of objects are not reported"""
         self.of_graphs: ActorRef | None = None
         """the monitor, to which the ends of graphs are reported; None unless a viewer watches graphs"""
         self.ended = [0] * len(TaskStatus)

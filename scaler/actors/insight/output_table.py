@@ -55,7 +55,7 @@ class TaskOutputRecord:
         """the latest progress report of the task"""
         self.size = LINE_BYTES
         self.dropped = 0
-        """the number of lines of the task that were omitted, by this table or before they arrived"""
+        """the number of omitted lines of the task, including lines that never reached the scheduler"""
         self.at = 0.0
         """when output of the task was last added"""
 

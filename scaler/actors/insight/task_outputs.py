@@ -51,9 +51,11 @@ class OutputReader:
         self.number: int | None = None
         """the number of the client's request for a stream of all lines; None without a stream"""
         self.dropped = 0
-        """the number of lines that the stream has omitted since the last line that it sent"""
+        """the number of lines that the stream has omitted since the last sent line"""
         self.unheard: deque[tuple[int, int]] = deque()
-        """unacknowledged messages to the client: for each message its number, and how many lines it has"""
+        """the unacknowledged messages to the client: for each message the message number, and the number of lines in
+        the message
+        """
         self.unheard_lines = 0
         self.waiting: deque[tuple[frozenset[int] | None, OutputRequest]] = deque()
 

@@ -1,5 +1,6 @@
 """The messages between the actors of the scheduler. Actors also handle the batches of the wire
 (`scaler.wire.messages`).
 
-Commands are imperative, facts in the past tense. The docstring of each message names its sender and its receiver.
+Names of commands are imperative, names of facts are in the past tense. The docstring of each message names its sender
+and its receiver: sender -> receiver.
 """

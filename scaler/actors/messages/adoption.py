@@ -1,4 +1,4 @@
-"""Adoption: messages that match a task to the run of it that an agent has kept from another scheduler or session.
+"""Adoption: messages that match tasks to runs that agents have kept from another scheduler or session.
 
 agent session --RunsHeld--> Adoption <--FindRun-- task, <--NodesWait-- graph, <--FindRuns-- client session, job
 worker proxy --RunsLost-->     |

@@ -57,7 +57,7 @@ class ContinueJob:
 
 @message
 class JobDue:
-    """job or job reader -> itself, by timer: call `then`, because its time has come."""
+    """job or job reader -> itself, by timer: call `then` now."""
 
     then: Callable[[], None]
 

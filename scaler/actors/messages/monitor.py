@@ -153,4 +153,4 @@ class PublishDue:
     topics: tuple[str, ...]
     backlog: Backlog
     is_first: bool
-    """whether a viewer has just subscribed, so the whole state is published and not only its changes"""
+    """whether a viewer has just subscribed, so that the whole state is published instead of the changes"""

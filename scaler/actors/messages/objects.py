@@ -29,7 +29,7 @@ class StoreObject:
     held: bool
     is_function: bool = False
     location: bytes = b""
-    """the place where the client keeps the bytes; empty if they are in `frames`"""
+    """the place where the client keeps the bytes; empty if `frames` has the bytes"""
     source: ActorRef | None = None
     """the session or job to notify if the object is lost; a session also requests the bytes from the client"""
     payer: Owner | None = None
@@ -37,7 +37,7 @@ class StoreObject:
     function_id: ObjectId | None = None
     """the function that computed this result, which is never refused; None if the object is not a result"""
     graph_client: ClientId | None = None
-    """the client of the graph that stores the object; None if no graph stores it"""
+    """the client of the graph that stores the object; None if a client or job stores the object"""
 
     @property
     def supplier(self) -> ClientId | None:
@@ -68,8 +68,8 @@ class ObjectCame:
 
 @message
 class RequestPart:
-    """object store -> agent session: request the part at `offset` of a value from the agent. `location`: where the
-    agent keeps the value, if it is a result; empty for a copy.
+    """object store -> agent session: request the part at `offset` of a value from the agent. `location`: the place of a
+    result at the agent; empty for a copy of an object.
     """
 
     object_id: ObjectId
@@ -127,7 +127,7 @@ class DeleteObject:
 
 @message
 class UseObjects:
-    """task or graph -> object store: keep these objects until `ReleaseObjects`. `graph`: the graph to notify if one of
+    """task or graph -> object store: keep these objects until `ReleaseObjects`. `graph`: the graph to notify if any of
     the objects is lost.
     """
 
@@ -137,8 +137,8 @@ class UseObjects:
 
 @message
 class CountArguments:
-    """task or graph -> object store: add the bytes of a call's arguments to the bytes of their owner; a negative number
-    subtracts.
+    """task or graph -> object store: add the bytes of a call's arguments to the bytes of the owner `payer`; a negative
+    number subtracts.
     """
 
     size_bytes: int
@@ -147,7 +147,7 @@ class CountArguments:
 
 @message
 class ReleaseObjects:
-    """task or graph -> object store: end the use of these objects. `graph`: as in `UseObjects`."""
+    """task or graph -> object store: end the use of these objects. `graph`: the graph given in `UseObjects`."""
 
     object_ids: bytes
     graph: ActorRef | None = None

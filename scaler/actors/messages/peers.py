@@ -177,9 +177,9 @@ class StopWorker:
     """agent session -> worker proxy: the agent has left or is lost.
 
     Attributes:
-        was_lost: whether the agent is lost, so that tasks which ran there are suspected to be the cause.
-        values: large values that were being sent to the agent. If there are any, these values and the tasks that need
-            them are suspected, and no other task.
+        was_lost: whether the agent is lost, so that its running tasks are suspected to be the cause.
+        values: large values that were being sent to the agent. If the agent is lost meanwhile, the tasks that need such
+            a value are suspected, and no other task.
     """
 
     was_lost: bool

@@ -56,8 +56,8 @@ class TaskWithdrawn:
 
 @message
 class TaskNotWaiting:
-    """balancer -> task: the task to withdraw is not in the queue. It was assigned before, or the balancer has forgotten
-    it.
+    """balancer -> task: the task to withdraw is not in the queue, because it was assigned before, or the balancer has
+    forgotten it.
     """
 
 
@@ -139,7 +139,8 @@ class RunLost:
     Attributes:
         was_running: whether the task may have been running, and so may be the cause of the loss.
         was_ordered: whether the agent of the worker may have received the attempt.
-        was_unacknowledged: whether the agent was lost before it acknowledged the attempt.
+        was_unacknowledged: whether the agent was lost before it acknowledged the attempt or a large value for the
+            attempt.
     """
 
     attempt: int
@@ -158,7 +159,7 @@ class RunRecalled:
 
 @message
 class RangeTooLong:
-    """balancer -> task: the range is too long for a turn. Split it, so that each of its rows reports ready as a task of
+    """balancer -> task: the range is too long for a turn. Split the range, so that each row reports ready as a task of
     its own.
     """
 
@@ -206,7 +207,7 @@ class TaskDone:
 
 
 class PastTry(NamedTuple):
-    """A try of a task that has ended, and how it ended."""
+    """An ended try of a task, and how the try ended."""
 
     number: int
     at: float
@@ -429,8 +430,8 @@ class WorkerJoined:
 
 @message
 class WorkerLeft:
-    """worker proxy -> balancer: the worker no longer takes tasks. The balancer replies with `WorkerForgotten`, because
-    it may have sent an assignment meanwhile.
+    """worker proxy -> balancer: the worker no longer takes tasks. The balancer replies with `WorkerForgotten`. Until
+    then an assignment may still arrive.
     """
 
     worker: ActorRef
@@ -453,7 +454,7 @@ class WorkersPausedAt:
 
 @message
 class WorkerFailed:
-    """worker proxy -> balancer: the proxy failed, and recent assignments to it may be lost."""
+    """worker proxy -> balancer: the proxy failed, and assignments that were sent to the proxy recently may be lost."""
 
     worker: ActorRef
 
@@ -486,7 +487,7 @@ class AmountsChanged:
 
 @message
 class ReportsRequested:
-    """balancer -> itself, after it has requested all reports again: reports that arrived before this message are
+    """balancer -> itself: the balancer has requested all reports again, so reports that arrived before this message are
     outdated.
     """
 

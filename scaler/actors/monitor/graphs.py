@@ -30,7 +30,7 @@ class Graphs:
         self._nodes: dict[bytes, dict[int, NodeSeen]] = {}
         """the nodes of watched graphs as last published, by graph and position"""
         self._last_nodes: dict[bytes, list[NodeSeen]] = {}
-        """the final states of the nodes of watched graphs, until they are published"""
+        """the final states of the nodes of watched graphs that have ended, until the next publication"""
 
     def ask(self, short_ids: Container[bytes]) -> None:
         """Forget the nodes of all graphs except these graphs, which viewers watch."""

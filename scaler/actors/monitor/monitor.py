@@ -96,14 +96,14 @@ class Monitor(Actor):
         self._objects = LargestObjects(sources.objects)
         self._outputs = WatchedOutputs(sources.outputs)
         self._asked: dict[ActorRef, int] = {}
-        """the sessions of agents that were requested to report, each with the number of its connection at that time"""
+        """the sessions of agents that were requested to report, each with the connection number at that time"""
         self._interval_ms = 0
         self._parts = WatchedPart(0)
         self._counts_functions = False
         """whether the balancer counts waiting tasks by function"""
         self._ticks = 0
         self._ticking = 0
-        """the number of the current series of ticks; 0 if there is none"""
+        """the number of the current series of ticks; 0 while the monitor does not tick"""
         self._is_soon = False
         self._makers: dict[str, Callable[[Backlog, bool], Shown | None]] = {
             topics.SCHEDULER: lambda backlog, _: (scheduler_items(board, sources, backlog, self._functions), 1, 1),

@@ -29,7 +29,7 @@ class Names:
             self._workers.update(zip(joined.workers, joined.identity.worker_names, strict=False))
 
     def changed(self, changed: PeerChanged) -> None:
-        """Add the names of the new workers of an agent. The names of its closed workers stay, because these may still
+        """Add the names of the new workers of an agent. Names of closed workers stay, because closed workers may still
         run tasks.
         """
         self._of_session[changed.session] = self._of_session.get(changed.session, ()) + changed.workers

@@ -86,7 +86,7 @@ def _waiting(
 
 
 def _clients(sources: Sources) -> Iterator[tuple[ClientId, Any]]:
-    """Iterate over the clients outside of tasks, with their peers."""
+    """Iterate over the clients outside of tasks, each with its peer."""
     accounts = sources.directory.accounts
     for (kind, peer_id), peer in sources.directory.peers.items():
         if kind == "client" and not accounts.is_inside(peer_id):

@@ -83,7 +83,7 @@ class _Record:
 
 
 class SampledTasks:
-    """The tasks that the monitor has received moves or runs of, with their latest state."""
+    """The tasks of which the monitor has received moves or runs, each with its latest state."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -94,8 +94,8 @@ class SampledTasks:
         self._moves: dict[bytes, list[StateMove]] = {}
         """moves of watched tasks that have not been published"""
         self._where: dict[bytes, tuple[TaskId, ActorRef, int]] = {}
-        """by short id of an open watched task: its id, the actor that explains it, and its position if the actor is a
-        graph, else -1
+        """by short id of an open watched task: the id, the actor that explains the task, and the node's position (-1
+        for a task)
         """
         self._explained: set[bytes] = set()
         """short ids of the tasks with an explanation that has not been published"""
@@ -298,7 +298,7 @@ class WatchedOutputs:
         """the number of the last published line, by short id of the task"""
 
     def keep_only(self, short_ids: Collection[bytes]) -> None:
-        """Forget which lines were published, except for these tasks."""
+        """Watch the output of these tasks, and forget which lines of all other tasks were published."""
         self._last_shown = {short_id: number for short_id, number in self._last_shown.items() if short_id in short_ids}
 
     def items(self, short_id: bytes, is_first: bool) -> list[StateLine]:

@@ -72,7 +72,7 @@ logger = logging.getLogger(__name__)
 UINT32_MOST = 2**32 - 1
 
 RESETS_WITHIN_SECONDS = 60.0
-"""The age from which a session has made progress, so that its earlier unreadable messages no longer count."""
+"""The age from which earlier unreadable messages of a session no longer count, since the session made progress."""
 
 MOST_WORKERS = 65_535
 """The most workers of an agent. The numbers of workers have 16 bits on the wire."""
@@ -87,7 +87,7 @@ def _too_many_workers(hello: ClientHello | WorkerHello) -> str:
 
 
 class Acceptor(Actor):
-    """Answers the hellos of peers: starts a session, resumes one of the sessions, or refuses the peer."""
+    """Answers the hellos of peers: starts a session, resumes a former session, or refuses the peer."""
 
     def __init__(
         self,
@@ -140,8 +140,8 @@ class Acceptor(Actor):
     def _is_answered(
         self, arrived: ClientArrived | AgentArrived, outgoing: Direction, key: PeerKey, held: bytes
     ) -> bool:
-        """Return whether a hello needs no new session: its connection has had a hello before, it is refused, or it
-        resumes its session.
+        """Return whether a hello needs no new session: it repeats a hello of its connection, is refused, or resumes a
+        session.
         """
         if self._directory.is_spent(arrived.connection) or self._refused(arrived, outgoing, key):
             return True

@@ -1,8 +1,8 @@
 """The directory: the connected peers and their connections; each peer is found in constant time.
 
-The acceptor and the edge read and write the directory, which outlives the acceptor. It also has the data that outlives
-sessions: when attempts got their numbers, and which tasks were never started. Thousands of peers may come and leave at
-once, so no operation on one peer iterates over all peers.
+The acceptor and the edge read and write the directory, which outlives the acceptor. The directory also has the data
+that outlives sessions: when attempts got their numbers, and which tasks were never started. Thousands of peers may come
+and leave at once, so no operation on one peer iterates over all peers.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SPENT_REMEMBERED = 16_384
 """The number of former connections of peers that are kept."""
 
 BACK_SECONDS = 2.5
-"""How long agents that have not returned to a new scheduler are counted. Tasks wait equally long for their runs at
-these agents.
+"""How long agents that have not returned to a new scheduler are counted. Tasks wait equally long for runs at such
+agents.
 """
 
 MARK_SECONDS = 1.0
 """The shortest time between two marks of `AttemptTimes`."""
 MARKS_MOST = 1024
-"""The number of marks from which marks that are close together, relative to their age, are dropped."""
+"""The number of marks from which marks that are close together for their age are dropped."""
 PRECISION = 0.02
 """The least distance in time between two old marks, as a share of their age."""
 
@@ -54,7 +54,7 @@ class UnstartedRuns:
             self._task_ids.popitem(last=False)
 
     def take(self, task_id: TaskId) -> bool:
-        """Return whether a task was certainly not started. The task is forgotten, since it may be started now."""
+        """Return whether a task was certainly not started. Forget the task, since it may be started now."""
         return self._task_ids.pop(task_id, 0) is None
 
 
@@ -106,7 +106,7 @@ class Directory:
         self.agents_by_token: dict[bytes, ActorRef] = {}
         """the sessions of agents, by agent token"""
         self._expected = 0, -math.inf
-        """the number of agents of the last scheduler, and the time until which they are expected to return"""
+        """the number of agents of the last scheduler, and the time until which these agents are expected to return"""
         self.pythons: Counter[tuple[str, str]] = Counter()
         """the number of peers that pickle functions or results, by Python version (such as 3.11) and kind of peer"""
         self.owners = Owners()
@@ -155,8 +155,8 @@ class Directory:
         self._count(peer, 1)
 
     def disconnect(self, peer: Peer) -> None:
-        """Remove the connection of a peer. Unsent items for the peer wait for its next connection. Without a
-        connection, do nothing.
+        """Remove the connection of a peer. Unsent items wait for the next connection. Without a connection, do
+        nothing.
         """
         connection = peer.connection
         if connection == NO_CONNECTION:
@@ -167,7 +167,7 @@ class Directory:
         self.spend(connection, peer)
 
     def spend(self, connection: Connection, peer: Peer) -> None:
-        """Mark a connection as used by this peer, so that it does not become the connection of another peer."""
+        """Mark a connection as used by this peer, so that no other peer may use the connection."""
         self._spent[connection] = peer.key
         if len(self._spent) > SPENT_REMEMBERED:
             self._spent.popitem(last=False)
@@ -222,13 +222,11 @@ class Directory:
         return self._by_session.get(session)
 
     def former(self, connection: Connection) -> Peer | None:
-        """Return the disconnected peer that had this connection, or None if there is no such peer with a session."""
+        """Return the peer that had this connection; None if the peer is unknown, is connected, or has no session."""
         key = self._spent.get(connection)
         peer = None if key is None else self.peers.get(key)
         return None if peer is None or peer.connection else peer
 
     def is_spent(self, connection: Connection) -> bool:
-        """Return whether a connection belongs or has belonged to a peer, so that it may not become the connection of
-        another peer.
-        """
+        """Return whether a peer uses or has used a connection, so that no other peer may use the connection."""
         return connection in self.connected or connection in self._spent

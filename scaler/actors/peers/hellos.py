@@ -38,7 +38,7 @@ def identity_of(hello: ClientHello | WorkerHello, owner: str = "") -> PeerIdenti
 
 
 def names_of(hello: WorkerHello) -> tuple[str, ...]:
-    """Return the names of all workers of an agent, including those that take no tasks now."""
+    """Return the names of all workers of an agent, including the workers that take no tasks now."""
     return tuple(hello.worker_names.split(","))
 
 
@@ -86,10 +86,10 @@ def listed(names: Sequence[str]) -> str:
 
 
 def offer_of(identity: PeerIdentity, workers: int) -> Offer:
-    """Return the resources of an agent's node: its capabilities, and its Python in unlimited amount.
+    """Return the resources of an agent's node: the capabilities of the agent, and its Python in unlimited amount.
 
     Args:
-        workers: the number of workers that have to join before it is known how much is free.
+        workers: the number of workers that have to join before the free amounts are known.
     """
     amounts = dict(identity.capabilities)
     minor = ".".join(identity.python_version.split(".")[:2])
@@ -107,11 +107,12 @@ def wrong_python(kind: str, own: str, of_workers: str) -> str:
 
 
 def wrong_owner(owner: Owner, known: Owner | None) -> str:
-    """Return why a hello may not resume the session whose id it shows; empty if it may, or if there is no such session.
+    """Return why a hello may not resume the session whose id it shows; empty if the hello may, or if no such session
+    exists.
 
     Args:
         owner: the owner of the peer that sent the hello.
-        known: the owner of the session; None if there is no such session.
+        known: the owner of the session; None if no such session exists.
     """
     return "" if known in (None, owner) else f"its id is in use by a peer that does not belong to {owner}"
 
@@ -134,10 +135,10 @@ def wrong_key(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> st
 
 
 def is_admin(permit: AllowedKey | None, hello: ClientHello | WorkerHello) -> bool:
-    """Return whether a peer may do what affects other owners, because it could read the scheduler's keys, or enter its
-    ipc folder.
+    """Return whether the sender of a hello may do what affects other owners.
 
-    Code in a task may not, since any client may have submitted that code.
+    A client with the role admin may, and any client where no key is needed: its user can read the scheduler's keys, or
+    enter its ipc folder. Code in a task may not, since any client may have submitted that code.
     """
     is_in_task = hello.agent_token != NO_ID
     return isinstance(hello, ClientHello) and not is_in_task and (permit is None or permit.role == ADMIN)

@@ -1,8 +1,8 @@
-"""The outbox: all actors send to peers through it.
+"""The outbox: all actors send to peers through the outbox.
 
-Actors put single items in, which wait in the pipe of their peer. The edge serves the peers with something to send when
-all actors are idle, except those that run last, or when the budget of the dispatcher is spent. So batches grow with the
-load, and a single item leaves at once. A peer without items costs nothing.
+Actors put in single items, and each item waits in the pipe of its peer. The edge serves the peers that have something
+to send when all actors are idle, except those that run last. It also serves them when the budget of the dispatcher is
+spent. So batches grow with the load, and a single item leaves at once. A peer without items costs nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Outbox:
             self.serve(peer)
 
     def serve(self, peer: Peer) -> None:
-        """Have the edge serve a peer that has no new item: its window has opened, or an acknowledgement is due."""
+        """Have the edge serve a peer that has no new item, because a window has opened or an acknowledgement is due."""
         if not peer.is_due:
             peer.is_due = True
             self.due.append(peer)
@@ -79,7 +79,7 @@ class Outbox:
         parcel.items.append(item)
 
     def close(self, peer: Peer) -> None:
-        """Send the remaining items of a peer whose session has ended, on its current connection."""
+        """Send the remaining items of a peer on the current connection, because the session of the peer has ended."""
         if peer.connection != NO_CONNECTION:
             self.closing.append((peer, peer.connection))
 
@@ -97,7 +97,7 @@ class Outbox:
         return True
 
     def take_due(self) -> list[Peer]:
-        """Remove and return the peers to serve, in the order of their first items."""
+        """Remove and return the peers to serve, in the order in which items were put for these peers."""
         due, self.due = self.due, []
         for peer in due:
             peer.is_due = False

@@ -1,10 +1,10 @@
 """Owners: to whom connections, and all that depends on them, belong.
 
 An owner is a name on the list of keys, with one or more keys. Where the permissions of a folder replace keys, an owner
-is a user of this machine. Where no key is needed, all connections belong to one unnamed owner. Each owner has its
-counts and bounds. Clients inside tasks have the owner of the task that they work for.
+is a user of this machine. Where no key is needed, all connections belong to one unnamed owner. Each owner has counts of
+its work, and bounds. Clients inside tasks have the owner of the task that they work for.
 
-The edge and the acceptor write to the owners. They are a part of the directory, which outlives both.
+The edge and the acceptor change the owners. The owners are a part of the directory, which outlives both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOBODY = ""
 UNBOUNDED = 2**62
 
 UNNAMED_MOST = 1024
-"""The most owners of which only the tag is known."""
+"""The most owners that are known by tag only, without a name."""
 
 
 @message
@@ -54,7 +54,7 @@ class Owner:
         self._terms = terms
         self.clients = self.tasks = self.held = self.n_bytes = 0
         self._waiting: OrderedDict[ActorRef, None] = OrderedDict()
-        """the sessions with held tasks, in the order in which they are notified"""
+        """the sessions with held tasks, in the order of notification"""
 
     def __str__(self) -> str:
         return self.name or "nobody"
@@ -160,7 +160,7 @@ class Owners:
         """Return the owner with a name.
 
         Args:
-            terms: the new quota and share of the owner; None to keep them.
+            terms: the new quota and share of the owner; None: no change.
         """
         owner = self._by_name.get(name)
         if owner is None:

@@ -20,7 +20,7 @@ from scaler.wire.messages.directions import Direction
 from scaler.wire.messages.worker import RunTask
 
 PeerKey: TypeAlias = tuple[str, bytes]
-"""The kind of peer, and the id in its hello."""
+"""The key of a peer: the kind of peer, and the id in the hello of the peer."""
 
 
 Message: TypeAlias = tuple[bytes, Sequence[Any]]
@@ -65,7 +65,7 @@ class PeerPipe(Protocol):
 
 
 OpenPipe: TypeAlias = Callable[..., PeerPipe]
-"""A function that returns the pipe of a new session, given its incoming and outgoing directions and `on_bulk_sent`."""
+"""A function that returns the pipe of a new session, given the incoming and outgoing directions and `on_bulk_sent`."""
 
 
 class Peer:
@@ -137,16 +137,14 @@ class Peer:
         self.is_admin = False
         """whether the peer may do what affects other owners; False for clients inside tasks"""
         self.is_in_parent = False
-        """whether the peer is in the process that started this scheduler, so that silence on a connection does not end
-        its session
+        """whether the peer is in the process that started this scheduler, so that a silent connection does not end the
+        session
         """
         self.connection = NO_CONNECTION
         self.connection_number = 0
         """the number of the current or last connection of the peer, from 1"""
         self.dial = 0
-        """the number of the current or last connection as the peer counts its connections, from 1; 0 if the peer does
-        not count
-        """
+        """the number of the current or last connection in the count of the peer, from 1; 0 if the peer does not count"""
         self.begun = 0
         """the value of `dial` for the connection on which the session started"""
         self.is_due = False
@@ -163,8 +161,8 @@ class Peer:
         """when the last hello of the peer was received"""
         self._new_pipe = new_pipe
         self.unnumbered: list[Any] = []
-        """unnumbered items, such as replies and echoes, which are sent before all others, on the current connection
-        only
+        """unnumbered items, such as replies and echoes, which are sent before all other items, on the current
+        connection only
         """
         self.resends: list[Message] = []
         """unacknowledged messages of former connections, to be sent again"""
@@ -178,7 +176,7 @@ class Peer:
         self.window_closed = (-1, 0.0)
         """the acknowledged number when the window of the peer was last found closed, and the time of that"""
         self.is_invalid = False
-        """whether the session cannot resume, because a part of it was dropped or could not be read"""
+        """whether the session cannot resume, because some messages were dropped or could not be read"""
 
     def _left_late(self, items: Sequence[Any]) -> None:
         """Report to the session the orders that were sent late: after smaller items that were put later."""

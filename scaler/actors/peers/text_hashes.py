@@ -15,15 +15,17 @@ logger = logging.getLogger(__name__)
 
 
 class TextHashes:
-    """The hash of one text at each agent that has a session and reports this hash."""
+    """The hash of one text at each connected agent, as the agent reports the hash in its hello."""
 
     def __init__(self) -> None:
         self._agents: dict[int, dict[bytes, str]] = {}
-        """by hash: the ids of the agents that report it, each with the name of one of its workers"""
+        """the agents that report each hash: the id of each agent, with the name of a worker of the agent"""
         self._by_agent: dict[bytes, int] = {}
 
     def add(self, hello: WorkerHello) -> None:
-        """Store the hash that an agent reports. Log a warning if it differs from the hashes of all other agents."""
+        """Store the hash in the hello of an agent. Log a warning if the hash differs from the hashes of all other
+        agents.
+        """
         number = hello.text_hash
         if not number:
             return

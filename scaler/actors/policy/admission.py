@@ -25,9 +25,7 @@ class Admission:
         self._accounts: dict[int, dict[Hashable, TaskReady]] = {}
         """the tasks that may be refused, by account, the newest task last"""
         self._sizes: list[OrderedDict[int, None]] = [OrderedDict()]
-        """accounts by the number of their tasks that may be refused; among equals, the account that grew last is the
-        last
-        """
+        """accounts by the number of tasks that may be refused; among equals, the account that grew last is the last"""
         self._arrived: set[Hashable] = set()
         """tasks that may be refused and arrived in this turn"""
 
@@ -55,8 +53,8 @@ class Admission:
         self._protect(task, account)
 
     def surplus(self, most: int) -> list[tuple[TaskReady, bool]]:
-        """Remove and return the tasks to refuse, if at most `most` tasks may wait. Each is returned with whether it
-        arrived in this turn.
+        """Remove and return the tasks to refuse, if at most `most` tasks may wait. Each task is returned with whether
+        it arrived in this turn.
 
         The number of refused tasks never exceeds the number of tasks that arrived. So a worker that leaves lowers the
         limit, but causes no refusal.

@@ -55,8 +55,8 @@ class ResourceClass:
         self.able = 0
         """the number of nodes that could take tasks of this class if all resources of the nodes were free"""
         self.unable_since = math.inf
-        """since when tasks of this class have waited without a node that could take them; infinite if there is such a
-        node
+        """since when tasks of this class have waited without a node that could take them; infinite while some node
+        could
         """
         self.may_fit: OrderedDict[Hashable, None] = OrderedDict()
         """the hosts that may fit this class now, the most recently used host last; all other hosts do not fit"""
@@ -146,7 +146,7 @@ class ConstrainedQueue:
     def join(
         self, worker: ActorRef, host: Hashable, offer: Offer, taken: Iterable[tuple[Needs, int]], unsure: bool
     ) -> None:
-        """Add a worker and the resources that its runs take. `unsure`: whether it has runs with unknown needs."""
+        """Add a worker and the resources that its runs take. `unsure`: whether some runs have unknown needs."""
         node = self._nodes.join(worker, host, offer, taken, unsure)
         if node is not None:
             self._count_able(node, 1)
@@ -225,9 +225,9 @@ class ConstrainedQueue:
     # Patience
 
     def take_expired(self, now: float) -> tuple[list[tuple[TaskReady, str]], float]:
-        """Remove the tasks that have waited too long for a node that could take them.
+        """Remove the tasks that have waited too long without a node that could take them.
 
-        Returns: the removed tasks with the reason, and the time at which to call this again.
+        Returns: each removed task with the reason, and the time at which to call this method again.
         """
         refused: list[tuple[TaskReady, str]] = []
         look_at = math.inf

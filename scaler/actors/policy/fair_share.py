@@ -45,7 +45,7 @@ _one_for_all = Owner(NOBODY)
 
 
 def owner_of_all(_account: int) -> Owner:
-    """Return one and the same owner for all accounts."""
+    """Return the same owner for all accounts, so that owners do not take turns."""
     return _one_for_all
 
 
@@ -85,7 +85,7 @@ class FairShare:
         """the owners with waiting tasks, in the order of their turns"""
         self._spare: list[InOrder] = []
         self._turn_of = -1
-        """the account in the middle of its turn; -1 if there is none"""
+        """the account in the middle of a turn; -1 between two turns"""
         self._left_us = 0.0
         """the expected work that is left in the present turn, in microseconds"""
         self._before: tuple[int, float, int] | None = None
@@ -135,7 +135,7 @@ class FairShare:
         return queue
 
     def put_back(self, ready: TaskReady) -> None:
-        """Put the task that was yielded last back, so that it is the next task again."""
+        """Make the task that was yielded last the next task again."""
         account, before = self._account_of(ready), self._before
         self.put((ready,))
         self._queues[account].put_back(ready)
@@ -220,7 +220,7 @@ class FairShare:
         return -inf if queue is None else queue.greatest()
 
     def pass_turn(self) -> None:
-        """Move the account of the first task to the end of its ring."""
+        """Move the account of the first task to the end of the ring of its owner."""
         first = self.first()
         if first is not None:
             account = self._account_of(first)

@@ -71,7 +71,7 @@ class InOrder:
                     level.ahead.pop(ready.task, None)
 
     def put_back(self, ready: TaskReady) -> None:
-        """Put the task that was yielded last back, so that it is the next task again."""
+        """Make the task that was yielded last the next task again."""
         self.put((ready,))
         level = self._levels[ready.spec.priority]
         (level.ahead if ready.goes_first else level.new).move_to_end(ready.task, last=False)

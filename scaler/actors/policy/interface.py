@@ -44,7 +44,7 @@ class Decisions:
     look_at: float | None = None
     """the latest time at which to request decisions again; None: only after a change"""
     split: list[TaskReady] = field(default_factory=list)
-    """ranges that are too long. Each row of these ranges reports ready as a task of its own, ahead of new tasks"""
+    """ranges that are too long: each row reports ready as a task of its own, ahead of new tasks"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,16 @@ class Capacity:
 
     workers: int
     with_room: int
-    """the number of workers that accept tasks now, among those on hosts where the requested resources are free"""
+    """the number of workers that accept tasks now, among the workers on hosts where the requested resources are free"""
     tasks: int
     """the number of tasks at all workers"""
     asked: str = ""
-    """the resources that the task requests; empty if it requests no resources"""
+    """the resources that the task requests; empty for a task without requests"""
     able: int = 0
     """the number of workers that could take the task; 0 if the task requests no resources"""
     has_free: bool = True
     """whether the requested resources are free on some host"""
     missing: str = ""
-    """a sentence about the requested resources that no host has; empty if some host has all of them"""
+    """a sentence about the requested resources that no host has; empty if some host has all requested resources"""
     held: int = 0
-    """the number of workers that are paused, because their hosts have no memory for results"""
+    """the number of workers that are paused, because the memory for results of a host is full"""

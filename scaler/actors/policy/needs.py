@@ -25,9 +25,11 @@ class Needs(NamedTuple):
     """The requests of a task: resources, the time to wait for a node, and the worker."""
 
     amounts: Amounts = ()
-    """the requested resources. A node fits if it has each resource with at least this amount; 0: any amount"""
+    """the requested resources: a node fits if it has at least this amount of each resource; 0: any amount"""
     patience_ms: int = 0
-    """how long the task waits without a connected worker that could take it, before it fails; 0: without limit"""
+    """how many milliseconds the task waits while no connected worker could take it, before the task fails; 0: without
+    limit
+    """
     worker: str = ""
     """the name of the only worker that may run the task; empty: any worker"""
 
@@ -45,7 +47,7 @@ class Offer(NamedTuple):
 
     amounts: Amounts = ()
     workers: int = 0
-    """the number of workers of the node; before all have joined, it is not known how much of the resources is free"""
+    """the number of workers of the node; the free amounts are unknown until all of these workers have joined"""
     named_only: bool = False
     """whether the workers of the node run only calls by name"""
 

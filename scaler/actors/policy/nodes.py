@@ -1,8 +1,8 @@
 """Nodes: the resources of each node, and how much of them is free.
 
-Used by the policy. A task takes resources from its assignment to its end. The taken resources are counted by worker: a
-worker that leaves no longer counts, and reports what it takes when it returns. More than the total may be taken,
-because blocked tasks resume without a request.
+Used by the policy. A task takes resources from its assignment to its end. Taken resources are counted by worker: they
+are subtracted when the worker leaves, and reported when the worker returns. More than the total may be taken, because
+blocked tasks resume without a request.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Nodes:
         return node if known is None else None
 
     def leave(self, worker: ActorRef) -> NodeResources | None:
-        """Remove a worker. Return its node if it was the last worker of the node."""
+        """Remove a worker. Return the node of the worker if no other worker of the node is left."""
         if worker not in self._host_of:
             return None
         host = self._host_of.pop(worker)

@@ -1,8 +1,8 @@
 """Placement: the scheduler's policy: each task goes to the worker with the fewest tasks.
 
-`fair_share` chooses the next task. This module has durations, capacities, refusals and recalls. The balancer calls its
-methods for messages of tasks and workers, and requests decisions after all mail of a turn. No actors, no clock: the
-time is a parameter.
+`fair_share` chooses the next task. This module has durations, capacities, refusals and recalls. The balancer calls the
+policy for messages of tasks and workers, and requests decisions after all mail of a turn. No actors, no clock: the time
+is a parameter.
 """
 
 from __future__ import annotations
@@ -175,9 +175,7 @@ class Placement:
         return self._constrained.leave(worker)
 
     def amounts_changed(self, worker: ActorRef, changes: Iterable[tuple[Needs, int]], is_unsure: bool) -> bool:
-        """Add runs of a worker that `decide` has not assigned, or subtract them. Return whether to request decisions
-        now.
-        """
+        """Add or subtract runs of a worker that `decide` has not assigned. Return whether to request decisions now."""
         return self._constrained.change(worker, changes, is_unsure)
 
     def freed(self, worker: ActorRef, tasks: int, work_us: int, measured: Mapping[ObjectId, tuple[int, int]]) -> bool:
@@ -269,8 +267,8 @@ class Placement:
         loads, call_loads, turns = self._loads, self._call_loads, self._turns
         classes = self._constrained.open_classes()
         is_open = True
-        """whether tasks without requests may be assigned; False once a range blocks them that has to wait or to be
-        split
+        """whether tasks without requests may be assigned; False once a range that must wait or be split blocks these
+        tasks
         """
         while classes and ((is_open and loads.with_room) or call_loads.with_room):
             has_room = is_open and loads.with_room > 0

@@ -75,7 +75,7 @@ class WorkerLoads:
         self._paused: dict[Hashable, int] = {}
         """the number of paused workers by host"""
         self._overflow = 0
-        """the number of tasks beyond the queue sizes of their workers, because blocked tasks have resumed"""
+        """the number of tasks that exceed the queue sizes of workers, because blocked tasks have resumed"""
 
     def __len__(self) -> int:
         return len(self._workers)

@@ -96,7 +96,7 @@ class Services:
     jobs: ActorRef | None
     """the job keeper; None if this scheduler keeps no jobs"""
     owner: str
-    """the name that stands for the unnamed owner in jobs"""
+    """the name of the user to whom jobs of unnamed connections belong"""
     read_options: Callable[[bytes], Options]
     """the function that decodes the options of a task"""
     paused_since: Callable[[float], float]

@@ -44,7 +44,7 @@ class Slices:
         return bool(self._work)
 
     def fits_in_slice(self, steps: int) -> bool:
-        """Return whether no work is left and `steps` steps fit into one slice, so that the caller need not call `add`."""
+        """Return whether no work is left and `steps` steps fit into one slice, so that `add` is not needed."""
         return not self._work and steps <= SLICE_STEPS
 
     def add(self, step: Callable[[_T], object], items: Iterable[_T]) -> None:

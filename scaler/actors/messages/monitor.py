@@ -45,7 +45,9 @@ class WatchAgent:
 
 @message
 class AgentSeen:
-    """agent session -> monitor: the agent is connected, or has reported."""
+    """agent session -> monitor: the agent is connected, or has sent a report. `state`: the report; None without a
+    report.
+    """
 
     session: ActorRef
     peer: Peer
@@ -55,7 +57,7 @@ class AgentSeen:
 
 
 class GraphSeen(NamedTuple):
-    """The number of nodes of a graph in each state."""
+    """The name of a graph, its client, and the number of its nodes in each state, for viewers."""
 
     short_id: bytes
     name: str
@@ -94,7 +96,7 @@ class GraphEndedFor:
 
 
 class WatchedNode(NamedTuple):
-    """A node that a viewer looks at."""
+    """A graph node that a viewer watches, and the position of the node in the graph."""
 
     task_id: TaskId
     function_id: ObjectId

@@ -20,7 +20,7 @@ from scaler.wire.messages.worker import AgentState
 SHOWN_MOST = 256
 KEPT_MOST = 4096
 """The most functions with totals of their own. Beyond this limit, the function whose tasks ended longest ago is added
-to the rest.
+to the totals of the empty id.
 """
 
 _REST = b""
@@ -42,9 +42,7 @@ class _Total:
 
 
 class FunctionTotals:
-    """The totals of all functions, by short id. The empty id stands for the rest: all functions without totals of their
-    own.
-    """
+    """The totals of all functions, by short id. The empty id has the sum of the functions without own totals."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
@@ -73,7 +71,7 @@ class FunctionTotals:
         return total
 
     def _fold_oldest(self) -> None:
-        """Add the totals of the function whose tasks ended longest ago to the rest."""
+        """Add the totals of the function whose tasks ended longest ago to the totals of the empty id."""
         oldest = next(short_id for short_id in self._totals if short_id != _REST)
         folded = self._totals.pop(oldest)
         rest = self._totals.setdefault(_REST, _Total(""))
@@ -173,7 +171,7 @@ class FunctionTotals:
 
 
 def _short_id(packed: bytes) -> bytes:
-    """Return the short id of the function of a row; empty for the row that sums up the rest."""
+    """Return the short id of the function of a row; empty for the row that sums up all other functions."""
     return packed if any(packed) else _REST
 
 

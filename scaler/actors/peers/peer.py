@@ -137,14 +137,12 @@ class Peer:
         self.is_admin = False
         """whether the peer may do what affects other owners; False for clients inside tasks"""
         self.is_in_parent = False
-        """whether the peer is in the process that started this scheduler, so that a silent connection does not end the
-        session
-        """
+        """whether the peer is in the process that started this scheduler; if so, silence does not end the session"""
         self.connection = NO_CONNECTION
         self.connection_number = 0
         """the number of the current or last connection of the peer, from 1"""
         self.dial = 0
-        """the number of the current or last connection in the count of the peer, from 1; 0 if the peer does not count"""
+        """the number of the current or last connection as counted by the peer, from 1; 0 if the peer does not count"""
         self.begun = 0
         """the value of `dial` for the connection on which the session started"""
         self.is_due = False

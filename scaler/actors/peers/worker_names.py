@@ -1,8 +1,8 @@
 """WorkerNames: which names of workers are in use, so that each worker of a scheduler has a name of its own.
 
 Used by the acceptor, for new agents, and by the directory, when the session of an agent has ended. Tasks for one
-worker, results by worker and screens use these names, but agents number their workers. An agent whose names are in use
-is not refused but gets other names, because a restarted agent may connect before its former session has ended.
+worker, results by worker and screens use these names; agents number their workers. An agent whose names are in use is
+not refused but gets other names, because a restarted agent may connect before its former session has ended.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ class Admission:
         return len(self._waiting)
 
     def add(self, ready: TaskReady, may_be_refused: bool) -> None:
-        """Add a waiting task. A task that reports again is counted once. `may_be_refused`: whether `surplus` may choose
-        the task.
+        """Add a waiting task. A task that reports again is counted once. `may_be_refused`: whether the task may be
+        refused.
         """
         self._waiting.add(ready.task)
         if not may_be_refused:

@@ -1,4 +1,4 @@
-"""InOrder: waiting tasks, first come, first served: the order within one client, or of all of them (`fifo`).
+"""InOrder: waiting tasks, first come, first served: the order within one client, or of all clients (`fifo`).
 
 Tasks with a greater priority go first. A priority is the depth of a task, then the priority that its user set. Within a
 priority, retries go first. Nearly always all tasks have the same priority. Each operation takes constant time, except

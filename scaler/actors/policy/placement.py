@@ -302,7 +302,7 @@ class Placement:
         self, assigned: dict[ActorRef, list[tuple[TaskReady, int]]], split: list[TaskReady], is_one: bool = False
     ) -> bool:
         """Assign tasks without requests while workers have capacity, or only one task if `is_one`. Return False if a
-        range has to wait or to be split, because that range blocks the tasks behind it.
+        range has to wait or to be split, because that range blocks later tasks.
         """
         loads = self._loads
         take = loads.take

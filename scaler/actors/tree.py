@@ -63,7 +63,9 @@ def _was_never_paused(_since: float) -> float:
 
 
 def _message_limit(value_bytes: Callable[[], int]) -> float:
-    """Return the size of a message above which only its header is kept: a quarter more than the limit of a value."""
+    """Return the size in bytes above which only the header of a message is kept: a quarter more than the limit of a
+    value.
+    """
     return value_bytes() * 5 // 4 or inf
 
 

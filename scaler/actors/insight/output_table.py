@@ -111,7 +111,7 @@ class OutputTable:
         self.expire(now)
 
     def expire(self, now: float) -> float | None:
-        """Drop expired output. Return when the next output expires; None if the table is empty."""
+        """Drop expired output. Return the time at which the next output expires; None if the table is empty."""
         tasks = self._tasks
         while tasks:
             task_id, task = next(iter(tasks.items()))

@@ -46,7 +46,7 @@ class WatchedAgents:
         return len(self._agents)
 
     def add(self, seen: AgentSeen) -> None:
-        """Add an agent, or store its new report."""
+        """Add an agent, or store the new report of a known agent."""
         agent = self._agents.get(seen.session)
         if agent is None:
             agent = self._agents[seen.session] = _Agent(seen.peer, seen.identity)

@@ -78,7 +78,7 @@ class FunctionTotals:
         rest.counts = list(map(int.__add__, rest.counts, folded.counts))
 
     def name_of(self, short_id: bytes) -> str:
-        """Return the name of a function; empty if unknown."""
+        """Return the name of the function with a short id; empty if the function is unknown."""
         if short_id and short_id not in self._names:
             self._learn_names()
         return self._names.get(short_id, "")

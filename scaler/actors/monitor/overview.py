@@ -34,7 +34,7 @@ CLIENTS_MOST = 200
 """The most clients that are shown. Clients with the most open tasks are preferred."""
 
 OBJECTS_MOST, OBJECTS_PER_SECOND = 100, 20_000
-"""How many of the largest objects are shown, and the most objects searched per second."""
+"""The most objects that are shown (the largest), and the most objects that are searched per second."""
 
 _UINT32_MOST, _UINT64_MOST = 2**32 - 1, 2**64 - 1
 

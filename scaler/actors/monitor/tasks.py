@@ -37,7 +37,7 @@ LINES_MOST = 200
 """The most output lines of a task that are published at once. Older lines are omitted."""
 
 MOVES_MOST = 1000
-"""The most moves of a watched task that wait to be published."""
+"""The most moves of a watched task that are kept until the next publication. Further moves are dropped."""
 
 _UINT32_MOST = 2**32 - 1
 _OPEN = ("inactive", "running", "canceling")

@@ -145,7 +145,7 @@ class Directory:
         return max(len(self.agents_by_token), expected if now < until else 0)
 
     def reconnect(self, peer: Peer, connection: Connection) -> None:
-        """Replace the connection of a peer."""
+        """Replace the connection of a peer by a new connection."""
         self.disconnect(peer)
         self._connect(peer, connection)
 

@@ -170,7 +170,7 @@ class Peer:
         self.pipe = self._new_pipe(self.incoming, self.outgoing, on_bulk_sent=self._left_late)
         self.put = self.pipe.put
         self.left = 0
-        """the highest number of a message that was passed to a socket"""
+        """the number of the last message that was passed to a socket"""
         self.window_closed = (-1, 0.0)
         """the acknowledged number when the window of the peer was last found closed, and the time of that"""
         self.is_invalid = False
@@ -183,7 +183,7 @@ class Peer:
             self.session.send(orders)
 
     def connect(self, connection: Connection) -> None:
-        """Set a new connection, on which nothing has been sent."""
+        """Replace the connection by a new connection, on which nothing has been sent."""
         self.connection = connection
         self.connection_number += 1
         self.is_awaited = False
@@ -206,7 +206,7 @@ class Peer:
         return True
 
     def unacknowledged(self, kind: type) -> list[Any]:
-        """Return the unacknowledged items of a kind."""
+        """Return the unacknowledged items of the type `kind`."""
         return [item for item in self.pipe.unacknowledged() if type(item) is kind]
 
     def reset(self) -> None:

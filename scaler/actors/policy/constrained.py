@@ -86,9 +86,9 @@ class ConstrainedQueue:
         self.classes: dict[Needs, ResourceClass] = {}
         """all resource classes with waiting tasks, and some without waiting tasks"""
         self.waiting: dict[Hashable, ResourceClass] = {}
-        """the class of each waiting task"""
+        """the resource class of each waiting task"""
         self._impatient: dict[Needs, ResourceClass] = {}
-        """classes whose tasks wait only for a limited time"""
+        """resource classes whose tasks wait only for a limited time"""
         self._changed: dict[Hashable, None] = {}
         """the hosts where a worker or an amount of a resource was freed"""
 

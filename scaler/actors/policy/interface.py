@@ -28,7 +28,9 @@ class ResourceGroup(NamedTuple):
     known_us: Callable[[ObjectId], float]
     """returns the duration of a function's tasks in microseconds; 0 if the duration is unknown"""
     last_function: ObjectId | None
-    """the function of the task that arrived last; running tasks of the group are assumed to have this function"""
+    """the function of the group's task that arrived last; the running tasks are assumed to have this function; None if
+    unknown
+    """
 
 
 @dataclass(slots=True)

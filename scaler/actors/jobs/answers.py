@@ -19,7 +19,9 @@ from scaler.texts import read_json
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 RESULT_HEAD = struct.Struct("<QIBI")
-"""First row, number of rows, status, number of frames; the sizes of the frames follow. Several rows share one frame."""
+"""First row, number of rows, status, and number of frames. The sizes of the frames follow. Several rows share one
+frame.
+"""
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
@@ -28,18 +30,18 @@ def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
 
 
 def refused(request: JobRequest, reason: str, status: JobAnswerKind = JobAnswerKind.REFUSED) -> JobResponse:
-    """Return a refusal, with its reason as a sentence."""
+    """Return a refusal. `reason`: a sentence that says why the request is refused."""
     return JobResponse(request.number, status, 0, 0, b"", reason[:1000])
 
 
 def known(request: JobRequest, frames: Sequence[Any] = (), facts: Mapping[str, Any] | None = None) -> JobResponse:
-    """Return an answer with frames or facts; without either, it acknowledges the request."""
+    """Return an answer with frames or facts. An answer without frames and facts acknowledges the request."""
     body = json.dumps(facts or {}).encode()
     return JobResponse(request.number, JobAnswerKind.KNOWN, request.first, 0, body, "", tuple(frames))
 
 
 def waits(request: JobRequest, reason: str) -> JobResponse:
-    """Return the reason why the job that a request waits for is idle; an empty reason if it runs."""
+    """Return an answer that the request has to wait. `reason`: why the job is idle; empty if it runs."""
     return JobResponse(request.number, JobAnswerKind.WAITS, 0, 0, b"", reason[:1000])
 
 
@@ -54,12 +56,12 @@ def changed(request: JobRequest, reason: str) -> JobResponse:
 
 
 def results_of(request: JobRequest, results: Sequence[RowResult], first: int) -> JobResponse:
-    """Return an answer with the results of rows. Without rows, it says that no further rows will end."""
+    """Return an answer with the results of rows. An answer without results says that no further rows will end."""
     return _rows(request, first, results)
 
 
 def failures_of(request: JobRequest, found: Sequence[tuple[RowResult, RowArguments]]) -> JobResponse:
-    """Return an answer with failed rows: for each, the frame of the failure and the block of its arguments."""
+    """Return an answer with failed rows. For each row it has the frame of the failure and the block of arguments."""
     each = (RowResult(result.row, result.status, (*result.frames, row.payload)) for result, row in found)
     return _rows(request, request.first, each)
 
@@ -77,7 +79,9 @@ def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobR
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
-    """Return the answer to a request about an earlier job of this name, or about other work; otherwise None."""
+    """Return the answer to a request about an earlier job of this name, or about other work; None for all other
+    requests.
+    """
     asked_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
     if asked_id and asked_id != record_id:
         reason = f"that job {request.name!r} was forgotten, and another one has its name now"
@@ -103,7 +107,9 @@ _BOUNDS: dict[str, tuple[int, int]] = {
 
 
 def term_of(request: JobRequest, name: str, known: float | None) -> float | None:
-    """Return a number among the terms in the body of a request; `known` if it is missing or invalid."""
+    """Return a number from the terms in the body of a request; None if the body has null for it. `known`: the result if
+    the number is missing or invalid.
+    """
     try:
         value = _checked(name, read_json(request.body)[name])
     except (ValueError, TypeError, KeyError):
@@ -112,7 +118,7 @@ def term_of(request: JobRequest, name: str, known: float | None) -> float | None
 
 
 def _checked(name: str, value: Any) -> Any:
-    """Return the value of a term. Raises `ValueError` if its type is wrong or it is out of its bounds."""
+    """Return the value of a term. Raises `ValueError` if the value has a wrong type or is out of bounds."""
     if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and bool not in _TYPES[name]):
         expected = " or ".join(each.__name__ for each in _TYPES[name])
         raise ValueError(f"{name} must be of the type {expected}, not {type(value).__name__}")
@@ -130,11 +136,11 @@ def terms_of(
 
     Args:
         read_options: reads the options of a task.
-        keep_seconds: the value of this term if the body has null.
+        keep_seconds: how long the job is kept if the body of the request has null for it.
 
     Raises:
-        ValueError: if the body of the request is not terms.
-        ProtocolError: if the options in it are not the options of a task.
+        ValueError: if the body of the request does not hold valid terms.
+        ProtocolError: if the options in the body are not the options of a task.
     """
     request = asked.request
     given = {"token": "", **_object(read_json(request.body))}
@@ -158,7 +164,7 @@ def terms_of(
 
 
 def token_of(request: JobRequest) -> str:
-    """Return the token in the body of a request; empty if it has none.
+    """Return the token in the body of a request; empty if the body has no token.
 
     Raises:
         ValueError: if the body is not a JSON object.

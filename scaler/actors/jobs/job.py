@@ -1,9 +1,11 @@
 """Job: the actor of one job: it submits open rows as tasks, has results written, and answers its clients.
 
 Receives messages from the job keeper (requests, departures), its tasks, the object store (large results) and the job
-writer. Sends to these and, through the outbox, to clients. No connection owns it. Its tasks see it as a client session:
-each row is a task, whose id is the prefix of the version of the job and the number of the row. So a new scheduler
-submits the same rows, and adopts the runs of them that agents hold. Runs of an earlier version are never adopted.
+writer. Sends to these and, through the outbox, to clients. No connection owns a job. For its tasks, a job takes the
+place of a client session.
+
+Each row is a task. The id of the task is the prefix of the version of the job, and the number of the row. So a new
+scheduler submits the same rows, and adopts their runs that agents hold. Runs of an earlier version are never adopted.
 
 A result or a state takes effect in memory, and is announced, only after the job writer has written it to disk.
 """
@@ -52,13 +54,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WINDOW_ROWS = 8192
-"""Limit of submitted, unended rows: their actors take memory, and agents report them to a new scheduler."""
+"""Limit of submitted, unended rows. Each takes memory for an actor, and agents report each to a new scheduler."""
 
 SUBMITTED_AT_ONCE = 256
-"""Limit of the tasks that are made in one turn."""
+"""Limit of the tasks that a job submits in one turn."""
 
 FIRST_ROWS, FIRST_PER_WORKER = 64, 8
-"""Limits of submitted rows while the duration of a row is unknown: `FIRST_ROWS`, plus `FIRST_PER_WORKER` for each
+"""Limit of submitted rows while the duration of a row is unknown: `FIRST_ROWS`, plus `FIRST_PER_WORKER` for each
 worker.
 """
 
@@ -69,10 +71,12 @@ GROUP_BYTES = 1024 * 1024
 """Size at which a group of results is full; `--keep-bytes` may be exceeded by one group."""
 
 TRY_AGAIN_SECONDS = 2.0
-"""Pause before a failed write to the disk is tried again."""
+"""Pause before a failed write to the disk is retried."""
 
 PROGRAM_SECONDS = 10.0
-"""Time for programs to reconnect after a start of the scheduler, before a job without a program is reported as idle."""
+"""How long programs may take to reconnect after a start of the scheduler. Then a job without a program is reported as
+idle.
+"""
 
 WRITE_ANEW = "Run its program again with the same rows, which rewrites them"
 
@@ -80,17 +84,19 @@ INCONSISTENT = (
     "its record is damaged: the number of results on disk does not match the number of ended rows. Read the results "
     'on disk; then forget the job, or run its program again with on_change="restart"'
 )
-"""Why a job without open rows stops instead of being done."""
+"""Why a job stops that has no open rows, but whose counts do not match its results on disk."""
 
 REST_SECONDS = 20.0
-"""A job that cannot run leaves memory, and closes its file, after one to two such intervals without a request."""
+"""A job that cannot run leaves memory, and closes its file, after one to two intervals of this length without a
+request.
+"""
 
 
 class JobActor(Actor):
-    """The actor of one job.
+    """Runs one job: submits its rows, has their results written, and answers requests about it.
 
     Args:
-        record: of the job, open for writing. Only the job writer touches it.
+        record: the record of the job, open for writing. Only the job writer uses it.
         job_state: the state of the job in memory.
         keeper: the job keeper.
     """
@@ -103,7 +109,7 @@ class JobActor(Actor):
         self._has_objects = job_state.is_new
         """whether the object store has the functions of the job"""
         self._held: dict[int, StartRequested] = {}
-        """for `at_most_once`: starts of rows that are held until they are recorded on disk"""
+        """for `at_most_once`: starts of rows that are held until the starts are recorded on disk"""
         self._results: list[RowResult] = []
         """results of ended rows that the job writer has not received"""
         self._is_writing = self._is_loading = self._will_continue = self._has_turn = self._is_moving = False
@@ -111,11 +117,11 @@ class JobActor(Actor):
         self._awaits_agents = False
         """whether agents that may hold rows have yet to return, and the quota of the owner is limited"""
         self._n_at_agents = 0
-        """the number of rows held by agents: they are submitted even above the quota, as they have started"""
+        """the number of rows held by agents; these rows have started, so they are submitted even above the quota"""
         self._logged_trouble = ""
         """the logged reason why nothing can be written"""
         self._orders = self._asked_until_now = 0
-        """the number of unanswered orders at the job writer, and the number of requests since the last `_rest`"""
+        """the number of unanswered orders at the job writer, and of requests since the last call of `_rest`"""
 
     _context: ClientContext
     _tasks: OpenTasks[int]
@@ -176,14 +182,16 @@ class JobActor(Actor):
             self.order(self._record.objects, self._objects_read)
 
     def _end_adoption(self) -> None:
-        """Stop looking for runs of new tasks at agents: all have had the time to return."""
+        """Stop looking for runs of new tasks at agents, since all agents have had the time to return."""
         self._context.adoption = None
         self._n_at_agents = 0
 
     def order(
         self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, alone: bool = False
     ) -> None:
-        """Run an order in the job writer, then call `then` here. `alone`: outside of a transaction."""
+        """Run an order in the job writer, then call `then` in this actor. `alone`: the order runs outside of a
+        transaction.
+        """
         self._orders += 1
         record = self._record
 
@@ -199,7 +207,7 @@ class JobActor(Actor):
         self._catalog.order(self.actor_ref, None if alone else record, obey, receive)
 
     def _lose(self, damaged: list[RowResult]) -> None:
-        """Run rows with damaged results again if a map waits for them. Otherwise count them as failed."""
+        """Run rows with damaged results again if a map waits for these rows. Otherwise count the rows as failed."""
         job_state, rows = self._state, [each.row for each in damaged]
         what = f"the results of {len(rows)} rows on disk are damaged or missing; the first is row {rows[0]}"
         logger.error("the job %s: %s", job_state.terms.name, what)
@@ -306,7 +314,7 @@ class JobActor(Actor):
         """Return how many rows may be submitted within the quota of the owner. If the result is 0, the job waits for
         its turn.
 
-        Rows that agents hold do not wait. They are the first open ones, since rows are submitted in order.
+        Rows that agents hold do not wait. They are the first open rows, since rows are submitted in order.
         """
         owner, rows = self._context.owner, self._rows
         if not owner.has_quota:
@@ -418,7 +426,7 @@ class JobActor(Actor):
 
     @handles(ObjectResponse)
     def _large_arrived(self, response: ObjectResponse) -> None:
-        """Handle the arrival of a large result from its agent, or its loss."""
+        """Record a large result that has arrived from its agent. If the result is lost, run its row again."""
         task_id = TaskId(response.object_id)
         frames, duration_us = self._large.receive(response)
         if frames is not None:
@@ -432,7 +440,7 @@ class JobActor(Actor):
             self._rerun_lost(TaskId(lost.object_id))
 
     def _rerun_lost(self, task_id: TaskId) -> None:
-        """Run the row of a lost large result again, or fail it if it may run only once."""
+        """Run the row of a lost large result again, or fail the row if it may run only once."""
         if self._state.is_at_most_once:
             reason = f"its result was lost before it was on disk{NOT_RETRIED}"
             self._keep(task_id, TaskStatus.MISSING_OBJECTS, (reason.encode(),))
@@ -441,7 +449,7 @@ class JobActor(Actor):
 
     @handles(SupplyObject)
     def _supply(self, _supply: SupplyObject) -> None:
-        """Ignore the request: the object store has the bytes of all objects of the job."""
+        """Ignore a request for the bytes of an object: the object store has all objects of the job."""
 
     def _end_and_requeue(self, row: int) -> None:
         if self._tasks.end(row):
@@ -557,7 +565,7 @@ class JobActor(Actor):
     # Its end
 
     def move(self, state: str, reason: str, is_so: Callable[[], bool] = lambda: True) -> None:
-        """Change the state on disk, then in memory, and announce it. A failed write is tried again.
+        """Change the state on disk, then in memory, and announce the new state. A failed write is retried.
 
         Args:
             is_so: returns whether the reason for the change still holds. The job writer calls it after all earlier
@@ -589,7 +597,7 @@ class JobActor(Actor):
         return self._state.is_sealed and not self._state.rows.n_open
 
     def enter(self, state: str, reason: str) -> None:
-        """Set the state in memory to the state on disk."""
+        """Set the state in memory to the given state, which is on disk."""
         job_state = self._state
         is_change, job_state.state, job_state.reason = state != job_state.state, state, reason
         self._show_on_screens()
@@ -630,7 +638,7 @@ class JobActor(Actor):
         self.continue_soon()
 
     def end_tasks(self, *, waiting: bool = False) -> None:
-        """Cancel all submitted rows, or with `waiting` only those that have not started."""
+        """Cancel submitted rows. `waiting`: only rows that have not started."""
         self._tasks.tell(CancelTask(waiting))
 
     def store(self, objects: list[JobObject]) -> None:
@@ -647,13 +655,13 @@ class JobActor(Actor):
 
     def is_settling(self) -> bool:
         """Return whether rows that were submitted before the job ended may still fail. A retry of the failed rows would
-        miss them.
+        miss these rows.
         """
         is_ending = not self._state.is_open or self._state.lockout is not None
         return is_ending and bool(self._tasks or self._results or self._is_writing)
 
     def reopen(self, rows: list[int], n_done: int = 0) -> None:
-        """Mark ended rows as open, so that they run again. `n_done`: how many of them had succeeded."""
+        """Mark ended rows as open, so that they run again. `n_done`: how many of the rows had succeeded."""
         self._state.reopen(rows, n_done)
         self._submitted.reopened.update(rows)
 

@@ -1,8 +1,8 @@
 """JobKeeper: finds and creates the jobs of the scheduler, and forwards the requests of clients to them.
 
 Receives messages from client sessions, its jobs, the acceptor and the job writer. Sends to its jobs and, through the
-outbox, to clients. A job that is not in memory is opened when a client requests something of it. Only the owner of a
-job and admins can see it.
+outbox, to clients. A job that is not in memory is opened when a client requests something of the job. Only the owner of
+a job and admins can see it.
 """
 
 from __future__ import annotations
@@ -39,35 +39,37 @@ LOOK_SECONDS = 20.0
 """Interval between two searches for expired jobs."""
 
 FIRST_LOOK_SECONDS = 1.0
-"""The time from the first request about jobs of a shared folder to the first search for expired jobs."""
+"""How long after the first request about jobs of a shared folder the first search for expired jobs starts."""
 
 REQUESTS_MOST = 4096
-"""Limit of the unanswered requests of a session; further ones are refused, and as many refusals end the session."""
+"""Limit of the unanswered requests of a session. Further requests are refused. This number of refusals ends the
+session.
+"""
 LISTS_MOST = 16
-"""Limit of the waiting requests of a session for lists of jobs. To make one list, all jobs are read."""
+"""Limit of the waiting requests of a session for lists of jobs. For each list, the scheduler reads all jobs."""
 
 Opened: TypeAlias = "tuple[JobRecord, JobState]"
 Looked: TypeAlias = "tuple[list[tuple[Path, JobSummary | None]], bool]"
-"""The places and summaries of the examined jobs, and whether there are more; see `JobFolder.look`."""
+"""The places and summaries of the examined jobs, and whether there are more jobs to examine; see `JobFolder.look`."""
 
 
 class JobKeeper(Actor):
-    """The one keeper of jobs.
+    """Finds, creates and expires jobs, and forwards requests to the actor of each job.
 
     Args:
-        catalog: of the jobs.
-        services: for the tasks of the jobs.
+        catalog: the catalog of the jobs.
+        services: the services that the tasks of the jobs use.
     """
 
     def __init__(self, catalog: JobCatalog, services: Services) -> None:
         self._catalog, self._services = catalog, services
         self._jobs: dict[Path, ActorRef] = {}
         self._opening: dict[Path, list[RequestJob]] = {}
-        """jobs that are being opened, and the requests that arrived meanwhile"""
+        """jobs that are being opened, each with the requests that have arrived since its opening started"""
         self._lists: dict[str | None, list[RequestJob]] = {}
-        """owners whose jobs are being listed, and the requests for the next list; None: all owners"""
+        """owners whose jobs are being listed, each with the requests for the next list; the key None: all owners"""
         self._excess: Counter[ActorRef] = Counter()
-        """the number of refused excess requests of each session"""
+        """the number of requests of each session that were refused because the session had too many"""
         self._next_look: Timer | None = None
         """the timer of the next search for expired jobs; None before the first request about jobs of a shared folder"""
 
@@ -180,7 +182,7 @@ class JobKeeper(Actor):
             self._handle(asked)
 
     def _refuse(self, asked: RequestJob, reason: str) -> None:
-        """Refuse an excess request. A client with `REQUESTS_MOST` of them loses its session."""
+        """Refuse a request of a session that has too many. End a session with `REQUESTS_MOST` such refusals."""
         self._reply(asked, refused(asked.request, f"{reason}: wait for their answers first"))
         self._excess[asked.session] += 1
         if self._excess[asked.session] == REQUESTS_MOST:
@@ -330,7 +332,7 @@ class JobKeeper(Actor):
 
     @handles(ChildFailed)
     def _job_failed(self, failed: ChildFailed) -> None:
-        """Refuse the open requests about a failed job. The next request opens it again."""
+        """Refuse the open requests about a job whose actor has failed. The next request opens the job again."""
         logger.error("a job failed inside the scheduler: %r", failed.error)
         for asked in self._take_unanswered(failed.child):
             self._reply(
@@ -349,7 +351,7 @@ def _of_another(folder: Path, other: str, asked: RequestJob) -> str:
 
 
 def _named(program: str) -> str:
-    """Return the name of a program without user and host, which are the same for all programs of a folder."""
+    """Return the name of a program without user and host, which all programs of a folder share."""
     return program.rpartition(", ")[0] or program
 
 

@@ -1,7 +1,7 @@
 """JobReads: answers to clients that read a job; keeps requests that cannot be answered yet.
 
-Used by the job, and by the view of a job that another program has open. Results are read from the record, so only what
-is on disk is announced.
+Used by the job, and by the view of a job that another program has open. Results are read from the record, so only
+results on disk are announced.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.client import AT_END, VERSIONS, JobRequest, JobResponse, JobVerb
 
 READ_ROWS, READ_BYTES = 4096, 4 * 1024 * 1024
-"""Limit of the results in one answer; a single larger result is sent alone."""
+"""Limits of the results in one answer: rows and bytes. A single larger result is sent alone."""
 
 FAILURES_MOST = 1000
 
 ATTEND, SCAN = b"a", b"s"
-"""Bodies of `READ`. `ATTEND`: the client needs the job to run. `SCAN`: answer at once, with ended rows."""
+"""Bodies of `READ`. `ATTEND`: the client needs the job to run. `SCAN`: answer at once, with ended rows only."""
 
 NOT_READ = "results cannot be read"
 
 Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
-"""Yields orders for the job writer, each with the error text for its failure, and receives their results."""
+"""A generator that yields orders for the job writer, each with the error text for its failure. It receives the results
+of the orders.
+"""
 
 
 class JobReads:
-    """The requests of clients that read one job.
+    """Answers the requests of clients that read one job.
 
     Args:
-        record: of the job.
+        record: the record of the job.
         job_state: the state of the job in memory.
         reply: answers a request.
         park: keeps a request until it can be answered, or refuses it.
@@ -57,7 +59,7 @@ class JobReads:
         self._reply, self._park, self._info = reply, park, info
         self.renew(record, job_state)
         self.parked: list[RequestJob] = []
-        """pending requests"""
+        """requests that cannot be answered yet"""
         self.to_run_again: set[int] = set()
         """rows that run again because their results on disk are damaged; these results are not returned"""
         self._log = array("Q")
@@ -66,14 +68,16 @@ class JobReads:
         self.verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
             verb: partial(answer, self) for verb, answer in _VERBS.items()
         }
-        """requests that change nothing: they are answered even while another program has the job open"""
+        """the function that answers each kind of request that changes nothing, also while another program has the job
+        open
+        """
 
     def renew(self, record: JobRecord, job_state: JobState) -> None:
-        """Replace the record and the state by the ones that another program has written."""
+        """Replace the record and the state, because another program has changed the job."""
         self._record, self._state = record, job_state
 
     def note(self, rows: Iterable[int]) -> None:
-        """Log rows whose results are on disk."""
+        """Append rows whose results are on disk to the list that `read_new` reads."""
         self._log.extend(rows)
 
     @property
@@ -93,7 +97,7 @@ class JobReads:
         return taken
 
     def take_rows(self, call: bytes) -> list[RequestJob]:
-        """Remove and return the pending requests that submit rows of a call. `call`: its token."""
+        """Remove and return the pending requests that submit rows of a call. `call`: the token of the call."""
         taken = [
             each for each in self.parked if each.request.verb == JobVerb.ROWS and each.request.body.startswith(call)
         ]
@@ -105,7 +109,7 @@ class JobReads:
         self.parked = [asked for asked in self.parked if asked.session is not session]
 
     def read(self, asked: RequestJob) -> Steps:
-        """Answer with the next rows, once the first of them has ended."""
+        """Answer with the next rows, once the first of these rows has ended."""
         request, rows = asked.request, self._state.rows
         first, is_scan = request.first, request.body == SCAN
         if is_scan:
@@ -129,17 +133,17 @@ class JobReads:
         self._reply(asked, results_of(request, results, last if is_scan else first))
 
     def _may_end(self, row: int) -> bool:
-        """Return whether this row, or a later one, may still end in the present state of the job."""
+        """Return whether this row, or a later row, may still end, given the state of the job."""
         job_state = self._state
         return job_state.is_open and (not job_state.is_sealed or row < job_state.rows.rows)
 
     def _valid(self, results: list[RowResult]) -> list[RowResult]:
-        """Return the results except those of rows in `to_run_again`."""
+        """Return the results without those of rows in `to_run_again`."""
         again = self.to_run_again
         return [each for each in results if each.row not in again] if again else results
 
     def read_new(self, asked: RequestJob) -> Steps:
-        """Answer with rows in the order in which they were written to disk."""
+        """Answer with results in the order in which they were written to disk."""
         request = asked.request
         if request.body.hex() != self.log_id:
             self._reply(asked, refused(request, "log"))
@@ -153,7 +157,7 @@ class JobReads:
         self._reply(asked, results_of(request, self._valid(results), request.first + n_rows))
 
     def show(self, asked: RequestJob) -> Steps:
-        """Answer with the state of the job, now or once it has ended."""
+        """Answer with the state of the job, either now or once the job has ended."""
         amount = asked.request.amount
         if amount == AT_END and self._state.is_open:
             self._park(asked)
@@ -169,8 +173,8 @@ class JobReads:
         """Return the state of the job, for clients.
 
         Args:
-            reason: why the job is idle, unless its record has a reason.
-            programs: labels of the programs at work on the job.
+            reason: why the job is idle; used if the record has no reason.
+            programs: labels of the programs that use the job now.
         """
         job_state, labels = self._state, list(programs)
         return {
@@ -191,7 +195,7 @@ class JobReads:
         self._reply(asked, failures_of(request, found))
 
     def read_digests(self, asked: RequestJob) -> Steps:
-        """Answer with the digests of the rows of a range, and a byte for each row: whether it has ended."""
+        """Answer with the digests of the rows of a range, and one byte per row that says whether the row has ended."""
         record, first = self._record, asked.request.first
         found = yield lambda: (record.row_digests(first), bytes(record.ended_rows(first))), "digests cannot be read"
         self._reply(asked, known(asked.request, found))
@@ -236,7 +240,7 @@ def _call_of(record: JobRecord, row: int) -> dict[str, Any]:
 
 
 def _arguments_of(record: JobRecord, row: int) -> RowArguments:
-    """Return the arguments of a row; empty ones if they are damaged on disk."""
+    """Return the arguments of a row, or empty arguments if they are damaged on disk."""
     try:
         return record.arguments_of(row)
     except RecordError:
@@ -244,7 +248,7 @@ def _arguments_of(record: JobRecord, row: int) -> RowArguments:
 
 
 def _without_gaps(results: list[RowResult], first: int) -> list[RowResult]:
-    """Return the results from row `first` up to the first row that has no result, because it runs again."""
+    """Return the results from row `first` up to the first row without a result. Such a row runs again."""
     for at, each in enumerate(results):
         if each.row != first:
             return results[:at]

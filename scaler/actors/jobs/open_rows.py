@@ -1,6 +1,6 @@
 """OpenRows: the state of each row of a job: open, submitted or ended, and the rows to submit next.
 
-Used by the job. It holds numbers only: arguments are read a range at a time, results are in the record.
+Used by the job. It holds numbers only. Arguments are read a range at a time; results are in the record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OpenRows:
 
     Args:
         ranges: the ranges in the record.
-        ended: for each partly ended range, by first row: a byte for each row, 1 if it has ended, else 0.
+        ended: for each partly ended range, by its first row: one byte for each row, 1 if the row has ended, else 0.
     """
 
     def __init__(self, ranges: Iterable[RowRange], ended: Mapping[int, bytearray]) -> None:
@@ -41,7 +41,7 @@ class OpenRows:
         self._open: list[int] = []
         """the number of rows of each range that have not ended"""
         self._states = dict(ended)
-        """a byte for each row, for ranges whose rows differ in their states"""
+        """one byte for each row, by the first row of the range; only for ranges whose rows have different states"""
         self.n_submitted = 0
         """the number of submitted rows that have not ended"""
         self.rows = self.done = self.failed = 0
@@ -57,12 +57,12 @@ class OpenRows:
 
     @classmethod
     def of(cls, record: JobRecord) -> OpenRows:
-        """Return the rows of a record. Called by the job writer."""
+        """Return the state of the rows of a record. Called by the job writer."""
         in_part = [each.first for each in record.ranges.values() if 0 < each.n_open < each.n_rows]
         return cls(record.ranges.values(), {first: bytearray(map(bool, record.ended_rows(first))) for first in in_part})
 
     def ended_since(self, before: OpenRows) -> Iterator[int]:
-        """Yield the rows that have ended since `before`, which is an earlier state of the same job."""
+        """Yield the rows that have ended since `before`. `before`: an earlier state of the same job."""
         known = {first: at for at, first in enumerate(before._firsts)}
         for at, first in enumerate(self._firsts):
             now, then = self._ended_at(at), before._ended_at(known[first]) if first in known else b""
@@ -71,7 +71,7 @@ class OpenRows:
                 yield from (row for row, (is_over, was_over) in rows if is_over and not was_over)
 
     def _ended_at(self, at: int) -> bytes:
-        """Return a byte for each row of a range: whether it has ended."""
+        """Return one byte for each row of a range, which says whether the row has ended."""
         states = self._states.get(self._firsts[at])
         if states is None:
             return (_OPEN if self._open[at] else _ENDED) * self._counts[at]
@@ -100,7 +100,7 @@ class OpenRows:
         return states
 
     def end(self, row: int, n_rows: int, *, is_failure: bool) -> Sequence[int]:
-        """Mark consecutive rows as ended. Return those that had not ended before."""
+        """Mark consecutive rows as ended. Return the rows that had not ended before."""
         at = self._at(row)
         states, begin = self._states_at(at), row - self._firsts[at]
         before = states[begin : begin + n_rows]
@@ -125,7 +125,7 @@ class OpenRows:
         self.rewind()
 
     def reopen(self, rows: Sequence[int], n_done: int = 0) -> None:
-        """Mark ended rows as open. `n_done`: how many of them had succeeded."""
+        """Mark ended rows as open. `n_done`: how many of the rows had succeeded."""
         for row in rows:
             at = self._at(row)
             self._states_at(at)[row - self._firsts[at]] = _OPEN[0]

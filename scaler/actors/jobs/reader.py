@@ -2,8 +2,8 @@
 
 Takes the place of the job's own actor while another program has the lock. Receives messages of the job keeper and the
 job writer. Sends to these and, through the outbox, to clients. Requests that would change the job are refused with the
-name of the other program. When the lock is free or the job was removed, this actor ends, and the job keeper passes open
-requests to the next one. The record is opened for reading only.
+name of the other program. When the lock is free or the job was removed, this actor ends. The job keeper then passes
+open requests to the next actor of the job. The record is opened for reading only.
 """
 
 from __future__ import annotations
@@ -30,29 +30,31 @@ LOOK_SECONDS = 0.5
 """Interval at which the record is read again while a request waits."""
 
 IDLE_SECONDS = 30.0
-"""The record is closed after one to two such intervals without a request."""
+"""The record is closed after one to two intervals of this length without a request."""
 
 ENDING_SECONDS = 3.0
-"""The longest wait for the lock to be taken or released. After the other program ends, its scheduler, a process of its
-own, holds the lock for a moment. If only that scheduler was killed, the next one takes the lock in a moment.
+"""The longest wait for the lock to be taken or released.
+
+The scheduler of the other program is a separate process, which holds the lock for a moment after that program has
+ended. If only that scheduler was killed, the next scheduler of the program takes the lock in a moment.
 """
 
 
 def needs_program(job_state: JobState) -> bool:
-    """Return whether the job is a map that runs only while its program does. It is read without locking it."""
+    """Return whether the job is a map that runs only while its program runs. Such a job is read without a lock."""
     return job_state.is_open and job_state.is_sealed and job_state.terms.is_attended
 
 
 class LeftJobError(Exception):
-    """A program that only reads may not lock this job: the lock is left to the job's own program."""
+    """Error for a program that only reads and may not lock this job: the job's own program may still need the lock."""
 
 
 class JobFreeError(Exception):
-    """No other program has the job open, or the job was removed."""
+    """Signals that no other program has the job open, or that the job was removed."""
 
 
 class JobView:
-    """A job that another program has open, as its record shows it. Used by the job writer's thread alone.
+    """Answers requests from the record of a job that another program has open. Used by the job writer's thread alone.
 
     Args:
         place: the folder of the job.
@@ -62,13 +64,13 @@ class JobView:
         self._folder, self._place = folder, place
         self._record: JobRecord | None = None
         self._program = ""
-        """the program that has the job open, or had it open last"""
+        """the name of the program that has the job open, or had it open last"""
         self._ending_since: float | None = None
-        """when that program, or its scheduler, was found to have ended; None while both run"""
+        """when the other program, or its scheduler, was found to have ended; None while both run"""
 
     _state: JobState
     _reading: JobReads
-    """set, as is `_state`, when the record is first opened"""
+    """answers requests from the record; set, like `_state`, when the record is first opened"""
     _answer: JobResponse
     _is_left = False
     """whether no program had the job open at the last request"""
@@ -80,8 +82,8 @@ class JobView:
             now: the time of the actors' clock, in seconds.
 
         Raises:
-            JobFreeError: if no other program has the job open. Requests that only read are answered all the same in two
-                cases: the job is in the folder of a scheduler, which may be starting again, or it is a map, whose
+            JobFreeError: if no other program has the job open. Requests that only read are answered nevertheless in two
+                cases: the job is in the folder of a scheduler that may be starting again, or the job is a map whose
                 program may return.
             Exception: one of `UNREADABLE`, if the job cannot be read.
         """
@@ -110,8 +112,8 @@ class JobView:
             record.rest()
 
     def _is_ending(self, used: JobInUseError | None, now: float) -> bool:
-        """Return whether the job is about to be released by the other program, or opened by that program's next
-        scheduler.
+        """Return whether the lock of the job is about to be released by the other program, or taken by that program's
+        next scheduler.
         """
         holder = self._folder.last_holder(self._place) if used is None else used.holder
         if used is not None:
@@ -124,7 +126,9 @@ class JobView:
         return now - self._ending_since <= ENDING_SECONDS
 
     def _renewed(self) -> tuple[JobRecord, JobReads]:
-        """Return the present state of the record. It does not change until `JobRecord.rest` is called."""
+        """Return the record in its present state, and its reader. The record does not change until `JobRecord.rest` is
+        called.
+        """
         former = self._record
         if former is not None and former.renew():
             return former, self._reading
@@ -145,7 +149,7 @@ class JobView:
         return record, self._reading
 
     def _run(self, request: JobRequest, steps: Steps | None) -> None:
-        """Run the steps of an answer, with the orders that they yield, in this thread."""
+        """Run the steps of an answer in this thread. Each step yields an order and receives the order's result."""
         value: Any = None
         while steps is not None:
             try:
@@ -162,7 +166,7 @@ class JobView:
         self._answer = response
 
     def _why_idle(self) -> str:
-        """Return why an open job does not run, as a sentence; empty if the other program has it open."""
+        """Return why an open job does not run, as a sentence; empty if the other program has the job open."""
         if not self._is_left:
             return ""
         return NO_PROGRAM if self._folder.is_entered else f"{self._program} has ended: retry() runs it here"
@@ -183,7 +187,7 @@ def _stay(_asked: RequestJob) -> None:
 
 
 class JobReader(Actor):
-    """The reader of one job that another program has open.
+    """Answers requests about one job that another program has open.
 
     Args:
         place: the folder of the job.
@@ -208,8 +212,8 @@ class JobReader(Actor):
         self._ask(asked)
 
     def _ask(self, asked: RequestJob, reported: str = "") -> None:
-        """Have the job writer's thread answer a request. `reported`: the reason for waiting that was last sent to its
-        client.
+        """Have the job writer's thread answer a request. `reported`: the reason for waiting that the client received
+        last.
         """
         then = partial(self._answered, asked, reported)
         self._catalog.order(self.actor_ref, None, partial(self._view.answer, asked, self.now()), then)
@@ -236,7 +240,7 @@ class JobReader(Actor):
         self.schedule(LOOK_SECONDS, JobDue(self._look))
 
     def _rest(self) -> None:
-        """Close the record if there were no requests."""
+        """End, and close the record, if no request arrived or waits."""
         if self._asked_until_now or self._waiting:
             self._asked_until_now = 0
             self.schedule(IDLE_SECONDS, JobDue(self._rest))
@@ -257,11 +261,11 @@ class JobReader(Actor):
 
     @handles(OwnersChanged)
     def _owners_changed(self, _news: OwnersChanged) -> None:
-        """Ignore the change: the other program runs the job."""
+        """Ignore changed keys of owners: the other program runs the job."""
 
     @handles(BalancerRestarted)
     def _balancer_restarted(self, _restarted: BalancerRestarted) -> None:
-        """Ignore the restart: no row is submitted here."""
+        """Ignore the restart of the balancer: a reader submits no rows."""
 
     def on_stop(self) -> None:
         self._leave()

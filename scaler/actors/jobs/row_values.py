@@ -1,6 +1,6 @@
-"""Row values: the functions that a job's tasks need, at the object store, and large results on their way to the job.
+"""Row values: stores the functions of a job in the object store, and fetches the large results of its rows.
 
-Used by the job. A large result stays with its agent until the job has fetched its bytes.
+Used by the job. A large result stays with its agent until the job has fetched the bytes.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ logger = logging.getLogger(__name__)
 
 
 class StoreReader:
-    """A stand-in for a peer, which passes what the object store sends to an actor of the scheduler."""
+    """A stand-in for a peer: passes the answers of the object store to an actor of the scheduler."""
 
     def __init__(self, actor: ActorRef, client_id: ClientId) -> None:
         self.put = actor.send
         self.is_due = True
-        """always true, so that the outbox never serves it"""
+        """always true, so that the outbox never serves this stand-in"""
         self.key = ("job", client_id)
 
 
 class JobResults:
-    """The large results of a job that agents still hold.
+    """Fetches the large results of a job from the agents that hold them.
 
     Args:
-        actor: of the job.
+        actor: the actor of the job.
         client_id: the id of the job at the object store.
-        owner: of the job.
+        owner: the owner of the job.
     """
 
     def __init__(self, actor: ActorRef, client_id: ClientId, owner: Owner, store: ActorRef) -> None:
         self._actor, self._client_id, self._owner, self._store = actor, client_id, owner, store
         self._reader: Any = StoreReader(actor, client_id)
         self._awaited: dict[ObjectId, int] = {}
-        """requested results, with the microseconds of their runs"""
+        """the requested results by id, each with the duration of its run in microseconds"""
 
     def take(
         self, task_id: TaskId, frames: Frames, function_id: ObjectId, duration_us: int
     ) -> tuple[Frames | None, str]:
-        """Return the frames of a result, or the reason why it is lost. Return neither while its agent has yet to send
-        them.
+        """Return the frames of a result, and the reason why the result is lost. Both are empty until the agent has sent
+        the frames.
         """
         if type(frames) is LostFrames:
             return None, frames.reason
@@ -65,7 +65,9 @@ class JobResults:
         return None, ""
 
     def receive(self, response: ObjectResponse) -> tuple[Frames | None, int]:
-        """Return the frames of a result from the object store, None if it is lost, and the microseconds of its run."""
+        """Return the frames of a result from the object store, and the microseconds of its run. The frames are None if
+        the result is lost.
+        """
         if response.object_id not in self._awaited:
             return None, 0
         duration_us = self._awaited.pop(response.object_id)
@@ -73,14 +75,14 @@ class JobResults:
         return response.frames if response.found == FOUND and response.frames else None, duration_us
 
     def lose(self, object_id: ObjectId) -> bool:
-        """Drop a result that was lost with its host. Return whether it was awaited."""
+        """Drop a result that was lost with its host. Return whether the job had requested that result."""
         return self._awaited.pop(object_id, None) is not None
 
 
 def store_objects(
     objects: Iterable[JobObject], client_id: ClientId, owner: Owner, job: ActorRef, store: ActorRef
 ) -> None:
-    """Store in the object store what the rows of a job need. Functions are shared by all owners."""
+    """Store the functions and values of a job's rows in the object store. Functions are shared by all owners."""
     for each in objects:
         is_function = each.kind == InstructionKind.CREATE_FUNCTION
         if is_function and content_id(each.frames) != each.object_id:

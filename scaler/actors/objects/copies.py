@@ -1,6 +1,6 @@
 """Copies: which hosts have copies of which objects, and how long they keep unneeded functions.
 
-Two tables of the object store. No other actor writes to them.
+Has two tables, which only the object store changes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 
 RETAINED_BYTES_MOST = 1024 * 1024 * 1024
-"""The most bytes of unneeded functions on hosts: half a minute of new closures could exceed their memory."""
+"""The most bytes of unneeded functions on hosts. Without this limit, half a minute of new closures could fill their
+memory.
+"""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
 def discard(table: dict[_K, set[_V]], key: _K, value: _V) -> None:
-    """Remove `value` from a set of the table, and the set from the table if it is empty."""
+    """Remove `value` from the set at a key of a table. An empty set is removed from the table."""
     values = table[key]
     values.discard(value)
     if not values:
@@ -31,7 +33,7 @@ class Copies:
 
     def __init__(self) -> None:
         self.hosts: dict[ObjectId, dict[ActorRef, None]] = {}
-        """used as ordered sets, so that the same seed gives the same messages"""
+        """the hosts with a copy of each object: dicts as ordered sets, so that the same seed gives the same messages"""
         self.objects: dict[ActorRef, set[ObjectId]] = {}
 
     def add(self, object_id: ObjectId, host: ActorRef) -> None:
@@ -39,7 +41,7 @@ class Copies:
         self.objects.setdefault(host, set()).add(object_id)
 
     def remove_object(self, object_id: ObjectId) -> Iterable[ActorRef]:
-        """Forget all copies of an object. Return the hosts that have one."""
+        """Forget all copies of an object. Return the hosts that have a copy."""
         hosts = self.hosts.pop(object_id, {})
         for host in hosts:
             discard(self.objects, host, object_id)
@@ -66,7 +68,7 @@ class Copies:
 
 
 class Retained:
-    """Functions that only exist as copies on hosts, with deadline and size, by increasing deadline."""
+    """Functions that exist only as copies on hosts. Each has a deadline and a size; the earliest deadline is first."""
 
     def __init__(self) -> None:
         self.ends: dict[ObjectId, float] = {}
@@ -86,7 +88,7 @@ class Retained:
         self.size_bytes += size_bytes
 
     def remove(self, object_id: ObjectId) -> None:
-        """Stop retaining a function, because it is needed again or no copy is left. Unknown ids are ignored."""
+        """Stop retaining a function, because a task needs it or no copy is left. Unknown ids are ignored."""
         if self.ends.pop(object_id, None) is not None:
             self.size_bytes -= self._sizes.pop(object_id)
 
@@ -104,7 +106,7 @@ class Retained:
         return self._take(ended)
 
     def take_surplus(self) -> list[ObjectId]:
-        """Remove and return functions, first deadline first, until at most `RETAINED_BYTES_MOST` are left."""
+        """Remove and return functions, earliest deadline first, until at most `RETAINED_BYTES_MOST` are left."""
         surplus, size_bytes = [], self.size_bytes
         for object_id in self.ends:
             if size_bytes <= RETAINED_BYTES_MOST:

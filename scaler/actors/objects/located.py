@@ -1,8 +1,8 @@
 """Located frames: a placeholder for a large result that stays at its agent: its location and its size.
 
-Made by agent sessions, passed on like any frames, and kept by the object store. The agent keeps the value while
-anything in this process refers to the placeholder. Then the session has the agent delete the value. So a result that is
-dropped anywhere in the scheduler leaves nothing behind at the agent.
+Agent sessions make placeholders, which are passed on like any frames and kept by the object store. The agent keeps the
+value while anything in this process refers to the placeholder. Then the session has the agent delete the value. So the
+agent also deletes the value of a result that is dropped anywhere in the scheduler.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class LocatedFrames(Sequence[Any]):
 
     Args:
         location: where processes of the agent's host find the value.
-        host: the session of that agent.
+        host: the session of the agent.
 
     Attributes:
-        lost: why the value was lost; empty while the agent has it.
+        lost: why the value was lost; empty while the agent has the value.
     """
 
     __slots__ = ("__weakref__", "host", "location", "lost", "size_bytes")
@@ -47,5 +47,5 @@ def local_bytes(frames: Frames | LocatedFrames) -> int:
 
 
 def bytes_in(frames: Frames | LocatedFrames) -> int:
-    """Return the size of a value, wherever it is."""
+    """Return the size of a value, in this process or at an agent."""
     return frames.size_bytes if type(frames) is LocatedFrames else size_of(frames)

@@ -68,13 +68,13 @@ LATE_SECONDS = 2.5
 """How long a new scheduler waits for the owners of objects to return before it reports objects as not found."""
 
 LOST_MOST = 1024
-"""How many lost results are remembered. A request that was sent before the loss was reported gets the reason from
-here.
+"""How many lost results are remembered, with the reasons. A request that was sent before the loss was reported gets its
+reason from this memory.
 """
 
 
 class ObjectStore(Actor):
-    """The one object store of the scheduler.
+    """Stores objects, serves requests for them, and notifies their users of losses.
 
     Args:
         retention_seconds: how long hosts keep copies of unneeded functions.
@@ -140,7 +140,7 @@ class ObjectStore(Actor):
             self._report_lost(store.object_id, stored)  # the loss was reported before the result
 
     def _replace_result(self, stored: StoredObject, store: StoreObject) -> None:
-        """Replace the value of a result that was made again. An agent keeps one value per id: the new one."""
+        """Replace the value of a result that was computed again. An agent keeps only the newest value of an id."""
         if store.frames is stored.lease:
             return
         self._table.put(store.object_id, stored, store.frames)
@@ -172,7 +172,9 @@ class ObjectStore(Actor):
         return stored
 
     def _belongs_to_another(self, stored: StoredObject, store: StoreObject) -> bool:
-        """Return whether an id belongs to another client. Only functions are shared, since their ids are checked."""
+        """Return whether an id belongs to another client. Only functions are shared, since the ids of functions are
+        checked.
+        """
         is_shared = stored.is_function and store.is_function
         return not is_shared and store.supplier != stored.supplier and store.owner not in stored.owners
 
@@ -192,7 +194,7 @@ class ObjectStore(Actor):
     @handles(ObjectCame)
     @charged_to("host")
     def _object_arrived(self, came: ObjectCame) -> None:
-        """Forward the bytes from an agent. If the agent does not have them, request them from a host with a copy."""
+        """Forward the bytes from an agent. If the agent does not have them, request the bytes from a host with a copy."""
         object_id, stored = came.object_id, self._objects.get(came.object_id)
         if stored is None or stored.source is not came.host:
             return
@@ -249,8 +251,8 @@ class ObjectStore(Actor):
 
     @handles(HostHasAll)
     def _host_has_all(self, has: HostHasAll) -> None:
-        """Add a host that has the whole value to the sources of its stream, and serve the readers that waited for the
-        end of the stream.
+        """Add a host that has the whole value to the sources of the value's stream. If the stream has ended, serve the
+        readers that wait.
         """
         stored = self._objects.get(has.object_id)
         if stored is None or stored.stream is None:
@@ -277,7 +279,7 @@ class ObjectStore(Actor):
         self._report_lost(object_id, stored)
 
     def _report_lost(self, object_id: ObjectId, stored: StoredObject) -> None:
-        """Report a loss to the graphs and the owner, which can have the value made again."""
+        """Report a lost object to its owner and to the graphs that need it. They can have the value computed again."""
         lost = ObjectLost(object_id, stored.lost)
         for graph in self._table.graphs.get(object_id, ()):
             graph.send(lost)
@@ -295,8 +297,8 @@ class ObjectStore(Actor):
                 del recently_lost[next(iter(recently_lost))]
 
     def _answer_waiting(self, object_id: ObjectId, stored: StoredObject, frames: Frames) -> None:
-        """Answer the pending requests for an object: with `frames`, or without them with a stream of its bytes or with
-        its loss.
+        """Answer the pending requests for an object with `frames`. If `frames` is empty, stream the bytes, or report
+        that they are lost.
         """
         waiting, stored.waiting = stored.waiting, {}
         for peer, fetch in waiting.items():
@@ -337,7 +339,7 @@ class ObjectStore(Actor):
             self._slices.add(self._disown_one, self._leaving_owners())
 
     def _leaving_owners(self) -> Iterator[ClientId]:
-        """Yield each owner that has left, once for each of its objects."""
+        """Yield each owner that has left, as often as it owns objects."""
         leaving, owned = self._table.leaving, self._table.owned
         while leaving:
             owner = next(iter(leaving))
@@ -375,7 +377,7 @@ class ObjectStore(Actor):
                 self._used_by_graph(object_id, use.graph)
 
     def _used_by_graph(self, object_id: ObjectId, graph: ActorRef) -> None:
-        """Remember a graph that uses an object, to report its loss. If the object is lost already, report that now."""
+        """Remember that a graph uses an object, to report a loss. If the object is lost already, report that now."""
         self._table.graphs.setdefault(object_id, {})[graph] = None
         stored = self._objects.get(object_id)
         if stored is None or stored.lost:
@@ -442,7 +444,9 @@ class ObjectStore(Actor):
             self._ask_for(fetch.object_id, stored)
 
     def _join(self, fetch: FetchObject, stored: StoredObject, stream: ValueStream) -> None:
-        """Add a reader to a stream. A host that joins late waits for a copy, so the maker sends the value once."""
+        """Add a reader to a stream. A host that joins late waits for a copy, so that the source sends the value only
+        once.
+        """
         before = [each for each in stream.readers if each.reader.peer is fetch.peer]
         if before:  # it has reconnected and starts again
             stream.leave(before)
@@ -552,11 +556,11 @@ def _ask_for_part(object_id: ObjectId, source: Source, offset: int) -> None:
 
 
 def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
-    """Return whether a new value replaces the stored one. A function does, since its id is its hash, and so does a
-    result.
+    """Return whether a new value replaces the stored value. A function does, since its id is the hash of its content. A
+    result does, too.
 
     A task is refused if its id is in use. So if another client has an object with the id of a result, that client
-    stored it later than the task was submitted.
+    stored the object later than the task was submitted.
     """
     if stored.is_function or store.is_function:
         return store.is_function > stored.is_function

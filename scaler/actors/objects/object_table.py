@@ -1,6 +1,7 @@
 """ObjectTable: the objects that the scheduler knows: where the bytes of each are, who needs it, and who has copies.
 
-Only the object store writes to it, and the table outlives that actor. The monitor, the census and sessions read it.
+Only the object store changes the table, and the table outlives that actor. The monitor, the census and sessions read
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _HERE, _AT_CLIENT, _AT_AGENT, _LOST = range(4)
 
 
 class StoredObject:
-    """One object and who needs it."""
+    """One object: where its bytes are, and which clients and tasks need it."""
 
     __slots__ = (
         "frames", "holders", "is_function", "is_result", "lease", "location", "lost", "name", "other_clients",
@@ -31,40 +32,48 @@ class StoredObject:
 
     def __init__(self, name: str, frames: Frames, is_function: bool) -> None:
         self.name = name
-        """its name; of a result, the name of the function"""
+        """the name of the object; of a result, the name of the function"""
         self.is_function = is_function
         self.is_result = False
         self.waiting: dict[Peer, FetchObject] = {}
-        """pending requests for the bytes, in their order; a peer that reconnects requests them again"""
+        """pending requests for the bytes, by peer, in the order of arrival; a peer that reconnects sends its request
+        again
+        """
         self.stream: ValueStream | None = None
         """the transfer of the bytes from their agent to readers that cannot open their location"""
         self.put(frames)
         self.owners: set[ClientId] = set()
-        """clients that sent it and have neither deleted it nor left; without any, it stays while tasks use it"""
+        """clients that sent the object and have neither deleted it nor left; without owners, it stays while tasks use
+        it
+        """
         self.holders: set[ClientId] = set()
-        """the owners that hold it; without any, it is dropped with the last task that uses it"""
+        """the owners that hold the object; without holders, it is dropped with the last task that uses it"""
         self.owner_session: ActorRef | None = None
-        """of a result, the session of its owner, to which a loss is reported"""
+        """of a result: the session of the client that owns the result, to which a loss is reported"""
         self.payer: Owner | None = None
-        """the owner against whose quota it counts"""
+        """the owner against whose quota the object counts"""
         self.supplier: ClientId | None = None
-        """the client that stored it, or submitted the task whose result it is: it alone may send the bytes"""
+        """the client that stored the object, or submitted the task whose result it is; only this client may send the
+        bytes
+        """
         self.other_clients: dict[ClientId, StoreObject] = {}
-        """values that other clients have stored with the same id, each for itself"""
+        """values that other clients have stored with the same id, each for that client alone"""
 
     def put(self, frames: Frames, location: bytes = b"", source: ActorRef | None = None) -> None:
-        """Set where the bytes are: here, at a location of a client or agent, or at an agent without a location."""
+        """Set where the bytes are: in this process, at a location of a client or agent, or at an agent without a
+        location.
+        """
         self.end_stream()
         self.lost = ""
-        """why the bytes are lost; empty if they are not"""
+        """why the bytes are lost; empty if they exist"""
         self.lease: LocatedFrames | None = None
-        """the agent keeps the bytes while this reference exists"""
+        """the reference that makes the agent keep the bytes; None if no agent keeps them"""
         if type(frames) is LocatedFrames:
             self.lost, self.lease, location, source = frames.lost, frames, frames.location, frames.host
             frames = ()
         self.frames = frames
         self.location = location
-        """where the bytes are, if they are not in this process"""
+        """where processes of the host find the bytes; empty if the bytes are in this process, or have no location"""
         self.source = source
         """the session of the client or agent that has the bytes"""
 
@@ -75,7 +84,7 @@ class StoredObject:
             self.waiting |= {frames.reader.peer: frames.reader for frames in stream.withdraw()}
 
     def reset_host(self, host: ActorRef) -> bool:
-        """Drop requests of and to a host that was lost or has reconnected. Return whether to answer the pending
+        """Drop the requests from and to a host that was lost or has reconnected. Return whether to answer the pending
         requests now.
         """
         stream = self.stream
@@ -88,22 +97,22 @@ class StoredObject:
         return not stream.is_under_way()
 
     def is_awaited_by(self, host: ActorRef) -> bool:
-        """Return whether a host has requested the bytes, and has not been sent all of them."""
+        """Return whether a host has requested the bytes, and has not received all of them."""
         readers = () if self.stream is None else self.stream.readers
         return any(each.host is host for each in (*self.waiting.values(), *readers))
 
     @property
     def is_with_agent(self) -> bool:
-        """Whether its source is an agent."""
+        """Whether an agent has the bytes."""
         return self.lease is not None or self.is_with_host
 
     @property
     def is_with_host(self) -> bool:
-        """Whether an agent has the bytes and shares no location."""
+        """Whether an agent has the bytes and shares no location of them."""
         return self.frames == () and not self.location and self.source is not None
 
     def kind_for(self, client: ClientId | None) -> int:
-        """Return its kind for one of its owners: `ObjectInfo.kind`."""
+        """Return the kind of the object for one of its owners, as in `ObjectInfo.kind`."""
         if self.is_function:
             return _FUNCTION
         if client is not None and client not in self.holders:
@@ -112,7 +121,7 @@ class StoredObject:
 
     @property
     def place(self) -> int:
-        """Where its bytes are: `ObjectInfo.place`."""
+        """Where the bytes of the object are, as in `ObjectInfo.place`."""
         if self.lost:
             return _LOST
         if self.is_with_agent:
@@ -121,42 +130,42 @@ class StoredObject:
 
     @property
     def size_bytes(self) -> int:
-        """Its size: the bytes in this process and in shared memory of its client or agent."""
+        """The size of the object: bytes in this process, and in shared memory of its client or agent."""
         return size_of(self.frames) + self.shared_bytes
 
     @property
     def shared_bytes(self) -> int:
-        """The bytes in shared memory of its client or agent, as reported by that peer."""
+        """The bytes of the object in shared memory of its client or agent, as reported by that peer."""
         return size_at(self.location) if self.location else 0
 
 
 class ObjectTable:
-    """All objects, by id and by owner, how many tasks use them, and who has copies."""
+    """All objects by id and by owner, the number of tasks that use each, and the hosts with copies."""
 
     def __init__(self) -> None:
         self.objects: dict[ObjectId, StoredObject] = {}
         self.owned: dict[ClientId, set[ObjectId]] = {}
         self.leaving: dict[ClientId, None] = {}
-        """owners that have left and whose objects are being disowned: an ordered set"""
+        """owners that have left and still own objects: a dict as an ordered set"""
         self.users: dict[ObjectId, int] = {}
-        """number of tasks that use each object, also of objects that are stored later or never"""
+        """number of tasks that use each object, also of objects that have not been stored"""
         self.copies = Copies()
         self.retained = Retained()
         self.located: dict[ActorRef, dict[ObjectId, None]] = {}
-        """objects that only agents have, by the session of the agent: ordered sets"""
+        """objects whose bytes only agents have, by the session of the agent: dicts as ordered sets"""
         self.graphs: dict[ObjectId, dict[ActorRef, None]] = {}
-        """graphs that need objects, and to which losses are reported"""
+        """the graphs that need each object, to which a loss is reported"""
         self.functions: dict[ObjectId, StoredObject] = {}
         self.pending = PendingRequests()
         self.recently_lost: dict[ObjectId, str] = {}
-        """the results that were lost last, with the reasons; see `LOST_MOST`"""
+        """the latest lost results, at most `LOST_MOST`, each with the reason"""
         self.size_bytes = 0
         """bytes of all objects, and of the arguments of open tasks"""
         self.shared_bytes = 0
         """bytes of objects in memory that clients and agents share"""
 
     def count(self, object_id: ObjectId, stored: StoredObject, sign: int) -> None:
-        """Add an object to the totals (`sign` 1) or subtract it (-1)."""
+        """Add an object to the totals, or subtract it. `sign`: 1 to add, -1 to subtract."""
         if stored.source is not None and stored.is_with_agent:
             here = self.located.setdefault(stored.source, {})
             if sign > 0:
@@ -185,33 +194,33 @@ class ObjectTable:
         self.count(object_id, stored, 1)
 
     def function_name(self, function_id: ObjectId) -> str:
-        """Return the name of a function; empty if it is not stored."""
+        """Return the name of a function; empty if the function is not stored."""
         stored = self.functions.get(function_id)
         return "" if stored is None else stored.name
 
     def awaited_by(self, host: ActorRef) -> set[ObjectId]:
-        """Return the objects that a host has requested and not received: its tasks wait for them."""
+        """Return the objects that a host has requested and not received. Tasks at the host wait for these objects."""
         known = ((object_id, self.objects.get(object_id)) for object_id in self.copies.objects.get(host, ()))
         found = {object_id for object_id, stored in known if stored is not None and stored.is_awaited_by(host)}
         return found | self.pending.awaited_by(host)
 
     def payer_of(self, object_id: ObjectId) -> Owner | None:
-        """Return the owner who alone may read an object; None if it is a function or not stored."""
+        """Return the owner who alone may read an object; None for functions and unknown objects."""
         stored = self.objects.get(object_id)
         return None if stored is None else stored.payer
 
     def supplier_of(self, object_id: ObjectId) -> ClientId | None:
-        """Return the client that alone may send the bytes of an object; None if it is a function or not stored."""
+        """Return the client that alone may send the bytes of an object; None for functions and unknown objects."""
         stored = self.objects.get(object_id)
         return None if stored is None or stored.is_function else stored.supplier
 
     def maker_of(self, object_id: ObjectId) -> ClientId | None:
-        """Return the client that submitted the task of a stored result; None if it is no result or not stored."""
+        """Return the client that submitted the task of a stored result; None for other objects and unknown ids."""
         stored = self.objects.get(object_id)
         return stored.supplier if stored is not None and stored.is_result else None
 
     def statistics(self) -> dict[str, int]:
-        """Return counts of objects, their bytes, owners, and functions that only hosts have."""
+        """Return the numbers of objects, of their bytes and owners, and of functions that exist only on hosts."""
         return {
             "objects": len(self.objects),
             "object_bytes": self.size_bytes,

@@ -1,6 +1,6 @@
 """PendingRequests: requests of agents for objects that clients of a previous scheduler have not stored here again yet.
 
-Part of the object table. No actor but the object store writes to it.
+Part of the object table. Only the object store changes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scaler.kit import ActorRef
 
 
 class PendingRequests:
-    """Requests for objects that may still be resubmitted.
+    """Requests for objects that clients may still resubmit.
 
     Attributes:
         owners: clients that have not resubmitted all objects. None stands for clients that have not returned yet.

@@ -1,8 +1,10 @@
 """AgentSession: one cluster's agent and its workers, from its first hello until it leaves or stays silent for too long.
 
-Written to by the edge (batches from the agent) and the acceptor. Sends to its worker proxies, the sessions of the
-clients inside its processors, the object store and, through the outbox, to the agent. It supervises the proxies. When
-one fails, the session ends and the agent is asked for a new hello, so that both sides agree on who has which task.
+Receives messages from the edge (batches from the agent) and the acceptor. Sends to its worker proxies, the sessions of
+the clients inside its processors, the object store and, through the outbox, to the agent.
+
+The session supervises its proxies. If a proxy fails, the session ends and the agent is asked for a new hello, so that
+both sides agree on who has which task.
 """
 
 from __future__ import annotations
@@ -93,16 +95,18 @@ from scaler.wire.session.streamed import PART_BYTES, SIZE_MOST, StreamedFrames
 logger = logging.getLogger(__name__)
 
 PROCESSORS_REMEMBERED = 1024
-"""The most ended processors that are remembered: the hello of a client may arrive after the end of its processor."""
+"""The most ended processors that are remembered. The hello of a client may arrive after its processor has ended."""
 
 COME_BACK_SECONDS = 2.0
-"""How long an agent that has lost its connection may take to reconnect before its tasks go to other workers."""
+"""How long an agent may take to reconnect before its tasks are assigned to other workers."""
 
 DEADLY_BYTES = 64 * 1024 * 1024
-"""If an agent is lost while a value of at least this size is being sent to it, the value counts as the cause."""
+"""The least size of a value that counts as the cause if its agent is lost while the value is being sent."""
 
 OPENED_AT_ONCE = 1024
-"""How many workers start in one turn, which takes some ten milliseconds. Then other actors have their turns."""
+"""How many workers start in one turn. Starting this number takes some ten milliseconds; then other actors have their
+turns.
+"""
 
 
 @message
@@ -111,13 +115,14 @@ class _OpenMore:
 
 
 class AgentSession(Session):
-    """One agent. Its workers are numbered by their position in the hello's list of names.
+    """The session of one agent. Workers are numbered by their position in the hello's list of names.
 
     Args:
-        names: of all its workers; the identity has only the first ones, which take tasks.
+        names: the names of all workers of the agent; `identity` has only the first names, of workers that take tasks.
         held: the runs that the agent has.
-        agents: how many agents its last scheduler had; 0 if it had no scheduler, or does not know.
-        is_back: whether it had a scheduler before, or another session here.
+        agents: the number of agents of its last scheduler; 0 if the agent had no scheduler, or does not know the
+            number.
+        is_back: whether the agent had a scheduler before, or another session at this scheduler.
     """
 
     role = AGENT
@@ -137,23 +142,25 @@ class AgentSession(Session):
         super().__init__(identity, title, peer, services, services.config.worker_timeout_seconds, COME_BACK_SECONDS)
         self._names = names
         self._n_open = len(identity.worker_names)
-        """number of workers that take tasks: the first ones"""
+        """number of workers that take tasks; these are the first workers of the list"""
         self._n_paused = 0
         self._offer = offer_of(identity, self._n_open if self._n_open == len(names) else 0)
         self._held = held
         self._to_start: deque[list[HeldRun]] = deque()
-        """the held runs of each worker that the slices have not started yet"""
+        """the held runs of each worker that has not been started yet"""
         self._agents = agents
         self._is_back = is_back
         self._workers: list[ActorRef] = []
-        """the proxies that were started; further ones start soon, or when they are opened"""
+        """the proxies that were started; all other proxies start later, or when their workers are opened"""
         self._opening: Timer | None = None
         self._slices = Slices(self)
-        """messages for all workers; later messages for single workers wait behind them"""
+        """pending messages for all workers; later messages for single workers are queued behind these"""
         self._nested: dict[int, list[ActorRef]] = {}
-        """the sessions of the clients inside its processors"""
+        """the sessions of the clients inside the agent's processors, by processor"""
         self._values: dict[ObjectId, weakref.ref[LocatedFrames]] = {}
-        """the results that its agent keeps; each is deleted there when nothing refers to it here"""
+        """the results that the agent keeps; the agent deletes a result when nothing in the scheduler refers to its
+        placeholder
+        """
         self._watcher: ActorRef | None = None
         """the actor that receives the agent's reports"""
         self._is_draining = False
@@ -174,7 +181,7 @@ class AgentSession(Session):
         self._report_if_all_started()
 
     def _start_worker(self, index: int) -> None:
-        """Start the next worker, with its held runs."""
+        """Start the proxy of the next worker, with the held runs of that worker."""
         if not self._to_start:
             return  # the session has ended
         held = self._to_start.popleft()
@@ -199,7 +206,7 @@ class AgentSession(Session):
 
     @handles(_OpenMore)
     def _open_more(self, _more: _OpenMore) -> None:
-        """Start more workers, unless the agent is disconnected or draining."""
+        """Start more proxies of workers, unless the agent is disconnected or draining."""
         if self._is_draining or not self._peer.connection:
             return
         known = len(self._workers)
@@ -238,8 +245,8 @@ class AgentSession(Session):
         self._news_of_runs(results)
 
     def _with_values(self, results: Batch[RunResult]) -> Batch[RunResult]:
-        """Return the results with a placeholder for each value that stays at the agent. Results that the agent has
-        resent are left out.
+        """Return the results, with placeholders for values that stay at the agent. Results that the agent has resent
+        are left out.
         """
         new = (result for result in results if not (result.location and self._is_here(result)))
         return Batch[RunResult](self._located(result) if result.location else result for result in new)
@@ -292,7 +299,7 @@ class AgentSession(Session):
             workers[worker].send(batch)
 
     def _send_to_workers(self, workers: Iterable[ActorRef], message_to: Callable[[int], Any]) -> None:
-        """Send a message to workers, in slices, behind earlier messages for them."""
+        """Send a message to workers, in slices, after all earlier messages for these workers."""
         self._slices.add(lambda pair: pair[1].send(message_to(pair[0])), enumerate(workers))
 
     @handles(NextSlice)
@@ -373,7 +380,9 @@ class AgentSession(Session):
         self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_paused))
 
     def _report_changed(self, known: int) -> None:
-        """Report to the listener which workers take tasks, and the workers from number `known` on, which are new."""
+        """Report to the listener which workers take tasks, and which workers are new. `known`: the number of workers
+        reported before.
+        """
         listener = self._services.events.listener
         if listener is not None:
             names, workers = self._names[known : len(self._workers)], tuple(self._workers[known:])
@@ -532,7 +541,7 @@ def is_deadly(frames: Frames) -> bool:
 
 
 def orders_by_worker(orders: Iterable[RunTask]) -> dict[int, list[RunTask]]:
-    """Return the orders to an agent, by number of the worker."""
+    """Return orders to one agent, grouped by the number of the worker."""
     by_worker: dict[int, list[RunTask]] = {}
     for order in orders:
         by_worker.setdefault(order.worker, []).append(order)

@@ -26,7 +26,9 @@ REFUSED_MOST = 1024
 """The most refused graphs that are remembered, each with the reason. The oldest are forgotten first."""
 
 WITHOUT_NODES_MOST = 65_536
-"""The most announced graphs of a client of which no node has arrived. Nodes follow at once, or behind large values."""
+"""The most graphs that a client may have announced without sending a node. Nodes follow at once, or after large
+values.
+"""
 
 
 class ClientGraphs:
@@ -43,10 +45,10 @@ class ClientGraphs:
         self._owner, self._start_actor, self._put, self._audit, self._objects = owner, start_actor, put, audit, objects
         self._graphs: dict[GraphId, ActorRef] = {}
         self._sizes: dict[GraphId, int] = {}
-        """number of nodes by graph"""
+        """the number of nodes of each graph"""
         self._refused: OrderedDict[GraphId, tuple[TaskStatus, str]] = OrderedDict()
         self._without_nodes: set[GraphId] = set()
-        """announced graphs of which no node has arrived"""
+        """announced graphs whose nodes have not arrived"""
 
     def __len__(self) -> int:
         return len(self._graphs)
@@ -55,19 +57,19 @@ class ClientGraphs:
         return iter(self._graphs.values())
 
     def get(self, graph_id: GraphId) -> ActorRef | None:
-        """Return a graph, or None if it is unknown or has ended."""
+        """Return the actor of a graph, or None if the graph is unknown or has ended."""
         graph = self._graphs.get(graph_id)
         return None if graph is None or graph.is_stopped() else graph
 
     def id_of(self, graph: ActorRef) -> GraphId | None:
-        """Return the id of a graph, or None if unknown."""
+        """Return the id of a graph, or None if the graph is unknown."""
         return next((graph_id for graph_id, known in self._graphs.items() if known is graph), None)
 
     def announce(self, batch: Sequence[GraphTask], again: Resubmission | None) -> None:
-        """Add graphs, whose nodes follow.
+        """Add announced graphs. The nodes of each graph arrive later.
 
         Args:
-            again: set while the client resubmits.
+            again: the resubmission of the client while it resubmits, else None.
         """
         for spec in batch:
             graph = self.get(spec.graph_id)
@@ -119,13 +121,13 @@ class ClientGraphs:
                 self._refuse(nodes)
 
     def _why_not(self, node: GraphNode) -> str:
-        """Return why a node may not run; empty if it may."""
+        """Return why a node may not run; empty if the node may run."""
         if node.object_ids and self._objects.is_foreign(node.object_ids):
             return FOREIGN
         return TAKEN if self._objects.is_of_another(node.task_id) else ""
 
     def add_inputs(self, batch: Batch[GraphInput], again: Resubmission | None) -> None:
-        """Pass inputs to their graphs: nodes that are results of other tasks."""
+        """Pass inputs to their graphs. An input is a result of another task that the graph uses."""
         for graph_id, said in by_graph(batch).items():
             graph, inputs = self.get(graph_id), Batch[GraphInput](map(self._readable, said))
             if graph is not None:
@@ -145,7 +147,7 @@ class ClientGraphs:
             self._refused.popitem(last=False)
 
     def _refuse(self, nodes: Sequence[GraphNode]) -> None:
-        """Refuse nodes of a graph that has failed here, exceeded the quota, or was never announced."""
+        """Refuse nodes whose graph has failed, exceeded the quota, or was never announced."""
         unknown = TaskStatus.NOT_FOUND, "the scheduler does not know the graph of this task"
         for node in nodes:
             if node.wanted:

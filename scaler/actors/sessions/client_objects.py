@@ -1,7 +1,7 @@
 """ClientObjects: what one client has stored, requests, and may read.
 
-Owned by the client session. The objects themselves are in the object store. Of their frames, only those of functions
-are read, to check that the id is their hash.
+Owned by the client session. The objects themselves are in the object store. Only the frames of functions are read here,
+to check that the id is the hash of the content.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ class ClientObjects:
     """The access of one client to the object store.
 
     Args:
-        session: of the client.
+        session: the session of the client.
         payer: the owner against whose quota the client's objects count. For a client in a task it changes with the
             task.
-        reads_all: whether it may read objects of all owners: clients in tasks may, since they work for several owners.
+        reads_all: whether the client may read objects of all owners. Clients in tasks may, since they work for several
+            owners.
     """
 
     def __init__(
@@ -39,12 +40,12 @@ class ClientObjects:
         self._session, self._client_id, self._peer, self._services = session, client_id, peer, services
         self.payer = payer
         self.is_stored = services.is_stored
-        """returns whether an object with an id exists; cheap, since it is called for each task"""
+        """returns whether an object with an id exists; a cheap function, since it is called for each task"""
         self._reads_all = reads_all
 
     @property
     def _reader(self) -> Owner | None:
-        """The owner whose objects the client may read; None if it may read all."""
+        """The owner whose objects the client may read; None if it may read the objects of all owners."""
         return None if self._reads_all or self._peer.is_admin else self.payer
 
     def is_foreign(self, object_ids: bytes) -> bool:
@@ -55,7 +56,9 @@ class ClientObjects:
         )
 
     def is_of_another(self, task_id: TaskId) -> bool:
-        """Return whether another client has an object with the id of a task, which would be mistaken for the result."""
+        """Return whether another client has an object with the id of a task. That object would be mistaken for the
+        result.
+        """
         return self._services.supplier_of(ObjectId(task_id)) not in (None, self._client_id)
 
     def instruct(self, instruction: ObjectInstruction) -> None:
@@ -91,7 +94,7 @@ class ClientObjects:
         )
 
     def keep_result(self, done: TaskDone | GraphNodeDone) -> None:
-        """Keep a large result, here or at its agent, until the client drops it."""
+        """Keep a large result until the client drops it. The bytes stay in the scheduler or at their agent."""
         self._services.object_store.send(
             StoreObject(
                 ObjectId(done.result.task_id),

@@ -1,7 +1,7 @@
 """ClientQuestions: explains what the tasks of one client wait for, to that client, its graphs, and admins.
 
-Owned by the client session. It answers questions about held tasks, and forwards questions about other tasks to the
-actors of those tasks.
+Owned by the client session. Questions about held tasks are answered here. Questions about other tasks are forwarded to
+the actors of those tasks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scaler.wire.messages.directions import SCHEDULER_TO_CLIENT
 
 
 class ClientQuestions:
-    """The questions of one client, and the questions of admins about its tasks."""
+    """Answers or forwards the questions of one client, and the questions of admins about the tasks of this client."""
 
     def __init__(
         self,

@@ -1,9 +1,11 @@
 """ClientSession: one client, from its first hello until it leaves or stays silent for too long.
 
-Written to by the edge (batches from the client), the acceptor (the client has reconnected), its tasks, its graphs and
-the object store. Sends to these, the acceptor and, through the outbox, to the client. It supervises its tasks and
-graphs: one that fails inside the scheduler is reported as failed, without other effects. If a graph needs the result of
-another graph or of a task, the session passes the result on (`AwaitedTasks`). Objects are in the object store.
+Receives messages from the edge (batches from the client), the acceptor (the client has reconnected), its tasks, its
+graphs and the object store. Sends to these, the acceptor and, through the outbox, to the client.
+
+The session supervises its tasks and graphs. If the actor of a task or graph fails, this task or graph is reported as
+failed, without other effects. If a graph needs the result of another graph or of a task, the session passes the result
+on (`AwaitedTasks`). Objects are in the object store.
 """
 
 from __future__ import annotations
@@ -89,7 +91,7 @@ from scaler.wire.messages.common import LOST, HelloRequest, ObjectInstruction, O
 from scaler.wire.messages.rows import calls_of, row_ids
 
 COME_BACK_SECONDS = 5.0
-"""How long a client that has lost its connection may take to reconnect; at most its time-out."""
+"""How long a client may take to reconnect; at most the time-out of the client."""
 
 _NO_JOBS = (
     "this scheduler keeps no jobs: start it with --keep FOLDER. The cluster of a client keeps none if its user has no "
@@ -97,13 +99,13 @@ _NO_JOBS = (
 )
 
 SEARCHED_MOST = 20_000
-"""The most open tasks that are searched for a task that a viewer watches. The monitor learns of other tasks when their
-state changes.
+"""The most open tasks that are searched for a task that a viewer watches. The monitor learns of tasks beyond this limit
+when their state changes.
 """
 
 
 class ClientSession(Session):
-    """One client, its open tasks and graphs, and its objects.
+    """The session of one client, with its open tasks and graphs, and its objects.
 
     Args:
         is_back: whether the client had another scheduler, so that agents may have runs of its tasks.
@@ -111,10 +113,10 @@ class ClientSession(Session):
 
     role = CLIENT
     reads_all: ClassVar[bool] = False
-    """whether it may read objects of all owners"""
+    """whether the client may read objects of all owners"""
 
     _context: ClientContext
-    """the context of its tasks; set in `on_start`"""
+    """the context of the client's tasks; set in `on_start`"""
     _objects: ClientObjects
     _graphs: ClientGraphs
     _questions: ClientQuestions
@@ -135,13 +137,13 @@ class ClientSession(Session):
         self._slices = Slices(self)
         self._adoption = services.adoption if is_back else None
         self._is_resubmitting = is_back
-        """whether it may still resubmit objects that it had stored at another scheduler"""
+        """whether the client may still resubmit objects that it had stored at another scheduler"""
         self._awaited = AwaitedTasks()
         self._resubmission: Resubmission | None = None
-        """set from the start of a new session until the client has resubmitted all"""
+        """the resubmission of the client, from the start of a new session until all has been resubmitted; else None"""
 
     def _payer(self, peer: Peer) -> Owner:
-        """Return the owner against whose quota its tasks and values count."""
+        """Return the owner against whose quota the tasks and values of the client count."""
         return peer.owner
 
     def on_start(self) -> None:
@@ -172,7 +174,7 @@ class ClientSession(Session):
 
     @handles(NotHeld)
     def _not_held(self, _news: NotHeld) -> None:
-        """Queue for the quota with the held tasks that no agent runs: all agents have returned."""
+        """Queue for the quota with the held tasks that no agent runs, since all agents have returned."""
         self._held.awaits_agents = False
         if self._held:
             self._owner.wait(self.actor_ref)
@@ -315,7 +317,9 @@ class ClientSession(Session):
         return self.spawn(GraphActor(spec, self._context_of(account_in(spec))))
 
     def _context_of(self, _account: int) -> ClientContext:
-        """Return the context of tasks with an account. A root client always has its own, whatever its tasks name."""
+        """Return the context of tasks with an account. A root client always has its own account, whatever its tasks
+        name.
+        """
         return self._context
 
     @handles(Batch[GraphNode])
@@ -369,7 +373,7 @@ class ClientSession(Session):
         self._awaited.tell(known.source, known.done)
 
     def _request_result(self, task_id: TaskId) -> None:
-        """Request the bytes of a result from the client, which has received it already."""
+        """Request the bytes of a result from the client, which has already received the result."""
         self._put(ObjectRequest(ObjectId(task_id), 1))
 
     # Its objects
@@ -424,7 +428,7 @@ class ClientSession(Session):
 
     @handles(Batch[ClientResting])
     def _resting(self, batch: Batch[ClientResting]) -> None:
-        """Ignore the report: only clients inside tasks can be stopped while they wait."""
+        """Ignore the report that the client only waits: only clients inside tasks can be stopped while they wait."""
 
     @handles(Batch[InfoRequest])
     def _request_info(self, batch: Batch[InfoRequest]) -> None:

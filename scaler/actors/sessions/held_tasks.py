@@ -2,7 +2,7 @@
 
 Owned by the client session, which starts the tasks that it takes from here. Tasks of a client that had another
 scheduler are held until the agents have returned. If an agent has a run of a task, the task starts regardless of the
-quota. Nested tasks are never held: their parent waits for them and counts against the same quota.
+quota. Nested tasks are never held. The parent of a nested task waits for it, and counts against the same quota.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ class HeldTasks:
     """The held tasks of one session, in order of submission.
 
     Args:
-        owner: whose quota applies.
+        owner: the owner whose quota applies.
     """
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self.tasks: OrderedDict[TaskId, Task] = OrderedDict()
         self.awaits_agents = False
-        """whether agents that may have runs of these tasks are still to return"""
+        """whether agents that may have runs of the held tasks have yet to return"""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -41,7 +41,7 @@ class HeldTasks:
         return task_id in self.tasks
 
     def admit(self, batch: Sequence[Task], open_tasks: Container[TaskId], session: ActorRef) -> Sequence[Task]:
-        """Return the tasks that may start, and hold the other tasks. The session is notified when the quota has
+        """Return the tasks that may start, and hold all other tasks. The session is notified when the quota has
         capacity again.
         """
         new = [spec for spec in batch if spec.task_id not in open_tasks and spec.task_id not in self.tasks]
@@ -54,11 +54,11 @@ class HeldTasks:
         return new[:room]
 
     def take_started(self, task_ids: Iterable[TaskId]) -> list[Task]:
-        """Remove and return the held tasks among `task_ids`: agents already run them."""
+        """Remove and return the held tasks among `task_ids`, which agents already run."""
         return [spec for task_id in task_ids if (spec := self.drop(task_id)) is not None]
 
     def take(self, session: ActorRef) -> list[Task]:
-        """Remove and return tasks that may start now. If other sessions wait, they keep a part of the quota."""
+        """Remove and return tasks that may start now. If other sessions wait, a part of the quota is left for them."""
         count = min(len(self.tasks), self._owner.room_for_one())
         self._owner.held -= count
         taken = [self.tasks.popitem(last=False)[1] for _ in range(count)]
@@ -67,7 +67,7 @@ class HeldTasks:
         return taken
 
     def drop(self, task_id: TaskId) -> Task | None:
-        """Remove a task and return it, or None if it is not held."""
+        """Remove a task and return it, or return None if the task is not held."""
         spec = self.tasks.pop(task_id, None)
         self._owner.held -= spec is not None
         return spec

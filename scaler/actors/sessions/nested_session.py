@@ -1,11 +1,12 @@
 """NestedSession: the client inside a processor. It ends with the process, not after a time-out.
 
-The tasks may hold the interpreter for minutes, or the process may be stopped while it waits, so silence means nothing.
-The agent notices the end of the process. So the agent's session ends this one, with the processor or with itself. Then
-its tasks are cancelled: nested tasks end with the process of their parent.
+The tasks of the process may hold the interpreter for minutes, or the process may be stopped while it waits, so silence
+means nothing. The agent notices the end of the process. Then the agent's session ends the nested session, at the latest
+when it ends itself. The tasks of the nested session are cancelled, since nested tasks end with the process of their
+parent.
 
-Its tasks name the account of their root client, so a recursion has the share of one client. Code in a task could name
-another account; it could also do anything else to a worker.
+Nested tasks name the account of their root client, so a recursion has the share of one client. Code in a task could
+name another account; it could also do anything else to a worker.
 
 The session reports to the agent when the process only waits, and may be stopped. It reports again when the process must
 continue, because an item for the client is about to be sent.
@@ -33,15 +34,17 @@ from scaler.wire.messages.worker import ProcessorNews
 logger = logging.getLogger(__name__)
 
 ACCOUNTS_REMEMBERED = 64
-"""The most cached contexts. They are cheap to make again, and a process may run tasks of many clients over weeks."""
+"""The most contexts that are cached. A context is cheap to make again, and a process may run tasks of many clients over
+weeks.
+"""
 
 
 class NestedSession(ClientSession):
-    """One client inside a task.
+    """The session of one client inside a task.
 
     Args:
         agent: the session of the agent that runs the task.
-        processor: the number of its processor at that agent.
+        processor: the number of the processor at that agent.
     """
 
     role = NESTED_CLIENT
@@ -51,12 +54,12 @@ class NestedSession(ClientSession):
         super().__init__(*arguments)
         self._agent, self._processor = agent, processor
         self._wait = 0
-        """the number of its task's current wait"""
+        """the number of the current wait of the task"""
         self._contexts: dict[int, ClientContext] = {}
-        """by account, since the process runs tasks of several clients"""
+        """contexts by account, since the process runs tasks of several clients"""
 
     def _payer(self, peer: Peer) -> Owner:  # noqa: ARG002 - the peer has the owner of the cluster
-        """Return an owner without a quota: the parents of these tasks are counted, and wait for them."""
+        """Return an owner without a quota. The parents of nested tasks are counted, and wait for the nested tasks."""
         return Owner(NOBODY)
 
     def on_start(self) -> None:
@@ -79,7 +82,9 @@ class NestedSession(ClientSession):
 
     @handles(Batch[OutputRequest])
     def _request_output(self, batch: Batch[OutputRequest]) -> None:
-        """Request output of tasks. The process works for several clients, and may ask about the tasks of each."""
+        """Request output of tasks. The process works for several clients, and may request the output of tasks of each
+        client.
+        """
         self._services.outputs.send(OutputRequested(self._peer, batch, frozenset(self._contexts), None))
 
     @handles(AgentsReturned)

@@ -31,6 +31,6 @@ _ANSWERS: dict[type, Callable[[Any, str], Sequence[Any]]] = {
 
 
 def answers_to(message: Any, reason: str) -> Sequence[Any]:
-    """Return the items that tell a peer why its request was refused; empty if the protocol has no answer."""
+    """Return the items that report to a peer why its request was refused; empty if the protocol has no answer."""
     answer = _ANSWERS.get(type(message))
     return () if answer is None else answer(message, reason)

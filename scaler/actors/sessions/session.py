@@ -36,16 +36,16 @@ logger = logging.getLogger(__name__)
 
 
 SILENT_LEAST_SECONDS = 5.0
-"""If a connection ends after this silence and three missing heartbeats, the network may have ended it. Then the peer
-may reconnect within its time-out.
+"""If a connection ends after this much silence and three missing heartbeats, the network may have ended it. Then the
+peer may take its whole time-out to reconnect.
 """
 
 REFUSED_MOST = 10
-"""A session ends after this many messages that shared actors could not handle."""
+"""A session ends when this number of its messages could not be handled by shared actors."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
 """A timer that fires more than `LATE_SECONDS` late shows that the process may have been stopped. Messages that arrived
-meanwhile may need `LATE_MAIL_SECONDS` to get through the socket.
+during the stop may need `LATE_MAIL_SECONDS` to get through the socket.
 """
 
 
@@ -53,9 +53,9 @@ class Session(Actor):
     """The session of one peer.
 
     Args:
-        identity: from its hello.
-        peer: the end of the session, to which it sends.
-        title: its name in the log.
+        identity: the identity in the hello of the peer.
+        title: the name of the peer in the log.
+        peer: the peer, to which the session sends.
         timeout_seconds: how long the peer may be silent.
         come_back_seconds: how long the peer may be disconnected.
     """
@@ -80,12 +80,14 @@ class Session(Actor):
         self._come_back_seconds = min(come_back_seconds, timeout_seconds)
         self._last_received_at = 0.0
         self._last_beat_ns = 0
-        """when the peer sent its last heartbeat, by its own clock"""
+        """when the peer sent its last heartbeat, by the clock of the peer"""
         self._first_beat_seconds = self._beat_seconds = 0.0
-        """the first and the shortest interval between heartbeats, which may include a stop of the peer; 0 if unknown"""
+        """the first and the shortest interval between heartbeats; 0 if unknown. The first may include a stop of the
+        peer
+        """
         self._silence_timer: Timer | None = None
         self._n_refused = 0
-        """number of its messages that shared actors could not handle"""
+        """number of messages of the peer that shared actors could not handle"""
 
     def on_start(self) -> None:
         self._last_received_at = self.now()
@@ -162,7 +164,7 @@ class Session(Actor):
 
     @handles(MessageRefused)
     def _message_refused(self, refused: MessageRefused) -> None:
-        """Answer the peer. End the session of a peer that sends many such messages."""
+        """Answer the peer whose message a shared actor could not handle. End its session after many such messages."""
         self._n_refused += 1
         error, reason = refused.error, f"the scheduler failed while it handled this request: {refused.error!r}"
         if self._n_refused == 1:
@@ -194,7 +196,7 @@ class Session(Actor):
             listener.send(PeerLeft(self.actor_ref, self.role, self._identity, departure, reason))
 
     def _level(self) -> int:
-        """Return the log level of its end: low for a client that ended before its hello was answered."""
+        """Return the log level for the end of the session: low if the client ended before its hello was answered."""
         has_spoken = self.role is AGENT or self._peer.pipe.heard or self._last_beat_ns
         return logging.WARNING if has_spoken else logging.DEBUG
 
@@ -222,8 +224,8 @@ class SessionTeardown(Actor):
     """Sends the last messages of an ended session to its tasks, graphs or worker proxies, in slices, and then ends.
 
     Args:
-        messages: pairs of receiver and message, in this order.
-        before: unsent messages of the session; they go first.
+        messages: pairs of receiver and message, in the order of sending.
+        before: unsent messages of the session, which are sent first.
     """
 
     def __init__(self, messages: Iterable[tuple[ActorRef, Any]], before: Slices | None = None) -> None:

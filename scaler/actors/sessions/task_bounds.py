@@ -21,16 +21,16 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.rows import calls_of, flaw_of, row_ids
 
 TASKS_BEYOND_WINDOW = 2
-"""How many windows of open tasks a client may have before further tasks are refused. More than one, because the client
-may already count tasks as ended that are open here.
+"""How many windows of open tasks a client may have before further tasks are refused. One window is not enough: the
+client may already count tasks as ended that are still open in the scheduler.
 """
 
 
 class TaskBounds:
-    """The bounds of one client.
+    """Limits the number of open tasks of one client.
 
     Attributes:
-        most: how many tasks it may have open without a quota.
+        most: how many tasks the client may have open without a quota.
     """
 
     def __init__(
@@ -54,10 +54,11 @@ class TaskBounds:
         return self._open_tasks.n_rows + len(self._held)
 
     def within(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Return the tasks that the client may have open, and refuse the others.
+        """Return the tasks that the client may have open, and refuse all other tasks.
 
         Args:
-            again: set while the client resubmits: tasks that have ended meanwhile are left out.
+            again: the resubmission of the client while it resubmits, else None. Tasks that have ended since they were
+                submitted are left out.
         """
         has_ranges = any(spec.rows for spec in batch)
         if has_ranges:
@@ -86,7 +87,7 @@ class TaskBounds:
         self._services.outbox.put(self._peer, refusal)
 
     def _split_ranges(self, batch: Sequence[Task], again: Resubmission | None) -> Sequence[Task]:
-        """Split ranges that are longer than the bound, or of which some rows are known. Refuse invalid ranges."""
+        """Split ranges that are longer than the bound, or that contain known rows. Refuse invalid ranges."""
         split_batch: list[Task] = []
         rows_most = 1 if self._owner.has_quota or self._held else self._rows_most
         for spec in batch:

@@ -1,8 +1,8 @@
 """Adoption: matches runs that agents already have with their tasks, so that no task starts twice after a restart.
 
-Written to by agent sessions (held runs), worker proxies (runs lost with their agent), tasks (request their run), graphs
-(nodes that will request theirs), and sessions and jobs with held tasks. Sends offers to tasks, which decide whether to
-adopt, and cancels runs that no task has claimed in time.
+Receives messages from agent sessions (held runs), worker proxies (runs lost with their agent), tasks (requests for
+their runs), graphs (nodes that will request their runs later), and sessions and jobs with held tasks. Sends offers to
+tasks, which decide whether to adopt. Cancels runs that no task has claimed in time.
 
 A client resubmits its tasks to a new scheduler while agents may still run them. A resubmitted task requests its run
 here before it waits for a worker. The answer is delayed while agents may still return: until as many have returned as
@@ -35,43 +35,45 @@ from scaler.ids import PREFIX_BYTES, TaskId
 from scaler.kit import Actor, ActorRef, Timer, charged_to, handles
 
 HOLD_SECONDS = 2.5
-"""How long a new scheduler waits for agents: longer than their longest pause between two connections."""
+"""How long a new scheduler waits for agents: longer than the longest pause of an agent between two connections."""
 
 OFFER_SECONDS = 1.0
-"""How long a task waits for the worker proxy whose run was offered to it. The proxy may have ended meanwhile."""
+"""How long a task waits for the worker proxy whose run was offered to the task. The proxy may have ended since the
+offer.
+"""
 
 KNOWN_MOST = 200_000
-"""The most tasks that are remembered for agents that return late; resubmitted tasks come first."""
+"""The most tasks that are remembered for agents that return late. Further tasks are not remembered."""
 
 RunKey: TypeAlias = tuple[int, TaskId]
-"""The tag of an owner, and a task. So a task id of another owner matches no run."""
+"""The tag of an owner, and the id of a task. So a task of another owner with the same id matches no run."""
 
 _NOT_HELD = NotHeld()
 
 
 class AdoptionTable:
-    """Runs without a task, and tasks that may have a run. Each dict is ordered by time."""
+    """Runs without a task, and tasks that may have a run. The entries of each dict are in order of time."""
 
     def __init__(self) -> None:
         self.began = math.inf
         self.held: dict[RunKey, tuple[ActorRef, int, float]] = {}
-        """runs that no task has claimed: worker, attempt, since when"""
+        """runs that no task has claimed, each with its worker, its attempt, and the time of its report"""
         self.known: dict[RunKey, tuple[ActorRef, float]] = {}
-        """tasks whose run may be at an agent that is still to return, and since when they are known"""
+        """tasks whose runs may be at agents that have not returned, each with the time since when the task is known"""
         self.waiting: dict[ActorRef, set[RunKey]] = {}
         """nodes that cannot request their runs yet, by graph"""
         self.impatient: dict[ActorRef, None] = {}
-        """tasks that wait for `HOLD_SECONDS` at most: an ordered set"""
+        """tasks that wait for `HOLD_SECONDS` at most: a dict as an ordered set"""
         self.patient: dict[ActorRef, None] = {}
-        """tasks that wait as long as an agent may return: an ordered set"""
+        """tasks that wait as long as an agent may return: a dict as an ordered set"""
         self.asked: dict[RunKey, tuple[ActorRef, float]] = {}
-        """held tasks: the session that requests the run of each, and since when"""
+        """held tasks, each with the session that requests its run, and the time of the request"""
         self.prefixes: dict[RunKey, ActorRef] = {}
-        """jobs that request the runs of all tasks whose ids have a prefix"""
+        """jobs that request runs, by the prefix of the ids of their tasks"""
         self.promised: dict[RunKey, ActorRef] = {}
-        """runs in `held` that were reported to a session or job, which will start the task of each"""
+        """runs in `held` that were reported to a session or job, which will start the tasks of these runs"""
         self.offered: deque[tuple[float, ActorRef]] = deque()
-        """tasks to which a run was offered, and the time when the offer expires"""
+        """tasks to which a run was offered, each with the time when the offer expires"""
         self.agents_back = 0
         self.agents_expected = 0
 
@@ -82,7 +84,7 @@ class AdoptionTable:
 
 
 class Adoption(Actor):
-    """The actor that matches runs and tasks.
+    """Matches the runs that agents hold with the tasks of clients and jobs.
 
     Args:
         keep_seconds: how long a run waits for its task, and a task for its run.
@@ -161,7 +163,7 @@ class Adoption(Actor):
 
     @handles(FindRuns)
     def _find_runs(self, ask: FindRuns) -> None:
-        """Look for the runs of held tasks: a task that an agent runs has started already, and is held no longer."""
+        """Look for the runs of held tasks. A task that an agent runs has started already, and is no longer held."""
         table, now = self._table, self.now()
         keys = [(ask.owner, task_id) for task_id in ask.task_ids]
         room = max(0, KNOWN_MOST - len(table.asked))
@@ -180,7 +182,9 @@ class Adoption(Actor):
         self._look_later()
 
     def _promise(self, keys: Iterable[RunKey]) -> None:
-        """Report held runs to the sessions or jobs that request them: each run once, to one of them."""
+        """Report held runs to the sessions or jobs that request them. Each run is reported once, to one session or
+        job.
+        """
         table, found = self._table, defaultdict[ActorRef, list[TaskId]](list)
         for key in keys:
             if key in table.held and _is_gone(table.promised.get(key)):

@@ -1,6 +1,6 @@
 """ClientContext: what the tasks of a client have in common.
 
-Made by its client session, and passed to all its tasks and graphs.
+Made by the client session, and passed to all tasks and graphs of the client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scaler.kit import ActorRef
 from scaler.wire.messages.client import Task
 
 CurrentRun: TypeAlias = tuple["ActorRef | None", int]
-"""A worker (None while the task waits), and the attempt."""
+"""The worker of a run (None while the task waits), and the attempt."""
 
 OpenRows: TypeAlias = Callable[["ClientContext", Task, CurrentRun], Sequence[ActorRef]]
 
@@ -26,8 +26,9 @@ class ClientContext:
     """The actors, settings, account and owner that the tasks of one client share.
 
     Args:
-        label: of the client.
-        adoption: asked whether an agent has a run of a task; None if the client has had no other scheduler.
+        label: the label of the client.
+        adoption: the actor that knows whether an agent has a run of a task; None if the client has had no other
+            scheduler.
     """
 
     __slots__ = (
@@ -72,9 +73,9 @@ class ClientContext:
         self.directory, self.next_attempt = services.directory, services.directory.next_attempt
         self.read_options = services.read_options
         self.graph_id: GraphId | None = None
-        """the graph whose nodes the tasks are"""
+        """the id of the graph whose nodes the tasks are; None for other tasks"""
         self.open_rows: OpenRows = _no_rows
-        """starts a task for each row of a range, in place of the task of the range"""
+        """a function that replaces the task of a range by one task for each row"""
         self.records_starts = False
         """whether the session records each start, and orders are held until the record is written"""
         self.has_started = False
@@ -92,7 +93,7 @@ class ClientContext:
         return self.open_rows(self, spec, current_run)
 
     def needs_of(self, options: bytes) -> Needs | None:
-        """Return what a task with these options asks for; None if any worker may run it."""
+        """Return the resources that a task with these options requests; None if any worker may run the task."""
         asked = self.read_options(options)
         return needs_of(asked.capabilities, asked.no_worker_timeout_ms, asked.worker)
 

@@ -1,6 +1,6 @@
 """OpenTasks: the open tasks of one client or job, by their ids or rows. They count for its owner.
 
-Used by client sessions and jobs.
+Used by client sessions and by jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Key = TypeVar("Key")
 
 
 class OpenTasks(Generic[Key]):
-    """Open tasks by key. The key of a range is that of its first row.
+    """Open tasks by key. The key of a range is the key of its first row.
 
     Args:
         owner: the owner of the tasks.
@@ -27,7 +27,7 @@ class OpenTasks(Generic[Key]):
         self._owner = owner
         self._tasks: dict[Key, ActorRef] = {}
         self.ranges: dict[Key, int] = {}
-        """number of rows of each range"""
+        """the number of rows of each range"""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -40,7 +40,7 @@ class OpenTasks(Generic[Key]):
 
     @property
     def n_rows(self) -> int:
-        """The number of rows; a task that is no range counts as one."""
+        """The number of rows of all tasks; a task that is no range counts as one row."""
         return len(self._tasks) + sum(self.ranges.values()) - len(self.ranges)
 
     def add(self, key: Key, task: ActorRef, n_rows: int = 1) -> None:
@@ -54,15 +54,15 @@ class OpenTasks(Generic[Key]):
         return self._tasks[key]
 
     def get(self, key: Key) -> ActorRef | None:
-        """Return a task, or a range by its first row; None if unknown."""
+        """Return a task by its key, or a range by the key of its first row. Return None if the key is unknown."""
         return self._tasks.get(key)
 
     def items(self) -> Iterator[tuple[Key, ActorRef]]:
-        """Iterate over (key, task)."""
+        """Iterate over pairs of key and task."""
         return iter(self._tasks.items())
 
     def end(self, key: Key) -> bool:
-        """Remove a task that has ended. Return whether it was open."""
+        """Remove a task that has ended. Return whether the task was open."""
         if self._tasks.pop(key, None) is None:
             return False
         self._owner.end(self.ranges.pop(key, 1) if self.ranges else 1)
@@ -74,7 +74,7 @@ class OpenTasks(Generic[Key]):
         self._tasks.update(rows)
 
     def key_of(self, task: ActorRef) -> Key | None:
-        """Return the key of a task; None if it has ended."""
+        """Return the key of a task; None if the task has ended."""
         return next((key for key, known in self._tasks.items() if known is task), None)
 
     def tell(self, message: Any) -> None:

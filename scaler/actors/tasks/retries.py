@@ -11,12 +11,12 @@ from scaler.wire.messages.common import TaskStatus
 from scaler.wire.messages.worker import RunResult
 
 DELAY_MOST_SECONDS = 60.0
-"""The longest wait before a retry, unless the user sets a longer first one."""
+"""The longest wait before a retry, unless the user has set a longer wait before the first retry."""
 
 _DOUBLINGS_MOST = 32
 
 TIMED_OUT_NAMES = frozenset({"TimeoutError", "OSError", "Exception", "BaseException"})
-"""`TimeoutError`, which the client raises for a run that exceeded its limit, and its base classes."""
+"""Names of `TimeoutError`, which the client raises for a run that exceeded its time limit, and of its base classes."""
 
 
 STARTED = {
@@ -25,16 +25,16 @@ STARTED = {
     STOPPED: TaskStatus.WORKER_DIED,
     UNKNOWN: TaskStatus.NOT_FOUND,
 }
-"""Events after which the function may have started. A task that may start only once then fails with this status; other
-tasks may run again.
+"""Events after which the function may have started, each with a status. An at-most-once task then fails with this
+status. Other tasks may run again.
 """
 
 NOT_RETRIED = "; it may have been started, and it is not run again because of its option at_most_once"
-"""Appended to the reason why a task fails that may start only once."""
+"""Text appended to the reason why an at-most-once task fails."""
 
 
 def retry_reason(options: Options, result: RunResult, retries: int) -> str:
-    """Return why a task is run again after `result`; empty if it is not.
+    """Return why a task is run again after `result`; empty if the task is not run again.
 
     Args:
         retries: number of earlier retries.
@@ -49,7 +49,7 @@ def retry_reason(options: Options, result: RunResult, retries: int) -> str:
 
 
 def delay_seconds(options: Options, retries: int) -> float:
-    """Return the wait before a retry. It doubles with each retry.
+    """Return the wait before a retry. The wait doubles with each retry.
 
     Args:
         retries: number of earlier retries.

@@ -1,10 +1,12 @@
 """Task: one actor for each task, from its submission to its end.
 
-Written to by its client session (cancel), the balancer, and the worker proxy that runs it; sends to them, and to the
-object store when it needs objects. No other actor counts its attempts. If its client had another scheduler before, an
-agent may already have a run of it, which the task adopts. Then the adoption and worker proxies write to it, too.
+Receives messages from its client session (cancel), the balancer, and the worker proxy that runs it. Sends to these, and
+to the object store when it needs objects. No other actor counts the attempts of a task.
 
-`task_states` decides which state comes next. Messages about any attempt but the current one are ignored.
+If the client had another scheduler before, an agent may already have a run of the task, which the task adopts. Then the
+task also receives messages from the adoption and from worker proxies.
+
+`task_states` decides the next state. Messages about any attempt but the current one are ignored.
 """
 
 from __future__ import annotations
@@ -56,42 +58,44 @@ from scaler.wire.messages.rows import row_ids
 from scaler.wire.messages.worker import RunResult
 
 REASON_BYTES_MOST = 400
-"""The most bytes of a worker's text in an event; a peer may send a text of any length."""
+"""The most bytes of a worker's text in an event, since a peer may send a text of any length."""
 
 _SUCCESS = TaskStatus.SUCCESS
 _WITHOUT_SENTENCE = (TaskStatus.SUCCESS, TaskStatus.FAILED)
 
 
 class TaskActor(Actor):
-    """One task."""
+    """Takes one task through its states: finds a worker, retries, and reports the result."""
 
     _retries = 0
-    """number of retries after it raised"""
+    """number of retries after the function raised"""
 
     _tries = FIRST_TRY
-    """the number of the current try, and why earlier ones ended"""
+    """the number of the current try, and why earlier tries ended"""
 
     _crashes = 0
 
     _suspect = -1
-    """the last attempt that counted as a crash because its worker was lost; not counted if the worker returns"""
+    """the last attempt that counted as a crash because its worker was lost; if the worker returns, the crash does not
+    count
+    """
 
     _lost_in_transit = 0
-    """number of agents in a row that were lost while its order, or a large value for it, was being sent to them"""
+    """number of agents in a row that were lost while they received the order of the task, or a large value for it"""
 
     _adopted = -1
 
     _is_unstarted = False
-    """whether it was submitted before, and this scheduler knows that it did not start"""
+    """whether the task was submitted before, and this scheduler knows that it did not start"""
 
     _only_waited = False
-    """whether it was cancelled while it waited, and not assigned since"""
+    """whether the task was cancelled while it waited, and has not been assigned since"""
 
     _wanted: ExplainTask | None = None
-    """the last question of a client that waits for the result"""
+    """the latest question of a client that waits for the result"""
 
     _unwanted: int | None = None
-    """the attempt that was recalled for a cancel: if it returns, it has not started, and the task is cancelled"""
+    """the attempt that was recalled for a cancel; if the worker returns it unstarted, the task is cancelled"""
 
     def __init__(
         self,
@@ -101,7 +105,7 @@ class TaskActor(Actor):
         goes_first: bool = False,
         current_run: CurrentRun | None = None,
     ) -> None:
-        """Start a task. `current_run`: set for a row of a split range."""
+        """Start a task. `current_run`: for a row of a split range, the run of the range; else None."""
         self._near_worker = near_worker
         self._goes_first = goes_first
         self._spec = spec
@@ -115,7 +119,7 @@ class TaskActor(Actor):
             self._state = RUNNING
             self._worker, self._attempt = current_run
         self._offer: RunFound | None = None
-        """the run that it has requested from a worker proxy, until the answer"""
+        """the run that the task has requested from a worker proxy, until the proxy answers"""
 
     def on_start(self) -> None:
         spec, context = self._spec, self._context
@@ -171,7 +175,7 @@ class TaskActor(Actor):
         self._move(event, result, worker)
 
     def _failure(self, event: Event, result: RunResult) -> tuple[Event, RunResult]:
-        """Return the event of a run that has not succeeded, and the result that the client gets."""
+        """Return the event of a run that has not succeeded, and the result that the client receives."""
         if result.status == TaskStatus.MISSING_OBJECTS and result.attempt == self._adopted:
             return states.STOPPED, result  # only the last scheduler had the objects: the task did not start
         if event in STARTED and self._must_not_run_again():
@@ -246,7 +250,7 @@ class TaskActor(Actor):
 
     @handles(TaskSplit)
     def _split(self, split: TaskSplit) -> None:
-        """End, since each row is a task of its own now. Pass a cancellation that arrived before the split on to the
+        """End the task of a range, since each row is a task of its own now. Pass an earlier cancellation on to the
         rows.
         """
         if self._state in (states.CANCELING, states.WITHDRAWING):
@@ -331,7 +335,7 @@ class TaskActor(Actor):
             self._cancel_if_unwanted(attempt)
 
     def _enter_returning(self) -> None:
-        """Request the offered run, or ask the adoption for one. Without an adoption actor, no earlier run can be
+        """Request the offered run, or ask the adoption for a run. Without an adoption actor, no earlier run can be
         found.
         """
         context, spec, offer = self._context, self._spec, self._offer
@@ -361,11 +365,11 @@ class TaskActor(Actor):
         return bool(options) and self._context.read_options(options).at_most_once
 
     def _must_not_run_again(self) -> bool:
-        """Return whether it must not be started again: it may run at most once, or only its result is requested."""
+        """Return whether the task must not be started again: it may run at most once, or only its result is requested."""
         return self._is_at_most_once() or self._may_have_been_started()
 
     def _may_have_been_started(self) -> bool:
-        """Return whether it was submitted before, here or elsewhere, and must not be started again."""
+        """Return whether the task was submitted before, here or elsewhere, and must not be started again."""
         options = self._spec.options
         return bool(options) and self._context.read_options(options).was_submitted and not self._is_unstarted
 
@@ -420,7 +424,9 @@ class TaskActor(Actor):
 
     @handles(ExplainTask)
     def _explain(self, question: ExplainTask) -> None:
-        """Forward the question to the worker proxy or the balancer; answer it here in other states."""
+        """Forward a question about a waiting or assigned task to the balancer or the worker proxy. Answer it here in
+        other states.
+        """
         if question.is_wanted:
             self._wanted = question
         if self._worker is not None:
@@ -523,7 +529,7 @@ class TaskActor(Actor):
         self.stop_now()
 
     def on_failure(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        """Clean up in the queue, at the worker, and in the object store."""
+        """Remove the failed task from the queue, the worker, and the object store."""
         context, spec = self._context, self._spec
         context.ended[TaskStatus.INTERNAL_ERROR] += spec.rows or 1
         self._send_moved(BROKE, states.shown_state(states.FAILED, TaskStatus.INTERNAL_ERROR), self._worker, repr(error))
@@ -542,7 +548,7 @@ class TaskActor(Actor):
 
     @property
     def state(self) -> State:
-        """The state, for tests and the monitor."""
+        """The state of the task, for tests and the monitor."""
         return self._state
 
 

@@ -1,7 +1,7 @@
 """The life of a task, as a table: state and event to the next state. `docs/reference/task-states.md` is drawn from it.
 
-An event that is neither in the row of the state nor among `IGNORED` is a bug, and raises without changing anything. The
-task drops events of older attempts before.
+An event that is neither in the row of the state nor among `IGNORED` is a bug: it raises an error and changes nothing.
+The task has already dropped events of older attempts.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ EVENT_OF_STATUS: tuple[Event, ...] = tuple(
     }[status]
     for status in TaskStatus
 )
-"""Status of a run's result, as its number -> event."""
+"""The event for the status of a run's result; statuses are numbers."""
 
 _SHOWN: dict[State, str] = {
     READY: "inactive",
@@ -174,14 +174,14 @@ _SHOWN_FAILURES: dict[int, str] = {status: name for status, name in OUTCOMES.ite
 
 
 def shown_state(state: State, status: int | None = None) -> str:
-    """Return a state in the words of users; the status shows how a task failed."""
+    """Return a state in the words of users. The status tells apart how a task failed."""
     if state is FAILED and status is not None:
         return _SHOWN_FAILURES.get(status, _SHOWN[FAILED])
     return _SHOWN[state]
 
 
 class IllegalTaskTransitionError(RuntimeError):
-    """An event that cannot happen in this state."""
+    """Error for an event that cannot happen in the state of the task."""
 
 
 def next_state(state: State, event: Event) -> State | None:

@@ -1,10 +1,11 @@
 """Balancer: the mailbox of the policy, which decides which worker runs which ready task.
 
-Written to by tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed); sends tasks to worker
-proxies. It runs last: it asks for decisions once per turn, after all mail of all actors, and when a check is due.
+Receives messages from tasks (ready, withdraw) and worker proxies (joined, left, failed, places freed). Sends tasks to
+worker proxies. The balancer runs last: it asks the policy for decisions once per turn, after all mail of all actors,
+and when a check is due.
 
-Recalled tasks wait here like retries. A task that only one worker may run is assigned to it regardless of its capacity;
-the policy only counts it.
+Recalled tasks wait here like retries. A task that only one worker may run is assigned to this worker regardless of its
+capacity; the policy only counts the task.
 
 When the balancer fails, it loses everything. All tasks and workers report again, and the new balancer measures
 durations again. Earlier reports of tasks in its mailbox are dropped. An assignment sent just before may reach its
@@ -53,10 +54,11 @@ _FORGOTTEN = WorkerForgotten()
 
 
 class Balancer(Actor):
-    """The one balancer of the scheduler. At its start it asks all sessions, tasks and workers to report.
+    """Collects ready tasks and worker reports, and assigns tasks as the policy decides. A new balancer requests reports
+    from all sessions, tasks and workers.
 
     Args:
-        policy: decides; empty at the start.
+        policy: the policy that decides; empty at the start.
         next_attempt: returns a new number for a run.
     """
 
@@ -69,18 +71,18 @@ class Balancer(Actor):
         self._ready: list[TaskReady] = []
         """tasks that reported ready in this turn"""
         self._constrained: list[TaskReady] = []
-        """tasks of this turn that ask for resources"""
+        """tasks that reported ready in this turn and request resources"""
         self._pinned: dict[ActorRef, tuple[TaskReady, str]] = {}
-        """tasks that only one worker may run, and its name"""
+        """tasks that only one worker may run, each with the name of this worker"""
         self._names: dict[ActorRef, str] = {}
         self._by_name: dict[str, ActorRef] = {}
-        """the workers that run any task"""
+        """the workers that run any task, by name"""
         self._will_place = False
-        """whether to ask for decisions at the end of this turn"""
+        """whether to ask the policy for decisions at the end of this turn"""
         self._timer: Timer | None = None
         self._look_at = math.inf
         self._asked: int | None = None
-        """the number of the request to report, until older mail has been read; else None"""
+        """the number of the latest request for reports, until all earlier mail has been read; else None"""
 
     def on_start(self) -> None:
         self._ask_all()
@@ -92,7 +94,7 @@ class Balancer(Actor):
 
     @handles(ReportsRequested)
     def _all_asked(self, asked: ReportsRequested) -> None:
-        """Drop the reports of tasks from before the request: they report again."""
+        """Drop the reports of tasks that arrived before the request for reports, since these tasks report again."""
         if asked.attempt == self._asked:
             self._asked = None
             self._ready, self._constrained, self._pinned = [], [], {}
@@ -227,7 +229,9 @@ class Balancer(Actor):
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _start_wanted(self, waiting: ExplainWaiting) -> None:
-        """Assign a task that a client waits for to a paused worker. Split a range: the client asks again for a row."""
+        """Assign a task that a client waits for to a paused worker. A range is split instead; the client then asks
+        again for a row.
+        """
         self._pass_to_policy()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:

@@ -18,14 +18,14 @@ from scaler.wire.messages.client import Task
 from scaler.wire.messages.worker import RunResult, RunTask
 
 RESULT_BYTES_MOST = 64 * 1024 * 1024
-"""The most bytes of a worker's results that are kept until their tasks come; tasks of further results run again."""
+"""The most bytes of a worker's results that are kept until their tasks arrive. Tasks of further results run again."""
 
 Measured: TypeAlias = dict[ObjectId, tuple[int, int]]
-"""Function -> total duration of its runs in microseconds, and their number."""
+"""For each function, the total duration of its runs in microseconds, and the number of its runs."""
 
 
 class Allocations:
-    """The runs that take resources, and how often the balancer counts each."""
+    """The runs that take resources, and how many times the balancer counts each run."""
 
     def __init__(self) -> None:
         self._counted: dict[TaskId, tuple[Needs, int]] = {}
@@ -34,17 +34,17 @@ class Allocations:
         return bool(self._counted)
 
     def add(self, task_id: TaskId, needs: Needs, counted: int) -> None:
-        """Add a run that takes resources, and that the balancer has counted `counted` times."""
+        """Add a run that takes resources. `counted`: how many times the balancer has counted the run."""
         before = self._counted[task_id][1] if task_id in self._counted else 0
         self._counted[task_id] = (needs, before + counted)
 
     def changes(
         self, runs: Mapping[TaskId, RunRecord], task_ids: Iterable[TaskId] | None = None
     ) -> tuple[tuple[Needs, int], ...]:
-        """Return by how much the balancer's counts differ from what these runs take now, and update the counts.
+        """Return by how much the balancer's counts differ from what the runs take now, and update the counts.
 
         Args:
-            task_ids: tasks that may have changed; None for all.
+            task_ids: the tasks whose runs may have changed; None: all tasks.
         """
         differences: Counter[Needs] = Counter()
         counted = self._counted
@@ -62,7 +62,7 @@ class Allocations:
         return tuple((needs, number) for needs, number in differences.items() if number)
 
     def counts(self) -> tuple[tuple[Needs, int], ...]:
-        """Return the number of runs by needs."""
+        """Return the number of counted runs for each set of needs."""
         counts: Counter[Needs] = Counter()
         for needs, number in self._counted.values():
             counts[needs] += number
@@ -96,32 +96,36 @@ class RunRecord:
         self.attempt = attempt
         self.account = account
         self.connection_number = connection_number
-        """the number of the connection on which its order was last sent"""
+        """the number of the connection on which the order of the run was last sent"""
         self.expected_us = expected_us
-        """the work that the balancer counts for it until it ends"""
+        """the microseconds of work that the balancer counts for the run until it ends"""
         self.counted = 1
-        """how many places it (or each of its rows) takes: 1, plus 1 for each later attempt of the task that the
-        balancer assigns here before this run ends. Without the additional places, the balancer would assign the task
-        here again at once, in a loop
+        """how many places the run takes; for a range, how many each row takes
+
+        The first attempt counts 1. Each later attempt of the task that the balancer assigns to this worker before this
+        run ends adds 1. Without the additional places, the balancer would assign the task here again at once, in a
+        loop.
         """
         self.released = self.released_us = 0
-        """the places and the work that it does not take while it is blocked"""
+        """the places and the work that the run gives up while it is blocked; 0 while it is not blocked"""
         self.canceled = False
-        """whether the worker was told to stop it; repeated when the agent reconnects, because the order may be lost"""
+        """whether the worker was ordered to stop the run; the order may be lost, so it is repeated when the agent
+        reconnects
+        """
         self.context: Any = None
-        """of a range: the context of its task, which can split it"""
+        """for a range: the context of the task, which can split the range"""
         self.is_held = False
         """whether the order is held until the start has been recorded"""
         self.was_adopted = False
-        """whether its agent had it before its task came"""
+        """whether the agent had the run before the task arrived"""
 
     @property
     def load(self) -> tuple[int, int]:
-        """The places and the work that it takes."""
+        """The places and the work that the run takes."""
         return (self.counted - self.released) * (self.spec.rows or 1), self.expected_us - self.released_us
 
     def block(self) -> tuple[int, int]:
-        """Mark it as blocked. Return the places and the work that become free."""
+        """Mark the run as blocked. Return the places and the work that become free."""
         if self.released:
             return 0, 0
         freed = self.load
@@ -129,7 +133,7 @@ class RunRecord:
         return freed
 
     def unblock(self) -> tuple[int, int]:
-        """Mark it as resumed. Return the places and the work that it takes again."""
+        """Mark the run as resumed. Return the places and the work that the run takes again."""
         released = self.released * (self.spec.rows or 1), self.released_us
         self.released = self.released_us = 0
         return released
@@ -152,12 +156,12 @@ class Orphan:
         return (0, 0) if self.is_blocked or self.result is not None else (1, self.expected_us)
 
     def block(self) -> tuple[int, int]:
-        """Mark it as blocked. Return the places and the work that become free."""
+        """Mark the run as blocked. Return the places and the work that become free."""
         freed, self.is_blocked = self.load, True
         return freed
 
     def unblock(self) -> tuple[int, int]:
-        """Mark it as resumed. Return the places and the work that it takes again."""
+        """Mark the run as resumed. Return the places and the work that the run takes again."""
         before, self.is_blocked = self.load, False
         return (0, 0) if before[0] else self.load
 
@@ -165,7 +169,8 @@ class Orphan:
 class Orphans:
     """The orphaned runs of one worker, of unknown duration.
 
-    The first one counts as enough work to keep further tasks away; the others count as short, since they were queued.
+    The first run counts as enough work to keep further tasks away. All later runs count as short, since they were
+    queued.
 
     Args:
         held: task and attempt of each run.
@@ -183,22 +188,22 @@ class Orphans:
 
     @property
     def are_running(self) -> bool:
-        """Whether any of them has no result yet."""
+        """Whether any orphaned run has no result yet."""
         return self._without_result > 0
 
     @property
     def load(self) -> tuple[int, int]:
-        """The places and the work that all take."""
+        """The places and the work that all orphaned runs take together."""
         loads = [orphan.load for orphan in self._runs.values()]
         return sum(places for places, _ in loads), sum(expected_us for _, expected_us in loads)
 
     def find(self, task_id: TaskId, attempt: int) -> Orphan | None:
-        """Return a run without a result, or None."""
+        """Return a run that has no result yet, or None if there is no such run."""
         orphan = self._runs.get(task_id)
         return orphan if orphan is not None and orphan.attempt == attempt and orphan.result is None else None
 
     def finish(self, result: RunResult) -> tuple[int, int]:
-        """Keep the result of a run until its task comes. Return the places and the work that become free."""
+        """Keep the result of a run until its task arrives. Return the places and the work that become free."""
         orphan = self.find(result.task_id, result.attempt)
         if orphan is None:
             return 0, 0
@@ -213,7 +218,7 @@ class Orphans:
         return load
 
     def claim(self, task_id: TaskId, attempt: int) -> Orphan | None:
-        """Remove a run for its task and return it; None if it is unknown or was cancelled."""
+        """Remove a run for its task and return the run; None if the run is unknown or was cancelled."""
         orphan = self._runs.get(task_id)
         if orphan is None or orphan.attempt != attempt or orphan.canceled:
             return None
@@ -221,7 +226,7 @@ class Orphans:
         return orphan
 
     def cancel(self, task_id: TaskId, attempt: int) -> bool:
-        """Cancel a run that no task wants. Return whether the agent must be told to stop it."""
+        """Cancel a run that no task wants. Return whether the agent must be ordered to stop the run."""
         orphan = self._runs.get(task_id)
         if orphan is None or orphan.attempt != attempt:
             return False
@@ -250,7 +255,7 @@ class Orphans:
 
 
 def add_measured(measured: Measured, function_id: ObjectId | None, duration_us: int, count: int) -> None:
-    """Add `count` runs of one function."""
+    """Add the total duration of `count` runs of one function to the measured durations."""
     if function_id is not None:
         total_us, number = measured.get(function_id, (0, 0))
         measured[function_id] = (total_us + duration_us, number + count)

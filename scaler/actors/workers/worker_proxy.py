@@ -1,8 +1,8 @@
 """WorkerProxy: the scheduler's view of one worker: its tasks and their attempts.
 
-Written to by the balancer (assign), tasks (cancel, adopt, questions of clients) and its agent session (results, the
-agent is lost). Sends to tasks, the balancer and, through the outbox, to the agent. No other actor knows the tasks of
-its worker, so it returns them when the worker is lost.
+Receives messages from the balancer (assign), tasks (cancel, adopt, questions of clients) and its agent session
+(results, the agent is lost). Sends to tasks, the balancer and, through the outbox, to the agent. No other actor knows
+the tasks of a worker, so the proxy returns them when the worker is lost.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ from scaler.wire.messages.worker import (
 )
 
 _OWN_END = (TaskStatus.SUCCESS, TaskStatus.FAILED)
-"""Statuses of runs that measure how long tasks take; a run that was dropped from the queue took no time."""
+"""Statuses of runs that measure how long tasks take. A run that was dropped from the queue took no time."""
 
 
 ANSWER_SECONDS = 0.2
-"""How long the agent may take to report where a run is. Then the client is told what is known here."""
+"""How long the agent may take to report the state of a run. Then the client receives what the scheduler knows."""
 QUESTIONS_MOST = 256
-"""The most questions that wait for the agent; further ones are answered from what is known here."""
+"""The most questions that wait for the agent. Further questions are answered from what the scheduler knows."""
 
 
 class InBalancer(Enum):
@@ -90,7 +90,7 @@ class InBalancer(Enum):
     OUT = "out"
     IN = "in"
     LEAVING = "leaving"
-    """an earlier assignment may still arrive"""
+    """the worker has left the balancer, and an earlier assignment may still arrive"""
 
 
 class WorkerPhase(Enum):
@@ -98,21 +98,22 @@ class WorkerPhase(Enum):
 
     WORK = "work"
     DRAIN = "drain"
-    """it finishes its tasks and takes no new ones"""
+    """the worker finishes its tasks and takes no new tasks"""
     END = "end"
 
 
 class WorkerProxy(Actor):
-    """One worker. `_runs` is in the order in which the worker takes them, within a priority.
+    """Assigns, recalls and cancels the runs of one worker. `_runs` is in the order in which the worker takes runs of
+    equal priority.
 
     Args:
-        name: of the worker.
-        index: its position at its agent.
-        outbox: leads to the agent.
-        recent_runs: remembers the tasks that end here.
-        held: the runs that it had at the hello of its agent: task and attempt.
-        offer: the resources of its node.
-        takes_rows: whether its agent accepts ranges.
+        name: the name of the worker.
+        index: the position of the worker at its agent.
+        outbox: the outbox, for orders to the agent.
+        recent_runs: remembers the tasks that end at this worker.
+        held: task and attempt of each run that the worker had at the hello of its agent.
+        offer: the resources of the worker's node.
+        takes_rows: whether the agent accepts ranges.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class WorkerProxy(Actor):
         self._runs: dict[TaskId, RunRecord] = {}
         self._orphans = Orphans(held)
         self._is_unsure = self._orphans.are_running
-        """whether it has runs with unknown needs"""
+        """whether the worker has runs with unknown needs"""
         self._offer = offer
         self._takes_rows = takes_rows
         self._allocations = Allocations()
@@ -224,7 +225,7 @@ class WorkerProxy(Actor):
         self._outbox.put(self._peer, order_of(run.spec, self._index, run.attempt, run.account))
 
     def _recall_held(self, run: RunRecord) -> None:
-        """Return a held run, whose order was not sent, to its task."""
+        """Return a held run to its task. The order of the run was not sent."""
         del self._runs[run.spec.task_id]
         self._free(*run.load)
         self._report_allocations([run.spec.task_id])
@@ -238,7 +239,9 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunTask])
     def _left_late(self, orders: Batch[RunTask]) -> None:
-        """Move runs whose large orders have just been sent behind the runs of smaller orders, which were sent first."""
+        """Move runs whose large orders have just been sent to the end of the queue, since smaller orders were sent
+        before.
+        """
         for order in orders:
             for task_id in row_ids(order.task_id, order.rows):  # one id if it was not split
                 run = self._runs.get(task_id)
@@ -311,8 +314,8 @@ class WorkerProxy(Actor):
             self._report_allocations([result.task_id for result in results])
 
     def _is_whole(self, run: RunRecord, result: RunResult, row_results: list[RunResult]) -> bool:
-        """Return True if a range has ended as a whole. If some rows may be retried, split it and add their results to
-        `row_results`.
+        """Return True if a range has ended as a whole. If some rows may be retried, split the range and add the results
+        of its rows to `row_results`.
         """
         rows = retried(run, result)
         if rows:
@@ -322,10 +325,10 @@ class WorkerProxy(Actor):
 
     @handles(RecallTasks)
     def _recall_tasks(self, request: RecallTasks) -> None:
-        """Recall the tasks that the worker would run last. They stay here until it returns them.
+        """Recall the tasks that the worker would run last. The tasks stay in `_runs` until the worker returns them.
 
-        The first task probably runs. It is recalled only if the same tasks were recalled before and none was returned:
-        then it may have waited for its objects and been overtaken.
+        The first task is probably running. It is recalled only if the same tasks were recalled before and none was
+        returned: then it may have waited for its objects and been overtaken.
         """
         runs = [run for run in self._runs.values() if not (run.canceled or run.released or run.is_held)]
         behind = sorted(runs[1:], key=lambda run: run.spec.priority, reverse=True)
@@ -362,7 +365,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunSplit])
     def _rows_split(self, batch: Batch[RunSplit]) -> None:
-        """Split a range of which one row needs separate handling. If its client has left, cancel each row."""
+        """Split a range because one of its rows needs separate handling. If the client has left, cancel each row."""
         for news in batch:
             run = self._runs.get(news.task_id)
             if run is not None and run.attempt == news.attempt and run.spec.rows:
@@ -371,7 +374,7 @@ class WorkerProxy(Actor):
                     self._outbox.put(self._peer, RunCancel(task_id, self._index, news.attempt))
 
     def _split(self, run: RunRecord) -> list[RunRecord]:
-        """Replace a range by one run for each row. Return these runs; empty if the client has left."""
+        """Replace a range by one run for each row. Return the new runs; empty if the client has left."""
         rows, news = split(self._runs, run, self.actor_ref)
         if news is None:
             self._free(*run.load)
@@ -417,7 +420,7 @@ class WorkerProxy(Actor):
 
     @property
     def load(self) -> tuple[int, int]:
-        """The places and the work that its runs take."""
+        """The places and the work that the runs of the worker take."""
         loads = [self._orphans.load, *(run.load for run in self._runs.values())]
         return sum(places for places, _ in loads), sum(expected_us for _, expected_us in loads)
 
@@ -439,7 +442,9 @@ class WorkerProxy(Actor):
             self._report_allocations([ready.spec.task_id for ready in takes])
 
     def _report_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
-        """Report to the balancer how the resources taken by these tasks have changed; None: by all tasks."""
+        """Report to the balancer how the resources taken by tasks have changed. `task_ids`: the changed tasks; None:
+        all tasks.
+        """
         changes = self._allocations.changes(self._runs, task_ids)
         was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
         if changes or was_unsure is not self._is_unsure:
@@ -541,7 +546,7 @@ class WorkerProxy(Actor):
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
-        """Leave the balancer while the agent is disconnected. Its tasks stay until the agent is lost."""
+        """Leave the balancer while the agent is disconnected. The tasks stay with the worker until the agent is lost."""
         if lost.connection_number == self._peer.connection_number:  # else it has reconnected already
             self._leave_balancer()
         freed = expected_us = 0
@@ -565,7 +570,7 @@ class WorkerProxy(Actor):
 
     @handles(DrainWorker)
     def _drain(self, _drain: DrainWorker) -> None:
-        """Take no new tasks. The worker finishes or returns the tasks that it has."""
+        """Take no new tasks. The worker finishes its present tasks, or returns them."""
         if self._phase is WorkerPhase.WORK:
             self._phase = WorkerPhase.DRAIN
             self._leave_balancer()
@@ -586,7 +591,7 @@ class WorkerProxy(Actor):
 
     @handles(StopWorker)
     def _stop_worker(self, stop: StopWorker) -> None:
-        """Return all tasks, and end when no more mail can arrive."""
+        """Return all tasks, and end the proxy when no more mail can arrive."""
         self._phase = WorkerPhase.END
         self._leave_balancer()
         unacknowledged = {(order.task_id, order.attempt) for order in stop.unacknowledged}
@@ -643,7 +648,7 @@ class WorkerProxy(Actor):
         ask.report.add("worker", self.name, self.statistics())
 
     def statistics(self) -> dict[str, int]:
-        """Return the numbers of tasks at the worker, and of blocked ones among them."""
+        """Return the number of tasks at the worker, and the number of blocked tasks."""
         rows = sum(run.spec.rows or 1 for run in self._runs.values())
         return {"tasks": rows, "blocked_tasks": sum(run.released > 0 for run in self._runs.values())}
 

@@ -1,6 +1,6 @@
 """Expiry: when the jobs of a folder expire, in memory, so that no record is read before its job is due.
 
-Used by the folder of jobs, in the job writer's thread. Times are those of the wall clock, as in records: they hold over
+Used by the folder of jobs, in the job writer's thread. Times are wall-clock times, as in records: they stay valid over
 a restart and while the machine sleeps. Before a job is removed, its record is read again.
 """
 
@@ -11,33 +11,35 @@ from pathlib import Path
 from typing import TypeAlias
 
 Stamp: TypeAlias = tuple[int, int]
-"""The inode number and the modification time of a record: these change when another program writes it."""
+"""The inode number and the modification time of a record. Both change when another program writes the record."""
 
 NEVER = float("inf")
 
 
 class Expiry:
-    """The times at which jobs expire."""
+    """The times at which the jobs of a folder expire."""
 
     def __init__(self) -> None:
         self._due: dict[Path, float] = {}
-        """in seconds since 1970; 0: unknown, so the record is read at the next look"""
+        """when each job expires, in seconds since 1970; 0: unknown, so the record is read at the next check"""
         self._stamps: dict[Path, Stamp] = {}
 
     def note(self, place: Path, due: float = 0.0) -> None:
-        """Note when a job expires; 0: to be read from its record."""
+        """Note when a job expires. `due`: seconds since 1970; 0: the time is to be read from the record."""
         self._due[place] = due
 
     def drop(self, place: Path) -> None:
-        """Forget a job until its record changes: it was removed, or cannot be removed."""
+        """Forget a job that was removed, or cannot be removed, until its record changes."""
         self._due.pop(place, None)
 
     def note_stamps(self, stamps: dict[Path, Stamp]) -> None:
-        """Note all present records. New, changed and removed ones are read at the next look."""
+        """Note all present records. New, changed and removed records are read at the next check."""
         self._due.update((place, 0.0) for place, _ in stamps.items() ^ self._stamps.items())
         self._stamps = stamps
 
     def due(self) -> dict[Path, float]:
-        """Return the expired jobs with their times, and jobs whose time is unknown with 0."""
+        """Return the jobs to check, each with its time: jobs that have expired, and with time 0 jobs whose time is
+        unknown.
+        """
         now = time.time()
         return {place: due for place, due in self._due.items() if due <= now}

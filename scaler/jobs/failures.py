@@ -1,6 +1,6 @@
 """Failures: the rule of `max_failures`, and its error text.
 
-Used by the maps of both clients and by the scheduler, so that all three decide alike.
+Used by the maps of both clients and by the scheduler, so that all three apply the same rule.
 """
 
 from __future__ import annotations
@@ -8,16 +8,17 @@ from __future__ import annotations
 MAX_FAILURES_IS = " failed; max_failures is "
 
 LEAST_ENDED = 100
-"""A fraction in `max_failures` applies from this number of finished rows or tasks on, and always at the end."""
+"""Number of finished rows or tasks from which a fraction in `max_failures` applies. At the end it always applies."""
 
 
 def exceeds(max_failures: float | None, failed: int, ended: int, is_end: bool = False) -> bool:
     """Return whether too many rows or tasks have failed.
 
     Args:
-        max_failures: how many may fail: a number, or, below 1, a fraction of the finished ones; None: no limit.
-        ended: how many have finished, including failed ones.
-        is_end: whether all have finished.
+        max_failures: how many may fail: a number, or, below 1, a fraction of the finished rows or tasks; None: no
+            limit.
+        ended: how many rows or tasks have finished, including failed ones.
+        is_end: whether all rows or tasks have finished.
     """
     if max_failures is None:
         return False
@@ -33,5 +34,5 @@ def too_many(max_failures: float, failed: int, ended: int, what: str) -> str:
 
 
 def is_too_many(reason: str) -> bool:
-    """Return whether a text is one of `too_many`."""
+    """Return whether a text was made by `too_many`."""
     return MAX_FAILURES_IS in reason

@@ -1,7 +1,7 @@
 """JobFolder: the private folder in which a scheduler keeps its jobs, with a subfolder for each owner and job.
 
-Opened by the scheduler, which locks it exclusively or shared, and by `scaler_jobs --file`, of which only `give`
-changes it. Unreadable jobs are never deleted.
+Opened by the scheduler, which locks the folder exclusively or shared, and by `scaler_jobs --file`. Of the commands with
+`--file`, only `give` changes the folder. Unreadable jobs are never deleted.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ LOCK_OF_ALL = ".lock"
 """The lock file in the folder of all jobs. Names of owners have no leading dot."""
 
 REMOVAL_SECONDS = 0.02
-"""Limit of the time for deleting files or examining records at once: changes of other jobs wait meanwhile."""
+"""How long files are deleted, or records examined, in one go. Changes of other jobs wait during this time."""
 
 LOOK_AGAIN_SECONDS = 1.0
-"""The shortest time until the next look at an expired job that was in use, or changed at that moment."""
+"""The shortest time until the next check of an expired job that was in use or has just changed."""
 
 RUN_AGAIN_SECONDS = 3600.0
-"""The time until the next look at a job that should run and is not open, because its opening failed."""
+"""The time until the next check of a job that should run, but is not open because its opening failed."""
 
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "ceph", "glusterfs", "lustre", "gpfs", "beegfs", "fuse.sshfs",
      "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"}
 )  # fmt: skip
-"""Network file systems: their locks and order of writes are too weak for SQLite."""
+"""Network file systems, whose locks and order of writes are too weak for SQLite."""
 
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
-"""File systems in memory, lost when the machine restarts."""
+"""File systems in memory, whose files are lost when the machine restarts."""
 
 MOUNTS = Path("/proc/self/mounts")
-"""A line for each file system: device, mount point (a space is `\\040`), type and more."""
+r"""A file with a line for each file system: device, mount point (a space is `\040`), type and more."""
 
 _OVER = object()
 
@@ -64,7 +64,7 @@ UNREADABLE = (
     RecordError, sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
     RecursionError, MemoryError, struct.error,
 )  # fmt: skip
-"""Exceptions that a damaged record can raise: any value in it may have been replaced by any other."""
+"""Exceptions that a damaged record can raise, since any value in the record may have been replaced."""
 
 
 class JobInUseError(ConfigError):
@@ -84,7 +84,7 @@ class JobFolder:
 
     Args:
         path: the folder, created if missing.
-        is_shared: whether other schedulers use the folder at the same time; each job is open in one of them.
+        is_shared: whether other schedulers use the folder at the same time. Each job is open in at most one scheduler.
         holder: the program of this process, shown to other programs that find a job locked.
 
     Raises:
@@ -97,11 +97,11 @@ class JobFolder:
         self._is_shared = is_shared
         self._holder = holder or Holder(os.getpid(), f"process {os.getpid()}")
         self._locks: dict[Path, int | None] = {}
-        """locks of open jobs; None if the lock of the folder is enough"""
+        """the lock of each open job; None if the lock of the whole folder is enough"""
         self._lock: int | None = None
         self._expiry = Expiry()
         self._deletions: deque[Iterator[None]] = deque()
-        """unfinished deletions of removed jobs, the oldest first"""
+        """unfinished deletions of removed jobs, oldest first"""
         if not is_shared:
             self._enter()
 
@@ -130,10 +130,10 @@ class JobFolder:
         return JobInUseError(f"{what}. Connect to it, end it, or choose another folder", holder)
 
     def _lock_all(self) -> int | None:
-        """Lock the folder against other schedulers. Return the descriptor, or None if one of them has it locked.
+        """Lock the folder against other schedulers. Return the descriptor, or None if another scheduler has locked the
+        folder.
 
-        Earlier versions have another lock file, which is removed: it has the name that the folder of an owner `lock`
-        would have.
+        The lock file of earlier versions is removed. Its name, `lock`, could also be the name of an owner's folder.
         """
         kind = fcntl.LOCK_SH if self._is_shared else fcntl.LOCK_EX
         descriptor, earlier = take_lock(self.path / LOCK_OF_ALL, kind, self._holder), self.path / LOCK
@@ -150,7 +150,9 @@ class JobFolder:
         return descriptor
 
     def close(self) -> None:
-        """Release all locks. Remaining files of removed jobs are deleted at the next start; in a shared folder, now."""
+        """Release all locks. Remaining files of removed jobs are deleted at the next start, or, in a shared folder,
+        now.
+        """
         while self._is_shared and self.delete_some():
             pass
         for descriptor in (*self._locks.values(), self._lock):
@@ -163,10 +165,10 @@ class JobFolder:
         return self.path / check_job_name(owner) / check_job_name(name)
 
     def create(self, terms: JobTerms, program: str = "") -> JobRecord:
-        """Create a job. If another program has created it meanwhile, open that job, which keeps its own terms.
+        """Create a job. If another program has just created the same job, open that job, which keeps its own terms.
 
         Args:
-            program: as for `open`.
+            program: the program for which the job is created, shown to other programs that find the job locked.
 
         Raises:
             ConfigError: if the name is invalid.
@@ -196,7 +198,9 @@ class JobFolder:
         return Holder(self._holder.pid, program or self._holder.name)
 
     def other_owner(self, owner: str, name: str) -> str | None:
-        """Return another owner of a job of this name in a shared folder, if this owner has no such job."""
+        """Return another owner who has a job of this name, or None. Only a shared folder is searched, and only if
+        `owner` has no such job.
+        """
         place = self.place_of(owner, name)
         if not self._is_shared or place.is_dir():
             return None
@@ -213,7 +217,7 @@ class JobFolder:
         """Open a job.
 
         Args:
-            program: the program for which it is opened, shown to other programs that find it locked.
+            program: the program for which the job is opened, shown to other programs that find the job locked.
 
         Raises:
             JobInUseError: if another program has the job open.
@@ -229,13 +233,14 @@ class JobFolder:
             raise
 
     def read(self, place: Path) -> JobRecord:
-        """Open a job for reading, even if another program has it open. Raises as `open`, but for `JobInUseError`."""
+        """Open a job for reading, even if another program has it open. Raises as `open`, except `JobInUseError`."""
         record = _opened(place, writing=False)
         record.trust()
         return record
 
     def in_use_error(self, place: Path) -> JobInUseError | None:
-        """Return the error that `open` would raise because another program has the job open; None if it would not.
+        """Return the error that `open` would raise because another program has the job open; None if no other program
+        has.
 
         No lock is kept: the scheduler that owns the folder may be about to start again.
         """
@@ -263,11 +268,11 @@ class JobFolder:
         return self._lock is not None
 
     def last_holder(self, place: Path) -> Holder:
-        """Return the program that has a job open, or had it open when its scheduler was killed."""
+        """Return the program that has a job open, or that had it open when the program's scheduler was killed."""
         return holder_of(place / LOCK)
 
     def is_own(self, holder: Holder) -> bool:
-        """Return whether a program is the program of this process, whose earlier scheduler may be ending."""
+        """Return whether `holder` is the program of this process. Its earlier scheduler may still be ending."""
         return holder.pid == self._holder.pid
 
     def shut(self, record: JobRecord) -> None:
@@ -278,9 +283,10 @@ class JobFolder:
             self._expiry.note(record.folder, _due(record.summary()))
 
     def remove(self, record: JobRecord) -> None:
-        """Delete a job durably; `delete_some` deletes its files. If that fails, the record stays open.
+        """Remove a job durably. Its files are deleted later, by `delete_some`. If the removal fails, the record stays
+        open.
 
-        A job whose folder is missing counts as deleted.
+        A job whose folder is missing counts as removed.
         """
         if record.is_in_place():
             self._discard(record.folder)
@@ -294,7 +300,9 @@ class JobFolder:
         self._deletions.append(_deletion(part))
 
     def delete_some(self) -> bool:
-        """Delete files of removed jobs for about `REMOVAL_SECONDS`, at least one. Return whether there are more."""
+        """Delete files of removed jobs for about `REMOVAL_SECONDS`, at least one file. Return whether more files are
+        left.
+        """
         ends_at = time.monotonic() + REMOVAL_SECONDS
         while self._deletions:
             if next(self._deletions[0], _OVER) is _OVER:
@@ -304,7 +312,8 @@ class JobFolder:
         return bool(self._deletions)
 
     def give(self, record: JobRecord, owner: str) -> JobSummary:
-        """Transfer a job to another owner by moving it to the folder of that owner. If that fails, it stays open.
+        """Transfer a job to another owner by moving the job to the folder of that owner. If the transfer fails, the job
+        stays open.
 
         Raises:
             ConfigError: if the owner is invalid, or has a job of that name.
@@ -326,18 +335,19 @@ class JobFolder:
     # Jobs that expire
 
     def note_jobs(self) -> None:
-        """Note the present jobs. `look` reads those that are new, or were changed by another program."""
+        """Note the present jobs. `look` reads jobs that are new, or that another program has changed."""
         self._expiry.note_stamps({place: stamp for place in job_places(self.path) if (stamp := _stamp_of(place))})
 
     def look(self) -> tuple[list[tuple[Path, JobSummary | None]], bool]:
-        """Remove expired jobs. Examines jobs for about `REMOVAL_SECONDS`, at least one. Open and unreadable jobs stay.
+        """Examine jobs for about `REMOVAL_SECONDS`, at least one job, and remove expired jobs. Open and unreadable jobs
+        stay.
 
-        Jobs that a scheduler finds at its start stay until the next look: programs that use one may be about to
-        reconnect.
+        Jobs that a scheduler finds at its start stay until the next search: programs that use such a job may be about
+        to reconnect.
 
         Returns:
-            the places and summaries of examined jobs, without a summary if the job is gone; whether there are more to
-            examine.
+            the places of examined jobs, each with its summary, or None if the job was removed; whether there are more
+            jobs to examine.
         """
         found: list[tuple[Path, JobSummary | None]] = []
         ends_at = time.monotonic() + REMOVAL_SECONDS
@@ -363,7 +373,8 @@ class JobFolder:
         yield place, None if is_gone else summary
 
     def _is_removed(self, place: Path) -> bool:
-        """Remove an expired job, unless another program has it open, or has changed it. Return whether it was removed.
+        """Remove an expired job, unless another program has opened or changed the job. Return whether the job was
+        removed.
 
         Nothing is removed unless this program has locked the folder: another scheduler may be starting again.
         """
@@ -388,7 +399,7 @@ class JobFolder:
         return True
 
     def is_used(self, place: Path) -> bool:
-        """Return whether a program has a job open."""
+        """Return whether this program or another program has a job open."""
         return place in self._locks or self.in_use_error(place) is not None
 
     def _take(self, place: Path, holder: Holder | None = None) -> None:
@@ -443,7 +454,9 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, JobSummary | Exception]]:
 
 
 def _opened(place: Path, *, writing: bool = True) -> JobRecord:
-    """Open a record, owned by the owner of its folder: the job may have been transferred since it was made."""
+    """Open a record. The owner of the folder replaces the owner in the record, since the job may have been
+    transferred.
+    """
     owner = unquote(place.parent.name)
     check_job_name(owner)
     record = JobRecord.open(place, writing=writing)
@@ -462,7 +475,8 @@ def _summary_of(place: Path) -> JobSummary:
 def expires_at(summary: JobSummary) -> float:
     """Return when a job expires, in seconds since 1970.
 
-    A job that can still run without a client never expires, nor does one whose time of the last change is damaged.
+    A job that can still run without a client never expires. A job with a damaged time of the last change never expires
+    either.
     """
     if summary.runs_alone or summary.changed <= 0:
         return NEVER
@@ -475,7 +489,9 @@ def is_expired(summary: JobSummary) -> bool:
 
 
 def _due(summary: JobSummary) -> float:
-    """Return when a job that is not open must be examined: at its expiry, or to check that it runs."""
+    """Return when a job that is not open must be examined: when it expires, or after `RUN_AGAIN_SECONDS` if it should
+    run.
+    """
     return time.time() + RUN_AGAIN_SECONDS if summary.runs_alone else expires_at(summary)
 
 
@@ -498,7 +514,7 @@ def _mounts() -> dict[str, str]:
 
 
 def _check_local(path: Path) -> None:
-    """Raise `ConfigError` if a folder is on a network file system; warn if it is in memory."""
+    """Raise `ConfigError` if a folder is on a network file system. Log a warning if the folder is in memory."""
     mounts = _mounts()
     real = path.resolve()
     for each in (real, *real.parents):

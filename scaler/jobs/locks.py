@@ -1,6 +1,6 @@
 """Locks: lock files that name the program which holds them, for other programs that find them locked.
 
-Used by the folder of jobs. The system releases a lock when the process that holds it ends; the name stays in the file.
+Used by the folder of jobs. The system releases a lock when the process that holds it ends. The name stays in the file.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ class Holder(NamedTuple):
     """A program that holds a lock."""
 
     pid: int
-    """the process of the user's program; 0: unknown"""
+    """the process id of the user's program; 0: unknown"""
     name: str
-    """the program, for display"""
+    """the name of the program, for display"""
 
     @property
     def has_ended(self) -> bool:
-        """Whether its process has ended, or is unknown. A child that it started may hold the lock a moment longer."""
+        """Whether the process of the program has ended, or is unknown. A child process may hold the lock a moment
+        longer.
+        """
         if not self.pid:
             return True
         try:
@@ -48,11 +50,11 @@ def _is_zombie(pid: int) -> bool:
 
 
 def take_lock(file: Path, kind: int, holder: Holder | None = None) -> int | None:
-    """Lock a file, created if missing. Return its descriptor, or None if another process has it locked.
+    """Lock a file, which is created if missing. Return its descriptor, or None if another process has locked the file.
 
     Args:
         kind: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`.
-        holder: the program that other programs are shown.
+        holder: the program to write into the file, for other programs that find it locked; None: write no name.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -75,10 +77,10 @@ def _name(descriptor: int, holder: Holder) -> None:
 
 
 def release(descriptor: int, *, keeps_name: bool = False) -> None:
-    """Release a lock. A free lock that still names a holder was released by the end of its process.
+    """Release a lock. If a free lock still names a holder, the lock was released by the end of the holder's process.
 
     Args:
-        keeps_name: whether the lock was only tried, so that the name is that of an earlier holder.
+        keeps_name: whether to keep the name of an earlier holder in the file, because the lock was only tried.
     """
     if not keeps_name:
         with contextlib.suppress(OSError):
@@ -87,7 +89,7 @@ def release(descriptor: int, *, keeps_name: bool = False) -> None:
 
 
 def holder_of(file: Path) -> Holder:
-    """Return the program that a lock file names; `UNKNOWN` without a name."""
+    """Return the program that a lock file names; `UNKNOWN` if the file names no program."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

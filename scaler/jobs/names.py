@@ -11,11 +11,11 @@ from scaler.config import ConfigError, whole_path
 from scaler.texts import shown
 
 NAME_BYTES_MOST = 120
-"""Limit of bytes of the name of a job or an owner as a file name."""
+"""Limit of the bytes that the name of a job or an owner takes as a file name."""
 
 
 def usual_job_folder() -> str | None:
-    """Return the folder in which local clusters of this user keep their jobs by default; None: the user has no home."""
+    """Return the default folder of jobs for local clusters of this user; None if the user has no home."""
     with contextlib.suppress(ConfigError):  # in a container, the user may be a number without a name and a home
         return str(Path(os.environ.get("XDG_STATE_HOME") or whole_path("~/.local/state")) / "scaler" / "jobs")
     return None

@@ -1,7 +1,7 @@
 """Record: one job on disk: its terms, the arguments of its rows in ranges, and the results of ended rows.
 
 Written by the job writer's thread in groups: `begin`, changes, `commit`. After `commit` returns, the group survives a
-power cut. Read by that thread, and by `scaler_jobs --file`. Damage is recorded in the group that finds it; damaged
+power cut. Read by that thread, and by `scaler_jobs --file`. Damage is recorded in the group that finds it. Damaged
 files and pages are kept.
 """
 
@@ -81,7 +81,7 @@ __all__ = [
 ]  # fmt: skip
 
 DATABASE, VALUES = "job.sqlite", "values"
-"""Names of the database and of the folder of value files in the folder of a job."""
+"""Names of the database and of the folder of value files, in the folder of a job."""
 
 PART = ".part-"
 """Prefix of folders that are being created or removed."""
@@ -89,7 +89,7 @@ PART = ".part-"
 ONCE = ", and has the option at_most_once"
 
 REQUESTS = 16
-"""Number of remembered requests, the latest that changed the record."""
+"""How many of the latest requests that changed the record are remembered."""
 
 
 class JobRecord:
@@ -114,13 +114,13 @@ class JobRecord:
         self._check_rows()
         self._examine(writing)
         self.first_failures = self._read_first_failures()
-        """the first rows that had failed when the record was opened"""
+        """failures of the first failed rows, as of the opening of the record"""
 
     @classmethod
     def create(cls, folder: Path, terms: JobTerms) -> JobRecord:
         """Create the record of a new job durably in a new folder.
 
-        It is made under another name and renamed, so that the folder of a job always holds a complete record.
+        The folder is made under another name and then renamed. So the folder of a job always holds a complete record.
         """
         part = cls.make(folder, terms)
         try:
@@ -133,7 +133,7 @@ class JobRecord:
 
     @classmethod
     def make(cls, folder: Path, terms: JobTerms) -> Path:
-        """Make the record of a new job in a temporary folder beside its final one. Return the temporary folder."""
+        """Make the record of a new job in a temporary folder beside the final folder. Return the temporary folder."""
         part = folder.with_name(f"{PART}{os.urandom(8).hex()}")
         try:
             cls._make(part, terms)
@@ -158,9 +158,10 @@ class JobRecord:
 
     @classmethod
     def open(cls, folder: Path, *, writing: bool = True) -> JobRecord:
-        """Open an existing record. If it is opened for writing, rows with missing or truncated files become failed.
+        """Open an existing record. If the record is opened for writing, rows with missing or truncated files become
+        failed.
 
-        A record that is opened for reading shows one moment, whatever a program writes meanwhile, until `renew`.
+        A record that is opened for reading shows one moment until `renew` is called, whatever another program writes.
 
         Raises:
             RecordError: if the folder holds no complete record of this version, or its content cannot be a record.
@@ -186,11 +187,13 @@ class JobRecord:
         return record
 
     def trust(self) -> None:
-        """Lift the limits of reading, which guard against forged records."""
+        """Lift the limits of reading, which protect against forged records."""
         self._connection.lift_limits()
 
     def rest(self) -> None:
-        """Release the log, so that a writing program can reuse it; call `renew` before the next reading."""
+        """Release the write-ahead log, so that a writing program can reuse the log. Call `renew` before the next
+        reading.
+        """
         if self._connection.in_transaction:
             self._connection.execute("COMMIT")
 
@@ -219,7 +222,7 @@ class JobRecord:
         self.reason = escaped(get("reason", "its stored state is damaged; retry() resumes it"))
         self.changed = float(get("changed", 0.0))
         self.lost = escaped(get("lost", ""))
-        """a sentence about acknowledged changes that are missing, until `forget_lost`"""
+        """a sentence about acknowledged changes that are missing, until `forget_lost` is called; else empty"""
         if self.state not in STATES:
             raise RecordError(f"its state is unknown: {printable(self.state, NAME_CHARACTERS)}")
         if not isfinite(self.changed):
@@ -228,13 +231,15 @@ class JobRecord:
         self.marked: set[int] = set(struct.unpack(f"<{len(marked) // 8}Q", marked))
 
     def _check_rows(self) -> None:
-        """Raise `RecordError` if the record names more rows than its database has room for, with a digest for each."""
+        """Raise `RecordError` if the record names more rows than its database can hold. Each row takes at least one
+        digest.
+        """
         most = schema.size_of(self.folder / DATABASE)
         if DIGEST_BYTES * self.rows > most:
             raise RecordError(f"it names {self.rows:,} rows, and its database has room for {most // DIGEST_BYTES:,}")
 
     def _examine(self, writing: bool) -> None:
-        """Find missing data by names, sizes and counts alone, and record it."""
+        """Find missing data by names, sizes and counts alone, and record which data is missing."""
         if writing:
             self.begin()
         reasons = self._why_lost()
@@ -279,7 +284,7 @@ class JobRecord:
         """Write all changes since `begin` to disk.
 
         Raises:
-            sqlite3.Error, OSError: if writing fails, or the folder is missing; the caller must call `roll_back`.
+            sqlite3.Error, OSError: if writing fails, or the folder is missing. The caller must then call `roll_back`.
         """
         self._files.sync()
         self._check_place()
@@ -293,7 +298,7 @@ class JobRecord:
             self._witness.write(self.record_id, n_commits)
 
     def _check_place(self) -> None:
-        """Raise `OSError` if the folder was removed or moved: changes written there would be lost."""
+        """Raise `OSError` if the folder was removed or moved, since changes written to it would be lost."""
         if not self.is_in_place():
             raise OSError(f"the folder of the job is gone: {self.folder} was removed or moved while the job was open")
 
@@ -317,14 +322,15 @@ class JobRecord:
         self.first_failures = self._read_first_failures()
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database, and truncate it. Only outside of a group."""
+        """Move the write-ahead log into the database, and truncate the log. Only outside of a group."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def salvage(self) -> bool:
-        """Fail the rows with results in damaged pages, so that others are usable. Return whether there are such rows.
+        """Fail the rows with results in damaged pages, so that all other rows are usable. Return whether such rows were
+        found.
 
         Raises:
-            sqlite3.Error, OSError: if salvage fails; the record is unchanged.
+            sqlite3.Error, OSError: if salvage fails; the record is then unchanged.
         """
         unreadable = self._results.unreadable()
         if not unreadable:
@@ -339,7 +345,7 @@ class JobRecord:
         return True
 
     def add_object(self, new: JobObject) -> None:
-        """Store a function or a value of rows, replacing a damaged one.
+        """Store a function or a value of rows. A damaged object with the same id is replaced.
 
         If the function named by the terms is missing or damaged, an added function takes its place, from any client.
         """
@@ -356,7 +362,7 @@ class JobRecord:
         return self._reopened.rows
 
     def add_version(self, terms: JobTerms) -> None:
-        """Add a version. If its function is not stored yet, the next added function becomes its function."""
+        """Add a version. If the function of the version is not stored yet, the next added function is used instead."""
         self._versions.add(terms)
         self._note_change(is_other_work=True)
 
@@ -369,8 +375,8 @@ class JobRecord:
         """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
-            RowsDiffer: if known rows have different arguments, the job is sealed and has fewer rows, or the rows do not
-                follow the known ones.
+            RowsDiffer: if known rows have different arguments, if the job is sealed and has fewer rows, or if the new
+                rows do not follow the known rows.
             ValueError: if the digests do not match the number of rows.
         """
         n_new = self._ranges.add(SubmittedRange(first, count, digest, row_digests, block), is_sealed=self.is_sealed)
@@ -385,7 +391,7 @@ class JobRecord:
 
         Args:
             keep_uncompared: whether rows that cannot be compared count as unchanged.
-            at_most_once: whether a changed row that may have started is an error: it must not run again.
+            at_most_once: whether no row may run twice. Then a changed row that may have started is an error.
 
         Raises:
             RowsDiffer: if a changed row may have started and must not run again. Nothing is changed then.
@@ -421,7 +427,8 @@ class JobRecord:
         """Drop the rows from `n_rows` on, with their results.
 
         Raises:
-            RowsDiffer: with `at_most_once`, if one of them may have started: added again later, it would run again.
+            RowsDiffer: with `at_most_once`, if a dropped row may have started. If it were added again later, it would
+                run again.
             DamagedError: if the range that must be divided is damaged.
         """
         if at_most_once:
@@ -436,25 +443,25 @@ class JobRecord:
         self._note_change(is_other_work=True)
 
     def seal(self, n_rows: int) -> None:
-        """Refuse further rows from now on. Raises `RowsDiffer` if the job does not have `n_rows` rows."""
+        """Refuse further rows from now on. Raises `RowsDiffer` if the number of rows of the job is not `n_rows`."""
         if n_rows != self.rows:
             raise RowsDiffer(min(n_rows, self.rows), f"the job has {self.rows} rows, and not {n_rows}")
         self.is_sealed = True
         self._facts.set("is_sealed", 1)
 
     def unseal(self) -> None:
-        """Accept further rows again."""
+        """Accept further rows again, after `seal`."""
         self.is_sealed = False
         self._facts.set("is_sealed", 0)
 
     def mark(self, rows: Iterable[int], not_started: Iterable[int] = ()) -> None:
-        """Mark rows of an at-most-once job as possibly started, and unmark `not_started`. Ended rows are unmarked."""
+        """Mark rows of an at-most-once job as possibly started. `not_started`: rows whose marks are removed."""
         self.marked.update(rows)
         self.marked.difference_update(not_started)
         self._facts.set("marked", struct.pack(f"<{len(self.marked)}Q", *sorted(self.marked)))
 
     def add_results(self, results: Sequence[RowResult]) -> int:
-        """Store results; rows that have ended keep theirs. Return how many were added."""
+        """Store results. Rows that have already ended keep their results. Return how many results were added."""
         n_added = self._results.add(results, self.terms.version)
         if n_added:
             self._note_change()
@@ -470,23 +477,23 @@ class JobRecord:
         return self._results.has_failed(status)
 
     def reopen_failed(self, status: int | None = None) -> list[int]:
-        """Reopen failed rows, so that they run again. Return these rows.
+        """Reopen failed rows, so that they run again. Return the reopened rows.
 
         Args:
-            status: if given, only rows with this `TaskStatus`.
+            status: if given, only rows that failed with this `TaskStatus` are reopened.
         """
         rows = self._results.reopen_failed(status)
         self._reopened.add(rows)
         return rows
 
     def reopen_rows(self, rows: Iterable[int]) -> list[int]:
-        """Reopen the failed ones among given rows, so that they run again. Return these rows."""
+        """Reopen those of the given rows that have failed, so that they run again. Return the reopened rows."""
         reopened = self._results.reopen_failed(None, {*rows})
         self._reopened.add(reopened)
         return reopened
 
     def drop_results(self) -> None:
-        """Drop all results and all marks."""
+        """Drop all results, and all marks of possibly started rows."""
         self._results.drop_all()
         self.marked = set()
         self._facts.set("marked", b"")
@@ -508,26 +515,28 @@ class JobRecord:
 
     @property
     def revision(self) -> int:
-        """The number of changes of the terms or of known rows. A client sends the revision that it has compared."""
+        """The number of changes of the terms or of known rows. A client sends the revision to which its comparison
+        refers.
+        """
         return int(self._facts.get("revision", 0))
 
     @property
     def is_compared(self) -> bool:
-        """Whether a call other than the one that started this version relies on its rows, so that they must not change
+        """Whether a call other than the call that started this version relies on the rows, so that they must not change
         again.
         """
         return 0 < self.terms.version == int(self._facts.get("compared", 0))
 
     def note_compared(self) -> None:
-        """Record that a call other than the one that started this version relies on its rows."""
+        """Record that a call other than the call that started this version relies on the rows."""
         self._facts.set("compared", self.terms.version)
 
     def note_request(self, token: bytes) -> None:
-        """Record a request that changed the record, to recognize its resend."""
+        """Record a request that changed the record, to recognize a resent request."""
         self._facts.set("requests", json.dumps([*self._requests(), token.hex()][-REQUESTS:]))
 
     def has_done(self, token: bytes) -> bool:
-        """Return whether a request is among the latest that changed the record."""
+        """Return whether a request is among the latest requests that changed the record."""
         return token.hex() in self._requests()
 
     def _requests(self) -> list[str]:
@@ -535,12 +544,14 @@ class JobRecord:
         return found
 
     def forget_lost(self) -> None:
-        """Clear the sentence about missing changes, after it was handled."""
+        """Clear the sentence about missing changes, after the loss was handled."""
         self.lost = ""
         self._facts.set("lost", "")
 
     def take_damaged(self) -> list[RowResult]:
-        """Return and clear the failures of rows that were done and were found damaged since the last call."""
+        """Return and clear the failures of rows that had succeeded, and whose results were found damaged since the last
+        call.
+        """
         taken, self._results.became_failed = self._results.became_failed, []
         return taken
 
@@ -592,7 +603,7 @@ class JobRecord:
         return self._objects.read(self.terms.function_id)
 
     def object(self, object_id: bytes) -> JobObject:
-        """Return a function or a value of the job. Raises `DamagedError` if it is damaged or missing."""
+        """Return a function or a value of the job. Raises `DamagedError` if the object is damaged or missing."""
         return self._objects.one(object_id)
 
     def object_ids(self) -> set[bytes]:
@@ -604,11 +615,11 @@ class JobRecord:
         return self._ranges.arguments(first)
 
     def row_digests(self, first: int) -> bytes:
-        """Return the digests of the rows of a range, 8 bytes each; `NOT_COMPARED` if they are damaged."""
+        """Return the digests of the rows of a range, 8 bytes each. Damaged digests are replaced by `NOT_COMPARED`."""
         return self._ranges.digests(first)
 
     def ended_rows(self, first: int) -> bytearray:
-        """Return a byte for each row of a range: 0 for an open row, `ENDED_WELL` or `FAILED`."""
+        """Return one byte for each row of a range: 0 for an open row, `ENDED_WELL` or `FAILED`."""
         return self._results.ended_rows(first)
 
     def counts_by_version(self) -> dict[int, int]:
@@ -618,8 +629,8 @@ class JobRecord:
         return self._results.by_version()
 
     def results(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, but at
-        least one.
+        """Return results of the next `count` rows from `first` on, up to about `most_bytes`, but at least one result.
+        Open rows are left out.
         """
         return self._results.read(first, count, most_bytes)
 
@@ -660,7 +671,7 @@ class JobRecord:
 
     @property
     def duration_us(self) -> int:
-        """Total duration of the runs that ended rows."""
+        """Total duration of the runs whose rows have ended, in microseconds."""
         return sum(each.duration_us for each in self.ranges.values())
 
     @property
@@ -704,10 +715,10 @@ class JobRecord:
 
 
 def check_folder(folder: Path) -> None:
-    """Check the folder of a job, that of its owner, and all files that are opened with it.
+    """Check the folder of a job, the folder of its owner, and all files that are opened with the job.
 
     Raises:
-        ConfigError: if one is a link, or belongs to another user.
+        ConfigError: if a file or folder is a link, or belongs to another user.
         RecordError: if the folder holds no database of a job.
     """
     folders = (folder.parent, folder, folder / VALUES)
@@ -721,7 +732,7 @@ def check_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the entries of a folder."""
+    """Sync the entries of a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

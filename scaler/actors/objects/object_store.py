@@ -194,7 +194,7 @@ class ObjectStore(Actor):
     @handles(ObjectCame)
     @charged_to("host")
     def _object_arrived(self, came: ObjectCame) -> None:
-        """Forward the bytes from an agent. If the agent does not have them, request the bytes from a host with a copy."""
+        """Forward the bytes from an agent. If the agent lacks them, request the bytes from a host with a copy."""
         object_id, stored = came.object_id, self._objects.get(came.object_id)
         if stored is None or stored.source is not came.host:
             return

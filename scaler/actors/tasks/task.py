@@ -365,7 +365,7 @@ class TaskActor(Actor):
         return bool(options) and self._context.read_options(options).at_most_once
 
     def _must_not_run_again(self) -> bool:
-        """Return whether the task must not be started again: it may run at most once, or only its result is requested."""
+        """Return whether the task must not start again: it may run at most once, or only its result is requested."""
         return self._is_at_most_once() or self._may_have_been_started()
 
     def _may_have_been_started(self) -> bool:

@@ -546,7 +546,7 @@ class WorkerProxy(Actor):
 
     @handles(ConnectionLost)
     def _connection_lost(self, lost: ConnectionLost) -> None:
-        """Leave the balancer while the agent is disconnected. The tasks stay with the worker until the agent is lost."""
+        """Leave the balancer while the agent is disconnected. The worker keeps its tasks until the agent is lost."""
         if lost.connection_number == self._peer.connection_number:  # else it has reconnected already
             self._leave_balancer()
         freed = expected_us = 0

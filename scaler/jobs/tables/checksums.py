@@ -1,7 +1,7 @@
 """Checksums: detection of damaged values, and the list of damaged objects and ranges.
 
-Used by the record, which decides how to handle damage. The number of a row and its status are part of its checksum, so
-a value in the place of another row is damaged, too.
+Used by the record, which decides how to handle damage. The number of a row and its status are part of its checksum. So
+a value that is stored in the place of another row also counts as damaged.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from scaler.jobs.tables.schema import RecordError
 SUM_BYTES = 4
 
 SIGN = 2**31
-"""Offset that maps a checksum to a signed number in the database."""
+"""Offset that is subtracted from a checksum, to store it as a signed number in the database."""
 
 HOW_SEED = 0x9E3779B1
-"""Factor of `how` in seeds: odd and large, so that nearby rows with different statuses have different seeds."""
+"""Factor of `how` in seeds. It is odd and large, so that nearby rows with different statuses have different seeds."""
 
 
 class DamagedError(RecordError):
-    """Error for damaged or missing arguments, objects or functions, named by the message."""
+    """Error for damaged or missing arguments, objects or functions. The message names what is damaged."""
 
 
 def seed_of(row: int, how: int) -> int:
@@ -70,7 +70,7 @@ class DamagedValues:
         self.names = set(json.loads(self._facts.get("damaged", "[]")))
 
     def note(self, names: Iterable[str]) -> None:
-        """Add damaged names; within a transaction also on disk."""
+        """Add names of damaged ranges or objects. Within a transaction, the names are also written to disk."""
         self._set(self.names | set(names))
 
     def mend(self, name: str) -> None:

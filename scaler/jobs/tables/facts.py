@@ -15,20 +15,22 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 PLACE = "place-"
-"""Prefix of facts about processes in which rows failed. Damage to such a fact is no damage to the job."""
+"""Prefix of the keys of facts about processes in which rows failed. Damage to such a fact does not count as damage to
+the job.
+"""
 
 
 class Facts:
-    """The facts of one job, including uncommitted changes. A fact of another type is damaged.
+    """The facts of one job, including uncommitted changes. A fact whose value has a wrong type counts as damaged.
 
-    Outside of a transaction, and in a read-only record, they change in memory only.
+    Outside of a transaction, and in a read-only record, facts change in memory only.
     """
 
     def __init__(self, connection: sqlite3.Connection, is_writing: bool = True) -> None:
         self._connection, self._is_writing = connection, is_writing
         self._values: dict[str, Any] = {}
         self.damaged: list[str] = []
-        """the keys of facts with a wrong checksum"""
+        """the keys of facts with a wrong checksum or type"""
         self.read()
 
     @property
@@ -45,7 +47,7 @@ class Facts:
                 self.damaged.append(key)
 
     def get(self, key: str, otherwise: Any) -> Any:
-        """Return a fact, or `otherwise` if it is missing."""
+        """Return a fact, or `otherwise` if the fact is missing."""
         return self._values.get(key, otherwise)
 
     def count(self, prefix: str) -> int:
@@ -60,7 +62,7 @@ class Facts:
             self._connection.execute("INSERT OR REPLACE INTO job VALUES (?, ?, ?)", row)
 
     def mend(self, **values: Any) -> None:
-        """Delete damaged facts, and set the given ones."""
+        """Delete damaged facts, and set the given facts."""
         for key in self.damaged if self._is_changing else ():
             self._connection.execute("DELETE FROM job WHERE key = ?", (key,))
         for key, value in values.items():

@@ -24,13 +24,13 @@ def file_of(object_id: bytes) -> str:
 
 
 class JobObjects:
-    """The objects of one job."""
+    """Stores and reads the functions and values of one job."""
 
     def __init__(self, connection: sqlite3.Connection, files: ValueFiles, damage: DamagedValues) -> None:
         self._connection, self._files, self._damage = connection, files, damage
 
     def add(self, new: JobObject) -> None:
-        """Store an object, replacing a damaged one of the same id."""
+        """Store an object. A damaged object with the same id is replaced."""
         if new.object_id in self.ids():
             return
         name = file_of(new.object_id)
@@ -45,7 +45,7 @@ class JobObjects:
         self._damage.mend(file_of(object_id))
 
     def all_ids(self) -> set[bytes]:
-        """Return the ids of all objects, including damaged ones."""
+        """Return the ids of all objects, including damaged objects."""
         return {row[0] for row in self._connection.execute("SELECT id FROM objects")}
 
     def ids(self) -> set[bytes]:
@@ -53,13 +53,14 @@ class JobObjects:
         return {each for each in self.all_ids() if file_of(each) not in self._damage.names}
 
     def read(self, function_id: bytes) -> list[JobObject]:
-        """Return all objects. Damaged functions of earlier versions are deleted: no row runs with them.
+        """Return all objects. Damaged functions of earlier versions are deleted, since no row runs with such a
+        function.
 
         Args:
             function_id: the function of the latest version.
 
         Raises:
-            DamagedError: if an object is damaged, which is recorded.
+            DamagedError: if an object is damaged. The damage is recorded.
         """
         objects: list[JobObject] = []
         for found, frames, why in self._read_all():
@@ -76,7 +77,7 @@ class JobObjects:
         """Return one object.
 
         Raises:
-            DamagedError: if it is damaged, which is recorded, or missing.
+            DamagedError: if the object is missing, or is damaged. The damage is recorded.
         """
         for found, frames, why in self._read("SELECT * FROM objects WHERE id = ?", object_id):
             if why:
@@ -110,7 +111,7 @@ class JobObjects:
             yield (object_id, kind, name), frames, why
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name of each file in use, with the sizes of its frames."""
+        """Yield the name of each file that the table uses, with the packed sizes of the frames in the file."""
         for object_id, sizes in self._connection.execute("SELECT id, sizes FROM objects WHERE value IS NULL"):
             yield file_of(object_id), sizes
 

@@ -1,7 +1,8 @@
 """FailurePlaces: facts about the processes in which rows failed, once each.
 
-A failure is a message in the standard framing of Cap'n Proto, and behind it facts about its process, which many rows
-have in common. In the table of results a digest stands for them. Used by the record, which does not decode the facts.
+A failure is a message in the standard framing of Cap'n Proto, followed by facts about the process. Many rows have these
+facts in common. In the table of results a digest replaces the facts. Used by the record, which does not decode the
+facts.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ from scaler.jobs.values import Frames
 
 DIGEST_BYTES = 8
 PLACES_MOST = 1024
-"""Limit of the places of a job. Failures in further places are stored without one."""
+"""Limit of the number of processes of a job whose facts are stored. Failures in further processes are stored without
+facts.
+"""
 
 
 class FailurePlaces:
-    """The places of one job, among its facts."""
+    """Stores the facts about processes in which rows of one job failed."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
     def cut(self, frames: Frames) -> Frames:
-        """Return the frames of a failure with a digest instead of the facts about its process, which are kept."""
+        """Store the facts about the process of a failure. Return the frames of the failure with a digest instead of the
+        facts.
+        """
         payload, end = frames[0], _end_of_message(frames[0])
         place = bytes(payload[end:])
         if len(frames) > 1 or len(place) <= DIGEST_BYTES:
@@ -37,7 +42,7 @@ class FailurePlaces:
         return (bytes(payload[:end]) + digest,)
 
     def restored(self, frames: Frames) -> Frames:
-        """Return the frames of a failure with the facts about its process, as far as they are known."""
+        """Return the frames of a failure with the facts about its process. Unknown facts are left out."""
         payload, end = frames[0], _end_of_message(frames[0])
         digest = bytes(payload[end:])
         if len(frames) > 1 or len(digest) != DIGEST_BYTES:
@@ -46,9 +51,10 @@ class FailurePlaces:
 
 
 def _end_of_message(payload: Any) -> int:
-    """Return where a message ends; the end of the payload if it holds no complete message.
+    """Return the position where a message ends. If the payload holds no complete message, return the end of the
+    payload.
 
-    It starts with the number of its segments less one and their sizes in words, padded to a whole word.
+    A message starts with the number of its segments less one and their sizes in words, padded to a whole word.
     """
     try:
         (more,) = struct.unpack_from("<I", payload)

@@ -22,11 +22,11 @@ DIGEST_BYTES = 8
 """Size of the digest of a row."""
 
 NOT_COMPARED = bytes(DIGEST_BYTES)
-"""The digest of a row whose arguments cannot be compared; equal to no digest, not even to itself."""
+"""The digest of a row whose arguments cannot be compared. This digest equals no digest, not even itself."""
 
 
 class RowsDiffer(RecordError):  # noqa: N818 - part of normal use, no error of the record
-    """Difference between submitted rows and the record. `row`: the first row that differs."""
+    """Error for submitted rows that differ from the record. `row`: the first row that differs."""
 
     def __init__(self, row: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -34,7 +34,7 @@ class RowsDiffer(RecordError):  # noqa: N818 - part of normal use, no error of t
 
 
 class SubmittedRange(NamedTuple):
-    """Submitted rows, new or known."""
+    """Consecutive rows that were submitted together, new or known."""
 
     first: int
     n_rows: int
@@ -48,21 +48,23 @@ class SubmittedRange(NamedTuple):
             raise ValueError(f"{len(self.row_digests)} bytes are not the digests of {self.n_rows} rows")
 
     def part(self, begin: int, end: int) -> SubmittedRange:
-        """Return the rows from `begin` to `end`, without a digest of the range: they are compared row by row."""
+        """Return the rows from `begin` to `end`. The part has no digest for the whole range, so its rows are compared
+        one by one.
+        """
         block = Arguments(self.block, self.n_rows).part(begin, end)
         digests = self.row_digests[DIGEST_BYTES * begin : DIGEST_BYTES * end]
         return SubmittedRange(self.first + begin, end - begin, b"", digests, block)
 
 
 class JobRanges:
-    """The ranges of one job."""
+    """Stores and compares the ranges of rows of one job, and counts ended rows."""
 
     def __init__(self, connection: sqlite3.Connection, files: ValueFiles, damage: DamagedValues) -> None:
         self._connection, self._files, self._damage = connection, files, damage
         self.read()
 
     def read(self) -> None:
-        """Read all ranges from disk, without arguments. Raises `RecordError` if a count in them is invalid."""
+        """Read all ranges from disk, without arguments. Raises `RecordError` if the counts of a range are invalid."""
         read = (
             "SELECT ranges.first, count, digest, coalesce(done, 0), coalesce(failed, 0), coalesce(duration_us, 0) "
             "FROM ranges LEFT JOIN counts ON ranges.first = counts.first ORDER BY ranges.first"
@@ -80,11 +82,11 @@ class JobRanges:
         self.failed = sum(each.failed for each in self.by_first.values())
 
     def first_of(self, row: int) -> int:
-        """Return the first row of the range of a row."""
+        """Return the first row of the range that contains a row."""
         return self._firsts[bisect_right(self._firsts, row) - 1]
 
     def bounds_of(self, row: int) -> tuple[int, int]:
-        """Return the first row of the range of a row, and the row after its end."""
+        """Return the first row of the range that contains a row, and the row after the end of the range."""
         known = self.by_first[self.first_of(row)]
         return known.first, known.first + known.n_rows
 
@@ -106,8 +108,8 @@ class JobRanges:
         """Store the arguments of the next rows. Return how many of the rows are new.
 
         Raises:
-            RowsDiffer: if known rows have different arguments, the job is sealed and has fewer rows, or the rows do
-                not follow the known ones.
+            RowsDiffer: if known rows have different arguments, if the job is sealed and has fewer rows, or if the new
+                rows do not follow the known rows.
         """
         new.check()
         if new.first > self.rows:
@@ -136,7 +138,9 @@ class JobRanges:
             self.rows += new.n_rows
 
     def _compare(self, new: SubmittedRange, n_known: int) -> None:
-        """Raise `RowsDiffer` if known rows have different arguments. Rewrite a damaged range that `new` equals."""
+        """Raise `RowsDiffer` if known rows have different arguments. If `new` equals a damaged range, rewrite that
+        range.
+        """
         end = new.first + n_known
         at = new.first
         while at < end:
@@ -159,7 +163,9 @@ class JobRanges:
                 raise RowsDiffer(row, f"row {row} has different arguments than the job has stored")
 
     def _same_bytes(self, known: RowRange, new: SubmittedRange, rows: list[int]) -> set[int]:
-        """Return the rows whose arguments have the same bytes. This recognizes resent rows that cannot be compared."""
+        """Return the rows whose arguments have the same bytes. So resent rows are recognized even if they cannot be
+        compared.
+        """
         if not rows:
             return set()
         try:
@@ -173,7 +179,7 @@ class JobRanges:
         """Replace the arguments of the rows of a range. Return the rows whose arguments changed.
 
         Args:
-            check: called with these rows before anything changes; may raise.
+            check: a function that is called with the changed rows before anything changes; it may raise.
             keep_uncompared: whether rows that cannot be compared count as unchanged.
 
         Raises:
@@ -196,14 +202,15 @@ class JobRanges:
         return changed
 
     def _release_file(self, first: int) -> None:
-        """Release the file of a range after the next commit, unless it is damaged: then it is overwritten."""
+        """Release the file of a range after the next commit. A damaged file is not released, but overwritten."""
         name = self.name_of(first)
         if name not in self._damage.names:
             found = self._connection.execute("SELECT 1 FROM ranges WHERE first = ? AND value IS NULL", (first,))
             self._files.release([name] if found.fetchone() else [])
 
     def part_until(self, n_rows: int) -> SubmittedRange | None:
-        """Return the remaining part of the range that a cut before row `n_rows` divides; None if it divides no range.
+        """Return the part before row `n_rows` of the range that contains this row. Return None if a range starts at
+        this row.
 
         Raises:
             DamagedError: if the arguments of this range are damaged.
@@ -216,7 +223,7 @@ class JobRanges:
         return whole.part(0, n_rows - first)
 
     def truncate(self, n_rows: int, part: SubmittedRange | None) -> None:
-        """Drop the rows from `n_rows` on, after their results were dropped.
+        """Drop the rows from `n_rows` on. Their results must have been dropped before.
 
         Args:
             part: the result of `part_until`.
@@ -237,11 +244,11 @@ class JobRanges:
 
     @staticmethod
     def name_of(first: int) -> str:
-        """Return the name of a range, for its file and in the list of damaged names."""
+        """Return the name of a range, as used for its file and in the list of damaged names."""
         return f"rows-{first}"
 
     def digests(self, first: int) -> bytes:
-        """Return the digests of the rows of a range; `NOT_COMPARED` for each row if they are damaged."""
+        """Return the digests of the rows of a range. Damaged digests are replaced by `NOT_COMPARED`."""
         digests = self._stored_digests(first)
         if digests is None:
             self._damage.note([self.name_of(first)])
@@ -249,7 +256,7 @@ class JobRanges:
         return digests
 
     def _stored_digests(self, first: int) -> bytes | None:
-        """Return the digests of a range on disk; None if they are damaged."""
+        """Return the digests of a range on disk, or None if the digests are damaged."""
         query = "SELECT digest, digests FROM ranges WHERE first = ?"
         digest, found = self._connection.execute(query, (first,)).fetchone()
         size = DIGEST_BYTES * self.by_first[first].n_rows
@@ -261,7 +268,7 @@ class JobRanges:
         """Return the arguments of the rows of a range.
 
         Raises:
-            DamagedError: if the arguments are damaged, which is recorded.
+            DamagedError: if the arguments are damaged. The damage is recorded.
         """
         return Arguments(self._block(first), self.by_first[first].n_rows)
 
@@ -277,7 +284,9 @@ class JobRanges:
         return block
 
     def _checked_block(self, first: int) -> tuple[bytes, str]:
-        """Return the arguments of a range, and why they are damaged; empty if they are intact."""
+        """Return the arguments of a range, and the reason why they are damaged. The reason is empty for intact
+        arguments.
+        """
         found = self._connection.execute("SELECT sizes, sum, value FROM ranges WHERE first = ?", (first,)).fetchone()
         sizes, checksum, value = found
         try:
@@ -305,13 +314,13 @@ class JobRanges:
         return found
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name of each file in use, with the sizes of its frames."""
+        """Yield the name of each file that the table uses, with the packed sizes of the frames in the file."""
         for first, sizes in self._connection.execute("SELECT first, sizes FROM ranges WHERE value IS NULL"):
             yield self.name_of(first), sizes
 
 
 def rows_that_differ(mine: bytes, theirs: bytes) -> list[int]:
-    """Return the positions at which digests differ, or one of them is `NOT_COMPARED`."""
+    """Return the positions at which two digests differ, or at least one of the two is `NOT_COMPARED`."""
     if mine == theirs and NOT_COMPARED not in mine:
         return []
     pairs = enumerate(zip(_numbers(mine), _numbers(theirs), strict=True))

@@ -1,6 +1,6 @@
 """Reopened: the rows that run again after they had ended; results of earlier runs at agents do not count for them.
 
-Used by the record. A row leaves the table when it ends.
+Used by the record. A row is removed from the table when it ends.
 """
 
 from __future__ import annotations

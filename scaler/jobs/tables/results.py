@@ -1,7 +1,7 @@
 """Results: the outcomes of rows, with checksums. A line of the table holds one row, or consecutive done rows.
 
-Used by the record. A damaged or missing result becomes the failure of its row alone; a damaged value is never
-returned. Values stay pickled.
+Used by the record. A damaged or missing result becomes the failure of its row alone. A damaged value is never returned.
+Values stay pickled.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ from scaler.jobs.values import PackedBlocks, pack
 COLUMNS = "row, count, how, sizes, sums, value"
 
 VERSION_SHIFT = 8
-"""`how` is the status plus, shifted by these bits, the version: one number, because 0 takes no byte on disk."""
+"""Number of bits by which the version is shifted in `how`. `how` is the status plus the shifted version: one number,
+because 0 takes no byte on disk.
+"""
 
 STATUS_MASK = 255
 STATUSES = 16
-"""A number above each `TaskStatus`."""
+"""A number greater than each `TaskStatus`."""
 
 STATUS = f"how & {STATUS_MASK}"
 
@@ -37,21 +39,23 @@ FAILURES_SHOWN = 5
 """Number of failed rows in a summary."""
 
 NO_SUM = bytes(SUM_BYTES)
-"""The first checksum of a value that was malformed when it was stored."""
+"""The first checksum of packed results that were malformed when they were stored."""
 
 NOT_WRITTEN = "its checksum does not match"
 
 
 class ResultLine(NamedTuple):
-    """A line of the table: the outcome of one row, or of consecutive rows."""
+    """A line of the table of results: the outcome of one row, or of consecutive rows."""
 
     row: int
     n_rows: int
     how: int
     sizes: bytes | None
-    """the sizes of the frames; None: one frame, in the database"""
+    """the packed sizes of the frames; None: the value has one frame, in the database"""
     sums: bytes
-    """a checksum for each row; for several rows, also one of the whole value. On disk, a single checksum is a number"""
+    """one checksum for each row; for several rows, followed by a checksum of the whole value. On disk, a single
+    checksum is a number
+    """
     value: bytes | None
     """the value, or the packed results of consecutive rows; None: the value is in a file"""
 
@@ -66,12 +70,13 @@ class ResultLine(NamedTuple):
 
 
 class Results:
-    """The results of one job.
+    """Stores and checks the results of one job.
 
     Args:
         ranges: the ranges, which count ended rows.
-        places: keep the facts about the processes in which rows failed.
-        is_writing: whether damaged results also become failures on disk, within a transaction.
+        places: the store of facts about the processes in which rows failed.
+        is_writing: whether the record is open for writing. Then damaged results also become failures on disk, within a
+            transaction.
     """
 
     def __init__(
@@ -85,12 +90,12 @@ class Results:
         self._connection, self._files, self._ranges, self._is_writing = connection, files, ranges, is_writing
         self._places = places
         self.became_failed: list[RowResult] = []
-        """failures of rows that were done and were found damaged or missing, until the record takes them"""
+        """failures of rows that had succeeded, and whose results were found damaged or missing; the record takes them"""
 
     # Changes
 
     def add(self, results: Sequence[RowResult], version: int) -> int:
-        """Store results; rows that have ended keep theirs. Return how many were added."""
+        """Store results. Rows that have already ended keep their results. Return how many results were added."""
         before, above = self._connection.total_changes, version << VERSION_SHIFT
         lines: list[tuple[Any, ...]] = []
         added: dict[int, list[int]] = {}
@@ -120,7 +125,9 @@ class Results:
         return n_added
 
     def _lines_of_rare(self, result: RowResult, above: int) -> list[tuple[Any, ...]]:
-        """Return the line for several rows, for several frames, or for a file; empty if the row has a line already."""
+        """Return the line for a result with several rows, with several frames, or with a file. Return no line if the
+        row already has a result.
+        """
         row, status, frames, n_rows, _ = result
         how = status | above
         if n_rows > 1:
@@ -156,10 +163,10 @@ class Results:
         return self._connection.execute(query).fetchone() is not None
 
     def reopen_failed(self, status: int | None, of: set[int] | None = None) -> list[int]:
-        """Drop the failures of rows, so that these run again. Return the rows.
+        """Drop the failures of rows, so that the rows run again. Return the rows.
 
         Args:
-            status: if given, only rows with this `TaskStatus`.
+            status: if given, only rows that failed with this `TaskStatus`.
             of: if given, only rows in this set.
         """
         which = f"{STATUS} != 0" if status is None else f"{STATUS} = {int(status)}"
@@ -214,7 +221,7 @@ class Results:
         return line if line is not None and row < line.row + line.n_rows else None
 
     def _line(self, found: tuple[Any, ...]) -> ResultLine:
-        """Parse a line, even a damaged one. It ends at the end of its range at the latest."""
+        """Parse a line, which may be damaged. The parsed line ends at the latest with the range of its first row."""
         row, count, how, sizes, sums, value = found
         known = self._ranges.by_first[self._ranges.first_of(row)]
         most = max(1, known.first + known.n_rows - row)
@@ -228,7 +235,7 @@ class Results:
         )
 
     def _divide(self, line: ResultLine, taken: set[int], failures: Mapping[int, RowResult]) -> None:
-        """Replace a line by lines of its remaining rows. Damaged ones among these fail, too."""
+        """Replace a line by lines of the rows that are not in `taken`. Rows with damaged results fail, too."""
         rows = range(line.row, line.row + line.n_rows)
         blocks = dict(zip(rows, _blocks_of(line) if len(taken) < line.n_rows else (), strict=False))
         failed = {row: failures[row] for row in taken if row in failures}
@@ -251,9 +258,9 @@ class Results:
         self.became_failed += found if is_new else ()
 
     def unreadable(self) -> list[tuple[int, int]]:
-        """Return the first row and number of rows of each unreadable line. Only outside of a transaction.
+        """Return the first row and the number of rows of each unreadable line. Only outside of a transaction.
 
-        A line whose number of rows is damaged, too, counts up to the next line.
+        If the number of rows is damaged, too, a line counts up to the next line.
 
         Raises:
             sqlite3.DatabaseError: if the lines cannot even be listed.
@@ -268,7 +275,7 @@ class Results:
         return found
 
     def salvage(self, unreadable: Sequence[tuple[int, int]]) -> None:
-        """Recreate the table without unreadable lines, whose rows fail.
+        """Create the table again without unreadable lines. The rows of unreadable lines fail.
 
         The damaged table is kept under another name: to drop it, SQLite would have to read it.
         """
@@ -290,7 +297,7 @@ class Results:
             self.recount(first)
 
     def fail_without_files(self) -> bool:
-        """Fail rows whose files are missing or have the wrong size. Return whether there are such rows.
+        """Fail rows whose files are missing or have the wrong size. Return whether such rows were found.
 
         Outside of a transaction, and in a read-only record, nothing is changed.
         """
@@ -313,7 +320,7 @@ class Results:
         return -1 if line is None else line.how >> VERSION_SHIFT
 
     def ended_rows(self, first: int) -> bytearray:
-        """Return a byte for each row of a range: 0 for an open row, `ENDED_WELL` or `FAILED`."""
+        """Return one byte for each row of a range: 0 for an open row, `ENDED_WELL` or `FAILED`."""
         states = bytearray(self._ranges.by_first[first].n_rows)
         end = first + len(states)
         query = "SELECT row, count, how FROM results WHERE row >= ? AND row < ?"
@@ -324,8 +331,8 @@ class Results:
         return states
 
     def read(self, first: int, count: int, most_bytes: int) -> list[RowResult]:
-        """Return results of the next `count` rows from `first` on, without open rows, up to about `most_bytes`, but at
-        least one.
+        """Return results of the next `count` rows from `first` on, up to about `most_bytes`, but at least one result.
+        Open rows are left out.
         """
         query = (
             f"SELECT {COLUMNS} FROM results "  # noqa: S608 - a constant
@@ -345,10 +352,11 @@ class Results:
         return failure._replace(frames=self._places.restored(failure.frames))
 
     def _read(self, found: Iterable[tuple[Any, ...]], most_bytes: int, first: int | None, end: int) -> list[RowResult]:
-        """Return the results of lines. Damaged and missing ones are failures.
+        """Return the results of lines. Damaged and missing results are returned as failures.
 
         Args:
-            first: the first requested row; None: only some rows were selected, and absent ones are not missing.
+            first: the first requested row; None: `found` has only some lines, and rows without a line do not count as
+                missing.
         """
         results: list[RowResult] = []
         damaged: dict[int, RowResult] = {}
@@ -373,13 +381,13 @@ class Results:
         return results
 
     def _lost(self, begin: int, end: int, damaged: dict[int, RowResult]) -> list[RowResult]:
-        """Return failures for ended rows without a result."""
+        """Return failures for the ended rows from `begin` to `end`, which have no line."""
         lost = [_failure(row, "it is missing") for row in self._missing(begin, end)]
         damaged.update((each.row, each) for each in lost)
         return lost
 
     def _missing(self, begin: int, end: int) -> Iterator[int]:
-        """Yield given rows without a result if all rows of their range have ended."""
+        """Yield the rows from `begin` to `end` that have no line, although all rows of their range have ended."""
         end = min(end, self._ranges.rows)
         while begin < end:
             known = self._ranges.by_first[self._ranges.first_of(begin)]
@@ -400,8 +408,8 @@ class Results:
         return begin, stop, pieces
 
     def _checked(self, line: ResultLine, begin: int, stop: int) -> tuple[list[RowResult], dict[int, RowResult]]:
-        """Return the results of the rows of a line from `begin` to `stop`. If one is damaged, return the failures of
-        all damaged rows of the line, too.
+        """Return the results of the rows of a line from `begin` to `stop`, and the failures of damaged rows of the
+        line. If any result is damaged, all rows of the line are checked.
         """
         if line.n_rows == 1:
             return self._checked_alone(line)
@@ -433,7 +441,7 @@ class Results:
         return [failure], {line.row: failure}
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name of each file in use, with the sizes of its frames."""
+        """Yield the name of each file that the table uses, with the packed sizes of the frames in the file."""
         for row, sizes in self._connection.execute("SELECT row, sizes FROM results WHERE value IS NULL"):
             yield file_of(row), sizes if type(sizes) is bytes else b"?"
 
@@ -466,13 +474,14 @@ class Results:
 
 
 _UNFIT = (TypeError, ValueError, OverflowError, IndexError, struct.error)
-"""Exceptions that a damaged line can raise: any value in it may have been replaced by any other."""
+"""Exceptions that a damaged line can raise, since any value in the line may have been replaced."""
 
 
 def _whole(found: tuple[Any, ...], first: int, end: int) -> RowResult | None:
-    """Return the result of an undamaged line without a file that lies within the rows from `first` to `end`.
+    """Return the result of an undamaged line without a file that lies within the rows from `first` to `end`. Return
+    None for all other lines.
 
-    This is the fast path for most lines; None: the line needs a closer look.
+    This is the fast path for most lines.
     """
     row, n_rows, how, sizes, sums, value = found
     if sizes is not None or type(value) is not bytes or type(how) is not int or row < first:
@@ -491,12 +500,12 @@ def _whole(found: tuple[Any, ...], first: int, end: int) -> RowResult | None:
 
 
 def file_of(row: int) -> str:
-    """Return the file name of a result."""
+    """Return the name of the file for the result of a row."""
     return f"row-{row}"
 
 
 def _n_rows_of(count: Any, most: int) -> int:
-    """Return the number of rows of a line; `count` may be damaged."""
+    """Return the number of rows of a line. `count`: the stored number, which may be damaged."""
     return min(max(1, count), most) if type(count) is int else 1
 
 
@@ -515,7 +524,9 @@ def _sums_as_bytes(sums: Any) -> bytes:
 
 
 def _ends_of(value: Any, count: int) -> list[int]:
-    """Return the position of the first packed result, then the end of each. Raises if the lengths are damaged."""
+    """Return the position of the first packed result, then the end position of each. Raises an error if the lengths are
+    damaged.
+    """
     ends = list(accumulate(struct.unpack_from(f"<{count}I", value), initial=4 * count))
     if ends[-1] != len(value):
         raise ValueError("its lengths are damaged")
@@ -523,7 +534,7 @@ def _ends_of(value: Any, count: int) -> list[int]:
 
 
 def _sums_of_packed(value: Any, count: int, row: int, how: int) -> bytes:
-    """Return the checksums of packed results; empty if their lengths are damaged."""
+    """Return the checksums of packed results; empty if the lengths of the results are damaged."""
     try:
         return sums_of(value, _ends_of(value, count), row, how)
     except _UNFIT:
@@ -531,7 +542,7 @@ def _sums_of_packed(value: Any, count: int, row: int, how: int) -> bytes:
 
 
 def _had_failed(line: ResultLine) -> bool:
-    """Return whether a row had failed before its line was damaged, even if its status is damaged, too."""
+    """Return whether a row had failed before its line was damaged. The status in the line may be damaged, too."""
     for status in range(STATUSES):
         if sum_of((line.packed,), seed_of(line.row, status)) == line.sums:
             return status != 0
@@ -539,7 +550,7 @@ def _had_failed(line: ResultLine) -> bool:
 
 
 def _blocks_of(line: ResultLine) -> list[bytes | None]:
-    """Return the results packed in a line; None for a damaged one.
+    """Return the results packed in a line, with None for each damaged result.
 
     If one length is damaged, the later results are found by their distance from the end.
     """
@@ -566,7 +577,7 @@ def _piece_of(line: ResultLine, at: int, end: int) -> RowResult:
 
 
 def _results_of(blocks: Mapping[int, bytes]) -> Iterator[RowResult]:
-    """Pack the results of consecutive rows together."""
+    """Yield results for undamaged rows. The results of consecutive rows are packed together."""
     for _, group in groupby(enumerate(sorted(blocks)), lambda each: each[1] - each[0]):
         rows = [row for _, row in group]
         frame = blocks[rows[0]] if len(rows) == 1 else pack([blocks[row] for row in rows])

@@ -18,13 +18,15 @@ from typing import Any
 from scaler.texts import NAME_CHARACTERS, printable
 
 APPLICATION_ID = 0x53434A42
-"""`SCJB` in the header of each database, which identifies it, also to `file`."""
+"""The text `SCJB` as a number, in the header of each database. It identifies the database, also for the command
+`file`.
+"""
 
 VERSION = 3
 """Version of the tables. A record of another version is refused."""
 
 CHECKPOINT_PAGES = 128
-"""Length of the write-ahead log from which a commit moves it into the database: 512 KiB."""
+"""Length of the write-ahead log, in pages, from which a commit moves the log into the database: 512 KiB."""
 
 BUSY_SECONDS = 10.0
 """How long SQLite waits for another process that reads the record."""
@@ -43,19 +45,19 @@ RESULTS = (
     "CREATE TABLE results (row INTEGER PRIMARY KEY, count INTEGER, how INTEGER, sizes BLOB, sums BLOB, value BLOB)",
     "CREATE INDEX files ON results (row) WHERE value IS NULL",
 )
-"""The statements that create the table of results, which is recreated when its pages are damaged."""
+"""The statements that create the table of results. They run again when pages of the table are damaged."""
 
 DAMAGED_TABLE = "damaged_"
-"""Prefix of the names of tables of results that were damaged and are kept."""
+"""Prefix of the names of damaged tables of results, which are kept."""
 
 STEPS, STEPS_PER_BYTE, STEPS_IN_ONE_GO = 2_000_000, 16, 100_000
-"""Limit of the steps of SQLite while a record is read: a fixed part, and a part for each byte of its files. Pages that
-refer to each other in circles would otherwise take steps without end.
+"""Limit of the steps of SQLite while a record is read: a fixed part, and a part for each byte of the database. Pages
+that refer to each other in circles would otherwise take steps without end.
 """
 
 READ_BYTES, READ_PER_BYTE, ROW_BYTES = 64 << 20, 16, 16
-"""Limit of the bytes read from a record, with a fixed and a variable part like `STEPS`. Each line of a table counts as
-`ROW_BYTES` more.
+"""Limit of the bytes read from a record: a fixed part, and a part for each byte of the database. Each line of a table
+counts `ROW_BYTES` in addition to its content.
 """
 
 TOO_MUCH = (
@@ -65,17 +67,17 @@ TOO_MUCH = (
 
 
 class RecordError(Exception):
-    """Error for an unusable record."""
+    """Error for a record that cannot be used."""
 
 
 class RecordConnection(sqlite3.Connection):
-    """A connection whose reads are limited by the size of the database, until `lift_limits`."""
+    """A database connection. The size of the database limits what the connection reads, until `lift_limits` is called."""
 
     _steps = repeat(False, 0)
     _n_bytes = 0
 
     def limit(self, n_bytes: int) -> None:
-        """Limit the work of all further statements together, for a database of this size."""
+        """Limit the total work of all further statements. `n_bytes`: the size of the database."""
         self._steps = repeat(False, (STEPS + STEPS_PER_BYTE * n_bytes) // STEPS_IN_ONE_GO)
         self._n_bytes = READ_BYTES + READ_PER_BYTE * n_bytes
         # Not a function of Python: SQLite would take a KeyboardInterrupt in it for its answer.
@@ -83,7 +85,7 @@ class RecordConnection(sqlite3.Connection):
         self.row_factory = self._count_row
 
     def lift_limits(self) -> None:
-        """Trust the database from now on."""
+        """Read without limits from now on."""
         self.set_progress_handler(None, 0)
         self.row_factory = None
 
@@ -94,7 +96,7 @@ class RecordConnection(sqlite3.Connection):
         return row
 
     def explain(self, error: sqlite3.Error) -> Exception:
-        """Return an error; if it is an interruption by the limit of steps, return the `RecordError` that says so."""
+        """Return `error`, or, if the limit of steps has caused it, a `RecordError` that explains the limit."""
         return error if length_hint(self._steps) else RecordError(TOO_MUCH)
 
 
@@ -124,7 +126,7 @@ def open_writing(file: Path) -> RecordConnection:
 
 
 def open_reading(file: Path) -> RecordConnection:
-    """Open a database read-only, also while a scheduler writes it, or on a read-only disk.
+    """Open a database read-only. The disk may be read-only, and a scheduler may write the database meanwhile.
 
     Raises: as `open_writing`.
     """
@@ -152,7 +154,7 @@ def _be_durable(connection: sqlite3.Connection) -> None:
 
 
 def files_of(file: Path) -> list[Path]:
-    """Return the files of a database: itself, its write-ahead log, and the index of that."""
+    """Return the files of a database: the database, its write-ahead log, and the index of the log."""
     return [file.with_name(f"{file.name}{ending}") for ending in ("", "-wal", "-shm")]
 
 

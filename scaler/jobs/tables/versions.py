@@ -22,7 +22,7 @@ COLUMNS = "number, terms, prefix, function_id, options, sum"
 
 
 class JobVersions:
-    """The versions of one job.
+    """Reads and writes the terms of all versions of one job.
 
     Raises:
         RecordError: if the terms of a version are missing or damaged.
@@ -62,7 +62,7 @@ class JobVersions:
         return self.all[-1]
 
     def add(self, terms: JobTerms) -> None:
-        """Append the terms of a new version, and number it."""
+        """Append the terms of a new version, with the next number."""
         terms = replace(terms, version=len(self.all))
         write(self._connection, terms)
         self.all.append(terms)
@@ -72,7 +72,7 @@ class JobVersions:
         self._change(replace(self.latest, function_id=function_id))
 
     def set_keep_seconds(self, seconds: float) -> None:
-        """Replace the time for which the job is kept."""
+        """Replace the time for which the job is kept after its last change."""
         self._change(replace(self.latest, keep_seconds=seconds))
 
     def _change(self, terms: JobTerms) -> None:
@@ -80,7 +80,7 @@ class JobVersions:
         self.all[-1] = terms
 
     def belong_to(self, owner: str) -> None:
-        """Replace the owner in all terms, in memory only."""
+        """Replace the owner in the terms of all versions, in memory only."""
         self._owner = owner
         self.all = [replace(each, owner=owner) for each in self.all]
 
@@ -92,7 +92,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 
 def _check_types(terms: JobTerms) -> None:
-    """Raise `TypeError` or `ValueError` if a value of terms has another type, or is not a finite number."""
+    """Raise `TypeError` or `ValueError` if a value in the terms has a wrong type, or is not a finite number."""
     for each in fields(terms):
         value = getattr(terms, each.name)
         if type(value) not in _KINDS[str(each.type)]:

@@ -1,6 +1,6 @@
 """Terms: the immutable values that describe a job, its rows and its state.
 
-Used by the record, by the scheduler, which sends them to clients and monitors, and by `scaler_jobs`.
+Used by the record, by the scheduler, which sends these values to clients and monitors, and by `scaler_jobs`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,26 @@ from typing import Any, NamedTuple
 from scaler.jobs.values import Frames
 
 OPEN, DONE, CANCELED, STOPPED = STATES = ("open", "done", "canceled", "stopped")
-"""The states of a job. `STOPPED`: too many rows have failed."""
+"""The states of a job. `STOPPED`: too many rows have failed, or the job cannot continue for another reason."""
 
 PAUSED = "paused"
-"""The displayed state of an open job whose owner is locked out. Not stored in records."""
+"""The displayed state of an open job whose owner is locked out. Records do not store this state."""
 
 BY_KEY, BY_FILE = "key", "ipc"
-"""The ways for an owner to connect to a scheduler: with a key on its list, or by the permissions of a folder."""
+"""The ways for an owner to connect to a scheduler: with a key on the scheduler's list, or by the permissions of a
+folder.
+"""
 
 ENDED_WELL, FAILED = 1, 2
-"""Values of `ended_rows` for a row; 0: the row has not ended."""
+"""Values of `ended_rows` for a row that has ended. A row that has not ended has 0."""
 
 KEEP_SECONDS = 30 * 86400.0
-"""How long a job is kept after its last change if its program does not specify it."""
+"""How long a job is kept after its last change, unless its program sets another time."""
 
 RAISED, NO_WORKER, DAMAGED = 1, 5, 7
-"""Values of `TaskStatus`: the function raised an exception; the row never reached a worker; its result is lost."""
+"""Values of `TaskStatus`. `RAISED`: the function raised an exception. `NO_WORKER`: the row never reached a worker.
+`DAMAGED`: the result of the row is lost.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,15 +42,15 @@ class JobTerms:
     owner: str
     """the owner; only the owner and admins can find the job"""
     prefix: bytes
-    """the first bytes of the ids of its tasks"""
+    """the first bytes of the ids of the job's tasks"""
     function_id: bytes
-    """the function object; until the first one is stored, the id that the submitting program named"""
+    """the id of the function; until a function is stored, the id that the submitting program named"""
     function: str
     """the name of the function, for display"""
     program: str = ""
     """the program that started the job, for display"""
     python: str = ""
-    """the minor version of Python that wrote its values"""
+    """the minor version of Python that wrote the values of the job"""
     fingerprint: dict[str, str] = field(default_factory=dict)
     """a hash of each part of the function; equal hashes mean the same function"""
     options: bytes = b""
@@ -55,17 +59,17 @@ class JobTerms:
     is_attended: bool = False
     """whether the job runs only while a client is attached"""
     max_failures: float | None = None
-    """how many rows may fail: a number, or, below 1, a fraction of the ended ones; None: no limit"""
+    """how many rows may fail: a number, or, below 1, a fraction of the ended rows; None: no limit"""
     keep_seconds: float = 0.0
     """how long the job is kept after its last change"""
     created: float = 0.0
-    """seconds since 1970"""
+    """when the job was created, in seconds since 1970"""
     version: int = 0
     """the number of the version"""
     token: str = ""
     """a random id of the call that started the version"""
     door: str = ""
-    """how its owner connected: `BY_KEY`, `BY_FILE`, or empty without keys. Only `BY_KEY` owners are locked out"""
+    """how the owner connected: `BY_KEY`, `BY_FILE`, or empty without keys. Only `BY_KEY` owners can be locked out"""
     work: int = 0
     """the number of the latest version that changed the function or the rows"""
 
@@ -85,11 +89,11 @@ class RowRange(NamedTuple):
     first: int
     n_rows: int
     digest: bytes
-    """a hash of the arguments of all rows; empty if some cannot be compared"""
+    """a hash of the arguments of all rows; empty if the arguments of a row cannot be compared"""
     done: int = 0
     failed: int = 0
     duration_us: int = 0
-    """total duration of the runs that ended its rows"""
+    """total duration of the runs that ended rows of the range, in microseconds"""
 
     @property
     def n_open(self) -> int:
@@ -100,26 +104,26 @@ class RowResult(NamedTuple):
     """The outcome of one row, or of consecutive rows that all succeeded."""
 
     row: int
-    """the first row"""
+    """the number of the first row"""
     status: int
     """a `TaskStatus`; 0: success"""
     frames: Frames
-    """the value; for several rows, one frame with their packed values"""
+    """the frames of the value; for several rows, one frame with their packed values"""
     n_rows: int = 1
     duration_us: int = 0
-    """the duration of the run"""
+    """the duration of the run, in microseconds"""
 
 
 @dataclass(frozen=True)
 class JobSummary:
-    """A summary of a job."""
+    """The state of a job, its counts of rows, and its first failures."""
 
     terms: JobTerms
     state: str
     reason: str
     """why the job stopped or is paused, for display"""
     is_sealed: bool
-    """whether all rows were submitted"""
+    """whether all rows were submitted, so that the job accepts no further rows"""
     rows: int
     done: int
     failed: int
@@ -127,7 +131,7 @@ class JobSummary:
     changed: float
     """the time of the last change, in seconds since 1970"""
     failures: Sequence[RowResult] = ()
-    """the first failed rows"""
+    """the failures of the first failed rows"""
     said: int = 0
     """the number of submitted rows that have not ended"""
     record_id: bytes = b""

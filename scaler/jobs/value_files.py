@@ -1,6 +1,6 @@
 """Value files: the values of a job that are too large for its database, one file each.
 
-Used by the record. A file and its directory entry are on disk before the transaction that names it commits, and the
+Used by the record. A file and its directory entry are on disk before the transaction that names the file commits. The
 file is removed after the transaction that drops its name. Damaged files are kept.
 """
 
@@ -18,20 +18,20 @@ from scaler.jobs.tables.checksums import DamagedError
 from scaler.jobs.values import Frames, pack_sizes, take, unpack_sizes
 
 _GONE = frozenset({errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EIO, errno.ENXIO})
-"""Errors of lost or unreadable files, as opposed to temporary ones such as too many open files."""
+"""Errors of lost or unreadable files. Temporary errors, such as too many open files, are not among these."""
 
 ASIDE = "aside-"
-"""Prefix of directories and links that had the name of a value."""
+"""Prefix of the new names of directories and links that had the name of a value file."""
 
 IN_DATABASE_BYTES = 64 * 1024
-"""Size up to which values are stored in the database."""
+"""Size of the largest values that are stored in the database."""
 
 
 class ValueFiles:
-    """The large values of one job.
+    """Writes, reads and removes the files of large values of one job.
 
     Args:
-        folder: an existing folder that holds only these files.
+        folder: an existing folder that holds only value files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,16 +40,19 @@ class ValueFiles:
         with os.scandir(folder) as entries:
             found = {entry.name: entry.stat() for entry in entries if entry.is_file(follow_symlinks=False)}
         self.sizes = {name: each.st_size for name, each in found.items() if each.st_uid in (os.geteuid(), 0)}
-        """sizes of all regular files of this user or root, by name; other entries count as damage"""
+        """sizes of regular files by name. Only files of this user or root are listed; all other entries count as
+        damage
+        """
         self.total_bytes = sum(self.sizes.values())
         self._must_sync = False
         self._released: set[str] = set()
-        """files that the next commit releases; until then rows on disk still name them"""
+        """files that the next commit releases; until then, table lines on disk still name these files"""
 
     def place(self, name: str, frames: Frames) -> tuple[bytes, bytes | None]:
-        """Return sizes and value for the database; a value that is too large for it is written to a file.
+        """Return the sizes and the value for the database. A value that is too large for the database is written to a
+        file.
 
-        While a row on disk still names the file, the new value goes to the database, whatever its size.
+        While a table line on disk still names the file, the new value goes to the database, whatever its size.
         """
         sizes = pack_sizes(frames)
         size = sum(unpack_sizes(sizes))
@@ -62,7 +65,7 @@ class ValueFiles:
         return sizes, None
 
     def _write(self, name: str, frames: Iterable[Any]) -> None:
-        """Write a value and sync the file; `sync` makes its directory entry durable."""
+        """Write a value to a file and sync the file. A later call of `sync` makes the directory entry durable."""
         descriptor = self._opened(name)
         try:
             os.fchmod(descriptor, 0o600)
@@ -75,7 +78,7 @@ class ValueFiles:
             os.close(descriptor)
 
     def _opened(self, name: str) -> int:
-        """Open a file for writing. A directory or link of that name is moved aside."""
+        """Open a file for writing. A directory or link with the same name is renamed."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             return os.open(name, flags, 0o600, dir_fd=self._descriptor)
@@ -116,7 +119,9 @@ class ValueFiles:
         raise DamagedError(why)
 
     def _read(self, name: str, size: int) -> bytes:
-        """Return the content of a file of this size. Raises `DamagedError` if it has another one, or is no file."""
+        """Return the content of a file. Raises `DamagedError` if the size of the file is not `size`, or if it is no
+        regular file.
+        """
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             found = os.fstat(descriptor)
@@ -127,7 +132,9 @@ class ValueFiles:
             return file.readall()
 
     def why_damaged(self, name: str, sizes: bytes) -> str:
-        """Return why a file has the wrong size or is missing; empty if its size is right."""
+        """Return why a file is damaged: it has the wrong size, or is missing. Return an empty text if its size is
+        right.
+        """
         expected = sum(unpack_sizes(sizes)) if len(sizes) % 8 == 0 else -1
         if self.sizes.get(name) == expected:
             return ""
@@ -135,11 +142,13 @@ class ValueFiles:
         return f"it should have {expected} bytes, and has {has}"
 
     def release(self, names: Iterable[str]) -> None:
-        """Remove files after the next commit, which drops their names from the database."""
+        """Remove files after the next commit, which drops the names of these files from the database."""
         self._released.update(name for name in names if name in self.sizes)
 
     def settle(self, *, is_kept: bool) -> None:
-        """Remove released files if the changes are on disk; otherwise keep them."""
+        """Remove released files, or keep them. `is_kept`: whether the changes are on disk, so that the files can be
+        removed.
+        """
         for name in self._released if is_kept else ():
             try:
                 os.unlink(name, dir_fd=self._descriptor)

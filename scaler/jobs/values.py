@@ -27,12 +27,12 @@ class RowArguments(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the row consists of its payload only."""
+        """Whether the arguments consist of a payload only, without objects and frames."""
         return not (self.object_ids or self.frames)
 
 
 def pack(blocks: Sequence[bytes]) -> bytes:
-    """Pack blocks: the length of each, followed by all bytes."""
+    """Pack blocks: the length of each block, followed by the bytes of all blocks."""
     return struct.pack(f"<{len(blocks)}I", *map(len, blocks)) + b"".join(blocks)
 
 
@@ -40,7 +40,7 @@ class PackedBlocks:
     """A view of packed blocks.
 
     Args:
-        lengths: the lengths of the blocks, if `packed` does not begin with them.
+        lengths: the lengths of the blocks; None: `packed` begins with the lengths.
 
     Raises:
         ValueError: if `packed` does not hold `count` blocks.
@@ -66,7 +66,9 @@ class PackedBlocks:
         return b"".join((self._lengths[4 * at : 4 * end], self._blocks[self._ends[at] : self._ends[end]]))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
-        """Return how many blocks from `at` on fit into `most_bytes`: at least one, unless `at` is the end."""
+        """Return how many blocks from `at` on fit into `most_bytes`. At least one block is counted, unless `at` is the
+        end.
+        """
         n_fitting = bisect_right(self._ends, self._ends[at] + most_bytes) - 1 - at
         return min(most, max(1, n_fitting), len(self._ends) - 1 - at)
 
@@ -75,7 +77,7 @@ _PLAIN, _SPECIAL = b"\0", b"\1"
 
 
 def pack_rows(rows: Sequence[bytes | RowArguments]) -> bytes:
-    """Pack the arguments of rows into one block. `bytes`: a row that consists of its payload only."""
+    """Pack the arguments of rows into one block. A row of type `bytes` consists of its payload only."""
     plain = [
         each if isinstance(each, bytes) else each.payload for each in rows if isinstance(each, bytes) or each.is_plain
     ]
@@ -126,16 +128,18 @@ class Arguments:
         return self._rows[at] if self._packed is None else RowArguments(self._packed.one(at))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
-        """Return how many rows from `at` on fit into one task; 1 if rows have objects or frames."""
+        """Return how many rows from `at` on fit into one task. If any row of the block has objects or frames, return
+        1.
+        """
         return 1 if self._packed is None else self._packed.fitting(at, most, most_bytes)
 
     def cut(self, at: int, end: int) -> bytes:
-        """Return the packed arguments of rows that `fitting` allows in one task."""
+        """Return the packed arguments of the rows from `at` to `end`, as many as `fitting` allows in one task."""
         assert self._packed is not None
         return self._packed.cut(at, end)
 
     def part(self, at: int, end: int) -> bytes:
-        """Return the arguments of rows as a new block."""
+        """Return the arguments of the rows from `at` to `end` as a new block."""
         if self._packed is None:
             return pack_rows(self._rows[at:end])
         cut = self._packed.cut(at, end)
@@ -175,7 +179,7 @@ def unpack_sizes(sizes: bytes) -> tuple[int, ...]:
 
 
 def take(view: memoryview, at: int, sizes: Iterable[int]) -> Iterable[bytes]:
-    """Cut consecutive frames of given sizes out of a view, from a position on."""
+    """Yield consecutive frames of the given sizes from a view. `at`: the position of the first frame."""
     for size in sizes:
         yield bytes(view[at : at + size])
         at += size

@@ -1,7 +1,7 @@
 """Witness: a file beside the database of a job with the number of its commits, to detect lost commits.
 
 Used by the record. A database that has lost its write-ahead log looks intact, but older. The witness is written after
-each commit and not synced: after a power cut it may be older than the database, or garbage, and is then ignored. A
+each commit and not synced. After a power cut it may be older than the database, or unreadable, and is then ignored. A
 witness newer than the database proves that acknowledged changes are missing. A failed write is ignored.
 """
 
@@ -16,11 +16,11 @@ from pathlib import Path
 FILE = "witness"
 
 _LAYOUT = struct.Struct("<8sQI")
-"""The id of the record, the number of commits, and a checksum of both."""
+"""The content of a witness: the id of the record, the number of commits, and a checksum of both."""
 
 
 class Witness:
-    """The witness of one record.
+    """Reads and writes the witness of one record.
 
     Args:
         folder: the folder of the job.
@@ -39,14 +39,16 @@ class Witness:
             self._found = b""
 
     def commits(self, record_id: bytes) -> int:
-        """Return the number of commits of this record that the witness had at its opening; 0 if unknown."""
+        """Return the number of commits in the witness when it was opened; 0 if the witness is missing, damaged, or of
+        another record.
+        """
         if len(self._found) != _LAYOUT.size:
             return 0
         n_commits = int(_LAYOUT.unpack(self._found)[1])
         return n_commits if self._found == _packed(record_id, n_commits) else 0
 
     def write(self, record_id: bytes, n_commits: int) -> None:
-        """Write the number of commits. Errors are ignored: the witness stays older."""
+        """Write the number of commits. Errors are ignored; the witness then keeps the earlier number."""
         with contextlib.suppress(OSError):
             if self._descriptor is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

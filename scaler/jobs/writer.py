@@ -3,9 +3,11 @@
     actors --orders--> thread of the job writer: begin, all queued orders, commit --answers--> actors
 
 Created by the scheduler, called by its actors. Orders queued while the thread is busy form one group: one transaction
-per job and one wait for the disk. An order is answered only after its group is on disk. If the disk is full or pages
-are damaged, the job writer truncates the log of the job or salvages its results, and runs the orders for this job
-again. After each group, and while no order waits, it does a piece of deferred work: it deletes files of removed jobs.
+per job and one wait for the disk. An order is answered only after its group is on disk.
+
+If the disk is full, the job writer truncates the log of the job. If pages are damaged, it salvages the results of the
+job. Then it runs the orders for this job again. After each group, and while no order waits, it does a piece of deferred
+work: it deletes files of removed jobs.
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ Waiting: TypeAlias = tuple[JobRecord | None, Order, Answer]
 Obeyed: TypeAlias = tuple[JobRecord | None, Answer, Any, BaseException | None]
 
 GROUP_MOST = 512
-"""Limit of orders per commit."""
+"""Limit of the number of orders in one commit."""
 
 
 class JobWriter:
-    """A queue of orders, and the thread that runs them in sequence.
+    """A queue of orders, and the thread that runs these orders in sequence.
 
     Args:
-        has_thread: whether to start a thread; without one, orders run when `work` is called.
-        tidy: does a piece of deferred work, and returns whether there is more.
+        has_thread: whether to start a thread; without a thread, orders run when `work` is called.
+        tidy: a function that does a piece of deferred work, and returns whether more deferred work is left.
     """
 
     def __init__(self, has_thread: bool = True, tidy: Callable[[], bool] = bool) -> None:
@@ -50,7 +52,7 @@ class JobWriter:
             self._thread.start()
 
     def order(self, record: JobRecord | None, order: Order, answer: Answer) -> None:
-        """Queue an order. `record`: the record it changes; None: it runs outside of any group."""
+        """Queue an order. `record`: the record that the order changes; None: the order runs outside of any group."""
         self._orders.append((record, order, answer))
         self._wake.set()
 
@@ -142,7 +144,7 @@ def _is_full(error: BaseException) -> bool:
 
 
 def _mend(record: JobRecord, error: BaseException) -> bool:
-    """Try to recover a record from a disk error. Return whether that succeeded."""
+    """Try to recover a record from a disk error. Return whether the recovery succeeded."""
     try:
         if _is_full(error):
             record.checkpoint()

@@ -1,8 +1,8 @@
 """HostShare: adds up what the stores of one user hold on one host, so that all of them keep to one budget.
 
-Each store writes what it holds to a file of its own, in a folder that only its user can enter, and locks the file. The
-system releases the lock when the process ends, however it ends. Its bytes then no longer count, and the next store
-that reads the folder removes its file.
+Each store writes the number of its bytes to a file of its own, in a folder that only its user can enter, and locks the
+file. The system releases the lock when the process ends, for whatever reason. The bytes of the store then no longer
+count, and the next store that reads the folder removes the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scaler.keys.private_files import new_private_folder
 logger = logging.getLogger(__name__)
 
 _GRAIN = 4 << 20
-"""A store reports what it holds in multiples of this number of bytes."""
+"""A store reports its bytes rounded up to a multiple of this number."""
 _SUFFIX = ".held"
 _NUMBERS = struct.Struct("<QQ")
 
@@ -55,7 +55,7 @@ def _make_private(folder: Path) -> None:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Return whether another process has locked a file; if not, lock it for this process."""
+    """Return whether another process has locked a file. If no other process has, lock the file for this process."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -64,7 +64,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def new_locked(file: Path) -> int:
-    """Create a file that is locked by this process as soon as other processes can see it. Return its descriptor.
+    """Create a file that this process locks before other processes can see it. Return the descriptor of the file.
 
     Raises:
         OSError: if the file cannot be created.
@@ -81,14 +81,15 @@ def new_locked(file: Path) -> int:
 
 
 class HostShare:
-    """One store's part of what is held on its host.
+    """Reports the bytes of one store, and reads the reports of the user's other stores on this host.
 
     Args:
-        folder: where the stores of this user report what they hold; None: this store keeps to its budget alone.
-        refresh_bytes: read the reports of other stores when the bytes of this one have changed by at least this number.
+        folder: where the stores of this user report their bytes; None: this store keeps to its budget alone.
+        refresh_bytes: read the reports of other stores when the bytes of this store have changed by at least this
+            number.
 
     Attributes:
-        others: what all other stores held when their reports were last read.
+        others: the bytes of all other stores when their reports were last read.
     """
 
     def __init__(self, folder: Path | None, refresh_bytes: int = 0) -> None:
@@ -103,7 +104,7 @@ class HostShare:
             self._write()
 
     def report(self, hot: int, cold: int) -> None:
-        """Report what this store holds now."""
+        """Report the bytes that this store holds now. After large changes, also read the reports of other stores."""
         own = StoredBytes(-(-hot // _GRAIN) * _GRAIN, -(-cold // _GRAIN) * _GRAIN)
         if own != self._own and self._file is not None:
             self._own = own
@@ -112,7 +113,7 @@ class HostShare:
                 self.refresh()  # after its own report: of two stores that grow at once, at least one sees both
 
     def refresh(self) -> None:
-        """Read what the other stores hold."""
+        """Read the reports of all other stores."""
         self._own_at_refresh = self._own
         if self._file is not None:
             held = [_held(file) for file in self._file.parent.glob(f"*{_SUFFIX}") if file != self._file]
@@ -134,7 +135,7 @@ class HostShare:
         os.pwrite(self._descriptor, _NUMBERS.pack(*self._own), 0)
 
     def _make_again(self, file: Path) -> None:
-        """Create the file again after another program has removed it, perhaps with its folder."""
+        """Create the file of the report again after another program has removed it, perhaps with its folder."""
         try:
             _make_private(file.parent)
             descriptor = new_locked(file)
@@ -149,7 +150,7 @@ class HostShare:
 
 
 def _held(file: Path) -> StoredBytes:
-    """Return what another store holds. If its process has ended, return zero bytes and remove its file."""
+    """Return the bytes that another store holds. If its process has ended, return zero bytes and remove its file."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

@@ -21,7 +21,9 @@ logger = logging.getLogger(__name__)
 USUAL_FOLDER = "/var/tmp"  # noqa: S108 - a folder of mode 0700 is made in it; unlike /tmp it is on a disk
 
 REFRESHES = 256
-"""How often a store reads the reports of other stores while it fills its memory. One report takes about 20 us."""
+"""How many times a store reads the reports of other stores while it fills its memory. Reading one report takes about 20
+us.
+"""
 
 
 def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: int | None) -> ValueStore:
@@ -54,17 +56,17 @@ def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: 
 
 
 def check_spill_folder(folder: str, spill_bytes: int | None) -> None:
-    """Check that the folder of a setting can be used here.
+    """Check that the folder of a setting can be used on this host.
 
     Raises:
-        ConfigError: if values would be spilled, and cannot be written there.
+        ConfigError: if values would be spilled to the folder, and it cannot be written to.
     """
     if folder and spill_bytes != 0 and (why_not := _why_not(Path(folder))):
         raise ConfigError(f"spill_folder: {why_not}")
 
 
 def _why_not(base: Path) -> str:
-    """Return why values cannot be written to a folder; empty if they can."""
+    """Return why values cannot be written to a folder; empty if values can be written."""
     if not base.is_dir():
         return f"{base} is not a folder" if base.exists() else f"the folder {base.absolute()} does not exist"
     if is_in_memory(base):

@@ -1,7 +1,7 @@
 """SpillFolder: the values of one store that are on disk, each in a file of its own, in a folder of mode 0700.
 
-The folder is created with the first value, and removed with its store. A file in it is locked by the process of the
-store. A later start removes folders without that lock, if they contain only files that a store has created.
+The folder is created with the first value, and removed with its store. The process of the store locks a file in the
+folder. A later start removes folders without that lock, if these contain only files that a store has created.
 
 Files are written and read, never mapped: a disk error under a mapping would kill the process that reads.
 """
@@ -30,11 +30,11 @@ from scaler.wire.session.too_large import NO_LIMIT
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 4 << 20
-"""The number of bytes written at a time, so that an agent is not busy for long."""
+"""The number of bytes written or read in one go, so that an agent is not busy for long."""
 FREE_PART = 10
-"""A tenth of the disk stays free, unless a setting limits the bytes of values."""
+"""The part of the disk that stays free is 1 / `FREE_PART`, unless a setting limits the bytes of values."""
 RETRY_SECONDS = 5.0
-"""The time before a file that could not be removed is tried again."""
+"""The time until the removal of a file that could not be removed is retried."""
 
 _LOCK = "lock"
 _MADE_HERE = re.compile(r"[0-9a-f]{32}|lock|\.lock\.new")
@@ -60,12 +60,14 @@ def free_for_values(base: Path) -> int:
 
 
 def _prefix() -> str:
-    """Return the prefix of the folders of this user's stores on this host. Hosts may share a disk."""
+    """Return the prefix of the names of folders of this user's stores on this host. It names the host, since hosts may
+    share a disk.
+    """
     return f"scaler-values-{os.getuid()}-{socket.gethostname().replace('/', '-')}-"
 
 
 def remove_abandoned(base: Path) -> None:
-    """Remove the folders of stores of this user on this host whose processes have ended."""
+    """Remove the folders of ended stores. Only stores of this user on this host count."""
     for folder in base.glob(f"{_prefix()}*"):
         with contextlib.suppress(OSError):
             if _is_abandoned(folder):
@@ -74,7 +76,7 @@ def remove_abandoned(base: Path) -> None:
 
 
 def _is_abandoned(folder: Path) -> bool:
-    """Return whether a folder belongs to a store whose process has ended, and contains nothing else."""
+    """Return whether a folder belongs to a store whose process has ended, and contains only files of that store."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         return False
@@ -88,15 +90,15 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 class SpillFolder:
-    """The files of one store. They are accessed by the descriptor of their folder, because another user could take its
-    name after the folder was removed.
+    """Writes, reads and removes the files of one store. They are accessed by the descriptor of their folder. By its
+    name, they could end up with another user who has taken the name of a removed folder.
 
     Args:
-        base: where the folder is created.
+        base: the folder in which the folder of the store is created.
         keeps_free: whether a tenth of the disk stays free.
 
     Attributes:
-        n_bytes: the bytes of its files, including removed values that are not unlinked yet.
+        n_bytes: the bytes of all files, including files of removed values that are not unlinked yet.
     """
 
     def __init__(self, base: Path, keeps_free: bool) -> None:
@@ -107,7 +109,7 @@ class SpillFolder:
         self._sizes: dict[ObjectId, int] = {}
         self.n_bytes = 0
         self._removed: dict[ObjectId, None] = {}
-        """removed values whose files are to be unlinked, in this order"""
+        """removed values whose files are to be unlinked, the first removed first"""
         self._stuck: dict[ObjectId, None] = {}
         """removed values whose files could not be unlinked"""
         self._retry_at = float("-inf")
@@ -155,7 +157,7 @@ class SpillFolder:
         self._folder, self._descriptor = folder, descriptor
 
     def _leave_removed_folder(self) -> None:
-        """Forget a folder that was removed, and create its parent folder if that was removed, too."""
+        """Forget a folder that was removed. If the parent folder was removed, too, create the parent folder."""
         if self._folder is not None:
             logger.warning(
                 "%s was removed by another program, with the values in it: a new folder is created", self._folder
@@ -174,7 +176,7 @@ class SpillFolder:
         self.n_bytes += n_bytes
 
     def read(self, object_id: ObjectId, block: SharedBlock, checksum: int) -> None:
-        """Copy a value from its file to `block`, which has its size.
+        """Copy a value from its file to `block`, which has the size of the value.
 
         Raises:
             OSError: if the file cannot be read, or differs from what was written.
@@ -194,7 +196,9 @@ class SpillFolder:
             raise OSError(errno.EIO, f"the file of the value {object_id.hex()} differs from what was written")
 
     def remove(self, object_id: ObjectId) -> None:
-        """Remove a value; `unlink_some` unlinks its file. Ignored for values that were lost with a removed folder."""
+        """Remove a value. Its file is unlinked later, by `unlink_some`. Values that were lost with a removed folder are
+        ignored.
+        """
         if object_id in self._sizes:
             self._removed[object_id] = None
 
@@ -204,9 +208,10 @@ class SpillFolder:
         return bool(self._removed)
 
     def unlink_some(self, now: Callable[[], float], ends_at: float) -> bool:
-        """Unlink files of removed values until `ends_at`, at least one. Return whether more can be unlinked now.
+        """Unlink files of removed values until `ends_at`, at least one file. Return whether more files can be unlinked
+        now.
 
-        A file that cannot be unlinked is tried again in calls after `RETRY_SECONDS`, and when the folder is closed.
+        A file that cannot be unlinked is retried in calls after `RETRY_SECONDS`, and when the folder is closed.
         """
         if self._stuck and now() >= self._retry_at:
             self._removed.update(self._stuck)
@@ -237,7 +242,7 @@ class SpillFolder:
         self._retry_at = now + RETRY_SECONDS
 
     def close(self) -> None:
-        """Remove all files."""
+        """Remove the folder with all files."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             if self._folder.exists():
@@ -262,7 +267,7 @@ class ValueWrite:
     """
 
     def __init__(self, folder: int, object_id: ObjectId, block: SharedBlock) -> None:
-        """Create the file in the folder with this descriptor."""
+        """Create the file. `folder`: the descriptor of the folder for the file."""
         self.checksum = 0
         self._folder, self._name = folder, object_id.hex()
         self.block = block
@@ -271,10 +276,10 @@ class ValueWrite:
         self._descriptor = os.open(self._name, flags, 0o600, dir_fd=folder)
 
     def write_piece(self) -> bool:
-        """Write a piece. Return whether the whole value is written; the file is then closed.
+        """Write a piece of the value. Return whether the whole value is written; the file is then closed.
 
         Raises:
-            OSError: if the disk is full, or fails, or the file was removed meanwhile.
+            OSError: if the disk is full or fails, or if another program has removed the file.
         """
         piece = self.block.memory.view()[self._at : min(self._at + PIECE_BYTES, self.block.end)]
         n_bytes = os.write(self._descriptor, piece)
@@ -290,7 +295,7 @@ class ValueWrite:
         return True
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Stop writing the value, and remove the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -4,13 +4,14 @@
                ^                                        |
                +----------------needed------------------+
 
-Small values are bytes of the process and always hot. Others are blocks of shared memory (hot) or files (cold). The
-budget counts memory, not values: a slab counts until its last value and its last reader are gone. Values are spilled
-piece by piece, the least recently used first. Dropped values are forgotten at once; their memory and files are freed
-piece by piece, and count until then. Reads succeed even when the store is full: the budget is then exceeded until
-readers are done.
+Small values are bytes of the process and always hot. Other values are blocks of shared memory (hot) or files (cold).
+The budget counts memory, not values: a slab counts until its last value and its last reader are gone. Values are
+spilled piece by piece, the least recently used first.
 
-Called in one thread, by the actor that owns it. It blocks only for the disk.
+Dropped values are forgotten at once. Their memory and files are freed piece by piece, and count until then. Reads
+succeed even when the store is full: the budget is then exceeded until readers are done.
+
+Called in one thread, by the actor that owns the store. Only the disk can block a call.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from scaler.store.spill_folder import SpillFolder, ValueWrite
 logger = logging.getLogger(__name__)
 
 DISK_PAUSE_SECONDS = 5.0
-"""How long nothing is written after a disk error."""
+"""How long the store writes nothing to the disk after a disk error."""
 FREE_SECONDS = 0.005
-"""The most time for which memory and files of dropped values are freed in one go."""
+"""How long memory and files of dropped values are freed in one go."""
 RAISE_LIMIT = "use less at a time, or raise the setting object_memory_bytes of the cluster"
 
 
@@ -47,7 +48,7 @@ class StoreGauges(NamedTuple):
         hot: bytes of shared memory that count for the store.
         hot_most: the most bytes of shared memory for all stores of this user on this host.
         cold: bytes that the store has on disk.
-        cold_most: the most bytes on disk for all stores of this user on this host; 0: there is no disk.
+        cold_most: the most bytes on disk for all stores of this user on this host; 0: the stores have no disk.
         spilled: bytes written to disk since the start of the store.
         read: bytes read back from disk since the start of the store.
     """
@@ -76,13 +77,13 @@ class _Contents:
 
 
 class ValueStore:
-    """The values of one agent.
+    """Stores the values of one agent, and spills values to disk when memory runs short.
 
     Args:
         share: adds up what all stores of this user hold on this host.
-        hot_most: the most bytes of these stores in shared memory, together.
-        folder: the folder for cold values; None: there is no disk.
-        cold_most: the most bytes of these stores on disk, together.
+        hot_most: the most bytes in shared memory for all stores of this user on this host.
+        folder: the folder for cold values; None: no value is spilled.
+        cold_most: the most bytes on disk for all stores of this user on this host.
         now: returns the time in seconds.
     """
 
@@ -107,7 +108,7 @@ class ValueStore:
         """bytes in each memory that this store or a reader uses"""
         self._held_bytes = 0
         self._given_back: deque[weakref.ref[Memory]] = deque()
-        """freed memory that is still counted; the thread in which its last reader ended adds it"""
+        """freed memory that is still counted; each memory is added by the thread in which its last reader ended"""
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
         self._writing: tuple[ObjectId, ValueWrite] | None = None
         self._dropped: deque[Memory] = deque()
@@ -152,8 +153,8 @@ class ValueStore:
         """Store a copy of the frames of a value.
 
         Raises:
-            ObjectTooLargeError: if it can never fit into shared memory here.
-            MemoryError: if this host has no memory for it.
+            ObjectTooLargeError: if the value can never fit into shared memory of this host.
+            MemoryError: if this host has no memory for the value.
         """
         if size_of(frames) > INLINE_FRAMES_BYTES:
             self._check(object_id, size_of(frames))
@@ -168,17 +169,17 @@ class ValueStore:
         """Store a value that is in the memory of a process of this agent.
 
         Raises:
-            ObjectTooLargeError: if it can never fit into shared memory here.
+            ObjectTooLargeError: if the value can never fit into shared memory of this host.
         """
         self._check(object_id, block.n_bytes)
         self._add(object_id, block)
 
     def take_foreign(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Add a value whose memory belongs to another owner, and does not count here."""
+        """Add a value whose memory belongs to another process. The memory does not count for this store."""
         self._hot[object_id] = block
 
     def frames(self, object_id: ObjectId) -> Frames:
-        """Return the frames of a value, read-only. Small ones are copied, because a mapping takes a descriptor.
+        """Return the frames of a value, read-only. Small values are copied, because a mapping takes a descriptor.
 
         Raises the errors of `find`.
         """
@@ -190,7 +191,8 @@ class ValueStore:
         return block.map(remember=True)
 
     def location(self, object_id: ObjectId) -> bytes:
-        """Return where other processes of this host find a value while it is hot; empty if it is not in shared memory.
+        """Return where other processes of this host find a value while it is hot; empty if the value is not in shared
+        memory.
 
         Raises the errors of `find`.
         """
@@ -198,12 +200,13 @@ class ValueStore:
         return b"" if block is None else block.location()
 
     def find(self, object_id: ObjectId) -> tuple[Sequence[bytes], SharedBlock | None]:
-        """Return the frames of a small value, or the block of another one. The value stays hot while the returned block
-        exists.
+        """Return the frames of a small value, or the block of a larger value. The value stays hot while the returned
+        block exists.
 
         Raises:
             KeyError: if the value is not in this store.
-            OSError: if its file cannot be read, or there is no memory for it; the value is then lost.
+            OSError: if the file of the value cannot be read, or no memory is left for the value. The value is then
+                lost.
         """
         if object_id in self._small:
             return self._small[object_id], None
@@ -219,7 +222,9 @@ class ValueStore:
         return (), reader
 
     def drop(self, object_id: ObjectId) -> bool:
-        """Forget a value. Return whether it was in this store. `make_room` frees its memory or file."""
+        """Forget a value. Return whether the value was in this store. A later call of `make_room` frees its memory or
+        file.
+        """
         if object_id in self._cold:
             self._forget_file(object_id)
         elif object_id in self._hot:
@@ -257,7 +262,7 @@ class ValueStore:
         self._report_bytes()
 
     def _remove(self, object_id: ObjectId) -> None:
-        """Remove a hot value. Its memory is freed with the last of its values and readers."""
+        """Remove a hot value. Its memory is freed when no value and no reader uses that memory."""
         block = self._hot.pop(object_id)
         contents = self._memories.get(block.memory)
         if contents is not None and object_id in contents.object_ids:
@@ -286,14 +291,16 @@ class ValueStore:
         return self._can_write() and any(each.n_bytes <= self._free_on_disk() for each in self._readers.values())
 
     def make_room(self) -> bool:
-        """Free some dropped values, and spill a piece if the store exceeds its budget. Return whether there is more to
-        do.
+        """Free some dropped values, and spill a piece of a value if the store exceeds its budget. Return whether more
+        work is left.
         """
         may_free_more = self._free_some()
         return bool(self._dropped) or self._spill_some() or may_free_more
 
     def _free_some(self) -> bool:
-        """Free memory and files of dropped values for about `FREE_SECONDS`. Return whether there are more."""
+        """Free memory and files of dropped values for about `FREE_SECONDS`. Return whether more dropped values are
+        left.
+        """
         ends_at = self._now() + FREE_SECONDS
         while self._dropped:
             self._dropped.popleft()
@@ -335,8 +342,8 @@ class ValueStore:
         return True
 
     def _compact_slab(self) -> bool:
-        """Move the values of a slab less than half full to the slab being filled; skip slabs with readers, and the next
-        to spill.
+        """Move the values of a slab that is less than half full to the slab that is being filled. Slabs with readers,
+        and the slab with the next value to spill, are skipped. Return whether values were moved.
         """
         next_cold = self._next_cold()
         stays = {self._slabs.being_filled(), None if next_cold is None else self._hot[next_cold].memory}
@@ -362,7 +369,7 @@ class ValueStore:
         self._report_bytes()
 
     def _start_spill(self) -> bool:
-        """Start spilling the next value. Return whether there is one."""
+        """Start spilling the next value. Return whether spilling has started."""
         if not self._can_write():
             return False
         object_id = self._next_cold()
@@ -383,7 +390,9 @@ class ValueStore:
         return self.cold_most - self.cold_bytes - self._share.others.cold
 
     def _next_cold(self) -> ObjectId | None:
-        """Return a value without readers, of the memory that was used least recently, if it fits on the disk."""
+        """Return the next value to spill: a value in the least recently used memory without readers that fits on the
+        disk.
+        """
         room = self._free_on_disk()
         is_read = {reader.memory for reader in self._readers.values()}
         for memory, contents in self._memories.items():

@@ -209,8 +209,8 @@ class JobRanges:
             self._files.release([name] if found.fetchone() else [])
 
     def part_until(self, n_rows: int) -> SubmittedRange | None:
-        """Return the part before row `n_rows` of the range that contains this row. Return None if a range starts at
-        this row.
+        """Return the part before row `n_rows` of the range that a cut at this row divides. Return None if the cut
+        divides no range.
 
         Raises:
             DamagedError: if the arguments of this range are damaged.

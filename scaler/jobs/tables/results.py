@@ -90,7 +90,9 @@ class Results:
         self._connection, self._files, self._ranges, self._is_writing = connection, files, ranges, is_writing
         self._places = places
         self.became_failed: list[RowResult] = []
-        """failures of rows that had succeeded, and whose results were found damaged or missing; the record takes them"""
+        """failures of rows that had succeeded, and whose results were found damaged or missing, until the record takes
+        these
+        """
 
     # Changes
 

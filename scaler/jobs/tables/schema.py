@@ -71,7 +71,7 @@ class RecordError(Exception):
 
 
 class RecordConnection(sqlite3.Connection):
-    """A database connection. The size of the database limits what the connection reads, until `lift_limits` is called."""
+    """A database connection. The size of the database limits how much it reads, until `lift_limits` is called."""
 
     _steps = repeat(False, 0)
     _n_bytes = 0

@@ -32,10 +32,10 @@ from scaler.keys.private_files import check_own, check_private_folder, make_priv
 logger = logging.getLogger(__name__)
 
 LOCK = "lock"
-"""The lock file in the folder of a job."""
+"""Name of the lock file in the folder of a job."""
 
 LOCK_OF_ALL = ".lock"
-"""The lock file in the folder of all jobs. Names of owners have no leading dot."""
+"""Name of the lock file in the folder of all jobs. Names of owners have no leading dot."""
 
 REMOVAL_SECONDS = 0.02
 """How long files are deleted, or records examined, in one go. Changes of other jobs wait during this time."""
@@ -165,7 +165,8 @@ class JobFolder:
         return self.path / check_job_name(owner) / check_job_name(name)
 
     def create(self, terms: JobTerms, program: str = "") -> JobRecord:
-        """Create a job. If another program has just created the same job, open that job, which keeps its own terms.
+        """Create a job. If another program has just created a job of this name, open that job, which keeps its own
+        terms.
 
         Args:
             program: the program for which the job is created, shown to other programs that find the job locked.

@@ -84,7 +84,7 @@ DATABASE, VALUES = "job.sqlite", "values"
 """Names of the database and of the folder of value files, in the folder of a job."""
 
 PART = ".part-"
-"""Prefix of folders that are being created or removed."""
+"""Prefix of the names of folders that are being created or removed."""
 
 ONCE = ", and has the option at_most_once"
 
@@ -93,7 +93,7 @@ REQUESTS = 16
 
 
 class JobRecord:
-    """The record of one job. Made by `create` and `open`."""
+    """Reads and changes the record of one job. Made by `create` and `open`."""
 
     def __init__(self, folder: Path, connection: schema.RecordConnection, writing: bool) -> None:
         self.folder = folder
@@ -427,7 +427,7 @@ class JobRecord:
         """Drop the rows from `n_rows` on, with their results.
 
         Raises:
-            RowsDiffer: with `at_most_once`, if a dropped row may have started. If it were added again later, it would
+            RowsDiffer: with `at_most_once`, if a dropped row may have started. A row that is added again later would
                 run again.
             DamagedError: if the range that must be divided is damaged.
         """

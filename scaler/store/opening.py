@@ -21,9 +21,7 @@ logger = logging.getLogger(__name__)
 USUAL_FOLDER = "/var/tmp"  # noqa: S108 - a folder of mode 0700 is made in it; unlike /tmp it is on a disk
 
 REFRESHES = 256
-"""How many times a store reads the reports of other stores while it fills its memory. Reading one report takes about 20
-us.
-"""
+"""How many times a store reads the reports of other stores while it fills its memory. One report takes about 20 us."""
 
 
 def open_store(object_memory_bytes: int | None, spill_folder: str, spill_bytes: int | None) -> ValueStore:

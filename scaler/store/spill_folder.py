@@ -90,8 +90,8 @@ def _is_abandoned(folder: Path) -> bool:
 
 
 class SpillFolder:
-    """Writes, reads and removes the files of one store. They are accessed by the descriptor of their folder. By its
-    name, they could end up with another user who has taken the name of a removed folder.
+    """Writes, reads and removes the files of one store. Files are accessed by the descriptor of their folder: after the
+    folder was removed, another user could take its name.
 
     Args:
         base: the folder in which the folder of the store is created.

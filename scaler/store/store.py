@@ -63,7 +63,7 @@ class StoreGauges(NamedTuple):
 
 @dataclass(slots=True)
 class _Cold:
-    """A value on disk."""
+    """The sizes and the checksum of a value on disk."""
 
     sizes: list[int]
     n_bytes: int
@@ -103,12 +103,12 @@ class ValueStore:
         self._hot: dict[ObjectId, SharedBlock] = {}
         self._cold: dict[ObjectId, _Cold] = {}
         self._memories: dict[Memory, _Contents] = {}
-        """the values in each memory of this host's budget, the least recently used first"""
+        """the values in each shared memory of the store's budget; the least recently used memory is first"""
         self._held: dict[weakref.ref[Memory], int] = {}
         """bytes in each memory that this store or a reader uses"""
         self._held_bytes = 0
         self._given_back: deque[weakref.ref[Memory]] = deque()
-        """freed memory that is still counted; each memory is added by the thread in which its last reader ended"""
+        """memory that was freed and is still counted; the thread that ends the last reader of a memory adds it"""
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
         self._writing: tuple[ObjectId, ValueWrite] | None = None
         self._dropped: deque[Memory] = deque()
@@ -175,7 +175,7 @@ class ValueStore:
         self._add(object_id, block)
 
     def take_foreign(self, object_id: ObjectId, block: SharedBlock) -> None:
-        """Add a value whose memory belongs to another process. The memory does not count for this store."""
+        """Add a value whose memory belongs to a client on this host. The memory does not count for this store."""
         self._hot[object_id] = block
 
     def frames(self, object_id: ObjectId) -> Frames:

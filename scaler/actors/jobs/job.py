@@ -111,15 +111,15 @@ class JobActor(Actor):
         self._held: dict[int, StartRequested] = {}
         """for `at_most_once`: starts of rows that are held until the starts are recorded on disk"""
         self._results: list[RowResult] = []
-        """results of ended rows that the job writer has not received"""
+        """results of ended rows that have not been sent to the job writer"""
         self._is_writing = self._is_loading = self._will_continue = self._has_turn = self._is_moving = False
         self._is_reading_objects = False
         self._awaits_agents = False
-        """whether agents that may hold rows have yet to return, and the quota of the owner is limited"""
+        """whether the job waits for agents that may hold rows, before the quota of the owner applies"""
         self._n_at_agents = 0
         """the number of rows held by agents; these rows have started, so they are submitted even above the quota"""
         self._logged_trouble = ""
-        """the logged reason why nothing can be written"""
+        """the last logged reason for a pause; empty after results have been written again"""
         self._orders = self._asked_until_now = 0
         """the number of unanswered orders at the job writer, and of requests since the last call of `_rest`"""
 

@@ -191,9 +191,7 @@ class JobKeeper(Actor):
             )
 
     def _handle(self, asked: RequestJob, *, is_read: bool = True) -> None:
-        """Answer or forward a request. `is_read`: False if a request handled together with this one does more than
-        read.
-        """
+        """Answer or forward a request. `is_read`: whether all requests that wait for the same job only read it."""
         request = asked.request
         if request.verb == JobVerb.LIST:
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)
@@ -260,7 +258,7 @@ class JobKeeper(Actor):
         self._opening[place].append(asked)
 
     def _list_jobs(self, asked: RequestJob, owner: str | None) -> None:
-        """List the jobs of an owner now, or after the list that is being made."""
+        """List the jobs of an owner now, or after the present listing for this owner has ended."""
         if owner not in self._lists:
             self._lists[owner] = []
             self._order_list(owner, [asked])

@@ -1,18 +1,18 @@
 """ObjectStore: values that are too large for a message or used more than once: functions, large arguments and results.
 
-Written to by client sessions (store, delete, fetch, the client left), graphs (store, use, release), tasks (use,
-release) and agent sessions (fetch, copies of their agent, the agent left). It sends requested objects to the outbox,
-and asks agent sessions to delete copies.
+Receives messages from client sessions (store, delete, fetch, the client left), graphs (store, use, release), tasks
+(use, release) and agent sessions (fetch, copies of their agent, the agent left). Sends requested objects to the outbox,
+and requests to delete copies to agent sessions.
 
-An object is kept while a client holds it or a task uses it. Then its bytes are dropped here at once and deleted on the
-hosts with a copy. Copies of functions stay there for the retention time, because a function that is sent again has the
-same id. (docs/howto/objects.md is the user's view.)
+An object is kept while a client holds it or a task uses it. Then the store drops the bytes at once and has them deleted
+on the hosts with a copy. Hosts keep copies of functions for the retention time, because a function that is sent again
+has the same id. (docs/howto/objects.md is the user's view.)
 
-Of a large result, or a large object of a client on this host, the store has only the location and the keeper: the
-session of the client or agent with the bytes. Readers that can open the location receive the location. For other
-readers the store requests the bytes from the keeper and forwards them: from an agent in parts, as fast as they are
-read. If the agent is lost, a host with a copy becomes the keeper. Without a copy the object is lost. Its owner, the
-graphs that need it, and later readers are notified.
+For a large result, or a large object of a client on this host, the store has only the location and the keeper. The
+keeper is the session of the client or agent with the bytes. Readers that can open the location receive the location.
+For all other readers the store requests the bytes from the keeper and forwards them: from an agent in parts, as fast as
+readers read. If the agent is lost, a host with a copy becomes the keeper. Without a copy the object is lost. Then the
+owner of the object, the graphs that need it, and later readers are notified.
 
 Clients may read the objects whose ids they know. Only the client that stored an object, or submitted the task whose
 result it is, may change it. A value of another client with the same id is kept separately, for that client alone.
@@ -179,7 +179,7 @@ class ObjectStore(Actor):
         return not is_shared and store.supplier != stored.supplier and store.owner not in stored.owners
 
     def _refill(self, stored: StoredObject, store: StoreObject) -> None:
-        """Store bytes that were requested, or that a client has resent after it lost its connection."""
+        """Store bytes that were requested, or that a client has resent after a lost connection."""
         self._table.put(store.object_id, stored, store.frames, store.location, store.source)
         if store.location:
             if stored.waiting:
@@ -267,7 +267,9 @@ class ObjectStore(Actor):
             self._lose(object_id, stored, left.host, left.reason)
 
     def _lose(self, object_id: ObjectId, stored: StoredObject, host: ActorRef, reason: str) -> None:
-        """Handle the loss of an object by its keeper: choose another host with a copy, or report the loss."""
+        """Choose another host with a copy, because the keeper of an object has lost it. Without a copy, report the
+        loss.
+        """
         other = self._copies.remove(object_id, host)
         self._table.put(object_id, stored, (), source=other)
         if other is not None:
@@ -457,7 +459,7 @@ class ObjectStore(Actor):
 
     @handles(OwnerResubmits)
     def _owner_says_again(self, news: OwnerResubmits) -> None:
-        """Wait for the objects of a returned client, because tasks of other clients that need them may arrive first."""
+        """Wait for the objects that a returned client resubmits. Tasks that need these objects may arrive first."""
         self._table.pending.owners.add(news.owner)
 
     @handles(OwnerResubmitted)
@@ -568,7 +570,7 @@ def _takes_the_place(store: StoreObject, stored: StoredObject) -> bool:
 
 
 def _within_quota(store: StoreObject) -> StoreObject:
-    """Return the message, without its bytes if they exceed the quota of the owner."""
+    """Return the message. If the bytes of the object exceed the quota of the owner, return the message without them."""
     payer = store.payer
     if payer is None or store.function_id is not None or not payer.has_quota or type(store.frames) is LostFrames:
         return store

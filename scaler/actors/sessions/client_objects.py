@@ -49,7 +49,7 @@ class ClientObjects:
         return None if self._reads_all or self._peer.is_admin else self.payer
 
     def is_foreign(self, object_ids: bytes) -> bool:
-        """Return whether any of these objects belongs to another owner, and the client may not read it."""
+        """Return whether any object in `object_ids` belongs to another owner, so that the client may not read it."""
         payer_of, reader = self._services.payer_of, self._reader
         return reader is not None and any(
             payer_of(ObjectId(packed)) not in (None, reader) for packed in split_ids(object_ids)
@@ -94,7 +94,7 @@ class ClientObjects:
         )
 
     def keep_result(self, done: TaskDone | GraphNodeDone) -> None:
-        """Keep a large result until the client drops it. The bytes stay in the scheduler or at their agent."""
+        """Keep a large result until the client drops it. The bytes stay in the scheduler or at the agent."""
         self._services.object_store.send(
             StoreObject(
                 ObjectId(done.result.task_id),

@@ -257,7 +257,7 @@ class ClientSession(Session):
 
     @handles(CancelForAdmin)
     def _cancel_as_admin(self, request: CancelForAdmin) -> None:
-        """Cancel the open tasks among the named ones, on behalf of an admin."""
+        """Cancel the open tasks that an admin's request names."""
         found: dict[TaskId, TaskCancel] = {}
         task_ids, ranges = [*self._tasks, *self._held], dict(self._tasks.ranges)
 
@@ -317,8 +317,8 @@ class ClientSession(Session):
         return self.spawn(GraphActor(spec, self._context_of(account_in(spec))))
 
     def _context_of(self, _account: int) -> ClientContext:
-        """Return the context of tasks with an account. A root client always has its own account, whatever its tasks
-        name.
+        """Return the context of tasks with an account. A root client always has its own account, even if a task names
+        another.
         """
         return self._context
 
@@ -488,7 +488,7 @@ class ClientSession(Session):
 
     @handles(DismissClient)
     def _dismiss(self, away: DismissClient) -> None:
-        """Disconnect the client; its next hello will be refused for the same reason."""
+        """Disconnect the client. The next hello of the client will be refused for the same reason."""
         self._outbox.put_unnumbered(self._peer, HelloRequest(away.reason))
         self._depart(SENT_AWAY, away.reason)
 

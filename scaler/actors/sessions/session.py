@@ -41,7 +41,7 @@ peer may take its whole time-out to reconnect.
 """
 
 REFUSED_MOST = 10
-"""A session ends when this number of its messages could not be handled by shared actors."""
+"""A session ends when shared actors could not handle this number of messages of its peer."""
 
 LATE_SECONDS, LATE_MAIL_SECONDS = 0.01, 0.1
 """A timer that fires more than `LATE_SECONDS` late shows that the process may have been stopped. Messages that arrived

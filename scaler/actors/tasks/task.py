@@ -242,7 +242,9 @@ class TaskActor(Actor):
 
     @handles(RangeTooLong)
     def _too_long(self, news: RangeTooLong) -> None:
-        """Split the range. The task ends after it has handled the messages that were sent before the split."""
+        """Split the range of this task. The task ends after it has handled the messages that were sent before the
+        split.
+        """
         if news.attempt == self._attempt and self._state is states.READY:
             rows = self._context.split(self._spec)
             if rows:  # else its client has left, and cancels it
@@ -424,8 +426,8 @@ class TaskActor(Actor):
 
     @handles(ExplainTask)
     def _explain(self, question: ExplainTask) -> None:
-        """Forward a question about a waiting or assigned task to the balancer or the worker proxy. Answer it here in
-        other states.
+        """Forward a question about a waiting or assigned task to the balancer or the worker proxy. In other states,
+        answer it here.
         """
         if question.is_wanted:
             self._wanted = question

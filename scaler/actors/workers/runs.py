@@ -198,7 +198,7 @@ class Orphans:
         return sum(places for places, _ in loads), sum(expected_us for _, expected_us in loads)
 
     def find(self, task_id: TaskId, attempt: int) -> Orphan | None:
-        """Return a run that has no result yet, or None if there is no such run."""
+        """Return a run that has no result yet; None if the run is unknown or has a result."""
         orphan = self._runs.get(task_id)
         return orphan if orphan is not None and orphan.attempt == attempt and orphan.result is None else None
 

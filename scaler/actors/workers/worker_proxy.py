@@ -511,9 +511,9 @@ class WorkerProxy(Actor):
     def _resumed(self, resumed: Resumed) -> None:
         """Take tasks again, since the agent has reconnected.
 
-        If its session was reset, resend the orders that are missing in `held`, and cancel unknown runs that are in it.
-        `held` has the runs of this worker, and runs whose results the agent resends. The agent reports blocked runs
-        again.
+        If the agent's session was reset, resend the orders that are missing in `held`, and cancel the unknown runs in
+        `held`. `held` has the runs of this worker, and runs whose results the agent resends. The agent reports blocked
+        runs again.
         """
         if resumed.connection_number != self._peer.connection_number:
             return  # it has reconnected once more

@@ -10,14 +10,14 @@ from collections.abc import Collection
 
 
 class Reopened:
-    """The reopened rows of one job."""
+    """The rows of one job that run again, in memory and on disk."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.read()
 
     def read(self) -> None:
-        """Read the table."""
+        """Read the rows from disk."""
         self.rows: set[int] = {row for (row,) in self._connection.execute("SELECT row FROM reopened")}
 
     def add(self, rows: Collection[int]) -> None:
@@ -33,5 +33,5 @@ class Reopened:
             self._connection.executemany("DELETE FROM reopened WHERE row = ?", ((each,) for each in ended))
 
     def truncate(self, n_rows: int) -> None:
-        """Drop the rows from `n_rows` on."""
+        """Remove the rows from `n_rows` on."""
         self.end(n_rows, max(self.rows, default=0) + 1 - n_rows)

@@ -126,7 +126,7 @@ def open_writing(file: Path) -> RecordConnection:
 
 
 def open_reading(file: Path) -> RecordConnection:
-    """Open a database read-only. The disk may be read-only, and a scheduler may write the database meanwhile.
+    """Open a database read-only. This also works on a read-only disk, and while a scheduler writes the database.
 
     Raises: as `open_writing`.
     """

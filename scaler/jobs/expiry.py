@@ -38,8 +38,6 @@ class Expiry:
         self._stamps = stamps
 
     def due(self) -> dict[Path, float]:
-        """Return the jobs to check, each with its time: jobs that have expired, and with time 0 jobs whose time is
-        unknown.
-        """
+        """Return the expired jobs with their times, and the jobs whose time is unknown with time 0."""
         now = time.time()
         return {place: due for place, due in self._due.items() if due <= now}

@@ -150,9 +150,7 @@ class JobFolder:
         return descriptor
 
     def close(self) -> None:
-        """Release all locks. Remaining files of removed jobs are deleted at the next start, or, in a shared folder,
-        now.
-        """
+        """Release all locks. Files of removed jobs are deleted at the next start, in a shared folder now."""
         while self._is_shared and self.delete_some():
             pass
         for descriptor in (*self._locks.values(), self._lock):
@@ -199,9 +197,7 @@ class JobFolder:
         return Holder(self._holder.pid, program or self._holder.name)
 
     def other_owner(self, owner: str, name: str) -> str | None:
-        """Return another owner who has a job of this name, or None. Only a shared folder is searched, and only if
-        `owner` has no such job.
-        """
+        """Return another owner of a job of this name in a shared folder; None if `owner` has such a job."""
         place = self.place_of(owner, name)
         if not self._is_shared or place.is_dir():
             return None
@@ -301,9 +297,7 @@ class JobFolder:
         self._deletions.append(_deletion(part))
 
     def delete_some(self) -> bool:
-        """Delete files of removed jobs for about `REMOVAL_SECONDS`, at least one file. Return whether more files are
-        left.
-        """
+        """Delete files of removed jobs for about `REMOVAL_SECONDS`, at least one. Return whether files are left."""
         ends_at = time.monotonic() + REMOVAL_SECONDS
         while self._deletions:
             if next(self._deletions[0], _OVER) is _OVER:
@@ -455,9 +449,7 @@ def read_jobs(folder: Path) -> Iterator[tuple[Path, JobSummary | Exception]]:
 
 
 def _opened(place: Path, *, writing: bool = True) -> JobRecord:
-    """Open a record. The owner of the folder replaces the owner in the record, since the job may have been
-    transferred.
-    """
+    """Open a record, with the owner of its folder as owner, since the job may have been transferred."""
     owner = unquote(place.parent.name)
     check_job_name(owner)
     record = JobRecord.open(place, writing=writing)
@@ -490,9 +482,7 @@ def is_expired(summary: JobSummary) -> bool:
 
 
 def _due(summary: JobSummary) -> float:
-    """Return when a job that is not open must be examined: when it expires, or after `RUN_AGAIN_SECONDS` if it should
-    run.
-    """
+    """Return when a job that is not open must be examined: when it expires, or to check that it runs."""
     return time.time() + RUN_AGAIN_SECONDS if summary.runs_alone else expires_at(summary)
 
 

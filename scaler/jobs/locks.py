@@ -26,9 +26,7 @@ class Holder(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process of the program has ended, or is unknown. A child process may hold the lock a moment
-        longer.
-        """
+        """Whether the process of the program has ended, or is unknown. A child process may still hold the lock."""
         if not self.pid:
             return True
         try:

@@ -191,9 +191,7 @@ class JobRecord:
         self._connection.lift_limits()
 
     def rest(self) -> None:
-        """Release the write-ahead log, so that a writing program can reuse the log. Call `renew` before the next
-        reading.
-        """
+        """Release the write-ahead log for a writing program. Call `renew` before the next reading."""
         if self._connection.in_transaction:
             self._connection.execute("COMMIT")
 
@@ -231,9 +229,7 @@ class JobRecord:
         self.marked: set[int] = set(struct.unpack(f"<{len(marked) // 8}Q", marked))
 
     def _check_rows(self) -> None:
-        """Raise `RecordError` if the record names more rows than its database can hold. Each row takes at least one
-        digest.
-        """
+        """Raise `RecordError` if the record names more rows than its database has room for."""
         most = schema.size_of(self.folder / DATABASE)
         if DIGEST_BYTES * self.rows > most:
             raise RecordError(f"it names {self.rows:,} rows, and its database has room for {most // DIGEST_BYTES:,}")
@@ -515,9 +511,7 @@ class JobRecord:
 
     @property
     def revision(self) -> int:
-        """The number of changes of the terms or of known rows. A client sends the revision to which its comparison
-        refers.
-        """
+        """The number of changes of the terms or of known rows. Clients send the revision that they have compared."""
         return int(self._facts.get("revision", 0))
 
     @property
@@ -549,9 +543,7 @@ class JobRecord:
         self._facts.set("lost", "")
 
     def take_damaged(self) -> list[RowResult]:
-        """Return and clear the failures of rows that had succeeded, and whose results were found damaged since the last
-        call.
-        """
+        """Return and clear the failures of done rows whose results were found damaged since the last call."""
         taken, self._results.became_failed = self._results.became_failed, []
         return taken
 

@@ -18,9 +18,7 @@ PAUSED = "paused"
 """The displayed state of an open job whose owner is locked out. Records do not store this state."""
 
 BY_KEY, BY_FILE = "key", "ipc"
-"""The ways for an owner to connect to a scheduler: with a key on the scheduler's list, or by the permissions of a
-folder.
-"""
+"""The ways for an owner to connect: with a key on the scheduler's list, or by the permissions of a folder."""
 
 ENDED_WELL, FAILED = 1, 2
 """Values of `ended_rows` for a row that has ended. A row that has not ended has 0."""
@@ -29,9 +27,7 @@ KEEP_SECONDS = 30 * 86400.0
 """How long a job is kept after its last change, unless its program sets another time."""
 
 RAISED, NO_WORKER, DAMAGED = 1, 5, 7
-"""Values of `TaskStatus`. `RAISED`: the function raised an exception. `NO_WORKER`: the row never reached a worker.
-`DAMAGED`: the result of the row is lost.
-"""
+"""Values of `TaskStatus`: the function raised an exception; the row never reached a worker; its result is lost."""
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,7 @@ class ValueFiles:
         with os.scandir(folder) as entries:
             found = {entry.name: entry.stat() for entry in entries if entry.is_file(follow_symlinks=False)}
         self.sizes = {name: each.st_size for name, each in found.items() if each.st_uid in (os.geteuid(), 0)}
-        """sizes of regular files by name. Only files of this user or root are listed; all other entries count as
-        damage
-        """
+        """sizes of regular files of this user or root, by name; all other entries count as damage"""
         self.total_bytes = sum(self.sizes.values())
         self._must_sync = False
         self._released: set[str] = set()
@@ -119,9 +117,7 @@ class ValueFiles:
         raise DamagedError(why)
 
     def _read(self, name: str, size: int) -> bytes:
-        """Return the content of a file. Raises `DamagedError` if the size of the file is not `size`, or if it is no
-        regular file.
-        """
+        """Return the content of a file of `size` bytes. Raises `DamagedError` for another size or no regular file."""
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             found = os.fstat(descriptor)
@@ -132,9 +128,7 @@ class ValueFiles:
             return file.readall()
 
     def why_damaged(self, name: str, sizes: bytes) -> str:
-        """Return why a file is damaged: it has the wrong size, or is missing. Return an empty text if its size is
-        right.
-        """
+        """Return why a file is damaged: its size is wrong, or it is missing. Return an empty text if it is intact."""
         expected = sum(unpack_sizes(sizes)) if len(sizes) % 8 == 0 else -1
         if self.sizes.get(name) == expected:
             return ""
@@ -146,9 +140,7 @@ class ValueFiles:
         self._released.update(name for name in names if name in self.sizes)
 
     def settle(self, *, is_kept: bool) -> None:
-        """Remove released files, or keep them. `is_kept`: whether the changes are on disk, so that the files can be
-        removed.
-        """
+        """Remove released files, or keep them. `is_kept`: whether the changes are on disk, so files are removed."""
         for name in self._released if is_kept else ():
             try:
                 os.unlink(name, dir_fd=self._descriptor)

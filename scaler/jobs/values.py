@@ -66,9 +66,7 @@ class PackedBlocks:
         return b"".join((self._lengths[4 * at : 4 * end], self._blocks[self._ends[at] : self._ends[end]]))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
-        """Return how many blocks from `at` on fit into `most_bytes`. At least one block is counted, unless `at` is the
-        end.
-        """
+        """Return how many blocks from `at` on fit into `most_bytes`; at least one block, unless `at` is the end."""
         n_fitting = bisect_right(self._ends, self._ends[at] + most_bytes) - 1 - at
         return min(most, max(1, n_fitting), len(self._ends) - 1 - at)
 
@@ -128,9 +126,7 @@ class Arguments:
         return self._rows[at] if self._packed is None else RowArguments(self._packed.one(at))
 
     def fitting(self, at: int, most: int, most_bytes: int) -> int:
-        """Return how many rows from `at` on fit into one task. If any row of the block has objects or frames, return
-        1.
-        """
+        """Return how many rows from `at` on fit into one task; 1 if any row of the block has objects or frames."""
         return 1 if self._packed is None else self._packed.fitting(at, most, most_bytes)
 
     def cut(self, at: int, end: int) -> bytes:

@@ -39,9 +39,7 @@ class Witness:
             self._found = b""
 
     def commits(self, record_id: bytes) -> int:
-        """Return the number of commits in the witness when it was opened; 0 if the witness is missing, damaged, or of
-        another record.
-        """
+        """Return the number of commits of this record when the witness was opened; 0 if unknown."""
         if len(self._found) != _LAYOUT.size:
             return 0
         n_commits = int(_LAYOUT.unpack(self._found)[1])

@@ -60,9 +60,7 @@ def free_for_values(base: Path) -> int:
 
 
 def _prefix() -> str:
-    """Return the prefix of the names of folders of this user's stores on this host. It names the host, since hosts may
-    share a disk.
-    """
+    """Return the prefix of the folder names of this user's stores on this host. Hosts may share a disk."""
     return f"scaler-values-{os.getuid()}-{socket.gethostname().replace('/', '-')}-"
 
 
@@ -196,9 +194,7 @@ class SpillFolder:
             raise OSError(errno.EIO, f"the file of the value {object_id.hex()} differs from what was written")
 
     def remove(self, object_id: ObjectId) -> None:
-        """Remove a value. Its file is unlinked later, by `unlink_some`. Values that were lost with a removed folder are
-        ignored.
-        """
+        """Remove a value; `unlink_some` unlinks the file later. Values lost with a removed folder are ignored."""
         if object_id in self._sizes:
             self._removed[object_id] = None
 

@@ -222,9 +222,7 @@ class ValueStore:
         return (), reader
 
     def drop(self, object_id: ObjectId) -> bool:
-        """Forget a value. Return whether the value was in this store. A later call of `make_room` frees its memory or
-        file.
-        """
+        """Forget a value. Return whether the value was in this store. `make_room` frees its memory or file."""
         if object_id in self._cold:
             self._forget_file(object_id)
         elif object_id in self._hot:
@@ -298,9 +296,7 @@ class ValueStore:
         return bool(self._dropped) or self._spill_some() or may_free_more
 
     def _free_some(self) -> bool:
-        """Free memory and files of dropped values for about `FREE_SECONDS`. Return whether more dropped values are
-        left.
-        """
+        """Free memory and files of dropped values for about `FREE_SECONDS`. Return whether more can be freed."""
         ends_at = self._now() + FREE_SECONDS
         while self._dropped:
             self._dropped.popleft()
@@ -390,9 +386,7 @@ class ValueStore:
         return self.cold_most - self.cold_bytes - self._share.others.cold
 
     def _next_cold(self) -> ObjectId | None:
-        """Return the next value to spill: a value in the least recently used memory without readers that fits on the
-        disk.
-        """
+        """Return a value to spill that fits on the disk: from the least recently used memory without readers."""
         room = self._free_on_disk()
         is_read = {reader.memory for reader in self._readers.values()}
         for memory, contents in self._memories.items():

@@ -19,9 +19,7 @@ from scaler.texts import read_json
 from scaler.wire.messages.client import JobAnswerKind, JobRequest, JobResponse, JobVerb
 
 RESULT_HEAD = struct.Struct("<QIBI")
-"""First row, number of rows, status, and number of frames. The sizes of the frames follow. Several rows share one
-frame.
-"""
+"""First row, number of rows, status, number of frames; then the frame sizes. Several rows share one frame."""
 
 
 def info_of(request: JobRequest, info: dict[str, Any]) -> JobResponse:
@@ -79,9 +77,7 @@ def _rows(request: JobRequest, first: int, results: Iterable[RowResult]) -> JobR
 
 
 def other_job(request: JobRequest, record_id: bytes, terms: JobTerms) -> JobResponse | None:
-    """Return the answer to a request about an earlier job of this name, or about other work; None for all other
-    requests.
-    """
+    """Return the answer to a request about an earlier job of this name, or about other work; else None."""
     asked_id, work = request.record[:PREFIX_BYTES], request.record[PREFIX_BYTES:]
     if asked_id and asked_id != record_id:
         reason = f"that job {request.name!r} was forgotten, and another one has its name now"
@@ -107,9 +103,7 @@ _BOUNDS: dict[str, tuple[int, int]] = {
 
 
 def term_of(request: JobRequest, name: str, known: float | None) -> float | None:
-    """Return a number from the terms in the body of a request; None if the body has null for it. `known`: the result if
-    the number is missing or invalid.
-    """
+    """Return a number among the terms in the body of a request. `known`: the result if it is missing or invalid."""
     try:
         value = _checked(name, read_json(request.body)[name])
     except (ValueError, TypeError, KeyError):

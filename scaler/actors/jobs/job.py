@@ -74,9 +74,7 @@ TRY_AGAIN_SECONDS = 2.0
 """Pause before a failed write to the disk is retried."""
 
 PROGRAM_SECONDS = 10.0
-"""How long programs may take to reconnect after a start of the scheduler. Then a job without a program is reported as
-idle.
-"""
+"""Time for programs to reconnect after a start of the scheduler. Then a job without a program counts as idle."""
 
 WRITE_ANEW = "Run its program again with the same rows, which rewrites them"
 
@@ -87,9 +85,7 @@ INCONSISTENT = (
 """Why a job stops that has no open rows, but whose counts do not match its results on disk."""
 
 REST_SECONDS = 20.0
-"""A job that cannot run leaves memory, and closes its file, after one to two intervals of this length without a
-request.
-"""
+"""A job that cannot run leaves memory after one to two intervals of this length without a request."""
 
 
 class JobActor(Actor):
@@ -189,9 +185,7 @@ class JobActor(Actor):
     def order(
         self, order: Callable[[], Any], then: Callable[[Any, BaseException | None], None], *, alone: bool = False
     ) -> None:
-        """Run an order in the job writer, then call `then` in this actor. `alone`: the order runs outside of a
-        transaction.
-        """
+        """Run an order in the job writer, then call `then` in this actor. `alone`: outside of a transaction."""
         self._orders += 1
         record = self._record
 

@@ -42,9 +42,7 @@ FIRST_LOOK_SECONDS = 1.0
 """How long after the first request about jobs of a shared folder the first search for expired jobs starts."""
 
 REQUESTS_MOST = 4096
-"""Limit of the unanswered requests of a session. Further requests are refused. This number of refusals ends the
-session.
-"""
+"""Limit of the unanswered requests of a session. Further requests are refused, until this many refusals end it."""
 LISTS_MOST = 16
 """Limit of the waiting requests of a session for lists of jobs. For each list, the scheduler reads all jobs."""
 

@@ -32,9 +32,7 @@ ATTEND, SCAN = b"a", b"s"
 NOT_READ = "results cannot be read"
 
 Steps: TypeAlias = Generator[tuple[Callable[[], Any], str], Any, None]
-"""A generator that yields orders for the job writer, each with the error text for its failure. It receives the results
-of the orders.
-"""
+"""A generator that yields orders for the job writer, each with an error text, and receives their results."""
 
 
 class JobReads:
@@ -68,9 +66,7 @@ class JobReads:
         self.verbs: dict[int, Callable[[RequestJob], Steps | None]] = {
             verb: partial(answer, self) for verb, answer in _VERBS.items()
         }
-        """the function that answers each kind of request that changes nothing, also while another program has the job
-        open
-        """
+        """the function that answers each kind of request that changes nothing"""
 
     def renew(self, record: JobRecord, job_state: JobState) -> None:
         """Replace the record and the state, because another program has changed the job."""

@@ -35,8 +35,8 @@ IDLE_SECONDS = 30.0
 ENDING_SECONDS = 3.0
 """The longest wait for the lock to be taken or released.
 
-The scheduler of the other program is a separate process, which holds the lock for a moment after that program has
-ended. If only that scheduler was killed, the next scheduler of the program takes the lock in a moment.
+The other program's scheduler holds the lock for a moment after the program has ended. If only that scheduler was
+killed, the program's next scheduler takes the lock in a moment.
 """
 
 
@@ -126,9 +126,7 @@ class JobView:
         return now - self._ending_since <= ENDING_SECONDS
 
     def _renewed(self) -> tuple[JobRecord, JobReads]:
-        """Return the record in its present state, and its reader. The record does not change until `JobRecord.rest` is
-        called.
-        """
+        """Return the record and its reader. The record does not change until `JobRecord.rest` is called."""
         former = self._record
         if former is not None and former.renew():
             return former, self._reading

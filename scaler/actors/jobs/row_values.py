@@ -65,9 +65,7 @@ class JobResults:
         return None, ""
 
     def receive(self, response: ObjectResponse) -> tuple[Frames | None, int]:
-        """Return the frames of a result from the object store, and the microseconds of its run. The frames are None if
-        the result is lost.
-        """
+        """Return the frames of an arrived result, None if the result is lost, and the microseconds of its run."""
         if response.object_id not in self._awaited:
             return None, 0
         duration_us = self._awaited.pop(response.object_id)

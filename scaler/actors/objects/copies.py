@@ -12,9 +12,7 @@ from scaler.ids import ObjectId
 from scaler.kit import ActorRef
 
 RETAINED_BYTES_MOST = 1024 * 1024 * 1024
-"""The most bytes of unneeded functions on hosts. Without this limit, half a minute of new closures could fill their
-memory.
-"""
+"""The most bytes of unneeded functions on hosts. Half a minute of new closures could otherwise fill the memory."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

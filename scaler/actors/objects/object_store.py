@@ -172,9 +172,7 @@ class ObjectStore(Actor):
         return stored
 
     def _belongs_to_another(self, stored: StoredObject, store: StoreObject) -> bool:
-        """Return whether an id belongs to another client. Only functions are shared, since the ids of functions are
-        checked.
-        """
+        """Return whether an id belongs to another client. Only functions are shared: their ids are checked."""
         is_shared = stored.is_function and store.is_function
         return not is_shared and store.supplier != stored.supplier and store.owner not in stored.owners
 
@@ -267,9 +265,7 @@ class ObjectStore(Actor):
             self._lose(object_id, stored, left.host, left.reason)
 
     def _lose(self, object_id: ObjectId, stored: StoredObject, host: ActorRef, reason: str) -> None:
-        """Choose another host with a copy, because the keeper of an object has lost it. Without a copy, report the
-        loss.
-        """
+        """Choose another host for an object that its keeper has lost. Without a copy, report the loss."""
         other = self._copies.remove(object_id, host)
         self._table.put(object_id, stored, (), source=other)
         if other is not None:
@@ -446,9 +442,7 @@ class ObjectStore(Actor):
             self._ask_for(fetch.object_id, stored)
 
     def _join(self, fetch: FetchObject, stored: StoredObject, stream: ValueStream) -> None:
-        """Add a reader to a stream. A host that joins late waits for a copy, so that the source sends the value only
-        once.
-        """
+        """Add a reader to a stream. A host that joins late waits for a copy: the source sends the value only once."""
         before = [each for each in stream.readers if each.reader.peer is fetch.peer]
         if before:  # it has reconnected and starts again
             stream.leave(before)

@@ -36,16 +36,12 @@ class StoredObject:
         self.is_function = is_function
         self.is_result = False
         self.waiting: dict[Peer, FetchObject] = {}
-        """pending requests for the bytes, by peer, in the order of arrival; a peer that reconnects sends its request
-        again
-        """
+        """pending requests for the bytes, by peer, in the order of arrival; a reconnected peer sends a new request"""
         self.stream: ValueStream | None = None
         """the transfer of the bytes from their agent to readers that cannot open their location"""
         self.put(frames)
         self.owners: set[ClientId] = set()
-        """clients that sent the object and have neither deleted it nor left; without owners, it stays while tasks use
-        it
-        """
+        """clients that sent the object and have not deleted it or left; without owners, tasks may still use it"""
         self.holders: set[ClientId] = set()
         """the owners that hold the object; without holders, it is dropped with the last task that uses it"""
         self.owner_session: ActorRef | None = None
@@ -53,16 +49,12 @@ class StoredObject:
         self.payer: Owner | None = None
         """the owner against whose quota the object counts"""
         self.supplier: ClientId | None = None
-        """the client that stored the object, or submitted the task whose result it is; only this client may send the
-        bytes
-        """
+        """the only client that may send the bytes: it stored the object, or submitted the task of the result"""
         self.other_clients: dict[ClientId, StoreObject] = {}
         """values that other clients have stored with the same id, each for that client alone"""
 
     def put(self, frames: Frames, location: bytes = b"", source: ActorRef | None = None) -> None:
-        """Set where the bytes are: in this process, at a location of a client or agent, or at an agent without a
-        location.
-        """
+        """Set where the bytes are: in this process, at a location, or at an agent without a location."""
         self.end_stream()
         self.lost = ""
         """why the bytes are lost; empty if they exist"""

@@ -104,9 +104,7 @@ DEADLY_BYTES = 64 * 1024 * 1024
 """The least size of a value that counts as the cause if its agent is lost while the value is being sent."""
 
 OPENED_AT_ONCE = 1024
-"""How many workers start in one turn. Starting this number takes some ten milliseconds; then other actors have their
-turns.
-"""
+"""How many workers start in one turn, which takes some ten milliseconds. Then other actors have their turns."""
 
 
 @message
@@ -158,9 +156,7 @@ class AgentSession(Session):
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside the agent's processors, by processor"""
         self._values: dict[ObjectId, weakref.ref[LocatedFrames]] = {}
-        """the results that the agent keeps; the agent deletes a result when nothing in the scheduler refers to its
-        placeholder
-        """
+        """results that the agent keeps until nothing in the scheduler refers to their placeholders"""
         self._watcher: ActorRef | None = None
         """the actor that receives the agent's reports"""
         self._is_draining = False
@@ -380,9 +376,7 @@ class AgentSession(Session):
         self._services.balancer.send(WorkersPausedAt(self.actor_ref, self._n_paused))
 
     def _report_changed(self, known: int) -> None:
-        """Report to the listener which workers take tasks, and which workers are new. `known`: the number of workers
-        reported before.
-        """
+        """Report to the listener which workers take tasks, and the new workers. `known`: the number of old workers."""
         listener = self._services.events.listener
         if listener is not None:
             names, workers = self._names[known : len(self._workers)], tuple(self._workers[known:])

@@ -26,9 +26,7 @@ REFUSED_MOST = 1024
 """The most refused graphs that are remembered, each with the reason. The oldest are forgotten first."""
 
 WITHOUT_NODES_MOST = 65_536
-"""The most graphs that a client may have announced without sending a node. Nodes follow at once, or after large
-values.
-"""
+"""The most graphs of a client that were announced and have no nodes yet. Nodes follow soon."""
 
 
 class ClientGraphs:

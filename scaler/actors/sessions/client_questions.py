@@ -39,9 +39,7 @@ class ClientQuestions:
         self._open_tasks, self._held, self._graphs = open_tasks, held, graphs
 
     def ask(self, request: ExplainRequest, now: float) -> None:
-        """Answer a client's question about a task. If an admin asks about a task of another client, ask the other
-        sessions one by one.
-        """
+        """Answer a question about a task. For an admin, ask the other sessions about tasks of other clients."""
         task_id, is_wanted = request.task_id, bool(request.wanted)
         question = ExplainTask(self._session, task_id, asked_at=now, is_wanted=is_wanted)
         if self._peer.is_admin and request.graph_id == NO_ID and not self._has(task_id):

@@ -317,9 +317,7 @@ class ClientSession(Session):
         return self.spawn(GraphActor(spec, self._context_of(account_in(spec))))
 
     def _context_of(self, _account: int) -> ClientContext:
-        """Return the context of tasks with an account. A root client always has its own account, even if a task names
-        another.
-        """
+        """Return the context of tasks with an account. The tasks of a root client always have its own account."""
         return self._context
 
     @handles(Batch[GraphNode])

@@ -34,9 +34,7 @@ from scaler.wire.messages.worker import ProcessorNews
 logger = logging.getLogger(__name__)
 
 ACCOUNTS_REMEMBERED = 64
-"""The most contexts that are cached. A context is cheap to make again, and a process may run tasks of many clients over
-weeks.
-"""
+"""The most cached contexts. A context is cheap to make, and a process may run tasks of many clients."""
 
 
 class NestedSession(ClientSession):
@@ -82,9 +80,7 @@ class NestedSession(ClientSession):
 
     @handles(Batch[OutputRequest])
     def _request_output(self, batch: Batch[OutputRequest]) -> None:
-        """Request output of tasks. The process works for several clients, and may request the output of tasks of each
-        client.
-        """
+        """Request output of tasks. The process works for several clients, and may request output of all their tasks."""
         self._services.outputs.send(OutputRequested(self._peer, batch, frozenset(self._contexts), None))
 
     @handles(AgentsReturned)

@@ -82,9 +82,7 @@ class Session(Actor):
         self._last_beat_ns = 0
         """when the peer sent its last heartbeat, by the clock of the peer"""
         self._first_beat_seconds = self._beat_seconds = 0.0
-        """the first and the shortest interval between heartbeats; 0 if unknown. The first may include a stop of the
-        peer
-        """
+        """the first interval between heartbeats, perhaps with a stop of the peer, and the shortest; 0 if unknown"""
         self._silence_timer: Timer | None = None
         self._n_refused = 0
         """number of messages of the peer that shared actors could not handle"""

@@ -1,8 +1,8 @@
 """Adoption: matches runs that agents already have with their tasks, so that no task starts twice after a restart.
 
-Receives messages from agent sessions (held runs), worker proxies (runs lost with their agent), tasks (requests for
-their runs), graphs (nodes that will request their runs later), and sessions and jobs with held tasks. Sends offers to
-tasks, which decide whether to adopt. Cancels runs that no task has claimed in time.
+Receives held runs from agent sessions, lost runs from worker proxies, requests for runs from tasks, sessions and jobs,
+and announced requests from graphs. Sends offers to tasks, which decide whether to adopt. Cancels runs that no task has
+claimed in time.
 
 A client resubmits its tasks to a new scheduler while agents may still run them. A resubmitted task requests its run
 here before it waits for a worker. The answer is delayed while agents may still return: until as many have returned as
@@ -38,9 +38,7 @@ HOLD_SECONDS = 2.5
 """How long a new scheduler waits for agents: longer than the longest pause of an agent between two connections."""
 
 OFFER_SECONDS = 1.0
-"""How long a task waits for the worker proxy whose run was offered to the task. The proxy may have ended since the
-offer.
-"""
+"""How long a task waits for the worker proxy of an offered run. The proxy may have ended since the offer."""
 
 KNOWN_MOST = 200_000
 """The most tasks that are remembered for agents that return late. Further tasks are not remembered."""
@@ -182,9 +180,7 @@ class Adoption(Actor):
         self._look_later()
 
     def _promise(self, keys: Iterable[RunKey]) -> None:
-        """Report held runs to the sessions or jobs that request them. Each run is reported once, to one session or
-        job.
-        """
+        """Report each held run once, to one session or job that requests it."""
         table, found = self._table, defaultdict[ActorRef, list[TaskId]](list)
         for key in keys:
             if key in table.held and _is_gone(table.promised.get(key)):

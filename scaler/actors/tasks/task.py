@@ -76,9 +76,7 @@ class TaskActor(Actor):
     _crashes = 0
 
     _suspect = -1
-    """the last attempt that counted as a crash because its worker was lost; if the worker returns, the crash does not
-    count
-    """
+    """the last attempt that counted as a crash because its worker was lost; uncounted if the worker returns"""
 
     _lost_in_transit = 0
     """number of agents in a row that were lost while they received the order of the task, or a large value for it"""
@@ -242,9 +240,7 @@ class TaskActor(Actor):
 
     @handles(RangeTooLong)
     def _too_long(self, news: RangeTooLong) -> None:
-        """Split the range of this task. The task ends after it has handled the messages that were sent before the
-        split.
-        """
+        """Split the range of this task. The task ends after it has handled all messages sent before the split."""
         if news.attempt == self._attempt and self._state is states.READY:
             rows = self._context.split(self._spec)
             if rows:  # else its client has left, and cancels it
@@ -426,9 +422,7 @@ class TaskActor(Actor):
 
     @handles(ExplainTask)
     def _explain(self, question: ExplainTask) -> None:
-        """Forward a question about a waiting or assigned task to the balancer or the worker proxy. In other states,
-        answer it here.
-        """
+        """Forward a question about a waiting or assigned task. In other states, answer the question here."""
         if question.is_wanted:
             self._wanted = question
         if self._worker is not None:

@@ -229,9 +229,7 @@ class Balancer(Actor):
         explain(waiting.question, READY, found, waiting.tries, seconds=waiting.seconds)
 
     def _start_wanted(self, waiting: ExplainWaiting) -> None:
-        """Assign a task that a client waits for to a paused worker. A range is split instead; the client then asks
-        again for a row.
-        """
+        """Assign a task that a client waits for to a paused worker. Split a range: the client asks again for a row."""
         self._pass_to_policy()
         found = self._policy.take_wanted(waiting.task, waiting.priority, waiting.account)
         if found is None:

@@ -102,16 +102,13 @@ class RunRecord:
         self.counted = 1
         """how many places the run takes; for a range, how many each row takes
 
-        The first attempt counts 1. Each later attempt of the task that the balancer assigns to this worker before this
-        run ends adds 1. Without the additional places, the balancer would assign the task here again at once, in a
-        loop.
+        The run counts 1, plus 1 for each later attempt of the task that is assigned to this worker before the run ends.
+        Otherwise the balancer would assign the task here again at once, in a loop.
         """
         self.released = self.released_us = 0
         """the places and the work that the run gives up while it is blocked; 0 while it is not blocked"""
         self.canceled = False
-        """whether the worker was ordered to stop the run; the order may be lost, so it is repeated when the agent
-        reconnects
-        """
+        """whether the worker was ordered to stop the run; the order is repeated when the agent reconnects"""
         self.context: Any = None
         """for a range: the context of the task, which can split the range"""
         self.is_held = False

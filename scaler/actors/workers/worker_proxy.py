@@ -239,9 +239,7 @@ class WorkerProxy(Actor):
 
     @handles(Batch[RunTask])
     def _left_late(self, orders: Batch[RunTask]) -> None:
-        """Move runs whose large orders have just been sent to the end of the queue, since smaller orders were sent
-        before.
-        """
+        """Move runs whose large orders have just been sent to the end of `_runs`: smaller orders were sent before."""
         for order in orders:
             for task_id in row_ids(order.task_id, order.rows):  # one id if it was not split
                 run = self._runs.get(task_id)
@@ -442,9 +440,7 @@ class WorkerProxy(Actor):
             self._report_allocations([ready.spec.task_id for ready in takes])
 
     def _report_allocations(self, task_ids: Iterable[TaskId] | None = None) -> None:
-        """Report to the balancer how the resources taken by tasks have changed. `task_ids`: the changed tasks; None:
-        all tasks.
-        """
+        """Report to the balancer how the resources taken by tasks have changed. `task_ids`: None for all tasks."""
         changes = self._allocations.changes(self._runs, task_ids)
         was_unsure, self._is_unsure = self._is_unsure, self._is_unsure and self._orphans.are_running
         if changes or was_unsure is not self._is_unsure:

@@ -15,9 +15,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 PLACE = "place-"
-"""Prefix of the keys of facts about processes in which rows failed. Damage to such a fact does not count as damage to
-the job.
-"""
+"""Prefix of the keys of facts about processes in which rows failed. A job is usable without such a fact."""
 
 
 class Facts:

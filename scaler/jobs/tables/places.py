@@ -16,9 +16,7 @@ from scaler.jobs.values import Frames
 
 DIGEST_BYTES = 8
 PLACES_MOST = 1024
-"""Limit of the number of processes of a job whose facts are stored. Failures in further processes are stored without
-facts.
-"""
+"""Limit of the processes of a job whose facts are stored. Failures in further processes are stored without facts."""
 
 
 class FailurePlaces:
@@ -28,9 +26,7 @@ class FailurePlaces:
         self._facts = facts
 
     def cut(self, frames: Frames) -> Frames:
-        """Store the facts about the process of a failure. Return the frames of the failure with a digest instead of the
-        facts.
-        """
+        """Store the facts about the process of a failure. Return the frames with a digest instead of the facts."""
         payload, end = frames[0], _end_of_message(frames[0])
         place = bytes(payload[end:])
         if len(frames) > 1 or len(place) <= DIGEST_BYTES:

@@ -48,9 +48,7 @@ class SubmittedRange(NamedTuple):
             raise ValueError(f"{len(self.row_digests)} bytes are not the digests of {self.n_rows} rows")
 
     def part(self, begin: int, end: int) -> SubmittedRange:
-        """Return the rows from `begin` to `end`. The part has no digest for the whole range, so its rows are compared
-        one by one.
-        """
+        """Return the rows from `begin` to `end`. The part has no digest of the range: rows are compared one by one."""
         block = Arguments(self.block, self.n_rows).part(begin, end)
         digests = self.row_digests[DIGEST_BYTES * begin : DIGEST_BYTES * end]
         return SubmittedRange(self.first + begin, end - begin, b"", digests, block)
@@ -138,9 +136,7 @@ class JobRanges:
             self.rows += new.n_rows
 
     def _compare(self, new: SubmittedRange, n_known: int) -> None:
-        """Raise `RowsDiffer` if known rows have different arguments. If `new` equals a damaged range, rewrite that
-        range.
-        """
+        """Raise `RowsDiffer` if known rows have different arguments. Rewrite a damaged range that equals `new`."""
         end = new.first + n_known
         at = new.first
         while at < end:
@@ -163,9 +159,7 @@ class JobRanges:
                 raise RowsDiffer(row, f"row {row} has different arguments than the job has stored")
 
     def _same_bytes(self, known: RowRange, new: SubmittedRange, rows: list[int]) -> set[int]:
-        """Return the rows whose arguments have the same bytes. So resent rows are recognized even if they cannot be
-        compared.
-        """
+        """Return the rows whose arguments have the same bytes. This recognizes resent rows that cannot be compared."""
         if not rows:
             return set()
         try:
@@ -284,9 +278,7 @@ class JobRanges:
         return block
 
     def _checked_block(self, first: int) -> tuple[bytes, str]:
-        """Return the arguments of a range, and the reason why they are damaged. The reason is empty for intact
-        arguments.
-        """
+        """Return the arguments of a range, and why they are damaged. The reason is empty if they are intact."""
         found = self._connection.execute("SELECT sizes, sum, value FROM ranges WHERE first = ?", (first,)).fetchone()
         sizes, checksum, value = found
         try:

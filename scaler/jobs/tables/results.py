@@ -25,9 +25,7 @@ from scaler.jobs.values import PackedBlocks, pack
 COLUMNS = "row, count, how, sizes, sums, value"
 
 VERSION_SHIFT = 8
-"""Number of bits by which the version is shifted in `how`. `how` is the status plus the shifted version: one number,
-because 0 takes no byte on disk.
-"""
+"""Bits by which the version is shifted in `how`, the sum of status and version. 0 takes no byte on disk."""
 
 STATUS_MASK = 255
 STATUSES = 16
@@ -53,9 +51,7 @@ class ResultLine(NamedTuple):
     sizes: bytes | None
     """the packed sizes of the frames; None: the value has one frame, in the database"""
     sums: bytes
-    """one checksum for each row; for several rows, followed by a checksum of the whole value. On disk, a single
-    checksum is a number
-    """
+    """the checksum of each row; for several rows, also of the whole value. On disk, a single checksum is a number"""
     value: bytes | None
     """the value, or the packed results of consecutive rows; None: the value is in a file"""
 
@@ -90,9 +86,7 @@ class Results:
         self._connection, self._files, self._ranges, self._is_writing = connection, files, ranges, is_writing
         self._places = places
         self.became_failed: list[RowResult] = []
-        """failures of rows that had succeeded, and whose results were found damaged or missing, until the record takes
-        these
-        """
+        """failures of done rows whose results were found damaged or missing, until `JobRecord.take_damaged`"""
 
     # Changes
 
@@ -127,9 +121,7 @@ class Results:
         return n_added
 
     def _lines_of_rare(self, result: RowResult, above: int) -> list[tuple[Any, ...]]:
-        """Return the line for a result with several rows, with several frames, or with a file. Return no line if the
-        row already has a result.
-        """
+        """Return the line for several rows, several frames, or a file; no line if the row already has a result."""
         row, status, frames, n_rows, _ = result
         how = status | above
         if n_rows > 1:
@@ -526,9 +518,7 @@ def _sums_as_bytes(sums: Any) -> bytes:
 
 
 def _ends_of(value: Any, count: int) -> list[int]:
-    """Return the position of the first packed result, then the end position of each. Raises an error if the lengths are
-    damaged.
-    """
+    """Return the start of the first packed result, then the end of each. Raises an error if the lengths are damaged."""
     ends = list(accumulate(struct.unpack_from(f"<{count}I", value), initial=4 * count))
     if ends[-1] != len(value):
         raise ValueError("its lengths are damaged")

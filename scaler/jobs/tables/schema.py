@@ -18,9 +18,7 @@ from typing import Any
 from scaler.texts import NAME_CHARACTERS, printable
 
 APPLICATION_ID = 0x53434A42
-"""The text `SCJB` as a number, in the header of each database. It identifies the database, also for the command
-`file`.
-"""
+"""The text `SCJB` in the header of each database, which identifies the database, also for the command `file`."""
 
 VERSION = 3
 """Version of the tables. A record of another version is refused."""

@@ -27,7 +27,7 @@ KEEP_SECONDS = 30 * 86400.0
 """How long a job is kept after its last change, unless its program sets another time."""
 
 RAISED, NO_WORKER, DAMAGED = 1, 5, 7
-"""Values of `TaskStatus`: the function raised an exception; the row never reached a worker; its result is lost."""
+"""Values of `TaskStatus`: the function raised an exception; the row reached no worker; the row's result is lost."""
 
 
 @dataclass(frozen=True)

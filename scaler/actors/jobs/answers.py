@@ -103,7 +103,7 @@ _BOUNDS: dict[str, tuple[int, int]] = {
 
 
 def term_of(request: JobRequest, name: str, known: float | None) -> float | None:
-    """Return a number among the terms in the body of a request. `known`: the result if it is missing or invalid."""
+    """Return a number from the terms in a request's body. `known`: the result if the number is missing or invalid."""
     try:
         value = _checked(name, read_json(request.body)[name])
     except (ValueError, TypeError, KeyError):

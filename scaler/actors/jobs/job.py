@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 WINDOW_ROWS = 8192
-"""Limit of submitted, unended rows. Each takes memory for an actor, and agents report each to a new scheduler."""
+"""Limit of submitted rows that have not ended. Each takes memory, and agents report each to a new scheduler."""
 
 SUBMITTED_AT_ONCE = 256
 """Limit of the tasks that a job submits in one turn."""

@@ -39,10 +39,10 @@ LOOK_SECONDS = 20.0
 """Interval between two searches for expired jobs."""
 
 FIRST_LOOK_SECONDS = 1.0
-"""How long after the first request about jobs of a shared folder the first search for expired jobs starts."""
+"""Time from the first request about jobs of a shared folder to the first search for expired jobs."""
 
 REQUESTS_MOST = 4096
-"""Limit of the unanswered requests of a session. Further requests are refused, until this many refusals end it."""
+"""Limit of a session's unanswered requests. Further requests are refused; this many refusals end the session."""
 LISTS_MOST = 16
 """Limit of the waiting requests of a session for lists of jobs. For each list, the scheduler reads all jobs."""
 

@@ -38,12 +38,12 @@ class StoredObject:
         self.waiting: dict[Peer, FetchObject] = {}
         """pending requests for the bytes, by peer, in the order of arrival; a reconnected peer sends a new request"""
         self.stream: ValueStream | None = None
-        """the transfer of the bytes from their agent to readers that cannot open their location"""
+        """the transfer of the bytes from their agent to readers that cannot open the location"""
         self.put(frames)
         self.owners: set[ClientId] = set()
         """clients that sent the object and have not deleted it or left; without owners, tasks may still use it"""
         self.holders: set[ClientId] = set()
-        """the owners that hold the object; without holders, it is dropped with the last task that uses it"""
+        """the owners that hold the object; without holders, the object is dropped with the last task that uses it"""
         self.owner_session: ActorRef | None = None
         """of a result: the session of the client that owns the result, to which a loss is reported"""
         self.payer: Owner | None = None
@@ -57,7 +57,7 @@ class StoredObject:
         """Set where the bytes are: in this process, at a location, or at an agent without a location."""
         self.end_stream()
         self.lost = ""
-        """why the bytes are lost; empty if they exist"""
+        """why the bytes are lost; empty while the bytes exist"""
         self.lease: LocatedFrames | None = None
         """the reference that makes the agent keep the bytes; None if no agent keeps them"""
         if type(frames) is LocatedFrames:

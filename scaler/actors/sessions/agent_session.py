@@ -152,7 +152,7 @@ class AgentSession(Session):
         """the proxies that were started; all other proxies start later, or when their workers are opened"""
         self._opening: Timer | None = None
         self._slices = Slices(self)
-        """pending messages for all workers; later messages for single workers are queued behind these"""
+        """pending messages for all workers; later messages for single workers are queued behind these messages"""
         self._nested: dict[int, list[ActorRef]] = {}
         """the sessions of the clients inside the agent's processors, by processor"""
         self._values: dict[ObjectId, weakref.ref[LocatedFrames]] = {}

@@ -1,9 +1,9 @@
 """NestedSession: the client inside a processor. It ends with the process, not after a time-out.
 
 The tasks of the process may hold the interpreter for minutes, or the process may be stopped while it waits, so silence
-means nothing. The agent notices the end of the process. Then the agent's session ends the nested session, at the latest
-when it ends itself. The tasks of the nested session are cancelled, since nested tasks end with the process of their
-parent.
+means nothing. The agent notices the end of the process. Then the agent's session ends the nested session. If the
+agent's session ends, the nested session ends, too. The tasks of an ended nested session are cancelled, since nested
+tasks end with the process of their parent.
 
 Nested tasks name the account of their root client, so a recursion has the share of one client. Code in a task could
 name another account; it could also do anything else to a worker.

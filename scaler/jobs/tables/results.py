@@ -375,7 +375,7 @@ class Results:
         return results
 
     def _lost(self, begin: int, end: int, damaged: dict[int, RowResult]) -> list[RowResult]:
-        """Return failures for the ended rows from `begin` to `end`, which have no line."""
+        """Return failures for ended rows from `begin` to `end` that have no line."""
         lost = [_failure(row, "it is missing") for row in self._missing(begin, end)]
         damaged.update((each.row, each) for each in lost)
         return lost

@@ -112,7 +112,7 @@ class ValueStore:
         self._readers: weakref.WeakValueDictionary[ObjectId, SharedBlock] = weakref.WeakValueDictionary()
         self._writing: tuple[ObjectId, ValueWrite] | None = None
         self._dropped: deque[Memory] = deque()
-        """memory without values, to be freed"""
+        """memory that holds no values and is to be freed"""
         self._disk_paused_until = float("-inf")
         self._spilled_bytes = self._read_bytes = 0
 

@@ -1,4 +1,4 @@
-"""Row values: stores the functions of a job in the object store, and fetches the large results of its rows.
+"""Row values: the functions that a job's tasks need, at the object store, and large results on their way to the job.
 
 Used by the job. A large result stays with its agent until the job has fetched the bytes.
 """

@@ -77,11 +77,11 @@ class ClientContext:
         self.open_rows: OpenRows = _no_rows
         """a function that replaces the task of a range by one task for each row"""
         self.records_starts = False
-        """whether the session records each start, and orders are held until the record is written"""
+        """whether the session records each start of a task, and orders are held until the start is recorded"""
         self.has_started = False
-        """whether any of the tasks was assigned to a worker"""
+        """whether any task of the client was assigned to a worker"""
         self.since = 0.0
-        """when the scheduler received the graph"""
+        """when the scheduler received the graph whose nodes the tasks are"""
 
     def split(self, spec: Task, current_run: CurrentRun = (None, 0)) -> Sequence[ActorRef]:
         """Replace a waiting or assigned range by one task for each row. Return the new tasks; empty if the client has

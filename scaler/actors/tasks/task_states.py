@@ -174,7 +174,7 @@ _SHOWN_FAILURES: dict[int, str] = {status: name for status, name in OUTCOMES.ite
 
 
 def shown_state(state: State, status: int | None = None) -> str:
-    """Return a state in the words of users. The status tells apart how a task failed."""
+    """Return a state in the words of users. `status`: how the task failed, if the state is `FAILED`."""
     if state is FAILED and status is not None:
         return _SHOWN_FAILURES.get(status, _SHOWN[FAILED])
     return _SHOWN[state]

@@ -112,7 +112,7 @@ class RunRecord:
         self.context: Any = None
         """for a range: the context of the task, which can split the range"""
         self.is_held = False
-        """whether the order is held until the start has been recorded"""
+        """whether the order of the run is held until the start of the run has been recorded"""
         self.was_adopted = False
         """whether the agent had the run before the task arrived"""
 

@@ -154,7 +154,7 @@ class WorkerProxy(Actor):
         self._in_balancer = InBalancer.OUT
         self._last_recall: list[tuple[TaskId, int]] = []
         self._questions: list[ExplainRun] = []
-        """questions that the agent has not answered"""
+        """questions of clients that the agent has not answered"""
 
     def on_start(self) -> None:
         self._join()

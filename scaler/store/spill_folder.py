@@ -30,7 +30,7 @@ from scaler.wire.session.too_large import NO_LIMIT
 logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 4 << 20
-"""The number of bytes written or read in one go, so that an agent is not busy for long."""
+"""The number of bytes written at a time, so that an agent is not busy for long."""
 FREE_PART = 10
 """The part of the disk that stays free is 1 / `FREE_PART`, unless a setting limits the bytes of values."""
 RETRY_SECONDS = 5.0

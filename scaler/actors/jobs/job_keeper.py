@@ -189,7 +189,7 @@ class JobKeeper(Actor):
             )
 
     def _handle(self, asked: RequestJob, *, is_read: bool = True) -> None:
-        """Answer or forward a request. `is_read`: whether all requests that wait for the same job only read it."""
+        """Answer or forward a request. `is_read`: whether all requests handled together with this request only read."""
         request = asked.request
         if request.verb == JobVerb.LIST:
             self._list_jobs(asked, None if request.amount and asked.peer.is_admin else asked.owner)

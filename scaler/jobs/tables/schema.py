@@ -49,13 +49,13 @@ DAMAGED_TABLE = "damaged_"
 """Prefix of the names of damaged tables of results, which are kept."""
 
 STEPS, STEPS_PER_BYTE, STEPS_IN_ONE_GO = 2_000_000, 16, 100_000
-"""Limit of the steps of SQLite while a record is read: a fixed part, and a part for each byte of the database. Pages
-that refer to each other in circles would otherwise take steps without end.
+"""Limit of the steps of SQLite while a record is read: a fixed part, and a part for each byte of the database files.
+Pages that refer to each other in circles would otherwise take steps without end.
 """
 
 READ_BYTES, READ_PER_BYTE, ROW_BYTES = 64 << 20, 16, 16
-"""Limit of the bytes read from a record: a fixed part, and a part for each byte of the database. Each line of a table
-counts `ROW_BYTES` in addition to its content.
+"""Limit of the bytes read from a record: a fixed part, and a part for each byte of the database files. Each line of a
+table counts `ROW_BYTES` in addition to its content.
 """
 
 TOO_MUCH = (
